@@ -1,0 +1,1 @@
+"""Search for the minimum of any function of named numbers."""
