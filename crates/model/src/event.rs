@@ -1,0 +1,167 @@
+//! The one schema of what happens, in simulated and in real runs: the kernel's scheduler tracepoints.
+
+use crate::Time;
+
+/// A CPU, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u32);
+
+/// A task of a run. [`TaskId::IDLE`] is the idle task of whatever CPU the event names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// The idle task, as pid 0 in traces.
+    pub const IDLE: Self = Self(u32::MAX);
+
+    /// As an index into per-task tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl CpuId {
+    /// As an index into per-CPU tables.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The state in which a task left its CPU, as `sched_switch`'s `prev_state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// `R`: still runnable; it was preempted or yielded.
+    Running,
+    /// `S`: asleep until something happens.
+    Interruptible,
+    /// `D`: asleep in the kernel.
+    Uninterruptible,
+    /// `X`: ended.
+    Dead,
+}
+
+impl TaskState {
+    /// The letter that ftrace prints.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Running => 'R',
+            Self::Interruptible => 'S',
+            Self::Uninterruptible => 'D',
+            Self::Dead => 'X',
+        }
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, since the start of the run.
+    pub time: Time,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened; each variant is a tracepoint of the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// `sched_process_fork`: `parent` made `child`.
+    Fork {
+        /// The parent, [`TaskId::IDLE`] for a task that is there from the start.
+        parent: TaskId,
+        /// The new task.
+        child: TaskId,
+    },
+    /// `sched_waking` and `sched_wakeup`: `task` becomes runnable on `target`.
+    Waking {
+        /// The woken task.
+        task: TaskId,
+        /// Who woke it, [`TaskId::IDLE`] for an interrupt.
+        waker: TaskId,
+        /// The CPU it is queued on.
+        target: CpuId,
+    },
+    /// `sched_wakeup_new`: a forked task becomes runnable on `target`.
+    WakeupNew {
+        /// The new task.
+        task: TaskId,
+        /// The CPU it is queued on.
+        target: CpuId,
+    },
+    /// `sched_switch`.
+    Switch {
+        /// Who leaves the CPU.
+        previous: TaskId,
+        /// In which state.
+        state: TaskState,
+        /// Who comes.
+        next: TaskId,
+    },
+    /// `sched_migrate_task`: a queued or waking task changes its CPU.
+    Migrate {
+        /// The task.
+        task: TaskId,
+        /// From where.
+        from: CpuId,
+        /// To where.
+        to: CpuId,
+    },
+    /// `sched_process_exit`.
+    Exit {
+        /// The ending task.
+        task: TaskId,
+    },
+    /// A point of the workload's own (`Step::Mark`).
+    Mark {
+        /// The task that reached it.
+        task: TaskId,
+        /// The mark's index in the program.
+        mark: u32,
+    },
+}
+
+/// Takes events as they happen. The engine is generic over it, so that a run nobody watches pays nothing.
+pub trait EventSink {
+    /// Whether anybody listens; a constant, so that unwatched runs do not even build events.
+    const LISTENS: bool = true;
+
+    /// Takes one event. Events come in the order in which they happen.
+    fn event(&mut self, event: Event);
+}
+
+/// Nobody listens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoEvents;
+
+impl EventSink for NoEvents {
+    const LISTENS: bool = false;
+
+    #[inline]
+    fn event(&mut self, _: Event) {}
+}
+
+impl EventSink for Vec<Event> {
+    fn event(&mut self, event: Event) {
+        self.push(event);
+    }
+}
+
+impl<A: EventSink, B: EventSink> EventSink for (A, B) {
+    const LISTENS: bool = A::LISTENS || B::LISTENS;
+
+    #[inline]
+    fn event(&mut self, event: Event) {
+        self.0.event(event);
+        self.1.event(event);
+    }
+}
+
+impl<S: EventSink> EventSink for &mut S {
+    const LISTENS: bool = S::LISTENS;
+
+    #[inline]
+    fn event(&mut self, event: Event) {
+        (**self).event(event);
+    }
+}

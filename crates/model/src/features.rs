@@ -1,0 +1,123 @@
+//! Scheduler feature flags, under the names of `kernel/sched/features.h`.
+
+use crate::Series;
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $field:ident $name:literal),* $(,)?) => {
+        /// The `sched_features` of one kernel, each under the kernel's name in lower case.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Features {
+            $($(#[$doc])* pub $field: bool,)*
+        }
+
+        impl Features {
+            /// Every feature name, as the kernel spells it.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The value of the feature called `name`, if there is one.
+            pub fn get(&self, name: &str) -> Option<bool> {
+                match name { $($name => Some(self.$field),)* _ => None }
+            }
+
+            /// Sets the feature called `name`; false if there is none.
+            pub fn set(&mut self, name: &str, value: bool) -> bool {
+                match name { $($name => self.$field = value,)* _ => return false }
+                true
+            }
+        }
+    };
+}
+
+features! {
+    /// Sleepers are credited half a latency only.
+    gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS",
+    /// Sleepers are credited at all (2.6.24).
+    new_fair_sleepers "NEW_FAIR_SLEEPERS",
+    /// A forked task starts one virtual slice late.
+    start_debit "START_DEBIT",
+    /// A woken task that failed to preempt is preferred at the next pick.
+    next_buddy "NEXT_BUDDY",
+    /// The task that a wake-up preempted is preferred at the next pick.
+    last_buddy "LAST_BUDDY",
+    /// Wake-ups may preempt.
+    wakeup_preemption "WAKEUP_PREEMPTION",
+    /// Placement at the average of the tree's ends (2.6.24).
+    tree_avg "TREE_AVG",
+    /// Placement half a slice into the period (2.6.24).
+    approx_avg "APPROX_AVG",
+    /// `min_vruntime`-relative placement keeps lag (EEVDF).
+    place_lag "PLACE_LAG",
+    /// A new task's first deadline is half a slice away (EEVDF).
+    place_deadline_initial "PLACE_DEADLINE_INITIAL",
+    /// Migration keeps the deadline's distance (EEVDF).
+    place_rel_deadline "PLACE_REL_DEADLINE",
+    /// The running task keeps its CPU until its slice or lag is used up (EEVDF).
+    run_to_parity "RUN_TO_PARITY",
+    /// A shorter slice may preempt in spite of RUN_TO_PARITY (EEVDF).
+    preempt_short "PREEMPT_SHORT",
+    /// A sleeping task with negative lag stays queued until it is picked (EEVDF).
+    delay_dequeue "DELAY_DEQUEUE",
+    /// A delayed task's positive lag is clipped to zero (EEVDF).
+    delay_zero "DELAY_ZERO",
+}
+
+impl Features {
+    /// What a kernel of `series` starts with.
+    ///
+    /// Source: 2.6.24 `kernel/sched.c`, `sysctl_sched_features`; `kernel/sched/features.h` from then on. The older kernel calls
+    /// `WAKEUP_PREEMPTION` `WAKEUP_PREEMPT`; the newer name serves both.
+    pub const fn defaults(series: Series) -> Self {
+        let none = Self {
+            gentle_fair_sleepers: false,
+            new_fair_sleepers: false,
+            start_debit: false,
+            next_buddy: false,
+            last_buddy: false,
+            wakeup_preemption: true,
+            tree_avg: false,
+            approx_avg: false,
+            place_lag: false,
+            place_deadline_initial: false,
+            place_rel_deadline: false,
+            run_to_parity: false,
+            preempt_short: false,
+            delay_dequeue: false,
+            delay_zero: false,
+        };
+        match series {
+            Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
+            Series::V5_10 | Series::V6_1 => {
+                Self { gentle_fair_sleepers: true, start_debit: true, last_buddy: true, ..none }
+            }
+            Series::V6_12 | Series::V6_18 => Self {
+                place_lag: true,
+                place_deadline_initial: true,
+                place_rel_deadline: true,
+                run_to_parity: true,
+                preempt_short: true,
+                delay_dequeue: true,
+                delay_zero: true,
+                ..none
+            },
+        }
+    }
+
+    /// Whether a kernel of `series` knows the feature called `name`.
+    pub fn exists(series: Series, name: &str) -> bool {
+        match name {
+            "WAKEUP_PREEMPTION" => true,
+            "START_DEBIT" => !series.is_eevdf(),
+            "NEW_FAIR_SLEEPERS" | "TREE_AVG" | "APPROX_AVG" => series == Series::V2_6_24,
+            "NEXT_BUDDY" => series != Series::V2_6_24,
+            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" => matches!(series, Series::V5_10 | Series::V6_1),
+            "PLACE_LAG"
+            | "PLACE_DEADLINE_INITIAL"
+            | "PLACE_REL_DEADLINE"
+            | "RUN_TO_PARITY"
+            | "PREEMPT_SHORT"
+            | "DELAY_DEQUEUE"
+            | "DELAY_ZERO" => series.is_eevdf(),
+            _ => false,
+        }
+    }
+}

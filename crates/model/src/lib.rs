@@ -1,0 +1,25 @@
+//! The nouns of schedlab: plain data, (de)serialised with serde and validated, with no behaviour of the scheduler in it.
+//!
+//! A [`Workload`] runs on a [`Machine`] under a [`Scheduler`]; what happens is a stream of [`Event`]s, and what it came to is an [`Outcome`].
+
+mod error;
+mod event;
+mod features;
+mod knobs;
+mod machine;
+mod outcome;
+mod release;
+mod scheduler;
+mod units;
+mod workload;
+
+pub use error::ModelError;
+pub use event::{CpuId, Event, EventKind, EventSink, NoEvents, TaskId, TaskState};
+pub use features::Features;
+pub use knobs::{KNOBS, Knob, KnobKind, KnobSetting, KnobValue, Place, Scaling, find_knob};
+pub use machine::{Costs, MAX_CPUS, Machine};
+pub use outcome::{MetricSource, Outcome, TaskOutcome};
+pub use release::{Release, Series};
+pub use scheduler::{Scheduler, Tunables};
+pub use units::Time;
+pub use workload::{Attributes, Channel, ChannelKind, Duration, MAX_TASKS, Policy, Step, Task, TaskKind, Workload};

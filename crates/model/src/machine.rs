@@ -1,0 +1,107 @@
+//! The machine a workload runs on: CPUs and what things cost there.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelError, Time};
+
+/// The most CPUs a simulated machine may have.
+pub const MAX_CPUS: u32 = 4096;
+
+/// CPUs and costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// How many CPUs, all alike.
+    pub cpus: u32,
+    /// What operations cost.
+    #[serde(default)]
+    pub costs: Costs,
+}
+
+impl Machine {
+    /// A machine of `cpus` CPUs on which only the work itself takes time.
+    pub fn ideal(cpus: u32) -> Self {
+        Self { cpus, costs: Costs::ideal() }
+    }
+
+    /// Checks the number of CPUs.
+    ///
+    /// # Errors
+    /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`].
+    pub fn validate(&self) -> Result<(), ModelError> {
+        if (1..=MAX_CPUS).contains(&self.cpus) {
+            return Ok(());
+        }
+        Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)))
+    }
+}
+
+/// What each operation costs in CPU time, beyond the work a task was told to do.
+///
+/// Every field has a physical meaning and can be measured alone (`schedlab calibrate`); none is fitted to a workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Costs {
+    /// One context switch between two tasks of one CPU, billed to the incoming task.
+    pub switch: Time,
+    /// Further time of a switch per other task whose working set competes for the CPU's caches, at most
+    /// `cache_refill_limit` in all.
+    pub cache_refill: Time,
+    /// The most that `cache_refill` adds to one switch.
+    pub cache_refill_limit: Time,
+    /// Waking a task of the same CPU, billed to the waker.
+    pub wakeup: Time,
+    /// Further time to wake a task of another CPU, billed to the waker.
+    pub wakeup_remote: Time,
+    /// From the waker's interrupt until an idle CPU starts to schedule.
+    pub idle_exit: Time,
+    /// One timer interrupt, billed to the running task.
+    pub tick: Time,
+    /// Entering and leaving the kernel once.
+    pub system_call: Time,
+    /// Writing an empty message to a pipe, beyond the system call.
+    pub pipe_write: Time,
+    /// Reading an empty message from a pipe, beyond the system call.
+    pub pipe_read: Time,
+    /// Writing an empty message to a stream socket, beyond the system call.
+    pub socket_write: Time,
+    /// Reading an empty message from a stream socket, beyond the system call.
+    pub socket_read: Time,
+    /// Copying 1024 bytes into or out of the kernel.
+    pub copy_per_kib: Time,
+    /// Going to sleep in a read, write or poll and coming back, beyond the switch.
+    pub block: Time,
+    /// Moving a queued task to another CPU, billed to the CPU that takes it.
+    pub migration: Time,
+    /// Creating a process, billed to the parent.
+    pub fork_process: Time,
+    /// Creating a thread, billed to the parent.
+    pub fork_thread: Time,
+    /// Ending a process, billed to it.
+    pub exit_process: Time,
+    /// Ending a thread, billed to it.
+    pub exit_thread: Time,
+    /// Collecting an ended child, billed to the parent.
+    pub reap: Time,
+}
+
+impl Costs {
+    /// All zero: only the work itself takes time.
+    pub fn ideal() -> Self {
+        Self::default()
+    }
+
+    /// Whole jiffies a callback, as the tuning paper's simulator charges: LinSched calls a task's callback once a tick,
+    /// and one callback writes a message, reads one, or finds none and sleeps. So each of these takes 1 ms and nothing else takes time.
+    pub fn linsched() -> Self {
+        let jiffy = Time::from_millis(1);
+        Self {
+            pipe_write: jiffy,
+            pipe_read: jiffy,
+            socket_write: jiffy,
+            socket_read: jiffy,
+            block: jiffy,
+            ..Self::ideal()
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a run came to: one set of metrics for simulated and real runs.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a metric came from; comparisons use a source that both sides have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricSource {
+    /// Folded from scheduler events.
+    Events,
+    /// From counters: the simulator's own accounting, or `getrusage` and `/proc`.
+    Counters,
+}
+
+/// The outcome of one run. All times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The workload's name.
+    pub workload: String,
+    /// The kernel release whose scheduler ran.
+    pub release: String,
+    /// Where it ran: `sim`, `host`, …
+    pub target: String,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// What the workload itself calls its time (hackbench: from the start signal until every worker is collected); the
+    /// whole run where it marks none.
+    pub turnaround_ns: u64,
+    /// From the first task's start to the last one's end.
+    pub elapsed_ns: u64,
+    /// Whole jiffies of `turnaround_ns`, rounded up, at the scheduler's HZ (1 ms each at 1000).
+    pub turnaround_jiffies: u64,
+    /// CPU time used, each CPU's in turn; empty where nobody measured it.
+    pub cpu_busy_ns: Vec<u64>,
+    /// Context switches, idle included; from counters the voluntary and involuntary ones of all tasks.
+    pub switches: u64,
+    /// Messages read in full.
+    pub messages: u64,
+    /// Bytes read in full.
+    pub bytes: u64,
+    /// Each task's share, in the order in which they were made.
+    pub tasks: Vec<TaskOutcome>,
+}
+
+/// What one task got. All times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskOutcome {
+    /// Name and instance: `sender.g0[3]`.
+    pub name: String,
+    /// Where these metrics came from.
+    pub source: MetricSource,
+    /// From its start to its end.
+    pub life_ns: u64,
+    /// On a CPU.
+    pub run_ns: u64,
+    /// Of that, in user mode.
+    pub user_ns: u64,
+    /// Of that, in the kernel.
+    pub system_ns: u64,
+    /// Runnable but not running; 0 where nobody measured it.
+    pub wait_ns: u64,
+    /// Asleep; 0 where nobody measured it.
+    pub sleep_ns: u64,
+    /// Switches because it went to sleep.
+    pub voluntary: u64,
+    /// Switches because it was preempted.
+    pub involuntary: u64,
+    /// Times its CPU changed.
+    pub migrations: u64,
+    /// Wake-ups.
+    pub wakeups: u64,
+    /// Sum of the delays from becoming runnable to running (`perf sched latency`).
+    pub delay_ns: u64,
+    /// Number of those delays.
+    pub delays: u64,
+    /// The longest of them.
+    pub max_delay_ns: u64,
+}

@@ -1,0 +1,205 @@
+//! The scheduler under study: a kernel release and the settings of its knobs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::knobs::set_feature;
+use crate::{Features, KnobKind, KnobValue, ModelError, Release, Series, Time, find_knob};
+
+/// A kernel release with knobs; what is not set has the release's default for the machine's number of CPUs.
+///
+/// ```
+/// use schedlab_model::{Scheduler, Time};
+/// let mut scheduler = Scheduler::new("2.6.24".parse()?);
+/// scheduler.set("latency", "30ms")?;
+/// let tunables = scheduler.tunables(1)?;
+/// assert_eq!(tunables.latency, Time::from_millis(30));
+/// assert_eq!(tunables.min_granularity, Time::from_millis(4));
+/// # Ok::<(), schedlab_model::ModelError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// The kernel release.
+    pub release: Release,
+    /// Timer interrupts a second (`CONFIG_HZ`).
+    #[serde(default = "default_hz")]
+    pub hz: u32,
+    /// Knob settings by name.
+    #[serde(default)]
+    pub knobs: BTreeMap<String, KnobValue>,
+}
+
+const fn default_hz() -> u32 {
+    250
+}
+
+/// The values of every setting that the rules act on, resolved for one release and machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tunables {
+    /// `sysctl_sched_latency`.
+    pub latency: Time,
+    /// `sysctl_sched_min_granularity`.
+    pub min_granularity: Time,
+    /// `sysctl_sched_idle_min_granularity` (6.1).
+    pub idle_min_granularity: Time,
+    /// `sysctl_sched_wakeup_granularity`.
+    pub wakeup_granularity: Time,
+    /// `sysctl_sched_base_slice` (EEVDF).
+    pub base_slice: Time,
+    /// `sysctl_sched_child_runs_first`.
+    pub child_runs_first: bool,
+    /// `sched_rr_timeslice`.
+    pub rr_timeslice: Time,
+    /// Feature flags.
+    pub features: Features,
+}
+
+impl Scheduler {
+    /// The release with every knob at its default and 250 timer interrupts a second, as Debian builds its kernels.
+    pub const fn new(release: Release) -> Self {
+        Self { release, hz: default_hz(), knobs: BTreeMap::new() }
+    }
+
+    /// Sets a knob from the text a person wrote, checking name, release, form and range.
+    ///
+    /// # Errors
+    /// Any of [`ModelError`]'s knob variants; the scheduler is left as it was.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ModelError> {
+        let value = if let Some(feature) = name.strip_prefix("feature.") {
+            let on = match value {
+                "0" | "off" | "false" => false,
+                "1" | "on" | "true" => true,
+                _ => {
+                    let why = "allowed: 0 or 1".to_owned();
+                    return Err(ModelError::KnobValue { name: name.to_owned(), found: value.to_owned(), why });
+                }
+            };
+            set_feature(&mut Features::default(), self.release, feature, KnobValue::Switch(on))?;
+            KnobValue::Switch(on)
+        } else {
+            let knob = find_knob(name)?;
+            knob.default(self.release, 1)?;
+            knob.parse(value)?
+        };
+        self.knobs.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// Resolves every setting for a machine of `cpus` CPUs.
+    ///
+    /// # Errors
+    /// [`ModelError`] for a knob that is unknown, absent from the release, of the wrong kind or out of range, and for an
+    /// impossible `hz`.
+    pub fn tunables(&self, cpus: u32) -> Result<Tunables, ModelError> {
+        if !(24..=10_000).contains(&self.hz) {
+            return Err(ModelError::Machine(format!("hz = {} is out of range; allowed: 24 to 10000", self.hz)));
+        }
+        let mut features = Features::defaults(self.release.series());
+        for (name, value) in &self.knobs {
+            if let Some(feature) = name.strip_prefix("feature.") {
+                set_feature(&mut features, self.release, feature, *value)?;
+            } else {
+                let knob = find_knob(name)?;
+                let written = match (knob.kind, value) {
+                    (KnobKind::Switch, KnobValue::Count(count)) => count.to_string(),
+                    _ => value.to_string(),
+                };
+                knob.parse(&written)?;
+                knob.default(self.release, cpus)?;
+            }
+        }
+        let time = |name: &str, absent: Time| -> Result<Time, ModelError> {
+            let knob = find_knob(name)?;
+            match self.knobs.get(name).copied().map_or_else(|| knob.default(self.release, cpus), Ok) {
+                Ok(KnobValue::Time(time)) => Ok(time),
+                Ok(_) | Err(ModelError::KnobNotInRelease { .. }) => Ok(absent),
+                Err(error) => Err(error),
+            }
+        };
+        let switch = |name: &str| -> bool {
+            let value = self.knobs.get(name).copied();
+            let value = value.or_else(|| find_knob(name).and_then(|knob| knob.default(self.release, cpus)).ok());
+            matches!(value, Some(KnobValue::Switch(true) | KnobValue::Count(1)))
+        };
+        let base_slice = time("base_slice", Time::from_micros(700))?;
+        Ok(Tunables {
+            latency: time("latency", Time::ZERO)?,
+            min_granularity: time("min_granularity", base_slice)?,
+            idle_min_granularity: Time::from_micros(750),
+            wakeup_granularity: time("wakeup_granularity", Time::ZERO)?,
+            base_slice,
+            child_runs_first: switch("child_runs_first"),
+            rr_timeslice: time("rr_timeslice", Time::from_millis(100))?,
+            features,
+        })
+    }
+
+    /// The names of set knobs that the simulator does not act on yet, for a refusal.
+    pub fn unsimulated(&self) -> Vec<&str> {
+        let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated);
+        self.knobs.keys().map(String::as_str).filter(known).collect()
+    }
+
+    /// The series whose rules apply.
+    pub fn series(&self) -> Series {
+        self.release.series()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheduler(release: &str) -> Scheduler {
+        Scheduler::new(release.parse().unwrap())
+    }
+
+    #[test]
+    fn defaults_scale_as_the_kernels_do() {
+        // 2.6.24: 20 ms × (1 + log2 4 = 3) = 60 ms; × (1 + log2 1024 = 11) = 220 ms, capped at 200 ms.
+        assert_eq!(scheduler("2.6.24").tunables(4).unwrap().latency, Time::from_millis(60));
+        assert_eq!(scheduler("2.6.24").tunables(1024).unwrap().latency, Time::from_millis(200));
+        // 6.1: 6 ms × 4 from 8 CPUs on, for the factor counts at most 8 of them.
+        assert_eq!(scheduler("6.1").tunables(8).unwrap().latency, Time::from_millis(24));
+        assert_eq!(scheduler("6.1").tunables(64).unwrap().latency, Time::from_millis(24));
+    }
+
+    #[test]
+    fn a_knob_the_kernel_lacks_is_refused_with_what_took_its_place() {
+        let error = scheduler("6.12").set("latency", "20ms").unwrap_err().to_string();
+        assert!(error.contains("base_slice"), "{error}");
+        let error = scheduler("6.1").set("feature.PLACE_LAG", "1").unwrap_err().to_string();
+        assert!(error.contains("GENTLE_FAIR_SLEEPERS"), "{error}");
+    }
+
+    #[test]
+    fn wrong_values_name_what_is_allowed() {
+        let mut scheduler = scheduler("6.1");
+        for (name, value, said) in [
+            ("latency", "20", "unit"),
+            ("latency", "1us", "100us to 1s"),
+            ("child_runs_first", "yes", "0 or 1"),
+            ("latencee", "1ms", "known: latency"),
+            ("sched_latency_ns", "1ms", "did you mean 'latency'"),
+            ("feature.START_DEBIT", "2", "0 or 1"),
+        ] {
+            let error = scheduler.set(name, value).unwrap_err().to_string();
+            assert!(error.contains(said), "{name}={value}: {error}");
+        }
+        assert!(scheduler.knobs.is_empty());
+    }
+
+    #[test]
+    fn a_scheduler_survives_json() {
+        let mut scheduler = scheduler("6.1");
+        for (name, value) in
+            [("latency", "5ms"), ("child_runs_first", "1"), ("rt_runtime", "-1"), ("feature.LAST_BUDDY", "0")]
+        {
+            scheduler.set(name, value).unwrap();
+        }
+        let json = serde_json::to_string(&scheduler).unwrap();
+        assert_eq!(serde_json::from_str::<Scheduler>(&json).unwrap(), scheduler, "{json}");
+    }
+}

@@ -1,0 +1,282 @@
+//! Workloads: tasks and the steps they take.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ModelError, Time};
+
+/// The most tasks one run may have, so that a slip of the keyboard does not eat the machine's memory.
+pub const MAX_TASKS: u64 = 1_000_000;
+
+/// Tasks, and the channels and latches through which they meet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What people call it.
+    pub name: String,
+    /// Pipes and sockets, by name.
+    #[serde(default)]
+    pub channels: BTreeMap<String, Channel>,
+    /// Latches: closed at first, opened once, open for ever. Waiting at a closed one sleeps.
+    #[serde(default)]
+    pub latches: Vec<String>,
+    /// Tasks. Those with `instances` above zero are there from the start; the others only once a `fork` makes them.
+    pub tasks: Vec<Task>,
+    /// The mark (`Step::Mark`) at which the workload's own clock starts; the start of the run where there is none.
+    #[serde(default)]
+    pub turnaround_from: Option<String>,
+}
+
+/// A way for bytes from writers to readers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Channel {
+    /// What the kernel makes of it.
+    pub kind: ChannelKind,
+}
+
+/// Kinds of channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelKind {
+    /// `pipe(2)` with its default capacity of 16 pages.
+    Pipe,
+    /// `socketpair(AF_UNIX, SOCK_STREAM)` with the default send buffer.
+    Socket,
+}
+
+/// One task, or a template of equal ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Its name, unique in the workload.
+    pub name: String,
+    /// How many of them are there from the start.
+    #[serde(default)]
+    pub instances: u32,
+    /// Process or thread.
+    #[serde(default)]
+    pub kind: TaskKind,
+    /// How the scheduler is to treat it; a forked task with none takes its parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
+    /// What it does, in order; then it exits.
+    pub steps: Vec<Step>,
+}
+
+/// Whether a task has an address space of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    /// Made by `fork(2)`.
+    #[default]
+    Process,
+    /// Made by `pthread_create(3)`.
+    Thread,
+}
+
+/// What `sched_setattr(2)`, `nice(1)` and `taskset(1)` say of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Attributes {
+    /// The policy.
+    pub policy: Policy,
+    /// Nice level, −20 to 19; acts under the fair policies.
+    pub nice: i8,
+    /// The slice asked for (EEVDF kernels, 100 µs to 100 ms); the kernel's own where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Time>,
+    /// The CPUs it may run on; all where the list is empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub affinity: Vec<u32>,
+}
+
+/// Scheduling policies, under `chrt`'s names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// `SCHED_OTHER`.
+    #[default]
+    Other,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO` at a priority of 1 to 99.
+    Fifo(u8),
+    /// `SCHED_RR` at a priority of 1 to 99.
+    Rr(u8),
+}
+
+impl Policy {
+    /// Whether the real-time class serves it.
+    pub const fn is_realtime(self) -> bool {
+        matches!(self, Self::Fifo(_) | Self::Rr(_))
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other => formatter.write_str("other"),
+            Self::Batch => formatter.write_str("batch"),
+            Self::Idle => formatter.write_str("idle"),
+            Self::Fifo(priority) => write!(formatter, "fifo:{priority}"),
+            Self::Rr(priority) => write!(formatter, "rr:{priority}"),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = ModelError;
+
+    /// Reads `other`, `batch`, `idle`, `fifo`, `rr` (priority 1) or `fifo:50`, `rr:50`.
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let wrong = |why: &str| ModelError::Policy { found: text.to_owned(), why: why.to_owned() };
+        let (name, priority) = match text.split_once(':') {
+            Some((name, priority)) => (name, Some(priority)),
+            None => (text, None),
+        };
+        let priority = match priority.map(str::parse::<u8>) {
+            None => None,
+            Some(Ok(priority @ 1..=99)) => Some(priority),
+            Some(_) => return Err(wrong("a real-time priority is a whole number from 1 to 99")),
+        };
+        match (name, priority) {
+            ("other", None) => Ok(Self::Other),
+            ("batch", None) => Ok(Self::Batch),
+            ("idle", None) => Ok(Self::Idle),
+            ("fifo", priority) => Ok(Self::Fifo(priority.unwrap_or(1))),
+            ("rr", priority) => Ok(Self::Rr(priority.unwrap_or(1))),
+            ("other" | "batch" | "idle", Some(_)) => Err(wrong("only fifo and rr take a priority")),
+            _ => Err(wrong("allowed: other, batch, idle, fifo[:1-99], rr[:1-99]")),
+        }
+    }
+}
+
+/// How long something takes: fixed, or drawn anew each time from the task's own random stream.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Duration {
+    /// Always the same.
+    Fixed(Time),
+    /// Any time from `low` to `high`, all equally likely.
+    Uniform {
+        /// Least.
+        low: Time,
+        /// Greatest.
+        high: Time,
+    },
+    /// Exponentially distributed.
+    Exponential {
+        /// Its mean.
+        mean: Time,
+    },
+    /// Normally distributed, cut at zero.
+    Normal {
+        /// Its mean.
+        mean: Time,
+        /// Its standard deviation.
+        deviation: Time,
+    },
+}
+
+/// One step of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Compute: use so much CPU time.
+    Run(Duration),
+    /// Sleep so long.
+    Sleep(Duration),
+    /// `sched_yield(2)`.
+    Yield,
+    /// Write one message of so many bytes, blocking while the channel is full.
+    Write {
+        /// The channel's name.
+        channel: String,
+        /// Bytes, at least 1.
+        bytes: u32,
+    },
+    /// Read one message of so many bytes, in as many `read(2)` calls as that takes, blocking while the channel is empty.
+    Read {
+        /// The channel's name.
+        channel: String,
+        /// Bytes, at least 1.
+        bytes: u32,
+    },
+    /// Open a latch and wake everyone who waits there.
+    OpenLatch(String),
+    /// Go on once the latch is open.
+    AwaitLatch(String),
+    /// Make `count` tasks of the template called `task`.
+    Fork {
+        /// The template's name.
+        task: String,
+        /// How many, one after the other.
+        count: u32,
+    },
+    /// Wait until every task this one made has ended, and collect them in the order in which they were made.
+    Join,
+    /// Note the time under a name.
+    Mark(String),
+    /// Do the steps over and over.
+    Loop {
+        /// How many times.
+        count: u64,
+        /// The steps.
+        steps: Vec<Step>,
+    },
+}
+
+impl Workload {
+    /// Gives every task the same scheduling attributes.
+    ///
+    /// Tasks that are forked take them from their parents.
+    #[must_use]
+    pub fn with_attributes(mut self, attributes: &Attributes) -> Self {
+        for task in &mut self.tasks {
+            task.attributes = (task.instances > 0).then(|| attributes.clone());
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_chrt_names_them() {
+        assert_eq!("fifo".parse::<Policy>().unwrap(), Policy::Fifo(1));
+        assert_eq!("rr:99".parse::<Policy>().unwrap(), Policy::Rr(99));
+        for text in ["rr:0", "rr:100", "other:1", "cfs", ""] {
+            assert!(text.parse::<Policy>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_workload_survives_json() {
+        let workload = Workload {
+            name: "one".into(),
+            channels: BTreeMap::from([("c".into(), Channel { kind: ChannelKind::Pipe })]),
+            latches: vec!["go".into()],
+            tasks: vec![Task {
+                name: "t".into(),
+                instances: 1,
+                kind: TaskKind::Thread,
+                attributes: Some(Attributes { policy: Policy::Rr(3), nice: -5, ..Attributes::default() }),
+                steps: vec![
+                    Step::Run(Duration::Exponential { mean: Time::from_micros(3) }),
+                    Step::Loop { count: 3, steps: vec![Step::Write { channel: "c".into(), bytes: 100 }] },
+                ],
+            }],
+            turnaround_from: None,
+        };
+        let json = serde_json::to_string(&workload).unwrap();
+        assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), workload, "{json}");
+    }
+}
