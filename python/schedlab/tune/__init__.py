@@ -1,1 +1,37 @@
-"""Search for the minimum of any function of named numbers."""
+"""Search for the minimum of any function of named numbers.
+
+A search is asked for positions and told their values, so it never sees the function, and many
+searches can advance together with one call of the function a generation. Nothing here knows what
+the numbers are.
+
+>>> space = Space((Dimension("x", -5, 5), Dimension("y", -5, 5)))
+>>> swarms = [ParticleSwarm(space, rng=seed) for seed in range(3)]
+>>> histories = run_many(swarms, lambda positions: (positions**2).sum(axis=1))
+>>> [history.executions for history in histories]
+[620, 620, 620]
+"""
+
+from schedlab.tune.driver import Objective, Progress, run, run_many
+from schedlab.tune.golden import GoldenSection
+from schedlab.tune.history import History
+from schedlab.tune.pso import DEFAULT, OPTIMIZED, Parameters, ParticleSwarm
+from schedlab.tune.random_search import RandomSearch
+from schedlab.tune.search import Search
+from schedlab.tune.space import Dimension, Space
+
+__all__ = [
+    "DEFAULT",
+    "OPTIMIZED",
+    "Dimension",
+    "GoldenSection",
+    "History",
+    "Objective",
+    "Parameters",
+    "ParticleSwarm",
+    "Progress",
+    "RandomSearch",
+    "Search",
+    "Space",
+    "run",
+    "run_many",
+]
