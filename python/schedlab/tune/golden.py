@@ -4,8 +4,9 @@ The interval [a0, b0] has two inner points a1 < b1, each rho = (3 - sqrt(5)) / 2
 an end, so that rho / (1 - rho) = (1 - rho) / 1. If f(a1) < f(b1) the minimum lies in [a0, b1],
 else, a tie included, in [a1, b0]: the rule of "Comparison of application of global and
 one-dimensional local optimization methods to operating system scheduler tuning", section V.B, after
-Chong and Żak, "An Introduction to Optimization", section 7.1. One inner point of the old interval is one of the
-new, so only the first iteration evaluates two points and every later one a single point.
+Chong and Żak, "An Introduction to Optimization", section 7.1. One inner point of the
+old interval is one of the new, so only the first iteration evaluates two points and every later one
+a single point.
 
 The rule finds the minimum of a function with one valley. On a plateau (a function counted in whole
 units has them) every comparison is a tie, and ties go right.

@@ -71,7 +71,9 @@ class History:
 
     def best_so_far(self) -> FloatArray:
         """Return the lowest value after each execution, a number an execution."""
-        return np.asarray(np.minimum.accumulate(self.values)[self.executed], dtype=np.float64)
+        lowest: FloatArray = np.minimum.accumulate(self.values)
+        best: FloatArray = lowest[self.executed]
+        return best
 
     def _first_at_or_below(self, value: float) -> int | None:
         reached = self.values <= value
