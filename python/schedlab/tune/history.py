@@ -47,7 +47,8 @@ class History:
     @property
     def minimum_position(self) -> FloatArray:
         """The position at which the lowest value was met first."""
-        return self.positions[int(np.argmin(self.values))].copy()
+        position: FloatArray = self.positions[int(np.argmin(self.values))]
+        return position.copy()
 
     @property
     def executions_to_minimum(self) -> int:
@@ -72,8 +73,7 @@ class History:
     def best_so_far(self) -> FloatArray:
         """Return the lowest value after each execution, a number an execution."""
         lowest: FloatArray = np.minimum.accumulate(self.values)
-        best: FloatArray = lowest[self.executed]
-        return best
+        return lowest[self.executed]
 
     def _first_at_or_below(self, value: float) -> int | None:
         reached = self.values <= value
