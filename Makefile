@@ -9,7 +9,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
-PYTHON ?= $(shell scripts/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
@@ -40,7 +39,7 @@ venv: $(STAMPS)/venv
 
 $(STAMPS)/venv: requirements.lock
 	@mkdir -p $(STAMPS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	scripts/make-venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	$(BIN)/python -m pip check
 	@touch $@
@@ -60,7 +59,7 @@ $(NATIVE): $(RUST_SOURCES)
 extension: $(STAMPS)/extension
 
 $(STAMPS)/extension: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
-	$(BIN)/maturin develop --release --locked --quiet --skip-install-deps
+	$(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
 # --- what a user runs ---------------------------------------------------------------------------
@@ -74,7 +73,7 @@ test:
 	@scripts/run-parts venv native extension -- fmt clippy cargo-test ruff mypy stubtest pytest
 
 check: venv
-	@scripts/run-parts fmt ruff mypy
+	@scripts/run-parts fmt clippy ruff mypy
 
 fmt:
 	$(CARGO) fmt --all --check
