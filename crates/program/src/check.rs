@@ -1,0 +1,73 @@
+//! What a workload must satisfy, and how it is refused.
+
+use schedlab_model::{Attributes, Duration, MAX_CPUS, ModelError, Policy, Time, Workload};
+
+/// The longest message, in bytes (16 MiB).
+pub const MAX_MESSAGE: u32 = 1 << 24;
+
+/// How deep loops may be nested.
+pub const MAX_NESTING: u32 = 64;
+
+/// Refuses: names the workload, the place in it, and what is wrong.
+pub(crate) fn refuse(workload: &Workload, place: impl Into<String>, why: impl Into<String>) -> ModelError {
+    ModelError::Workload { workload: workload.name.clone(), place: place.into(), why: why.into() }
+}
+
+/// What is wrong with a message's size, if anything.
+pub(crate) fn message_fault(bytes: u32) -> Option<String> {
+    (!(1..=MAX_MESSAGE).contains(&bytes))
+        .then(|| format!("a message of {bytes} bytes is out of range; allowed: 1 to {MAX_MESSAGE}"))
+}
+
+/// What is wrong with a duration, if anything.
+pub(crate) fn duration_fault(duration: Duration) -> Option<String> {
+    match duration {
+        Duration::Uniform { low, high } if low > high => {
+            Some(format!("a uniform time from {low} to {high} has its least above its greatest"))
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with attributes, if anything.
+pub(crate) fn attributes_fault(attributes: &Attributes) -> Option<String> {
+    let slices = Time::from_micros(100)..=Time::from_millis(100);
+    match attributes.policy {
+        Policy::Fifo(priority) | Policy::Rr(priority) if !(1..=99).contains(&priority) => {
+            return Some(format!("real-time priority {priority} is out of range; allowed: 1 to 99"));
+        }
+        _ => {}
+    }
+    if !(-20..=19).contains(&attributes.nice) {
+        return Some(format!("nice level {} is out of range; allowed: -20 to 19", attributes.nice));
+    }
+    if let Some(slice) = attributes.slice.filter(|slice| !slices.contains(slice)) {
+        return Some(format!("a slice of {slice} is out of range; allowed: {} to {}", slices.start(), slices.end()));
+    }
+    let cpu = attributes.affinity.iter().find(|&&cpu| cpu >= MAX_CPUS)?;
+    Some(format!("CPU {cpu} in the affinity is out of range; allowed: 0 to {}", MAX_CPUS - 1))
+}
+
+/// How a step is named in a refusal: `step 2.1` is the second step's (a loop's) first.
+pub(crate) fn step_place(task: &str, path: &[usize]) -> String {
+    let path: Vec<String> = path.iter().map(|index| (index + 1).to_string()).collect();
+    format!("task '{task}', step {}", path.join("."))
+}
+
+/// The name that a list of names has twice, if any.
+pub(crate) fn doubled<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = std::collections::HashSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}
+
+/// What a list of names is to a person who mistyped one of them.
+pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    let more = names.len().saturating_sub(8);
+    names.truncate(8);
+    match (names.is_empty(), more) {
+        (true, _) => "none is declared".to_owned(),
+        (false, 0) => format!("declared: {}", names.join(", ")),
+        (false, more) => format!("declared: {} and {more} more", names.join(", ")),
+    }
+}

@@ -1,0 +1,406 @@
+//! From steps to flat instructions, and what a whole run amounts to.
+
+use std::collections::HashMap;
+
+use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload};
+
+use crate::check::{MAX_NESTING, attributes_fault, doubled, duration_fault, known, message_fault, refuse, step_place};
+use crate::op::{Instruction, Rounds};
+use crate::random::name_key;
+use crate::{Op, Program, Template, TemplateId, Traffic};
+
+/// What one task of a template does in its life.
+#[derive(Default)]
+struct Doings {
+    /// Children, by template.
+    forks: HashMap<TemplateId, u128>,
+    /// Traffic, by channel.
+    traffic: HashMap<u32, Traffic>,
+}
+
+pub(crate) struct Compiler<'a> {
+    workload: &'a Workload,
+    templates: HashMap<&'a str, TemplateId>,
+    channels: HashMap<&'a str, u32>,
+    latches: HashMap<&'a str, u32>,
+    /// Of each latch: who awaits it, and whether a task opens it.
+    awaited: Vec<Option<&'a str>>,
+    opened: Vec<bool>,
+    doings: Vec<Doings>,
+    program: Program,
+}
+
+/// Where the compiler is in a task.
+struct Place<'a> {
+    task: &'a Task,
+    path: Vec<usize>,
+    depth: u32,
+    /// How often the current step happens in one life of the task.
+    times: u128,
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(workload: &'a Workload) -> Result<Self, ModelError> {
+        if let Some(name) = doubled(workload.tasks.iter().map(|task| task.name.as_str())) {
+            return Err(refuse(workload, format!("task '{name}'"), "two tasks have this name"));
+        }
+        if let Some(name) = doubled(workload.latches.iter().map(String::as_str)) {
+            return Err(refuse(workload, format!("latch '{name}'"), "two latches have this name"));
+        }
+        let latches = workload.latches.len();
+        let program = Program {
+            name: workload.name.clone(),
+            templates: Vec::with_capacity(workload.tasks.len()),
+            code: Vec::new(),
+            durations: Vec::new(),
+            channels: workload.channels.values().map(|channel| channel.kind).collect(),
+            traffic: vec![Traffic::default(); workload.channels.len()],
+            latches,
+            marks: Vec::new(),
+            turnaround_mark: None,
+            total_tasks: 0,
+            longest_message: 0,
+        };
+        Ok(Self {
+            workload,
+            templates: (0..).zip(&workload.tasks).map(|(id, task)| (task.name.as_str(), TemplateId(id))).collect(),
+            channels: workload.channels.keys().map(String::as_str).zip(0..).collect(),
+            latches: workload.latches.iter().map(String::as_str).zip(0..).collect(),
+            awaited: vec![None; latches],
+            opened: vec![false; latches],
+            doings: Vec::with_capacity(workload.tasks.len()),
+            program,
+        })
+    }
+
+    pub(crate) fn compile(mut self) -> Result<Program, ModelError> {
+        for task in &self.workload.tasks {
+            self.task(task)?;
+        }
+        self.latches_open()?;
+        self.turnaround()?;
+        self.totals()?;
+        Ok(self.program)
+    }
+
+    fn task(&mut self, task: &'a Task) -> Result<(), ModelError> {
+        if let Some(fault) = task.attributes.as_ref().and_then(attributes_fault) {
+            return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
+        }
+        let entry = self.position()?;
+        self.program.templates.push(Template {
+            name: task.name.clone(),
+            kind: task.kind,
+            attributes: task.attributes.clone(),
+            total: 0,
+            instances: task.instances,
+            entry,
+            depth: 0,
+            draws: false,
+            children: Vec::new(),
+            name_key: name_key(&task.name),
+        });
+        self.doings.push(Doings::default());
+        self.steps(&task.steps, &mut Place { task, path: Vec::new(), depth: 0, times: 1 })?;
+        self.program.code.push(Instruction::Exit);
+        Ok(())
+    }
+
+    fn steps(&mut self, steps: &'a [Step], place: &mut Place<'a>) -> Result<(), ModelError> {
+        for (index, step) in steps.iter().enumerate() {
+            place.path.push(index);
+            self.step(step, place)?;
+            place.path.pop();
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &'a Step, place: &mut Place<'a>) -> Result<(), ModelError> {
+        let workload = self.workload;
+        let wrong = |why: String| refuse(workload, step_place(&place.task.name, &place.path), why);
+        match step {
+            Step::Run(duration) => self.time(*duration, Op::Run, Instruction::RunDrawn).map_err(wrong)?,
+            Step::Sleep(duration) => self.time(*duration, Op::Sleep, Instruction::SleepDrawn).map_err(wrong)?,
+            Step::Yield => self.emit(Op::Yield),
+            Step::Write { channel, bytes } => {
+                let channel = self.message(channel, *bytes, true, place.times).map_err(wrong)?;
+                self.emit(Op::Write { channel, bytes: *bytes });
+            }
+            Step::Read { channel, bytes } => {
+                let channel = self.message(channel, *bytes, false, place.times).map_err(wrong)?;
+                self.emit(Op::Read { channel, bytes: *bytes });
+            }
+            Step::OpenLatch(name) => {
+                let latch = self.latch(name).map_err(wrong)?;
+                self.opened[latch as usize] |= place.times > 0;
+                self.emit(Op::OpenLatch(latch));
+            }
+            Step::AwaitLatch(name) => {
+                let latch = self.latch(name).map_err(wrong)?;
+                if place.times > 0 {
+                    self.awaited[latch as usize].get_or_insert(&place.task.name);
+                }
+                self.emit(Op::AwaitLatch(latch));
+            }
+            Step::Fork { task, count } => {
+                let Some(&template) = self.templates.get(task.as_str()) else {
+                    let known = known(workload.tasks.iter().map(|task| task.name.as_str()));
+                    return Err(wrong(format!("no task is called '{task}'; {known}")));
+                };
+                self.repeat(u64::from(*count), place, |compiler, place| {
+                    compiler.fork(template, place.times);
+                    Ok(())
+                })?;
+            }
+            Step::Join => self.emit(Op::Join),
+            Step::Mark(name) => {
+                if place.times > 0 {
+                    let mark = self.mark(name);
+                    self.emit(Op::Mark(mark));
+                }
+            }
+            Step::Loop { count, steps } => {
+                if place.depth == MAX_NESTING {
+                    return Err(wrong(format!("loops are nested deeper than {MAX_NESTING}")));
+                }
+                self.repeat(*count, place, |compiler, place| compiler.steps(steps, place))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A loop around what `body` emits. A loop of no rounds is checked but not emitted, nor is one around nothing.
+    fn repeat(
+        &mut self,
+        count: u64,
+        place: &mut Place<'a>,
+        body: impl FnOnce(&mut Self, &mut Place<'a>) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        if count == 1 {
+            return body(self, place);
+        }
+        let begin = self.position()?;
+        let (depth, times) = (place.depth, place.times);
+        self.program.code.push(Instruction::Begin { depth, count: Rounds(count) });
+        place.times = times.saturating_mul(u128::from(count));
+        place.depth = depth + 1;
+        body(self, place)?;
+        (place.depth, place.times) = (depth, times);
+        let (body, end) = (begin + 1, self.position()?);
+        if count == 0 || end == body {
+            self.program.code.truncate(begin as usize);
+            return Ok(());
+        }
+        self.program.code.push(Instruction::End { depth, body });
+        if let Some(template) = self.program.templates.last_mut() {
+            template.depth = template.depth.max(depth + 1);
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.program.code.push(Instruction::Do(op));
+    }
+
+    fn position(&self) -> Result<u32, ModelError> {
+        u32::try_from(self.program.code.len())
+            .map_err(|_| refuse(self.workload, "tasks", "all steps together are more than 32 bits count"))
+    }
+
+    fn time(
+        &mut self,
+        duration: Duration,
+        fixed: fn(schedlab_model::Time) -> Op,
+        drawn: fn(u32) -> Instruction,
+    ) -> Result<(), String> {
+        if let Some(fault) = duration_fault(duration) {
+            return Err(fault);
+        }
+        if let Duration::Fixed(time) = duration {
+            self.emit(fixed(time));
+            return Ok(());
+        }
+        // There are no more durations than instructions, and those are counted in 32 bits.
+        let index = self.program.durations.len() as u32;
+        self.program.durations.push(duration);
+        self.program.code.push(drawn(index));
+        if let Some(template) = self.program.templates.last_mut() {
+            template.draws = true;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, name: &str, bytes: u32, write: bool, times: u128) -> Result<u32, String> {
+        if let Some(fault) = message_fault(bytes) {
+            return Err(fault);
+        }
+        let Some(&channel) = self.channels.get(name) else {
+            let known = known(self.workload.channels.keys().map(String::as_str));
+            return Err(format!("no channel is called '{name}'; {known}"));
+        };
+        self.program.longest_message = self.program.longest_message.max(bytes);
+        let count = saturate(times);
+        let size = count.saturating_mul(u64::from(bytes));
+        let part = if write {
+            Traffic { messages_written: count, bytes_written: size, ..Traffic::default() }
+        } else {
+            Traffic { messages_read: count, bytes_read: size, ..Traffic::default() }
+        };
+        if let Some(doings) = self.doings.last_mut() {
+            doings.traffic.entry(channel).or_default().add(part, 1);
+        }
+        Ok(channel)
+    }
+
+    fn latch(&self, name: &str) -> Result<u32, String> {
+        self.latches.get(name).copied().ok_or_else(|| {
+            format!("no latch is called '{name}'; {}", known(self.workload.latches.iter().map(String::as_str)))
+        })
+    }
+
+    fn mark(&mut self, name: &str) -> u32 {
+        let marks = &mut self.program.marks;
+        let index = marks.iter().position(|mark| mark == name).unwrap_or_else(|| {
+            marks.push(name.to_owned());
+            marks.len() - 1
+        });
+        index as u32
+    }
+
+    fn fork(&mut self, template: TemplateId, times: u128) {
+        if times == 0 {
+            return;
+        }
+        let (Some(parent), Some(doings)) = (self.program.templates.last_mut(), self.doings.last_mut()) else { return };
+        // A hash look-up tells new children from known ones: main tasks of large workloads fork thousands of templates.
+        let slot = if let Some(count) = doings.forks.get_mut(&template) {
+            *count = count.saturating_add(times);
+            parent.children.iter().position(|&child| child == template).unwrap_or_default()
+        } else {
+            doings.forks.insert(template, times);
+            parent.children.push(template);
+            parent.children.len() - 1
+        };
+        self.program.code.push(Instruction::Fork { template, slot: slot as u32 });
+    }
+
+    fn latches_open(&self) -> Result<(), ModelError> {
+        for ((name, awaited), opened) in self.workload.latches.iter().zip(&self.awaited).zip(&self.opened) {
+            if let (Some(task), false) = (awaited, opened) {
+                let why = format!("task '{task}' awaits it, but no task opens it");
+                return Err(refuse(self.workload, format!("latch '{name}'"), why));
+            }
+        }
+        Ok(())
+    }
+
+    fn turnaround(&mut self) -> Result<(), ModelError> {
+        let Some(name) = &self.workload.turnaround_from else { return Ok(()) };
+        let Some(mark) = self.program.marks.iter().position(|mark| mark == name) else {
+            let marks = self.program.marks.iter().map(String::as_str);
+            let why = format!("no task marks '{name}'; {}", known(marks));
+            return Err(refuse(self.workload, "turnaround_from", why));
+        };
+        self.program.turnaround_mark = Some(mark as u32);
+        Ok(())
+    }
+
+    /// How many tasks of each template there will be, and what passes through each channel.
+    fn totals(&mut self) -> Result<(), ModelError> {
+        let order = self.parents_first()?;
+        let mut totals: Vec<u128> = self.workload.tasks.iter().map(|task| u128::from(task.instances)).collect();
+        for parent in order {
+            for (child, count) in &self.doings[parent].forks {
+                totals[child.index()] = totals[child.index()].saturating_add(totals[parent].saturating_mul(*count));
+            }
+        }
+        let all = totals.iter().fold(0u128, |sum, &count| sum.saturating_add(count));
+        if all == 0 {
+            return Err(refuse(self.workload, "tasks", "none is there from the start; give one at least one instance"));
+        }
+        if all > u128::from(MAX_TASKS) {
+            let many = if all > u128::from(u64::MAX) { "more than 2^64".to_owned() } else { all.to_string() };
+            return Err(refuse(
+                self.workload,
+                "tasks",
+                format!("{many} tasks are too many; allowed: 1 to {MAX_TASKS}"),
+            ));
+        }
+        self.program.total_tasks = saturate(all);
+        for ((template, doings), &total) in self.program.templates.iter_mut().zip(&self.doings).zip(&totals) {
+            template.total = saturate(total);
+            for (channel, traffic) in &doings.traffic {
+                self.program.traffic[*channel as usize].add(*traffic, template.total);
+            }
+        }
+        for (name, traffic) in self.workload.channels.keys().zip(&self.program.traffic) {
+            if traffic.bytes_read > traffic.bytes_written {
+                let why = format!(
+                    "tasks read {} bytes from it, but only {} are ever written, so a reader would wait for ever",
+                    traffic.bytes_read, traffic.bytes_written
+                );
+                return Err(refuse(self.workload, format!("channel '{name}'"), why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Templates in an order in which each comes after all that fork it (Kahn 1962).
+    fn parents_first(&self) -> Result<Vec<usize>, ModelError> {
+        let mut forked_by = vec![0usize; self.doings.len()];
+        for child in self.doings.iter().flat_map(|doings| doings.forks.keys()) {
+            forked_by[child.index()] += 1;
+        }
+        let mut order: Vec<usize> = (0..forked_by.len()).filter(|&id| forked_by[id] == 0).collect();
+        let mut done = 0;
+        while let Some(&parent) = order.get(done) {
+            done += 1;
+            for child in self.doings[parent].forks.keys() {
+                forked_by[child.index()] -= 1;
+                if forked_by[child.index()] == 0 {
+                    order.push(child.index());
+                }
+            }
+        }
+        // What is left is on a cycle or below one; one that is on it is named.
+        match (0..forked_by.len()).find(|&id| forked_by[id] > 0 && self.reaches(id, id)) {
+            Some(id) => {
+                let name = &self.workload.tasks[id].name;
+                Err(refuse(self.workload, format!("task '{name}'"), "its forks lead back to itself, without end"))
+            }
+            None => Ok(order),
+        }
+    }
+
+    /// Whether forks lead from one template to another.
+    fn reaches(&self, from: usize, to: usize) -> bool {
+        let mut seen = vec![false; self.doings.len()];
+        let mut ahead = vec![from];
+        while let Some(id) = ahead.pop() {
+            for child in self.doings[id].forks.keys() {
+                if child.index() == to {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[child.index()], true) {
+                    ahead.push(child.index());
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Traffic {
+    /// Adds `part`, `times` over.
+    fn add(&mut self, part: Self, times: u64) {
+        let more = |sum: &mut u64, part: u64| *sum = sum.saturating_add(part.saturating_mul(times));
+        more(&mut self.messages_written, part.messages_written);
+        more(&mut self.bytes_written, part.bytes_written);
+        more(&mut self.messages_read, part.messages_read);
+        more(&mut self.bytes_read, part.bytes_read);
+    }
+}
+
+fn saturate(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,121 @@
+//! Where a task stands in its program.
+
+use schedlab_model::Time;
+
+use crate::op::Instruction;
+use crate::random::{Stream, path_key};
+use crate::{Op, Program, TemplateId};
+
+/// Loop counters that a cursor holds without a heap block.
+const INLINE: usize = 3;
+
+/// A task's place in its program: program counter, loop counters, children made, and its own random stream.
+///
+/// Less than a cache line, and no heap block for a task that neither forks, nor draws random times, nor nests loops deeper than
+/// three.
+#[derive(Debug, Clone)]
+pub struct Cursor {
+    at: u32,
+    /// The run's seed and the task's path, hashed.
+    key: u64,
+    counters: [u64; INLINE],
+    rest: Option<Box<Rest>>,
+}
+
+/// What only some tasks need.
+#[derive(Debug, Clone)]
+struct Rest {
+    /// The loop counters beyond the inline ones.
+    deep: Vec<u64>,
+    /// How many children of each of the template's `children` slots were made.
+    made: Vec<u32>,
+    stream: Stream,
+}
+
+impl Cursor {
+    /// A task that is there from the start, as [`Program::roots`] lists them, in a run with this seed.
+    pub fn root(program: &Program, template: TemplateId, instance: u32, seed: u64) -> Self {
+        Self::new(program, template, instance, seed)
+    }
+
+    /// The child that the operation [`Op::Fork`] of this cursor's task makes.
+    ///
+    /// Its random stream depends on the seed and on its path alone (parent's path, template's name, instance), not on who
+    /// else was made in the meantime.
+    pub fn child(&self, program: &Program, template: TemplateId, instance: u32) -> Self {
+        Self::new(program, template, instance, self.key)
+    }
+
+    fn new(program: &Program, id: TemplateId, instance: u32, parent_key: u64) -> Self {
+        let template = program.template(id);
+        let key = path_key(parent_key, template.name_key, instance);
+        let deep = (template.depth as usize).saturating_sub(INLINE);
+        let made = template.children.len();
+        let rest = (deep > 0 || made > 0 || template.draws)
+            .then(|| Box::new(Rest { deep: vec![0; deep], made: vec![0; made], stream: Stream::new(key) }));
+        Self { at: template.entry, key, counters: [0; INLINE], rest }
+    }
+
+    /// The next operation; [`Op::Exit`] for ever at the end.
+    #[inline]
+    pub fn next(&mut self, program: &Program) -> Op {
+        loop {
+            match program.code[self.at as usize] {
+                Instruction::Do(op) => {
+                    self.at += 1;
+                    return op;
+                }
+                Instruction::End { depth, body } => {
+                    let left = self.counter(depth);
+                    *left -= 1;
+                    self.at = if *left > 0 { body } else { self.at + 1 };
+                }
+                Instruction::Begin { depth, count } => {
+                    *self.counter(depth) = count.0;
+                    self.at += 1;
+                }
+                Instruction::RunDrawn(duration) => return Op::Run(self.draw(program, duration)),
+                Instruction::SleepDrawn(duration) => return Op::Sleep(self.draw(program, duration)),
+                Instruction::Fork { template, slot } => {
+                    self.at += 1;
+                    return Op::Fork { template, instance: self.count_child(slot) };
+                }
+                Instruction::Exit => return Op::Exit,
+            }
+        }
+    }
+
+    #[inline]
+    fn counter(&mut self, depth: u32) -> &mut u64 {
+        let depth = depth as usize;
+        match &mut self.rest {
+            Some(rest) if depth >= INLINE => &mut rest.deep[depth - INLINE],
+            _ => &mut self.counters[depth],
+        }
+    }
+
+    // A template that draws or forks has its `rest` from its start, so the zeros below are never handed out.
+
+    fn draw(&mut self, program: &Program, duration: u32) -> Time {
+        self.at += 1;
+        self.rest.as_mut().map_or(Time::ZERO, |rest| rest.stream.draw(program.durations[duration as usize]))
+    }
+
+    fn count_child(&mut self, slot: u32) -> u32 {
+        self.rest.as_mut().map_or(0, |rest| {
+            let instance = rest.made[slot as usize];
+            rest.made[slot as usize] += 1;
+            instance
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_fits_a_cache_line() {
+        assert!(size_of::<Cursor>() <= 64);
+    }
+}

@@ -1,0 +1,92 @@
+//! Primitive operations: what a task asks of the kernel, one at a time.
+
+use schedlab_model::Time;
+
+/// A task template of a program, from 0 in the order in which the workload lists its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TemplateId(pub u32);
+
+impl TemplateId {
+    /// As an index into [`Program::templates`](crate::Program::templates).
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One primitive operation. Channels, latches and marks are indices into the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Use so much CPU time.
+    Run(Time),
+    /// Sleep so long.
+    Sleep(Time),
+    /// `sched_yield(2)`.
+    Yield,
+    /// Write one message, blocking while the channel is full.
+    Write {
+        /// The channel.
+        channel: u32,
+        /// Its bytes, at least 1.
+        bytes: u32,
+    },
+    /// Read one message, in as many `read(2)` calls as that takes.
+    Read {
+        /// The channel.
+        channel: u32,
+        /// Its bytes, at least 1.
+        bytes: u32,
+    },
+    /// Open a latch and wake everyone who waits there.
+    OpenLatch(u32),
+    /// Go on once the latch is open.
+    AwaitLatch(u32),
+    /// Make one task; its cursor is [`Cursor::child`](crate::Cursor::child).
+    Fork {
+        /// What the child does.
+        template: TemplateId,
+        /// The how-manieth child of this template its parent makes, from 0.
+        instance: u32,
+    },
+    /// Wait until every task this one made has ended.
+    Join,
+    /// Note the time under a name.
+    Mark(u32),
+    /// End. Once a task is here it stays here.
+    Exit,
+}
+
+/// Rounds of a loop, aligned as 32 bits so that an instruction stays two words long.
+#[derive(Debug, Clone, Copy)]
+#[repr(Rust, packed(4))]
+pub(crate) struct Rounds(pub(crate) u64);
+
+/// What the compiler emits: operations, and the control flow that a cursor resolves by itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Instruction {
+    /// Hand this out and go on.
+    Do(Op),
+    /// Set the loop counter of this depth and go on.
+    Begin { depth: u32, count: Rounds },
+    /// Count down; back to `body` while rounds are left.
+    End { depth: u32, body: u32 },
+    /// Draw a time from the program's durations and run so long.
+    RunDrawn(u32),
+    /// Draw a time from the program's durations and sleep so long.
+    SleepDrawn(u32),
+    /// Make a child; `slot` counts this template's children of this parent.
+    Fork { template: TemplateId, slot: u32 },
+    /// The end.
+    Exit,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_and_instructions_stay_small() {
+        // Two machine words: an 8-byte time or two 4-byte indices beside the tag.
+        assert!(size_of::<Op>() <= 16);
+        assert!(size_of::<Instruction>() <= 16);
+    }
+}

@@ -1,0 +1,149 @@
+//! A compiled workload.
+
+use schedlab_model::{Attributes, ChannelKind, Duration, ModelError, TaskKind, Workload};
+
+use crate::compile::Compiler;
+use crate::op::Instruction;
+use crate::{Op, TemplateId};
+
+/// A compiled, checked workload: immutable and shared by any number of runs.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub(crate) name: String,
+    pub(crate) templates: Vec<Template>,
+    /// The code of all templates, one after the other, each ending in `Exit`.
+    pub(crate) code: Vec<Instruction>,
+    /// The random durations that the code refers to.
+    pub(crate) durations: Vec<Duration>,
+    pub(crate) channels: Vec<ChannelKind>,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) latches: usize,
+    pub(crate) marks: Vec<String>,
+    pub(crate) turnaround_mark: Option<u32>,
+    pub(crate) total_tasks: u64,
+    pub(crate) longest_message: u32,
+}
+
+/// One task, or what equal tasks have in common.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// Its name in the workload.
+    pub name: String,
+    /// Process or thread.
+    pub kind: TaskKind,
+    /// How the scheduler is to treat it; its parent's where there are none.
+    pub attributes: Option<Attributes>,
+    /// How many of them a whole run has, forked ones included.
+    pub total: u64,
+    /// How many of them are there from the start.
+    pub(crate) instances: u32,
+    /// Where its code starts.
+    pub(crate) entry: u32,
+    /// Loops nested in one another, at most.
+    pub(crate) depth: u32,
+    /// Whether it draws random durations.
+    pub(crate) draws: bool,
+    /// The templates it forks, by slot.
+    pub(crate) children: Vec<TemplateId>,
+    /// Its name, hashed for its tasks' random streams.
+    pub(crate) name_key: u64,
+}
+
+/// What passes through one channel in a whole run, if every task reaches its end. Saturates at `u64::MAX`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages written.
+    pub messages_written: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Messages read.
+    pub messages_read: u64,
+    /// Bytes read; never more than are written.
+    pub bytes_read: u64,
+}
+
+impl Program {
+    /// Checks and compiles `workload`.
+    ///
+    /// # Errors
+    /// [`ModelError::Workload`], naming the task and step, for: no task at the start; more tasks than
+    /// [`MAX_TASKS`](schedlab_model::MAX_TASKS); names that are unknown or given twice; tasks that fork each other without end;
+    /// messages of zero or too many bytes; more bytes read from a channel than are ever written; a latch that is awaited and never
+    /// opened; loops nested too deep; durations and attributes out of range; a `turnaround_from` that no task marks.
+    pub fn compile(workload: &Workload) -> Result<Self, ModelError> {
+        Compiler::new(workload)?.compile()
+    }
+
+    /// The workload's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tasks that are there from the start, in order: template and instance number.
+    pub fn roots(&self) -> impl Iterator<Item = (TemplateId, u32)> {
+        (0u32..)
+            .zip(&self.templates)
+            .flat_map(|(id, template)| (0..template.instances).map(move |i| (TemplateId(id), i)))
+    }
+
+    /// All templates, by [`TemplateId`].
+    pub fn templates(&self) -> &[Template] {
+        &self.templates
+    }
+
+    /// One template.
+    pub fn template(&self, id: TemplateId) -> &Template {
+        &self.templates[id.index()]
+    }
+
+    /// A task's name for people: `sender.g0[3]`, or only the template's name where a whole run has one of it.
+    pub fn task_name(&self, id: TemplateId, instance: u32) -> String {
+        let template = self.template(id);
+        if template.total <= 1 { template.name.clone() } else { format!("{}[{instance}]", template.name) }
+    }
+
+    /// The channels that operations refer to, in the order of their names.
+    pub fn channels(&self) -> &[ChannelKind] {
+        &self.channels
+    }
+
+    /// What passes through each channel.
+    pub fn traffic(&self) -> &[Traffic] {
+        &self.traffic
+    }
+
+    /// How many latches operations refer to.
+    pub fn latches(&self) -> usize {
+        self.latches
+    }
+
+    /// The names of the marks that operations refer to.
+    pub fn marks(&self) -> &[String] {
+        &self.marks
+    }
+
+    /// The mark at which the workload's own clock starts, if it has one.
+    pub fn turnaround_mark(&self) -> Option<u32> {
+        self.turnaround_mark
+    }
+
+    /// How many tasks a whole run has, forked ones included.
+    pub fn total_tasks(&self) -> u64 {
+        self.total_tasks
+    }
+
+    /// Bytes of the longest message, 0 without messages.
+    pub fn longest_message(&self) -> u32 {
+        self.longest_message
+    }
+
+    /// The operations in a template's code in the order of the text, loops once; for counting what kinds there are.
+    pub fn operations(&self, id: TemplateId) -> impl Iterator<Item = Op> {
+        let end = self.templates.get(id.index() + 1).map_or(self.code.len(), |next| next.entry as usize);
+        self.code[self.template(id).entry as usize..end].iter().filter_map(|instruction| match *instruction {
+            Instruction::Do(op) => Some(op),
+            Instruction::Fork { template, .. } => Some(Op::Fork { template, instance: 0 }),
+            _ => None,
+        })
+    }
+}
