@@ -1,0 +1,93 @@
+//! Where tasks go: placement of waking and new tasks, and pulling work to an idle CPU.
+//!
+//! Good enough that no CPU idles while a task that may run there waits; the kernel's own balancing is not modelled yet.
+
+use schedlab_model::{CpuId, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+
+/// Why a CPU is chosen for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WakeKind {
+    /// It is new (`WF_FORK`).
+    Fork,
+    /// It wakes (`WF_TTWU`).
+    Wakeup {
+        /// The waker is about to sleep (`WF_SYNC`).
+        sync: bool,
+    },
+}
+
+impl<D: Decider> Sched<D> {
+    /// `select_task_rq`: the CPU for a waking or new task. Queues nothing: give the chosen queue its clocks, then wake the task there.
+    ///
+    /// A woken task goes where it last ran if that CPU idles, else to the waker's CPU if that one idles, else to any idle one,
+    /// else where it last ran. A new task goes to an idle CPU, else to the one with the fewest runnable tasks, its parent's first.
+    pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
+        let previous = self.tasks[task.index()].cpu;
+        let ours = if self.rqs.len() == 1 {
+            previous
+        } else {
+            let preferred = match why {
+                WakeKind::Fork => [waker_cpu, previous],
+                WakeKind::Wakeup { .. } => [previous, waker_cpu],
+            };
+            self.idle_cpu_for(task, preferred).unwrap_or_else(|| match why {
+                WakeKind::Fork => self.least_loaded_for(task, waker_cpu),
+                WakeKind::Wakeup { .. } if self.tasks[task.index()].may_run_on(previous) => previous,
+                WakeKind::Wakeup { .. } => self.least_loaded_for(task, waker_cpu),
+            })
+        };
+        self.decider.select_cpu(task, ours)
+    }
+
+    fn idle_cpu_for(&self, task: TaskId, preferred: [CpuId; 2]) -> Option<CpuId> {
+        let record = &self.tasks[task.index()];
+        let usable = |cpu: &CpuId| self.idle_cpus.contains(cpu.index()) && record.may_run_on(*cpu);
+        preferred.into_iter().find(usable).or_else(|| {
+            let first = match &record.affinity {
+                Some(allowed) => self.idle_cpus.first_common(allowed),
+                None => self.idle_cpus.first(),
+            };
+            first.map(|cpu| CpuId(cpu as u32))
+        })
+    }
+
+    fn least_loaded_for(&self, task: TaskId, preferred: CpuId) -> CpuId {
+        let record = &self.tasks[task.index()];
+        let load = |cpu: &CpuId| (self.rqs[cpu.index()].nr_running, *cpu != preferred, cpu.0);
+        (0..self.rqs.len() as u32)
+            .map(CpuId)
+            .filter(|cpu| record.may_run_on(*cpu))
+            .min_by_key(load)
+            .unwrap_or(preferred)
+    }
+
+    /// For a CPU that is about to idle: the CPU with the most runnable tasks from which it may pull one. Nothing moves yet.
+    pub fn newly_idle_balance(&self, cpu: CpuId) -> Option<CpuId> {
+        (0..self.rqs.len() as u32)
+            .map(CpuId)
+            .filter(|busy| *busy != cpu && self.rqs[busy.index()].nr_running > 1)
+            .filter(|busy| self.first_pullable(*busy, cpu).is_some())
+            .max_by_key(|busy| (self.rqs[busy.index()].nr_running, std::cmp::Reverse(busy.0)))
+    }
+
+    /// Moves to `to` the first waiting task of `from` that may run there. Both queues must have their clocks.
+    pub fn pull_task(&mut self, from: CpuId, to: CpuId) -> Option<TaskId> {
+        let task = self.first_pullable(from, to)?;
+        self.move_queued_task(task, to);
+        Some(task)
+    }
+
+    /// The waiting task that would run next on `from` among those that may run on `to`.
+    fn first_pullable(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
+        let rq = &self.rqs[from.index()];
+        let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().map(|se| self.entities[se.index()].task);
+        rq.rt
+            .iter()
+            .chain(fair)
+            .filter(|task| *task != TaskId::IDLE && *task != rq.curr)
+            .find(|task| self.tasks[task.index()].may_run_on(to))
+    }
+}

@@ -1,0 +1,176 @@
+//! The seam between core and classes: `struct sched_class`, as an enum with static dispatch.
+
+use schedlab_model::{CpuId, Policy, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+
+/// Scheduling classes in their order: an earlier one's tasks run before any later one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// `rt_sched_class`: FIFO and RR.
+    Rt,
+    /// `fair_sched_class`: OTHER, BATCH and IDLE.
+    Fair,
+    /// `idle_sched_class`: a CPU's idle task.
+    Idle,
+}
+
+impl Class {
+    /// The class that serves `policy`.
+    pub const fn of(policy: Policy) -> Self {
+        if policy.is_realtime() { Self::Rt } else { Self::Fair }
+    }
+}
+
+/// `ENQUEUE_*`: why a task is put on a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EnqueueFlags(pub u32);
+
+/// `DEQUEUE_*`: why a task is taken off a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DequeueFlags(pub u32);
+
+impl EnqueueFlags {
+    /// `ENQUEUE_WAKEUP`.
+    pub const WAKEUP: Self = Self(0x01);
+    /// `ENQUEUE_RESTORE`: undoes a `DEQUEUE_SAVE`.
+    pub const RESTORE: Self = Self(0x02);
+    /// `ENQUEUE_MOVE`: its place may change, as with `DEQUEUE_MOVE`.
+    pub const MOVE: Self = Self(0x04);
+    /// `ENQUEUE_NOCLOCK`: the driver has set the clocks, as always here.
+    pub const NOCLOCK: Self = Self(0x08);
+    /// `ENQUEUE_HEAD`: in front of its equals (real-time).
+    pub const HEAD: Self = Self(0x10);
+    /// `ENQUEUE_MIGRATED`: from another CPU, by a wake-up.
+    pub const MIGRATED: Self = Self(0x40);
+    /// `ENQUEUE_INITIAL`: for the first time (EEVDF).
+    pub const INITIAL: Self = Self(0x80);
+    /// `ENQUEUE_DELAYED`: it was still queued though asleep (EEVDF).
+    pub const DELAYED: Self = Self(0x200);
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+}
+
+impl DequeueFlags {
+    /// `DEQUEUE_SLEEP`.
+    pub const SLEEP: Self = Self(0x01);
+    /// `DEQUEUE_SAVE`: it comes back at once with its state changed.
+    pub const SAVE: Self = Self(0x02);
+    /// `DEQUEUE_MOVE`: its place may change.
+    pub const MOVE: Self = Self(0x04);
+    /// `DEQUEUE_NOCLOCK`.
+    pub const NOCLOCK: Self = Self(0x08);
+    /// `DEQUEUE_SPECIAL`: it sleeps in a state that may not be delayed (EEVDF).
+    pub const SPECIAL: Self = Self(0x10);
+    /// `DEQUEUE_DELAYED`: a delayed entity leaves for good (EEVDF).
+    pub const DELAYED: Self = Self(0x200);
+
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Whether any of `flags` is set.
+    #[inline]
+    pub const fn any(self, flags: Self) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, flags: Self) -> Self {
+        Self(self.0 | flags.0)
+    }
+}
+
+impl<D: Decider> Sched<D> {
+    /// `enqueue_task`.
+    pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
+        match self.tasks[task.index()].class {
+            Class::Rt => self.enqueue_task_rt(cpu, task, flags),
+            Class::Fair => self.enqueue_task_fair(cpu, task, flags),
+            Class::Idle => {}
+        }
+    }
+
+    /// `dequeue_task`: false if the task stays queued for a while (EEVDF's delayed dequeue).
+    pub fn dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) -> bool {
+        match self.tasks[task.index()].class {
+            Class::Rt => {
+                self.dequeue_task_rt(cpu, task);
+                true
+            }
+            Class::Fair => self.dequeue_task_fair(cpu, task, flags),
+            Class::Idle => true,
+        }
+    }
+
+    /// `put_prev_task`: the task leaves the CPU.
+    pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
+        if task == TaskId::IDLE {
+            return;
+        }
+        match self.tasks[task.index()].class {
+            Class::Rt => self.put_prev_task_rt(cpu, task),
+            Class::Fair => self.put_prev_task_fair(cpu, task),
+            Class::Idle => {}
+        }
+    }
+
+    /// `set_next_task`: the task takes the CPU.
+    pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
+        if task == TaskId::IDLE {
+            return;
+        }
+        match self.tasks[task.index()].class {
+            Class::Rt => self.set_next_task_rt(cpu, task),
+            Class::Fair => self.set_next_task_fair(cpu, task),
+            Class::Idle => {}
+        }
+    }
+
+    /// `task_tick` of the running task's class.
+    pub fn task_tick(&mut self, cpu: CpuId) {
+        match self.curr_class(cpu) {
+            Class::Rt => self.task_tick_rt(cpu),
+            Class::Fair => self.task_tick_fair(cpu),
+            Class::Idle => {}
+        }
+    }
+
+    /// `update_curr` of the running task's class: charges the time since it was last charged.
+    pub fn update_curr(&mut self, cpu: CpuId) {
+        match self.curr_class(cpu) {
+            Class::Rt => self.update_curr_rt(cpu),
+            Class::Fair => self.update_curr_fair(cpu),
+            Class::Idle => {}
+        }
+    }
+
+    /// `wakeup_preempt` (`check_preempt_curr` before 6.7): a task became runnable beside the running one.
+    pub fn wakeup_preempt(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+        let (running, waking) = (self.curr_class(cpu), self.tasks[woken.index()].class);
+        if waking == running {
+            match running {
+                Class::Rt => self.wakeup_preempt_rt(cpu, woken),
+                Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),
+                Class::Idle => {}
+            }
+        } else if waking < running {
+            // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
+            self.resched_curr(cpu);
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! `kernel/sched/core.c`: its sequences under their names, so that neither the engine nor replay re-invents them.
+
+use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
+
+use crate::bitmap::Bitmap;
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::weight::weight_of_nice;
+use crate::rules::Rules;
+use crate::runqueue::{Clocks, Rq};
+
+/// What [`Sched::schedule`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduled {
+    /// Who ran.
+    pub previous: TaskId,
+    /// Who runs now; [`TaskId::IDLE`] if nobody can. A driver may then balance ([`Sched::newly_idle_balance`]) and schedule again.
+    pub next: TaskId,
+}
+
+/// Every run queue and every task of one machine.
+///
+/// Drive it in critical sections, as the kernel holds a queue's lock: [`Sched::set_clocks`] of the queue first, then one sequence.
+#[derive(Debug, Clone)]
+pub struct Sched<D: Decider> {
+    pub(crate) rules: Rules,
+    pub(crate) rqs: Vec<Rq>,
+    pub(crate) tasks: Vec<TaskStruct>,
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) cfs_rqs: Vec<CfsRq>,
+    /// CPUs on which nothing runs and nothing waits.
+    pub(crate) idle_cpus: Bitmap,
+    /// The decision point.
+    pub decider: D,
+}
+
+impl<D: Decider> Sched<D> {
+    /// A machine of `cpus` idle CPUs without tasks.
+    pub fn new(rules: Rules, cpus: u32, decider: D) -> Self {
+        let mut sched = Self {
+            rules,
+            rqs: Vec::with_capacity(cpus as usize),
+            tasks: Vec::new(),
+            entities: Vec::new(),
+            cfs_rqs: Vec::with_capacity(cpus as usize),
+            idle_cpus: Bitmap::full(cpus as usize),
+            decider,
+        };
+        for cpu in 0..cpus {
+            sched.cfs_rqs.push(CfsRq::new(CpuId(cpu)));
+            sched.rqs.push(Rq::new(CfsRqId(cpu)));
+        }
+        sched
+    }
+
+    /// The rules in force.
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Gives a run queue its clocks (`update_rq_clock`), at the start of a critical section. They never go back.
+    #[inline]
+    pub fn set_clocks(&mut self, cpu: CpuId, clocks: Clocks) {
+        let rq = &mut self.rqs[cpu.index()];
+        rq.clock = clocks.clock.as_nanos();
+        rq.clock_task = clocks.clock_task.as_nanos();
+        rq.clock_pelt = clocks.clock_pelt.as_nanos();
+    }
+
+    /// A first task, without a parent. Start it with [`Sched::wake_up_new_task`]; it comes in at its queue's `min_vruntime`.
+    pub fn new_task(&mut self, attributes: &Attributes) -> TaskId {
+        let task = self.add_task(CpuId(0));
+        self.apply_attributes(task, attributes);
+        task
+    }
+
+    fn add_task(&mut self, cpu: CpuId) -> TaskId {
+        let task = TaskId(self.tasks.len() as u32);
+        let se = EntityId(self.entities.len() as u32);
+        let load = weight_of_nice(self.rules.series, Policy::Other, 0);
+        self.entities.push(Entity {
+            load,
+            vruntime: Vruntime::default(),
+            exec_start: 0,
+            sum_exec_runtime: 0,
+            prev_sum_exec_runtime: 0,
+            deadline: Vruntime::default(),
+            vlag: 0,
+            slice: self.rules.tunables.base_slice.as_nanos(),
+            sequence: 0,
+            parent: None,
+            cfs_rq: self.rqs[cpu.index()].cfs,
+            my_q: None,
+            task,
+            depth: 0,
+            on_rq: false,
+            sched_delayed: false,
+            custom_slice: false,
+            rel_deadline: false,
+        });
+        self.tasks.push(TaskStruct {
+            se,
+            class: Class::Fair,
+            policy: Policy::Other,
+            nice: 0,
+            cpu,
+            life: Life::New,
+            time_slice: self.rules.rr_ticks,
+            affinity: None,
+        });
+        task
+    }
+
+    /// Writes attributes into a task that is on no queue (`__setscheduler_params`, `set_load_weight`).
+    fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
+        let cpus = self.rqs.len();
+        let record = &mut self.tasks[task.index()];
+        record.policy = attributes.policy;
+        record.class = Class::of(attributes.policy);
+        record.nice = attributes.nice;
+        record.affinity = (!attributes.affinity.is_empty()).then(|| {
+            let mut allowed = Bitmap::new(cpus);
+            attributes
+                .affinity
+                .iter()
+                .filter(|cpu| (**cpu as usize) < cpus)
+                .for_each(|cpu| allowed.insert(*cpu as usize));
+            Box::new(allowed)
+        });
+        let entity = &mut self.entities[record.se.index()];
+        entity.load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
+        entity.custom_slice = attributes.slice.is_some();
+        // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.
+        entity.slice = match attributes.slice {
+            Some(slice) => slice.as_nanos().clamp(100_000, 100_000_000),
+            None => self.rules.tunables.base_slice.as_nanos(),
+        };
+    }
+
+    /// `sched_fork`: a child of `parent` that inherits its attributes, on its CPU for now. The parent's queue must have its clocks.
+    pub fn sched_fork(&mut self, parent: TaskId) -> TaskId {
+        let (policy, nice, class, cpu, affinity, parent_se) = {
+            let parent = &self.tasks[parent.index()];
+            (parent.policy, parent.nice, parent.class, parent.cpu, parent.affinity.clone(), parent.se)
+        };
+        let child = self.add_task(cpu);
+        let record = &mut self.tasks[child.index()];
+        (record.policy, record.nice, record.class, record.affinity) = (policy, nice, class, affinity);
+        let se = record.se;
+        let (load, slice, custom_slice) = {
+            let entity = &self.entities[parent_se.index()];
+            (entity.load, entity.slice, entity.custom_slice)
+        };
+        let entity = &mut self.entities[se.index()];
+        (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        // 2.6.24 places a new task when it is first woken (task_new_fair).
+        if class == Class::Fair && self.rules.series != Series::V2_6_24 {
+            self.task_fork_fair(cpu, child);
+        }
+        child
+    }
+
+    /// `wake_up_new_task`: queues a new task on `cpu` (from [`Sched::select_task_rq`]) for the first time.
+    pub fn wake_up_new_task(&mut self, task: TaskId, cpu: CpuId) {
+        let record = &mut self.tasks[task.index()];
+        record.life = Life::Runnable;
+        let parent_cpu = record.cpu;
+        record.cpu = cpu;
+        let (class, se) = (record.class, record.se);
+        self.entities[se.index()].cfs_rq = self.rqs[cpu.index()].cfs;
+        let fair_runs = self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].curr.is_some();
+        if self.rules.series == Series::V2_6_24 && class == Class::Fair {
+            if fair_runs {
+                self.task_new_fair(cpu, task, parent_cpu);
+            } else {
+                // Nobody of its class runs there: it comes in where the queue stands.
+                self.entities[se.index()].vruntime = self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].min_vruntime;
+                self.enqueue_task(cpu, task, EnqueueFlags::default());
+            }
+            self.account_enqueue(cpu);
+        } else {
+            self.activate_task(cpu, task, EnqueueFlags::NOCLOCK);
+        }
+        self.wakeup_preempt(cpu, task, true);
+    }
+
+    /// `try_to_wake_up`: wakes a sleeping task on `cpu` (from [`Sched::select_task_rq`]); false, and nothing done, if it was
+    /// not asleep.
+    pub fn try_to_wake_up(&mut self, task: TaskId, cpu: CpuId) -> bool {
+        let record = &mut self.tasks[task.index()];
+        if record.life != Life::Asleep {
+            return false;
+        }
+        record.life = Life::Runnable;
+        let mut flags = EnqueueFlags::WAKEUP.and(EnqueueFlags::NOCLOCK);
+        if record.cpu != cpu {
+            self.set_task_cpu(task, cpu);
+            flags = flags.and(EnqueueFlags::MIGRATED);
+        }
+        self.activate_task(cpu, task, flags);
+        self.wakeup_preempt(cpu, task, false);
+        true
+    }
+
+    /// `set_task_cpu` with `migrate_task_rq_fair`: a sleeping task's virtual time becomes relative to the queue it leaves;
+    /// queueing makes it absolute again. 2.6.24 converts at once.
+    fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
+        let record = &mut self.tasks[task.index()];
+        record.cpu = cpu;
+        let entity = &mut self.entities[record.se.index()];
+        let to = self.rqs[cpu.index()].cfs;
+        let from = std::mem::replace(&mut entity.cfs_rq, to);
+        if record.class != Class::Fair {
+            return;
+        }
+        entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
+        if self.rules.series == Series::V2_6_24 {
+            entity.vruntime = entity.vruntime.plus(self.cfs_rqs[to.index()].min_vruntime.0);
+        }
+    }
+
+    /// `activate_task`.
+    fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
+        self.enqueue_task(cpu, task, flags);
+        self.account_enqueue(cpu);
+    }
+
+    fn account_enqueue(&mut self, cpu: CpuId) {
+        self.rqs[cpu.index()].nr_running += 1;
+        self.idle_cpus.remove(cpu.index());
+    }
+
+    /// `deactivate_task`.
+    fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
+        if self.dequeue_task(cpu, task, flags) {
+            self.rqs[cpu.index()].nr_running -= 1;
+        }
+    }
+
+    /// `TIF_NEED_RESCHED` of whoever runs on `cpu`.
+    #[inline]
+    pub fn need_resched(&self, cpu: CpuId) -> bool {
+        self.rqs[cpu.index()].need_resched
+    }
+
+    /// `resched_curr`.
+    #[inline]
+    pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
+        self.rqs[cpu.index()].need_resched = true;
+    }
+
+    /// `__schedule`: whoever runs leaves in `state`, whoever should run comes.
+    ///
+    /// The previous task is taken off its queue unless it is still runnable. The next one's charge starts at the queue's clock.
+    pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
+        let previous = self.rqs[cpu.index()].curr;
+        if previous != TaskId::IDLE && state != TaskState::Running {
+            self.deactivate_task(cpu, previous, DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK));
+            self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
+        }
+        self.rqs[cpu.index()].need_resched = false;
+        let next = self.pick_next_task(cpu);
+        // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
+        if next != previous || self.rules.series == Series::V2_6_24 {
+            self.put_prev_task(cpu, previous);
+            self.set_next_task(cpu, next);
+        }
+        self.rqs[cpu.index()].curr = next;
+        if next == TaskId::IDLE {
+            self.idle_cpus.insert(cpu.index());
+        }
+        Scheduled { previous, next }
+    }
+
+    /// `pick_next_task`: the highest class that has somebody decides.
+    fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
+        if let Some(task) = self.rqs[cpu.index()].rt.first() {
+            return task;
+        }
+        self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE)
+    }
+
+    /// `scheduler_tick` (`sched_tick` from 6.10 on).
+    pub fn sched_tick(&mut self, cpu: CpuId) {
+        self.task_tick(cpu);
+    }
+
+    /// `do_sched_yield`, but for the `schedule` that follows it.
+    pub fn sched_yield(&mut self, cpu: CpuId) {
+        match self.curr_class(cpu) {
+            Class::Rt => self.yield_task_rt(cpu),
+            Class::Fair => self.yield_task_fair(cpu),
+            Class::Idle => {}
+        }
+    }
+
+    /// `set_user_nice`: dequeued and queued again around the change of weight, then a look at who should run.
+    pub fn set_user_nice(&mut self, task: TaskId, nice: i8) {
+        if self.tasks[task.index()].nice == nice {
+            return;
+        }
+        let attributes = Attributes { nice, ..self.attributes(task) };
+        self.change(task, &attributes, DequeueFlags::SAVE);
+    }
+
+    /// `__sched_setscheduler`: policy, priority, nice level, slice and affinity.
+    ///
+    /// A task that may no longer run where it is queued stays there until the driver moves it ([`Sched::move_queued_task`]).
+    pub fn sched_setattr(&mut self, task: TaskId, attributes: &Attributes) {
+        self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE));
+    }
+
+    /// What `sched_getattr(2)` and `sched_getaffinity(2)` would say.
+    pub fn attributes(&self, task: TaskId) -> Attributes {
+        let record = &self.tasks[task.index()];
+        let entity = &self.entities[record.se.index()];
+        let allowed = |cpu: &u32| record.affinity.as_ref().is_some_and(|allowed| allowed.contains(*cpu as usize));
+        Attributes {
+            policy: record.policy,
+            nice: record.nice,
+            slice: entity.custom_slice.then(|| schedlab_model::Time::from_nanos(entity.slice)),
+            affinity: (0..self.rqs.len() as u32).filter(allowed).collect(),
+        }
+    }
+
+    fn change(&mut self, task: TaskId, attributes: &Attributes, flags: DequeueFlags) {
+        let record = &self.tasks[task.index()];
+        let (cpu, se, old_class) = (record.cpu, record.se, record.class);
+        let (old_priority, old_nice) = (record.rt_priority(), record.nice);
+        let queued = self.entities[se.index()].on_rq;
+        let running = self.rqs[cpu.index()].curr == task;
+        if queued {
+            self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
+        }
+        if running {
+            self.put_prev_task(cpu, task);
+        }
+        let class = Class::of(attributes.policy);
+        let normalised =
+            queued || self.tasks[task.index()].life != Life::Asleep || self.rules.series == Series::V2_6_24;
+        if old_class == Class::Fair && class != Class::Fair && !normalised {
+            // detach_task_cfs_rq: a sleeper leaves the fair class with a relative virtual time.
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.place_entity(cfs, se, false);
+            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.minus(base);
+        }
+        self.apply_attributes(task, attributes);
+        if class == Class::Fair && old_class != Class::Fair && !normalised {
+            // attach_task_cfs_rq
+            let base = self.cfs_rqs[self.entities[se.index()].cfs_rq.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.plus(base);
+        }
+        let priority = self.tasks[task.index()].rt_priority();
+        if queued {
+            let mut enqueue = EnqueueFlags::RESTORE.and(EnqueueFlags::NOCLOCK);
+            if flags.has(DequeueFlags::MOVE) {
+                enqueue = enqueue.and(EnqueueFlags::MOVE);
+            }
+            // A task whose priority falls goes before its new equals (POSIX, "moved to the head").
+            if priority < old_priority {
+                enqueue = enqueue.and(EnqueueFlags::HEAD);
+            }
+            self.enqueue_task(cpu, task, enqueue);
+        }
+        if running {
+            self.set_next_task(cpu, task);
+        }
+        if queued {
+            let falls = class > old_class || priority < old_priority || attributes.nice > old_nice;
+            self.check_class_changed(cpu, task, class != old_class, running, falls);
+        }
+    }
+
+    /// `check_class_changed`: `switched_to` or `prio_changed` of the class.
+    fn check_class_changed(&mut self, cpu: CpuId, task: TaskId, switched: bool, running: bool, falls: bool) {
+        if running {
+            if switched || falls {
+                self.resched_curr(cpu);
+            }
+        } else if switched || self.rqs[cpu.index()].nr_running > 1 {
+            self.wakeup_preempt(cpu, task, false);
+        }
+    }
+
+    /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
+    pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
+        let from = self.tasks[task.index()].cpu;
+        self.deactivate_task(from, task, DequeueFlags::NOCLOCK);
+        self.tasks[task.index()].cpu = to;
+        let se = self.tasks[task.index()].se;
+        let queue = self.rqs[to.index()].cfs;
+        let entity = &mut self.entities[se.index()];
+        let left = std::mem::replace(&mut entity.cfs_rq, queue);
+        if self.rules.series == Series::V2_6_24 && self.tasks[task.index()].class == Class::Fair {
+            let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
+            entity.vruntime = entity.vruntime.minus(from).plus(to);
+        }
+        self.activate_task(to, task, EnqueueFlags::NOCLOCK);
+        self.wakeup_preempt(to, task, false);
+    }
+
+    /// Who runs on `cpu`.
+    #[inline]
+    pub fn curr(&self, cpu: CpuId) -> TaskId {
+        self.rqs[cpu.index()].curr
+    }
+
+    /// Runnable tasks of `cpu`, the running one included (`rq->nr_running`).
+    #[inline]
+    pub fn nr_running(&self, cpu: CpuId) -> u32 {
+        self.rqs[cpu.index()].nr_running
+    }
+
+    /// The CPU on whose queue the task is, or was last.
+    #[inline]
+    pub fn task_cpu(&self, task: TaskId) -> CpuId {
+        self.tasks[task.index()].cpu
+    }
+
+    /// The task's record.
+    pub fn task(&self, task: TaskId) -> &TaskStruct {
+        &self.tasks[task.index()]
+    }
+
+    /// The task's entity.
+    pub fn entity(&self, task: TaskId) -> &Entity {
+        &self.entities[self.tasks[task.index()].se.index()]
+    }
+
+    /// The task's entity, to set the state that a recording starts from.
+    pub fn entity_mut(&mut self, task: TaskId) -> &mut Entity {
+        &mut self.entities[self.tasks[task.index()].se.index()]
+    }
+
+    /// The root fair queue of `cpu`.
+    pub fn cfs_rq(&self, cpu: CpuId) -> &CfsRq {
+        &self.cfs_rqs[self.rqs[cpu.index()].cfs.index()]
+    }
+
+    /// The root fair queue of `cpu`, to set the state that a recording starts from.
+    pub fn cfs_rq_mut(&mut self, cpu: CpuId) -> &mut CfsRq {
+        &mut self.cfs_rqs[self.rqs[cpu.index()].cfs.index()]
+    }
+
+    /// Marks a new task as asleep, for recordings that begin with tasks already there.
+    pub fn assume_asleep(&mut self, task: TaskId, cpu: CpuId) {
+        let record = &mut self.tasks[task.index()];
+        (record.life, record.cpu) = (Life::Asleep, cpu);
+        let queue = self.rqs[cpu.index()].cfs;
+        self.entities[record.se.index()].cfs_rq = queue;
+    }
+
+    /// CPU time charged to the task so far, in nanoseconds (`se.sum_exec_runtime`).
+    #[inline]
+    pub fn sum_exec_runtime(&self, task: TaskId) -> u64 {
+        self.entity(task).sum_exec_runtime
+    }
+}

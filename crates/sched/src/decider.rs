@@ -1,0 +1,74 @@
+//! The one point through which every decision passes.
+
+use schedlab_model::{CpuId, TaskId};
+
+use crate::entity::Vruntime;
+
+/// A pick among fair tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick {
+    /// The CPU that picks.
+    pub cpu: CpuId,
+    /// How many tasks could have been picked.
+    pub candidates: u32,
+    /// What the naive rule would pick: the first of the timeline, no buddies, no eligibility.
+    pub naive: TaskId,
+}
+
+/// Why the running task may have to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// Its slice is looked at on a tick, with so many tasks on the queue.
+    Tick {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// `woken` became runnable beside it.
+    Wakeup {
+        /// The CPU.
+        cpu: CpuId,
+        /// The woken task.
+        woken: TaskId,
+    },
+}
+
+/// Takes part in each decision: gets ours, gives back the one that stands.
+pub trait Decider {
+    /// Who runs next, among more than one fair task or not.
+    fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId;
+
+    /// Whether the running task is to be rescheduled.
+    fn preempt(&mut self, preemption: Preemption, ours: bool) -> bool;
+
+    /// The virtual time at which a task was placed.
+    fn place(&mut self, task: TaskId, ours: Vruntime) -> Vruntime;
+
+    /// The CPU on which a waking or new task is queued.
+    fn select_cpu(&mut self, task: TaskId, ours: CpuId) -> CpuId;
+}
+
+/// The engine's decider: what the rules say stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ours;
+
+impl Decider for Ours {
+    #[inline]
+    fn pick(&mut self, _: Pick, ours: TaskId) -> TaskId {
+        ours
+    }
+
+    #[inline]
+    fn preempt(&mut self, _: Preemption, ours: bool) -> bool {
+        ours
+    }
+
+    #[inline]
+    fn place(&mut self, _: TaskId, ours: Vruntime) -> Vruntime {
+        ours
+    }
+
+    #[inline]
+    fn select_cpu(&mut self, _: TaskId, ours: CpuId) -> CpuId {
+        ours
+    }
+}

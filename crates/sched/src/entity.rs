@@ -1,0 +1,172 @@
+//! Entities and tasks, in arenas indexed by their ids.
+
+use schedlab_model::{CpuId, Policy, TaskId};
+
+use crate::bitmap::Bitmap;
+use crate::class::Class;
+use crate::fair::weight::Weight;
+
+/// Virtual time: wraps, and is compared by signed difference, as the kernel does. Not the time type on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Vruntime(pub u64);
+
+impl Vruntime {
+    /// How far this lies after `other` (negative: before).
+    #[inline]
+    pub const fn since(self, other: Self) -> i64 {
+        self.0.wrapping_sub(other.0) as i64
+    }
+
+    /// Whether this lies before `other` (`entity_before`).
+    #[inline]
+    pub const fn before(self, other: Self) -> bool {
+        self.since(other) < 0
+    }
+
+    /// Moved forward by `delta`, wrapping.
+    #[inline]
+    #[must_use]
+    pub const fn plus(self, delta: u64) -> Self {
+        Self(self.0.wrapping_add(delta))
+    }
+
+    /// Moved backward by `delta`, wrapping.
+    #[inline]
+    #[must_use]
+    pub const fn minus(self, delta: u64) -> Self {
+        Self(self.0.wrapping_sub(delta))
+    }
+
+    /// The later of two (`max_vruntime`).
+    #[inline]
+    #[must_use]
+    pub const fn max(self, other: Self) -> Self {
+        if other.since(self) > 0 { other } else { self }
+    }
+
+    /// The earlier of two (`min_vruntime`).
+    #[inline]
+    #[must_use]
+    pub const fn min(self, other: Self) -> Self {
+        if other.since(self) < 0 { other } else { self }
+    }
+}
+
+/// An entity's place in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EntityId(pub u32);
+
+/// A fair queue's place in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CfsRqId(pub u32);
+
+impl EntityId {
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl CfsRqId {
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// `struct sched_entity`: what a fair queue orders, a task or a group.
+#[derive(Debug, Clone)]
+pub struct Entity {
+    /// `load`: the weight.
+    pub load: Weight,
+    /// `vruntime`.
+    pub vruntime: Vruntime,
+    /// `exec_start`: the task clock when run time was last charged.
+    pub exec_start: u64,
+    /// `sum_exec_runtime`: all CPU time, in nanoseconds.
+    pub sum_exec_runtime: u64,
+    /// `prev_sum_exec_runtime`: the same when it was last picked.
+    pub prev_sum_exec_runtime: u64,
+    /// `deadline`: the virtual deadline (EEVDF).
+    pub deadline: Vruntime,
+    /// `vlag`: the lag kept while not queued (EEVDF), or `vruntime − deadline`'s stand-in while it runs (`RUN_TO_PARITY`).
+    pub vlag: i64,
+    /// `slice`: the slice in nanoseconds (EEVDF).
+    pub slice: u64,
+    /// Order of arrival among equal keys of the timeline.
+    pub(crate) sequence: u64,
+    /// `parent`: the group's entity, none at the top.
+    pub parent: Option<EntityId>,
+    /// `cfs_rq`: the queue it is, or will be, on.
+    pub cfs_rq: CfsRqId,
+    /// `my_q`: the queue it owns, if it is a group.
+    pub my_q: Option<CfsRqId>,
+    /// The task it is, if it is one.
+    pub task: TaskId,
+    /// `depth`: groups above it.
+    pub depth: u16,
+    /// `on_rq`: queued, or running and runnable.
+    pub on_rq: bool,
+    /// `sched_delayed`: asleep but kept queued until its lag is used up (EEVDF).
+    pub sched_delayed: bool,
+    /// `custom_slice`: the slice was asked for.
+    pub custom_slice: bool,
+    /// `rel_deadline`: the deadline is kept relative to `vruntime` while it moves.
+    pub rel_deadline: bool,
+}
+
+/// Where a task stands in its life, beyond its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Forked, not yet woken (`TASK_NEW`).
+    New,
+    /// Runnable (`TASK_RUNNING`, `on_rq`).
+    Runnable,
+    /// Asleep.
+    Asleep,
+    /// Ended.
+    Dead,
+}
+
+/// `struct task_struct`, as far as scheduling goes.
+#[derive(Debug, Clone)]
+pub struct TaskStruct {
+    /// Its entity.
+    pub se: EntityId,
+    /// Its class.
+    pub class: Class,
+    /// `policy`.
+    pub policy: Policy,
+    /// `static_prio` as a nice level.
+    pub nice: i8,
+    /// The CPU whose queue it is, or was last, on.
+    pub cpu: CpuId,
+    pub(crate) life: Life,
+    /// `rt.time_slice`: ticks left of a round-robin slice.
+    pub(crate) time_slice: u32,
+    /// `cpus_ptr`: where it may run; everywhere if absent.
+    pub(crate) affinity: Option<Box<Bitmap>>,
+}
+
+impl TaskStruct {
+    /// Whether the task may run on `cpu`.
+    #[inline]
+    pub fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.affinity.as_ref().is_none_or(|allowed| allowed.contains(cpu.index()))
+    }
+
+    /// `task_has_idle_policy`.
+    #[inline]
+    pub(crate) const fn has_idle_policy(&self) -> bool {
+        matches!(self.policy, Policy::Idle)
+    }
+
+    /// Priority within the real-time class, 1 (lowest) to 99; 0 for other classes.
+    #[inline]
+    pub(crate) const fn rt_priority(&self) -> u8 {
+        match self.policy {
+            Policy::Fifo(priority) | Policy::Rr(priority) => priority,
+            _ => 0,
+        }
+    }
+}

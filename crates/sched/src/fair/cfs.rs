@@ -1,0 +1,434 @@
+//! What is CFS's own: periods and slices, placement, preemption, buddies (2.6.24, 5.10, 6.1).
+
+use schedlab_model::{CpuId, Policy, Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::{Decider, Preemption};
+use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::weight::calc_delta;
+
+impl<D: Decider> Sched<D> {
+    /// `__sched_period`: the period in which `nr_running` tasks run once each.
+    ///
+    /// 2.6.24 stretches it to latency · nr / nr_latency, later kernels to nr · min_granularity.
+    pub(crate) fn sched_period(&self, nr_running: u64) -> u64 {
+        let latency = self.rules.tunables.latency.as_nanos();
+        if nr_running <= self.rules.nr_latency {
+            latency
+        } else if self.rules.series == Series::V2_6_24 {
+            latency * nr_running / self.rules.nr_latency
+        } else {
+            nr_running * self.rules.tunables.min_granularity.as_nanos()
+        }
+    }
+
+    /// `sched_slice`: the part of the period that the weight of `se` gives it, in real time.
+    pub(crate) fn sched_slice(&mut self, cfs: CfsRqId, se: EntityId) -> u64 {
+        let queue = &self.cfs_rqs[cfs.index()];
+        if self.rules.series == Series::V2_6_24 {
+            let slice = self.sched_period(u64::from(queue.nr_running));
+            return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
+        }
+        // ALT_PERIOD (5.13 on) counts the tasks of the whole CPU instead of this queue's entities.
+        let alt_period = self.rules.series == Series::V6_1;
+        let nr_running = if alt_period {
+            self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running
+        } else {
+            queue.nr_running
+        };
+        let absent = !self.entities[se.index()].on_rq;
+        let mut slice = self.sched_period(u64::from(nr_running) + u64::from(absent));
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let weight = entity.load.scaled;
+            let queue = entity.cfs_rq.index();
+            level = entity.parent;
+            if entity.on_rq {
+                slice = calc_delta(slice, weight, &mut self.cfs_rqs[queue].load);
+            } else {
+                let mut load = self.cfs_rqs[queue].load;
+                load.add(weight);
+                slice = calc_delta(slice, weight, &mut load);
+            }
+        }
+        // BASE_SLICE (5.13 on) keeps a slice from falling below the granularity.
+        if alt_period { slice.max(self.granularity_of(cfs, se)) } else { slice }
+    }
+
+    fn granularity_of(&self, cfs: CfsRqId, se: EntityId) -> u64 {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let all_idle = queue.nr_running > 0 && queue.idle_h_nr_running == queue.h_nr_running;
+        let tunables = &self.rules.tunables;
+        if self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
+            .as_nanos()
+    }
+
+    /// `se_is_idle`.
+    pub(crate) fn se_is_idle(&self, se: EntityId) -> bool {
+        let task = self.entities[se.index()].task;
+        task != TaskId::IDLE && self.tasks[task.index()].has_idle_policy()
+    }
+
+    /// The virtual slice that a new entity is placed behind (`sched_vslice`; 2.6.24's `sched_vslice_add`).
+    fn sched_vslice(&mut self, cfs: CfsRqId, se: EntityId) -> u64 {
+        if self.rules.series == Series::V2_6_24 {
+            let queue = &self.cfs_rqs[cfs.index()];
+            let weight = queue.load.scaled + self.entities[se.index()].load.scaled;
+            let period = self.sched_period(u64::from(queue.nr_running) + 1);
+            return period.wrapping_mul(self.rules.nice_0_load()) / weight.max(1);
+        }
+        let slice = self.sched_slice(cfs, se);
+        self.calc_delta_fair(slice, se)
+    }
+
+    /// `place_entity`: where in virtual time a new or woken entity comes in.
+    ///
+    /// A new one starts a virtual slice late (START_DEBIT), a woken one up to a latency early (half of it under
+    /// GENTLE_FAIR_SLEEPERS), but never earlier than it left.
+    pub(crate) fn place_entity(&mut self, cfs: CfsRqId, se: EntityId, initial: bool) {
+        let features = self.rules.tunables.features;
+        let old = self.rules.series == Series::V2_6_24;
+        let mut vruntime = self.cfs_rqs[cfs.index()].min_vruntime;
+        if old {
+            vruntime = self.placement_average(cfs, vruntime);
+        }
+        if initial && features.start_debit {
+            vruntime = vruntime.plus(self.sched_vslice(cfs, se));
+        }
+        if !initial {
+            vruntime = vruntime.minus(self.sleeper_credit(se));
+        }
+        let task = self.entities[se.index()].task;
+        let before = self.entities[se.index()].vruntime;
+        // 2.6.24 sets a new entity's time outright: what it copied from its parent does not count.
+        let placed = if (old && initial) || self.is_long_sleeper(cfs, se) { vruntime } else { before.max(vruntime) };
+        self.entities[se.index()].vruntime =
+            if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
+    }
+
+    /// How much earlier than `min_vruntime` a woken entity may come in.
+    fn sleeper_credit(&self, se: EntityId) -> u64 {
+        let tunables = &self.rules.tunables;
+        match self.rules.series {
+            Series::V2_6_24 if !tunables.features.new_fair_sleepers => 0,
+            Series::V2_6_24 => tunables.latency.as_nanos(),
+            series => {
+                let idle = series == Series::V6_1 && self.se_is_idle(se);
+                let credit = if idle { tunables.min_granularity } else { tunables.latency }.as_nanos();
+                if tunables.features.gentle_fair_sleepers { credit >> 1 } else { credit }
+            }
+        }
+    }
+
+    /// 2.6.24's TREE_AVG and APPROX_AVG: placement further into the queue than its start.
+    fn placement_average(&self, cfs: CfsRqId, vruntime: Vruntime) -> Vruntime {
+        let features = self.rules.tunables.features;
+        let queue = &self.cfs_rqs[cfs.index()];
+        if features.tree_avg {
+            return match queue.timeline.last() {
+                Some(last) => Vruntime(vruntime.0.wrapping_add(self.entities[last.index()].vruntime.0) >> 1),
+                None => vruntime,
+            };
+        }
+        if features.approx_avg && queue.nr_running > 0 {
+            let period = self.sched_period(u64::from(queue.nr_running));
+            let slice = period.wrapping_mul(self.rules.nice_0_load()) / queue.load.scaled.max(1);
+            return vruntime.plus(slice / 2);
+        }
+        vruntime
+    }
+
+    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over.
+    fn is_long_sleeper(&self, cfs: CfsRqId, se: EntityId) -> bool {
+        let start = self.entities[se.index()].exec_start;
+        let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
+        start != 0 && now > start && now - start > (1 << 63) / 1024
+    }
+
+    /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.
+    pub(crate) fn check_preempt_tick(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
+        let ideal_runtime = self.sched_slice(cfs, curr);
+        let entity = &self.entities[curr.index()];
+        let delta_exec = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
+        if delta_exec > ideal_runtime {
+            self.clear_buddies(cfs, curr);
+            return true;
+        }
+        if self.rules.series == Series::V2_6_24 || delta_exec < self.rules.tunables.min_granularity.as_nanos() {
+            return false;
+        }
+        let Some(first) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return false };
+        let ahead = entity.vruntime.since(first);
+        ahead >= 0 && ahead as u64 > ideal_runtime
+    }
+
+    /// `pick_next_entity`: the first in virtual time, but for buddies: not whoever yielded, rather whoever was nominated or was
+    /// preempted, as long as that is not too unfair.
+    pub(crate) fn pick_next_entity(&mut self, cfs: CfsRqId, curr: Option<EntityId>) -> Option<EntityId> {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let first = queue.timeline.first();
+        let (skip, next, last) = (queue.skip, queue.next, queue.last);
+        let before = |one: EntityId, other: EntityId| {
+            self.entities[one.index()].vruntime.before(self.entities[other.index()].vruntime)
+        };
+        let left = match (first, curr) {
+            (Some(first), Some(curr)) if before(curr, first) => curr,
+            (Some(first), _) => first,
+            (None, curr) => curr?,
+        };
+        let mut chosen = left;
+        if skip == Some(left) {
+            let second = if curr == Some(left) {
+                first
+            } else {
+                match (queue.timeline.second(), curr) {
+                    (Some(second), Some(curr)) if before(curr, second) => Some(curr),
+                    (None, curr) => curr,
+                    (second, _) => second,
+                }
+            };
+            if let Some(second) = second
+                && self.wakeup_preempt_entity(second, left) < 1
+            {
+                chosen = second;
+            }
+        }
+        if let Some(next) = next
+            && self.wakeup_preempt_entity(next, left) < 1
+        {
+            return Some(next);
+        }
+        if let Some(last) = last
+            && self.wakeup_preempt_entity(last, left) < 1
+        {
+            return Some(last);
+        }
+        Some(chosen)
+    }
+
+    /// `wakeup_preempt_entity`: 1 if `se` lies so far before `curr` that it should preempt it, 0 if not so far, −1 if behind.
+    fn wakeup_preempt_entity(&mut self, curr: EntityId, se: EntityId) -> i32 {
+        let ahead = self.entities[curr.index()].vruntime.since(self.entities[se.index()].vruntime);
+        if ahead <= 0 {
+            return -1;
+        }
+        let granularity = self.rules.tunables.wakeup_granularity.as_nanos();
+        let granularity = self.calc_delta_fair(granularity, se);
+        i32::from(ahead > granularity as i64)
+    }
+
+    /// `check_preempt_wakeup` (`check_preempt_wakeup_fair`).
+    pub(crate) fn check_preempt_wakeup_fair(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+        let curr = self.rqs[cpu.index()].curr;
+        if curr == woken {
+            return;
+        }
+        if self.rules.series == Series::V2_6_24 {
+            if self.rqs[cpu.index()].need_resched {
+                return;
+            }
+            let ours = self.check_preempt_wakeup_first(curr, woken);
+            if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
+                self.resched_curr(cpu);
+            }
+            return;
+        }
+        let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        let root = self.entities[se.index()].cfs_rq;
+        let scale = u64::from(self.cfs_rqs[root.index()].nr_running) >= self.rules.nr_latency;
+        let features = self.rules.tunables.features;
+        let nominated = features.next_buddy && scale && !fork;
+        if nominated {
+            self.set_next_buddy(pse);
+        }
+        if self.rqs[cpu.index()].need_resched {
+            return;
+        }
+        let idle_curr = self.tasks[curr.index()].has_idle_policy();
+        let policy = self.tasks[woken.index()].policy;
+        let (level, ours) = if idle_curr && policy != Policy::Idle {
+            (se, true)
+        } else if policy != Policy::Other || !features.wakeup_preemption {
+            return;
+        } else {
+            let (se, pse) = self.find_matching_se(se, pse);
+            let queue = self.entities[se.index()].cfs_rq;
+            self.update_curr_cfs(queue);
+            let ours = self.wakeup_preempt_entity(se, pse) == 1;
+            if ours && !nominated {
+                self.set_next_buddy(pse);
+            }
+            (se, ours)
+        };
+        if !self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
+            return;
+        }
+        self.resched_curr(cpu);
+        let entity = &self.entities[level.index()];
+        if entity.on_rq && features.last_buddy && scale && entity.task != TaskId::IDLE {
+            self.set_last_buddy(level);
+        }
+    }
+
+    /// 2.6.24's `check_preempt_wakeup`: a woken task that lies a granularity (in the running one's virtual time) behind preempts.
+    fn check_preempt_wakeup_first(&mut self, curr: TaskId, woken: TaskId) -> bool {
+        if self.tasks[woken.index()].policy == Policy::Batch || !self.rules.tunables.features.wakeup_preemption {
+            return false;
+        }
+        let (se, pse) = self.find_matching_se(self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        let granularity = self.rules.tunables.wakeup_granularity.as_nanos();
+        let granularity = self.calc_delta_fair(granularity, se);
+        // By signed difference; that kernel compares plain numbers, which differs only while virtual time wraps, 1 ms after boot.
+        self.entities[pse.index()].vruntime.plus(granularity).before(self.entities[se.index()].vruntime)
+    }
+
+    /// `find_matching_se`: the ancestors of both that share a queue.
+    fn find_matching_se(&self, mut se: EntityId, mut pse: EntityId) -> (EntityId, EntityId) {
+        loop {
+            let (one, other) = (&self.entities[se.index()], &self.entities[pse.index()]);
+            if one.cfs_rq == other.cfs_rq {
+                return (se, pse);
+            }
+            match (one.parent, other.parent) {
+                (Some(parent), _) if one.depth > other.depth => se = parent,
+                (_, Some(parent)) if other.depth > one.depth => pse = parent,
+                (Some(left), Some(right)) => (se, pse) = (left, right),
+                _ => return (se, pse),
+            }
+        }
+    }
+
+    /// `set_next_buddy`: whoever just woke should run next. SCHED_IDLE tasks are never buddies.
+    fn set_next_buddy(&mut self, se: EntityId) {
+        self.set_buddy(se, |queue, buddy| queue.next = Some(buddy));
+    }
+
+    /// `set_last_buddy`: whoever was preempted should get the CPU back.
+    fn set_last_buddy(&mut self, se: EntityId) {
+        self.set_buddy(se, |queue, buddy| queue.last = Some(buddy));
+    }
+
+    fn set_buddy(&mut self, se: EntityId, set: fn(&mut crate::fair::cfs_rq::CfsRq, EntityId)) {
+        let mut level = Some(se);
+        while let Some(se) = level {
+            if !self.entities[se.index()].on_rq || self.se_is_idle(se) {
+                return;
+            }
+            let cfs = self.entities[se.index()].cfs_rq;
+            set(&mut self.cfs_rqs[cfs.index()], se);
+            level = self.entities[se.index()].parent;
+        }
+    }
+
+    /// `clear_buddies`: `se` is no buddy any more, on any level where it (or its group) was.
+    pub(crate) fn clear_buddies(&mut self, cfs: CfsRqId, se: EntityId) {
+        let queue = &self.cfs_rqs[cfs.index()];
+        if queue.last == Some(se) {
+            self.clear_buddy(se, |queue| &mut queue.last);
+        }
+        if self.cfs_rqs[cfs.index()].next == Some(se) {
+            self.clear_buddy(se, |queue| &mut queue.next);
+        }
+        if self.cfs_rqs[cfs.index()].skip == Some(se) {
+            self.clear_buddy(se, |queue| &mut queue.skip);
+        }
+    }
+
+    fn clear_buddy(&mut self, se: EntityId, of: fn(&mut crate::fair::cfs_rq::CfsRq) -> &mut Option<EntityId>) {
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let buddy = of(&mut self.cfs_rqs[entity.cfs_rq.index()]);
+            if *buddy != Some(se) {
+                return;
+            }
+            *buddy = None;
+            level = entity.parent;
+        }
+    }
+
+    /// `yield_task_fair`: the yielding task is skipped once. 2.6.24 only charges it: it goes on if it is still first.
+    pub(crate) fn yield_task_fair(&mut self, cpu: CpuId) {
+        let rq = &self.rqs[cpu.index()];
+        if rq.nr_running == 1 {
+            return;
+        }
+        let curr = rq.curr;
+        let se = self.tasks[curr.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        if self.rules.series == Series::V2_6_24 {
+            self.yield_task_first(cfs, se, curr);
+            return;
+        }
+        self.clear_buddies(cfs, se);
+        if self.tasks[curr.index()].policy != Policy::Batch {
+            self.update_curr_cfs(cfs);
+        }
+        let mut level = Some(se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            self.cfs_rqs[entity.cfs_rq.index()].skip = Some(se);
+            level = entity.parent;
+        }
+    }
+
+    /// 2.6.24's `yield_task_fair` with `compat_yield` off: only SCHED_BATCH goes to the end of the queue.
+    fn yield_task_first(&mut self, cfs: CfsRqId, se: EntityId, curr: TaskId) {
+        if self.tasks[curr.index()].policy != Policy::Batch {
+            self.update_curr_cfs(cfs);
+            return;
+        }
+        let Some(last) = self.cfs_rqs[cfs.index()].timeline.last() else { return };
+        let rightmost = self.entities[last.index()].vruntime;
+        let entity = &mut self.entities[se.index()];
+        if !rightmost.before(entity.vruntime) {
+            entity.vruntime = rightmost.plus(1);
+        }
+    }
+
+    /// `task_fork_fair`: a child starts at its parent's virtual time, a slice late. The result is relative to the queue's
+    /// `min_vruntime`, for the child may wake on another CPU.
+    pub(crate) fn task_fork_fair(&mut self, cpu: CpuId, child: TaskId) {
+        let cfs = self.rqs[cpu.index()].cfs;
+        let se = self.tasks[child.index()].se;
+        self.entities[se.index()].cfs_rq = cfs;
+        let curr = self.cfs_rqs[cfs.index()].curr;
+        if let Some(curr) = curr {
+            self.update_curr_cfs(cfs);
+            self.entities[se.index()].vruntime = self.entities[curr.index()].vruntime;
+        }
+        self.place_entity(cfs, se, true);
+        if let Some(curr) = curr {
+            self.swap_if_child_first(cpu, curr, se);
+        }
+        let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = entity.vruntime.minus(base);
+    }
+
+    fn swap_if_child_first(&mut self, cpu: CpuId, parent: EntityId, child: EntityId) {
+        let (before, after) = (self.entities[parent.index()].vruntime, self.entities[child.index()].vruntime);
+        if self.rules.tunables.child_runs_first && before.before(after) {
+            self.entities[parent.index()].vruntime = after;
+            self.entities[child.index()].vruntime = before;
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// 2.6.24's `task_new_fair`: places and queues a new task at its first wake-up and always reschedules.
+    pub(crate) fn task_new_fair(&mut self, cpu: CpuId, child: TaskId, parent_cpu: CpuId) {
+        let cfs = self.rqs[cpu.index()].cfs;
+        let se = self.tasks[child.index()].se;
+        self.entities[se.index()].cfs_rq = cfs;
+        self.update_curr_cfs(cfs);
+        self.place_entity(cfs, se, true);
+        if let Some(curr) = self.cfs_rqs[cfs.index()].curr
+            && cpu == parent_cpu
+        {
+            self.swap_if_child_first(cpu, curr, se);
+        }
+        self.enqueue_task_fair(cpu, child, crate::class::EnqueueFlags::default());
+        self.resched_curr(cpu);
+    }
+}

@@ -1,0 +1,45 @@
+//! The rules of the Linux scheduler, pure: no event loop, no I/O, no clock and no randomness of their own.
+//!
+//! The rules have two masters: the simulator's engine, and a real kernel's recorded events. Both drive [`Sched`] through the
+//! sequences of `kernel/sched/core.c` under their names, give it the clocks, and read back what was decided. Where a rule
+//! decides something, the decision passes through a [`Decider`]: the engine's takes ours, replay's compares and takes the kernel's.
+//!
+//! ```
+//! use schedlab_model::{Attributes, CpuId, Scheduler, TaskId, TaskState, Time};
+//! use schedlab_sched::{Clocks, Ours, Rules, Sched, WakeKind};
+//!
+//! let rules = Rules::new(&Scheduler::new("6.1".parse()?), 1)?;
+//! let mut sched = Sched::new(rules, 1, Ours);
+//! let cpu = CpuId(0);
+//! sched.set_clocks(cpu, Clocks::all(Time::from_millis(1)));
+//! let task = sched.new_task(&Attributes::default());
+//! let placed = sched.select_task_rq(task, cpu, WakeKind::Fork);
+//! sched.wake_up_new_task(task, placed);
+//! assert!(sched.need_resched(cpu));
+//! assert_eq!(sched.schedule(cpu, TaskState::Running).next, task);
+//! # Ok::<(), schedlab_model::ModelError>(())
+//! ```
+
+mod balance;
+mod bitmap;
+mod class;
+mod core;
+mod decider;
+mod entity;
+mod fair;
+mod idle;
+mod rt;
+mod rules;
+mod runqueue;
+mod skip;
+
+pub use balance::WakeKind;
+pub use class::{Class, DequeueFlags, EnqueueFlags};
+pub use core::{Sched, Scheduled};
+pub use decider::{Decider, Ours, Pick, Preemption};
+pub use entity::{CfsRqId, Entity, EntityId, TaskStruct, Vruntime};
+pub use fair::cfs_rq::CfsRq;
+pub use fair::timeline::Timeline;
+pub use fair::weight::{Weight, calc_delta_mine, weight_of_nice};
+pub use rules::Rules;
+pub use runqueue::Clocks;

@@ -1,0 +1,145 @@
+//! The real-time class: FIFO and RR (`kernel/sched/rt.c`).
+
+use std::collections::VecDeque;
+
+use schedlab_model::{CpuId, Policy, TaskId};
+
+use crate::class::EnqueueFlags;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+/// Priorities of real-time tasks, 1 to 99.
+const MAX_RT_PRIO: usize = 100;
+
+/// `struct rt_rq` with its `rt_prio_array`: one list a priority; the running task stays in its list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RtRq {
+    /// Made when the first real-time task comes: most queues never see one.
+    lists: Option<Box<[VecDeque<TaskId>]>>,
+    /// Bit p: priority p has tasks.
+    occupied: u128,
+    pub(crate) nr_running: u32,
+}
+
+impl RtRq {
+    fn list(&mut self, priority: u8) -> &mut VecDeque<TaskId> {
+        let lists = self.lists.get_or_insert_with(|| vec![VecDeque::new(); MAX_RT_PRIO].into_boxed_slice());
+        &mut lists[usize::from(priority)]
+    }
+
+    fn add(&mut self, priority: u8, task: TaskId, head: bool) {
+        if head {
+            self.list(priority).push_front(task);
+        } else {
+            self.list(priority).push_back(task);
+        }
+        self.occupied |= 1 << priority;
+    }
+
+    fn remove(&mut self, priority: u8, task: TaskId) {
+        let list = self.list(priority);
+        list.retain(|queued| *queued != task);
+        if list.is_empty() {
+            self.occupied &= !(1 << priority);
+        }
+    }
+
+    /// `pick_next_rt_entity`: the head of the highest occupied list (`sched_find_first_bit`).
+    pub(crate) fn first(&self) -> Option<TaskId> {
+        let highest = 127u32.checked_sub(self.occupied.leading_zeros())?;
+        self.lists.as_ref()?[highest as usize].front().copied()
+    }
+
+    /// Queued tasks from the highest priority down, each list from its head.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TaskId> {
+        self.lists.iter().flat_map(|lists| lists.iter().rev()).flatten().copied()
+    }
+
+    fn alone(&self, priority: u8) -> bool {
+        self.lists.as_ref().is_none_or(|lists| lists[usize::from(priority)].len() <= 1)
+    }
+}
+
+impl<D: Decider> Sched<D> {
+    pub(crate) fn enqueue_task_rt(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
+        let priority = self.tasks[task.index()].rt_priority();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.add(priority, task, flags.has(EnqueueFlags::HEAD));
+        rt.nr_running += 1;
+        let se = self.tasks[task.index()].se;
+        self.entities[se.index()].on_rq = true;
+    }
+
+    pub(crate) fn dequeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        if self.rqs[cpu.index()].curr == task {
+            self.update_curr_rt(cpu);
+        }
+        let priority = self.tasks[task.index()].rt_priority();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.remove(priority, task);
+        rt.nr_running -= 1;
+        let se = self.tasks[task.index()].se;
+        self.entities[se.index()].on_rq = false;
+    }
+
+    /// `update_curr_rt`, without bandwidth control.
+    pub(crate) fn update_curr_rt(&mut self, cpu: CpuId) {
+        let rq = &self.rqs[cpu.index()];
+        let se = self.tasks[rq.curr.index()].se;
+        let entity = &mut self.entities[se.index()];
+        let delta = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
+        if delta > 0 {
+            entity.sum_exec_runtime += delta as u64;
+            entity.exec_start = rq.clock_task;
+        }
+    }
+
+    pub(crate) fn put_prev_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        if self.rqs[cpu.index()].curr == task {
+            self.update_curr_rt(cpu);
+        }
+    }
+
+    pub(crate) fn set_next_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.rqs[cpu.index()].clock_task;
+        let se = self.tasks[task.index()].se;
+        self.entities[se.index()].exec_start = now;
+    }
+
+    /// `task_tick_rt`: a round-robin task whose slice is used up goes to the end of its list, unless it is alone there.
+    pub(crate) fn task_tick_rt(&mut self, cpu: CpuId) {
+        self.update_curr_rt(cpu);
+        let curr = self.rqs[cpu.index()].curr;
+        let rr_ticks = self.rules.rr_ticks;
+        let task = &mut self.tasks[curr.index()];
+        let Policy::Rr(priority) = task.policy else { return };
+        task.time_slice = task.time_slice.saturating_sub(1);
+        if task.time_slice > 0 {
+            return;
+        }
+        task.time_slice = rr_ticks;
+        let rt = &mut self.rqs[cpu.index()].rt;
+        if !rt.alone(priority) {
+            rt.remove(priority, curr);
+            rt.add(priority, curr, false);
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// `wakeup_preempt_rt` (`check_preempt_curr_rt`): a strictly higher priority preempts.
+    pub(crate) fn wakeup_preempt_rt(&mut self, cpu: CpuId, woken: TaskId) {
+        let curr = self.rqs[cpu.index()].curr;
+        if self.tasks[woken.index()].rt_priority() > self.tasks[curr.index()].rt_priority() {
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// `yield_task_rt`: to the end of its list.
+    pub(crate) fn yield_task_rt(&mut self, cpu: CpuId) {
+        let curr = self.rqs[cpu.index()].curr;
+        let priority = self.tasks[curr.index()].rt_priority();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.remove(priority, curr);
+        rt.add(priority, curr, false);
+    }
+}

@@ -1,0 +1,57 @@
+//! The rules of one kernel release, resolved to flags and values.
+
+use schedlab_model::{ModelError, Scheduler, Series, Time, Tunables};
+
+/// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// The series whose rules apply.
+    pub series: Series,
+    /// One tick, 1/HZ, in nanoseconds (`TICK_NSEC`).
+    pub tick: u64,
+    /// Knob values for this machine.
+    pub tunables: Tunables,
+    /// `sched_nr_latency` = ⌈latency / min_granularity⌉ (`sched_proc_update_handler`): with more tasks the period stretches.
+    pub nr_latency: u64,
+    /// The round-robin slice in ticks, at least one (`sched_rr_timeslice`).
+    pub rr_ticks: u32,
+}
+
+impl Rules {
+    /// Resolves `scheduler` for a machine of `cpus` CPUs.
+    ///
+    /// # Errors
+    /// What [`Scheduler::tunables`] refuses.
+    pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
+        let tunables = scheduler.tunables(cpus)?;
+        Ok(Self::from_tunables(scheduler.series(), scheduler.hz, tunables))
+    }
+
+    /// From values read elsewhere, such as a recorded kernel's own.
+    pub fn from_tunables(series: Series, hz: u32, tunables: Tunables) -> Self {
+        let tick = 1_000_000_000 / u64::from(hz);
+        let granularity = tunables.min_granularity.as_nanos().max(1);
+        Self {
+            series,
+            tick,
+            tunables,
+            nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
+            rr_ticks: u32::try_from(tunables.rr_timeslice.as_nanos().div_ceil(tick)).unwrap_or(u32::MAX).max(1),
+        }
+    }
+
+    /// One tick.
+    pub const fn tick_time(&self) -> Time {
+        Time::from_nanos(self.tick)
+    }
+
+    /// Whether weights carry ten more bits than the nice table (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).
+    pub(crate) const fn load_shift(&self) -> u32 {
+        if matches!(self.series, Series::V2_6_24) { 0 } else { 10 }
+    }
+
+    /// `NICE_0_LOAD`.
+    pub(crate) const fn nice_0_load(&self) -> u64 {
+        1024 << self.load_shift()
+    }
+}

@@ -1,0 +1,57 @@
+//! `struct rq`: one CPU's run queue.
+
+use schedlab_model::{TaskId, Time};
+
+use crate::entity::CfsRqId;
+use crate::rt::RtRq;
+
+/// A run queue's clocks, given by the driver once a critical section; `sched` never derives them from event times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// `rq->clock`: time that passed.
+    pub clock: Time,
+    /// `rq->clock_task`: of that, what tasks got (interrupts and stolen time left out where the kernel measures them).
+    pub clock_task: Time,
+    /// `rq->clock_pelt`: the task clock scaled by capacity and frequency.
+    pub clock_pelt: Time,
+}
+
+impl Clocks {
+    /// All three at `now`: no interrupt time, no scaling.
+    pub const fn all(now: Time) -> Self {
+        Self { clock: now, clock_task: now, clock_pelt: now }
+    }
+}
+
+/// One CPU's run queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Rq {
+    pub(crate) clock: u64,
+    pub(crate) clock_task: u64,
+    pub(crate) clock_pelt: u64,
+    /// Who runs; [`TaskId::IDLE`] if nobody does.
+    pub(crate) curr: TaskId,
+    /// Runnable tasks, the running one included.
+    pub(crate) nr_running: u32,
+    /// `TIF_NEED_RESCHED` of whoever runs.
+    pub(crate) need_resched: bool,
+    /// The root fair queue.
+    pub(crate) cfs: CfsRqId,
+    /// The real-time queue.
+    pub(crate) rt: RtRq,
+}
+
+impl Rq {
+    pub(crate) fn new(cfs: CfsRqId) -> Self {
+        Self {
+            clock: 0,
+            clock_task: 0,
+            clock_pelt: 0,
+            curr: TaskId::IDLE,
+            nr_running: 0,
+            need_resched: false,
+            cfs,
+            rt: RtRq::default(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Skipping ticks, exactly: ticks that would change nothing but accounting are counted instead of executed.
+//!
+//! Exact because nothing that a tick reads can change while the queue is left alone: weights, the number of tasks, the first of the
+//! timeline. What changes is the running task's time alone, by the same amount each tick. A driver that skips catches up
+//! ([`Sched::skip_ticks`]) before any other access to the queue.
+
+use schedlab_model::{CpuId, Policy, Series, Time};
+
+use crate::class::Class;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::runqueue::Clocks;
+
+impl<D: Decider> Sched<D> {
+    /// How many of the coming ticks, the first at `next_tick`, would change nothing but accounting: a lower bound, and
+    /// [`u64::MAX`] if none ever acts.
+    pub fn inactive_ticks(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
+        match self.curr_class(cpu) {
+            Class::Idle => u64::MAX,
+            Class::Rt => self.inactive_ticks_rt(cpu),
+            Class::Fair => self.inactive_ticks_fair(cpu, next_tick.as_nanos()),
+        }
+    }
+
+    fn inactive_ticks_rt(&self, cpu: CpuId) -> u64 {
+        let rq = &self.rqs[cpu.index()];
+        let task = &self.tasks[rq.curr.index()];
+        match task.policy {
+            // Alone on the CPU no slice ends anything.
+            Policy::Rr(_) if rq.rt.nr_running > 1 => u64::from(task.time_slice.saturating_sub(1)),
+            _ => u64::MAX,
+        }
+    }
+
+    fn inactive_ticks_fair(&mut self, cpu: CpuId, next_tick: u64) -> u64 {
+        let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        if self.entities[se.index()].parent.is_some() {
+            return 0;
+        }
+        if !self.looks_at_slice(cfs) {
+            return u64::MAX;
+        }
+        // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
+        let tick = self.rules.tick;
+        let ideal = self.sched_slice(cfs, se);
+        let entity = &self.entities[se.index()];
+        let partial = next_tick.saturating_sub(entity.exec_start);
+        let first = entity.sum_exec_runtime - entity.prev_sum_exec_runtime + partial;
+        let until_ideal = if first > ideal { 0 } else { (ideal - first) / tick + 1 };
+        if self.rules.series == Series::V2_6_24 {
+            return until_ideal;
+        }
+        // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
+        let vruntime = entity.vruntime;
+        let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return until_ideal };
+        let granularity = self.rules.tunables.min_granularity.as_nanos();
+        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
+        let ahead = vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
+        let step = self.calc_delta_fair(tick, se);
+        let room = i128::from(ideal) - i128::from(ahead);
+        let until_ahead = match (room < 0, step) {
+            (true, _) => 0,
+            (false, 0) => u64::MAX,
+            (false, step) => u64::try_from(room / i128::from(step)).map_or(u64::MAX, |ticks| ticks + 1),
+        };
+        until_ideal.min(until_granularity.max(until_ahead))
+    }
+
+    /// Does what `count` ticks would have done, the first at `first`, one tick apart: none of them may act
+    /// ([`Sched::inactive_ticks`]).
+    pub fn skip_ticks(&mut self, cpu: CpuId, first: Time, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let last = first + self.rules.tick_time() * (count - 1);
+        match self.curr_class(cpu) {
+            Class::Idle => self.set_clocks(cpu, Clocks::all(last)),
+            Class::Rt => {
+                self.set_clocks(cpu, Clocks::all(last));
+                self.update_curr_rt(cpu);
+                self.skip_rr_ticks(cpu, count);
+            }
+            Class::Fair => {
+                self.set_clocks(cpu, Clocks::all(first));
+                self.update_curr_fair(cpu);
+                self.set_clocks(cpu, Clocks::all(last));
+                if count > 1 {
+                    self.charge_whole_ticks(cpu, count - 1);
+                }
+            }
+        }
+    }
+
+    /// Each round of `rr_ticks` ends with a fresh slice, as the task is alone in its list or the slice does not end.
+    fn skip_rr_ticks(&mut self, cpu: CpuId, count: u64) {
+        let curr = self.rqs[cpu.index()].curr;
+        let rr_ticks = u64::from(self.rules.rr_ticks);
+        let task = &mut self.tasks[curr.index()];
+        if !matches!(task.policy, Policy::Rr(_)) {
+            return;
+        }
+        // time_slice runs s, s−1, …, 1, then rr_ticks again: count it down modulo rr_ticks, with 0 standing for rr_ticks.
+        let left = u64::from(task.time_slice) % rr_ticks;
+        let left = (left + rr_ticks - count % rr_ticks) % rr_ticks;
+        task.time_slice = if left == 0 { rr_ticks } else { left } as u32;
+    }
+
+    /// `update_curr` once for each of `count` whole ticks: the rounding of virtual time is the same each time, so it multiplies.
+    fn charge_whole_ticks(&mut self, cpu: CpuId, count: u64) {
+        let now = self.rqs[cpu.index()].clock_task;
+        let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        let step = self.calc_delta_fair(self.rules.tick, se);
+        let entity = &mut self.entities[se.index()];
+        entity.exec_start = now;
+        entity.sum_exec_runtime += self.rules.tick * count;
+        entity.vruntime = entity.vruntime.plus(step.wrapping_mul(count));
+        let cfs = entity.cfs_rq;
+        self.update_min_vruntime(cfs);
+    }
+}
