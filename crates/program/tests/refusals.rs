@@ -32,7 +32,7 @@ fn repeat(count: u64, steps: Vec<Step>) -> Step {
 
 #[track_caller]
 fn refused(workload: &Workload, parts: &[&str]) {
-    let message = Program::compile(workload).map(|_| ()).unwrap_err().to_string();
+    let message = Program::compile(workload).map(|_| ()).expect_err("it is refused").to_string();
     assert!(!message.contains('\n'), "{message}");
     for part in parts {
         assert!(message.contains(part), "'{part}' is not in: {message}");

@@ -1,0 +1,210 @@
+//! The text `name:key=value,…`: one table of what each builder takes, for parsing, refusals and `--help`.
+
+use std::num::IntErrorKind;
+
+use schedlab_model::{Time, Workload};
+
+use crate::{Hackbench, Hogs, PingPong, Sleepers, WorkloadError};
+
+/// A built-in workload as people name it.
+#[derive(Debug, Clone, Copy)]
+pub struct Builder {
+    /// The name before the colon.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// The keys it takes; all have a default.
+    pub keys: &'static [Key],
+    build: fn(&Values) -> Result<Workload, WorkloadError>,
+}
+
+/// One key of a builder.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: KeyKind,
+    /// What it is where it is not given, as text.
+    pub default: &'static str,
+    /// What it says, in a sentence.
+    pub summary: &'static str,
+}
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// A whole number.
+    Count {
+        /// Least.
+        low: u64,
+        /// Greatest.
+        high: u64,
+    },
+    /// A time with its unit.
+    Time {
+        /// Least.
+        low: Time,
+        /// Greatest.
+        high: Time,
+    },
+    /// 0 or 1; the key alone means 1.
+    Switch,
+}
+
+impl std::fmt::Display for KeyKind {
+    /// What is allowed, for refusals and `--help`.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count { low, high } => write!(formatter, "{low} to {high}"),
+            Self::Time { low, high } => write!(formatter, "{low} to {high}"),
+            Self::Switch => formatter.write_str("0 or 1"),
+        }
+    }
+}
+
+/// Every built-in workload.
+pub const BUILDERS: &[Builder] = &[
+    Builder {
+        name: "hackbench",
+        summary: "groups of senders that spray messages at receivers, as rt-tests' hackbench",
+        keys: Hackbench::KEYS,
+        build: |values| Hackbench::from_values(values).build(),
+    },
+    Builder {
+        name: "pipe",
+        summary: "two tasks that send one byte to and fro over two channels",
+        keys: PingPong::KEYS,
+        build: |values| PingPong::from_values(values).build(),
+    },
+    Builder {
+        name: "hogs",
+        summary: "tasks that compute and never sleep",
+        keys: Hogs::KEYS,
+        build: |values| Hogs::from_values(values).build(),
+    },
+    Builder {
+        name: "sleepers",
+        summary: "tasks that compute a little in each period and sleep for the rest of it",
+        keys: Sleepers::KEYS,
+        build: |values| Sleepers::from_values(values).build(),
+    },
+];
+
+/// Builds the workload that `text` names: `name` or `name:key=value,…`.
+///
+/// # Errors
+/// [`WorkloadError`], naming the builder, the key, what was found and what is allowed.
+pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let builder = BUILDERS.iter().find(|builder| builder.name == name.trim()).ok_or_else(|| {
+        let known = BUILDERS.iter().map(|builder| builder.name).collect::<Vec<_>>().join(", ");
+        WorkloadError::UnknownWorkload { found: name.to_owned(), known }
+    })?;
+    let mut values = Values { builder, given: vec![None; builder.keys.len()] };
+    for pair in rest.split(',').filter(|pair| !pair.trim().is_empty()) {
+        values.take(pair)?;
+    }
+    (builder.build)(&values)
+}
+
+impl Key {
+    /// Reads a value; a switch is 0 or 1, a time its nanoseconds.
+    fn read(&self, workload: &'static str, text: &str) -> Result<u64, WorkloadError> {
+        let wrong = |why: String| WorkloadError::Value { workload, key: self.name, found: text.to_owned(), why };
+        let value = match self.kind {
+            KeyKind::Count { .. } => match text.parse::<u64>() {
+                Ok(value) => value,
+                Err(error) if *error.kind() == IntErrorKind::PosOverflow => u64::MAX,
+                Err(_) => return Err(wrong(format!("is not a whole number; allowed: {}", self.kind))),
+            },
+            KeyKind::Time { .. } => {
+                text.parse::<Time>().map_err(|error| wrong(format!("is refused: {error}")))?.as_nanos()
+            }
+            KeyKind::Switch => match text {
+                "0" | "off" | "false" => 0,
+                "1" | "on" | "true" => 1,
+                _ => return Err(wrong("is not a switch; allowed: 0 or 1".to_owned())),
+            },
+        };
+        if self.allows(value) { Ok(value) } else { Err(wrong(format!("is out of range; allowed: {}", self.kind))) }
+    }
+
+    fn allows(&self, value: u64) -> bool {
+        match self.kind {
+            KeyKind::Count { low, high } => (low..=high).contains(&value),
+            KeyKind::Time { low, high } => (low..=high).contains(&Time::from_nanos(value)),
+            KeyKind::Switch => value <= 1,
+        }
+    }
+
+    /// Refuses a builder's field that is out of the range its key has in the table `keys`.
+    pub(crate) fn check(
+        workload: &'static str,
+        keys: &'static [Self],
+        name: &str,
+        value: u64,
+    ) -> Result<(), WorkloadError> {
+        match keys.iter().find(|key| key.name == name && !key.allows(value)) {
+            None => Ok(()),
+            Some(key) => {
+                let found = match key.kind {
+                    KeyKind::Time { .. } => Time::from_nanos(value).to_string(),
+                    _ => value.to_string(),
+                };
+                let why = format!("is out of range; allowed: {}", key.kind);
+                Err(WorkloadError::Value { workload, key: key.name, found, why })
+            }
+        }
+    }
+}
+
+/// The values of a builder's keys, checked one by one.
+pub(crate) struct Values {
+    builder: &'static Builder,
+    given: Vec<Option<u64>>,
+}
+
+impl Values {
+    fn take(&mut self, pair: &str) -> Result<(), WorkloadError> {
+        let workload = self.builder.name;
+        let (name, value) = match pair.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(value.trim())),
+            None => (pair.trim(), None),
+        };
+        let Some(index) = self.builder.keys.iter().position(|key| key.name == name) else {
+            let known = self.builder.keys.iter().map(|key| format!("{} ({})", key.name, key.kind));
+            let known = known.collect::<Vec<_>>().join(", ");
+            return Err(WorkloadError::UnknownKey { workload, found: name.to_owned(), known });
+        };
+        let key = &self.builder.keys[index];
+        let value = match (key.kind, value) {
+            (KeyKind::Switch, None) => "1",
+            (_, value) => value.unwrap_or_default(),
+        };
+        if self.given[index].replace(key.read(workload, value)?).is_some() {
+            return Err(WorkloadError::KeyTwice { workload, key: key.name });
+        }
+        Ok(())
+    }
+
+    /// The value of the key called `name`, or what `default` says.
+    pub(crate) fn get(&self, name: &str, default: u64) -> u64 {
+        let index = self.builder.keys.iter().position(|key| key.name == name);
+        index.and_then(|index| self.given[index]).unwrap_or(default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_defaults_are_the_real_ones() {
+        for builder in BUILDERS {
+            let spelled: Vec<String> = builder.keys.iter().map(|key| format!("{}={}", key.name, key.default)).collect();
+            let spelled = format!("{}:{}", builder.name, spelled.join(","));
+            assert_eq!(parse(&spelled).unwrap(), parse(builder.name).unwrap(), "{spelled}");
+        }
+    }
+}
