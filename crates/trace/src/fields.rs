@@ -1,0 +1,95 @@
+//! `key=value` texts.
+
+use std::str::FromStr;
+
+/// The text of an event after its name, with typed access to its `key=value` fields. Errors say what was expected.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    text: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) const fn new(text: &'a str) -> Self {
+        Self { text }
+    }
+
+    /// The value of `key`: what follows the last `key=` that begins a word, up to the next blank. The last one, because
+    /// a task's name, which comes first, may hold anything.
+    pub(crate) fn find(&self, key: &str) -> Option<&'a str> {
+        let (_, value) = self.split_at_key(key)?;
+        value.split_whitespace().next().filter(|_| !value.starts_with(char::is_whitespace))
+    }
+
+    /// A value of its type.
+    pub(crate) fn get<T: FromStr>(&self, key: &str) -> Result<T, String> {
+        self.find(key).and_then(|value| value.parse().ok()).ok_or_else(|| format!("a number in '{key}='"))
+    }
+
+    /// A value written in hexadecimal with `0x` before it.
+    pub(crate) fn hex(&self, key: &str) -> Result<u32, String> {
+        self.find(key).and_then(parse_hex).ok_or_else(|| format!("a hexadecimal number in '{key}=0x'"))
+    }
+
+    /// A value of 0 or 1.
+    pub(crate) fn switch(&self, key: &str) -> Result<bool, String> {
+        match self.find(key) {
+            Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            _ => Err(format!("0 or 1 in '{key}='")),
+        }
+    }
+
+    /// A task's name, which may hold blanks: everything between `key=` and the last ` following=`.
+    pub(crate) fn name(&self, key: &str, following: &str) -> Result<&'a str, String> {
+        let expected = || format!("'{key}=' and then '{following}='");
+        let (before, _) = self.split_at_key(following).ok_or_else(expected)?;
+        let start = key.len() + 1;
+        let found = before.find(&format!("{key}=")).filter(|at| *at == 0 || before[..*at].ends_with(' '));
+        let at = found.ok_or_else(expected)?;
+        Ok(before[at + start..].trim_end_matches(' '))
+    }
+
+    fn split_at_key(&self, key: &str) -> Option<(&'a str, &'a str)> {
+        let mut end = self.text.len();
+        while let Some(at) = self.text[..end].rfind(key) {
+            let before = &self.text[..at];
+            let after = &self.text[at + key.len()..];
+            if (before.is_empty() || before.ends_with(char::is_whitespace)) && after.starts_with('=') {
+                return Some((before, &after[1..]));
+            }
+            end = at;
+        }
+        None
+    }
+}
+
+/// Reads `0x1f`.
+pub(crate) fn parse_hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_what_looks_like_fields() {
+        let fields = Fields::new("comm=my pid=7 task pid=12 prio=120");
+        assert_eq!(fields.name("comm", "pid"), Ok("my pid=7 task"));
+        assert_eq!(fields.get::<u32>("pid"), Ok(12));
+    }
+
+    #[test]
+    fn a_key_begins_a_word() {
+        let fields = Fields::new("pid=240 old_pid=239");
+        assert_eq!(fields.get::<u32>("pid"), Ok(240));
+        assert_eq!(fields.find("id"), None);
+    }
+
+    #[test]
+    fn an_empty_value_is_none() {
+        let fields = Fields::new("pid= prio=3");
+        assert_eq!(fields.find("pid"), None);
+        assert!(fields.get::<u32>("pid").is_err());
+    }
+}

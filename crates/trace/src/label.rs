@@ -1,0 +1,75 @@
+//! What trace files call a task.
+
+use schedlab_model::{Attributes, Policy, TaskId};
+
+use crate::record::Pid;
+
+/// The pid of task 0 in files that are written; pid 0 is the idle task and pid 1 is init, so simulated ones start well above.
+pub const PID_BASE: Pid = 1000;
+
+/// The pid that stands for `task` in files that are written.
+///
+/// ```
+/// use schedlab_model::TaskId;
+/// assert_eq!(schedlab_trace::pid(TaskId(3)), 1003);
+/// assert_eq!(schedlab_trace::pid(TaskId::IDLE), 0);
+/// ```
+pub const fn pid(task: TaskId) -> Pid {
+    if task.0 == TaskId::IDLE.0 { 0 } else { PID_BASE.saturating_add(task.0) }
+}
+
+/// A task's name and what else trace files say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskLabel {
+    /// Its name. Line breaks become `_`.
+    pub name: String,
+    /// The kernel's priority: 120 + nice for the fair policies, 99 − priority for the real-time ones.
+    pub priority: i32,
+    /// For a thread, the first thread of its process.
+    pub process: Option<TaskId>,
+}
+
+impl TaskLabel {
+    /// A process of nice 0.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), priority: 120, process: None }
+    }
+
+    /// The same task under `attributes`.
+    ///
+    /// ```
+    /// use schedlab_model::Attributes;
+    /// use schedlab_trace::TaskLabel;
+    /// let nice = Attributes { nice: -5, ..Attributes::default() };
+    /// assert_eq!(TaskLabel::new("A").with_attributes(&nice).priority, 115);
+    /// ```
+    #[must_use]
+    pub fn with_attributes(mut self, attributes: &Attributes) -> Self {
+        self.priority = match attributes.policy {
+            Policy::Fifo(priority) | Policy::Rr(priority) => 99 - i32::from(priority),
+            Policy::Other | Policy::Batch | Policy::Idle => 120 + i32::from(attributes.nice),
+        };
+        self
+    }
+}
+
+/// The names of every task of a run, by [`TaskId`].
+pub(crate) struct Labels<'a>(pub(crate) &'a [TaskLabel]);
+
+impl Labels<'_> {
+    /// Name, pid and priority; a task without a label is called by its number.
+    pub(crate) fn of(&self, task: TaskId, cpu: u32) -> (String, i32, i32) {
+        if task == TaskId::IDLE {
+            return (format!("swapper/{cpu}"), 0, 120);
+        }
+        let number = i32::try_from(pid(task)).unwrap_or(i32::MAX);
+        match self.0.get(task.index()) {
+            Some(label) => (clean(&label.name), number, label.priority),
+            None => (format!("task{}", task.0), number, 120),
+        }
+    }
+}
+
+fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '_' } else { c }).collect()
+}

@@ -1,0 +1,29 @@
+//! Trace formats: what real kernels recorded comes in, what happened in a run goes out.
+//!
+//! In: the text of `trace-cmd report` and of `/sys/kernel/tracing/trace` ([`Reader`]), plain or gzipped ([`open`]), and the
+//! snapshot of `/sys/kernel/debug/sched/debug` ([`Snapshot`]). Out: a Perfetto trace ([`write_perfetto`]) and ftrace text
+//! ([`write_ftrace`]), which [`Reader`] reads back.
+
+mod error;
+mod fields;
+mod ftrace;
+mod input;
+mod label;
+mod line;
+mod payload;
+mod perfetto;
+mod probe;
+pub mod proto;
+mod reader;
+mod record;
+mod snapshot;
+
+pub use error::TraceError;
+pub use ftrace::write_ftrace;
+pub use input::open;
+pub use label::{PID_BASE, TaskLabel, pid};
+pub use perfetto::{PerfettoOptions, write_perfetto};
+pub use probe::Probe;
+pub use reader::Reader;
+pub use record::{Context, Flags, Pid, Record, RecordKind, RecordState, TaskRef};
+pub use snapshot::{FairQueue, Snapshot, SnapshotTask};

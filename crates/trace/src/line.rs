@@ -1,0 +1,172 @@
+//! The columns before an event's name, in the layouts of trace-cmd and of the kernel.
+
+use schedlab_model::Time;
+
+use crate::record::{Context, Flags, Pid};
+
+/// A line cut into its columns.
+pub(crate) struct Columns<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) pid: Pid,
+    pub(crate) cpu: u32,
+    pub(crate) flags: Flags,
+    pub(crate) time: Time,
+    pub(crate) event: &'a str,
+    pub(crate) text: &'a str,
+}
+
+/// What a line must look like; part of every error about its columns.
+pub(crate) const LAYOUT: &str = "'TASK-PID CPUFLAGS SECONDS.FRACTION: EVENT: FIELDS' (trace-cmd report -t -l) or 'TASK-PID [CPU] FLAGS SECONDS.FRACTION: \
+     EVENT: FIELDS' (ftrace)";
+
+/// Cuts one line; `Err` says what was expected.
+pub(crate) fn split(line: &str) -> Result<Columns<'_>, String> {
+    let layout = || LAYOUT.to_owned();
+    let mut words = Words { line, at: 0 };
+    // The task's name may hold blanks, so the columns are found by the first word that is a time and follows flags.
+    let mut before: [Option<(usize, &str)>; 2] = [None, None];
+    while let Some((start, word)) = words.next() {
+        if let Some(time) = parse_time(word)
+            && let [second_last, Some((flags_start, flags_word))] = before
+        {
+            let bracketed = second_last.and_then(|(at, text)| Some((at, parse_bracketed_cpu(text)?)));
+            let columns = match bracketed {
+                Some((at, cpu)) => parse_flags(flags_word).map(|flags| (at, cpu, flags)),
+                None => parse_cpu_and_flags(flags_word).map(|(cpu, flags)| (flags_start, cpu, flags)),
+            };
+            if let Some((task_end, cpu, flags)) = columns {
+                let (name, pid) = parse_task(line[..task_end].trim()).ok_or_else(|| "a task as NAME-PID".to_owned())?;
+                let rest = line[start + word.len()..].trim_start();
+                let (event, text) = rest.split_once(':').ok_or_else(|| "an event's name and a colon".to_owned())?;
+                if event.is_empty() || event.contains(char::is_whitespace) {
+                    return Err("an event's name and a colon".to_owned());
+                }
+                return Ok(Columns { name, pid, cpu, flags, time, event, text: text.trim() });
+            }
+        }
+        before = [before[1], Some((start, word))];
+    }
+    Err(layout())
+}
+
+struct Words<'a> {
+    line: &'a str,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<(usize, &'a str)> {
+        let rest = &self.line[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let word = self.line[start..].split_whitespace().next()?;
+        self.at = start + word.len();
+        Some((start, word))
+    }
+}
+
+/// `15.098514113:`, to the nanosecond; fewer digits are decimals all the same.
+fn parse_time(word: &str) -> Option<Time> {
+    let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let part = fraction.parse::<u64>().ok()? * 10u64.pow(9 - fraction.len() as u32);
+    let whole = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
+    whole.checked_add(part).map(Time::from_nanos)
+}
+
+/// `[003]`.
+fn parse_bracketed_cpu(word: &str) -> Option<u32> {
+    word.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+/// `0dN.2.`: the CPU's number, then the flags.
+fn parse_cpu_and_flags(word: &str) -> Option<(u32, Flags)> {
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    Some((word[..digits].parse().ok()?, parse_flags(&word[digits..])?))
+}
+
+/// `dN.2.`: interrupts, need_resched, context, preempt depth, and from 5.17 on migrate-disable depth.
+fn parse_flags(word: &str) -> Option<Flags> {
+    let mut letters = word.chars();
+    let interrupts_off = match letters.next()? {
+        '.' | 'b' => false,
+        'd' | 'D' | 'X' => true,
+        _ => return None,
+    };
+    let need_resched = match letters.next()? {
+        'N' | 'n' | 'B' | 'b' => true,
+        '.' | 'p' | 'L' | 'l' => false,
+        _ => return None,
+    };
+    let context = match letters.next()? {
+        '.' => Context::Task,
+        's' => Context::SoftInterrupt,
+        'h' => Context::HardInterrupt,
+        'H' => Context::HardInSoftInterrupt,
+        'z' | 'Z' => Context::NonMaskable,
+        _ => return None,
+    };
+    let preempt_depth = match letters.next()? {
+        '.' => 0,
+        depth => depth.to_digit(16)? as u8,
+    };
+    match (letters.next(), letters.next()) {
+        (None, _) | (Some('.' | '0'..='9' | 'a'..='f'), None) => {
+            Some(Flags { interrupts_off, need_resched, context, preempt_depth })
+        }
+        _ => None,
+    }
+}
+
+/// `kworker/0:1-17`: the pid follows the last hyphen.
+fn parse_task(text: &str) -> Option<(&str, Pid)> {
+    let (name, pid) = text.rsplit_once('-')?;
+    Some((name, pid.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_layouts_say_the_same() {
+        for line in [
+            "kworker/-17      3dNh2.    15.000000042: k_tick:  (ffff) pid=17",
+            "     kworker/-17      [003] dNh2.    15.000000042: k_tick:  (ffff) pid=17",
+            "     kworker/-17      [003] dNh2    15.000000042: k_tick:  (ffff) pid=17",
+        ] {
+            let columns = split(line).unwrap();
+            assert_eq!((columns.name, columns.pid, columns.cpu), ("kworker/", 17, 3), "{line}");
+            assert_eq!(columns.time, Time::from_nanos(15_000_000_042));
+            let flags =
+                Flags { interrupts_off: true, need_resched: true, context: Context::HardInterrupt, preempt_depth: 2 };
+            assert_eq!(columns.flags, flags);
+            assert_eq!((columns.event, columns.text), ("k_tick", "(ffff) pid=17"));
+        }
+    }
+
+    #[test]
+    fn microseconds_are_decimals_too() {
+        // 1.000002 s = 1,000,002,000 ns.
+        let columns = split("a b-1 [000] ..... 1.000002: x: y").unwrap();
+        assert_eq!((columns.name, columns.time), ("a b", Time::from_nanos(1_000_002_000)));
+    }
+
+    #[test]
+    fn wrong_columns_say_what_is_expected() {
+        for (line, expected) in [
+            ("", "TASK-PID"),
+            ("bash-1 0d..2. 15.1", "TASK-PID"),
+            ("bash 0d..2. 15.1: x: y", "NAME-PID"),
+            ("bash-1 0d..2. 15.1: x", "event's name"),
+            ("bash-1 0d..2. 15.1: a b: c", "event's name"),
+            ("bash-1 0q..2. 15.1: x: y", "TASK-PID"),
+            ("bash-1 0d..2. 99999999999999999999.1: x: y", "TASK-PID"),
+        ] {
+            let message = split(line).err().unwrap();
+            assert!(message.contains(expected), "{line}: {message}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What one line of a recording says.
+
+use schedlab_model::Time;
+
+use crate::probe::Probe;
+
+/// A process id as the kernel's root namespace counts; 0 is every CPU's idle task.
+pub type Pid = u32;
+
+/// One recorded event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The line it stands on, from 1.
+    pub line: u64,
+    /// The name of the task that ran when it was recorded, as that column has it (trace-cmd cuts it to 8 characters).
+    pub name: Box<str>,
+    /// That task's pid.
+    pub pid: Pid,
+    /// The CPU it was recorded on.
+    pub cpu: u32,
+    /// The context it was recorded in.
+    pub flags: Flags,
+    /// The trace clock's time.
+    pub time: Time,
+    /// What happened.
+    pub kind: RecordKind,
+}
+
+/// ftrace's `common_flags`, as the latency columns print them.
+///
+/// Source: `kernel/trace/trace_output.c`, `trace_print_lat_fmt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// Interrupts were off.
+    pub interrupts_off: bool,
+    /// `TIF_NEED_RESCHED` was set: the running task is about to be rescheduled.
+    pub need_resched: bool,
+    /// What the CPU was doing.
+    pub context: Context,
+    /// Depth of disabled preemption, at most 15.
+    pub preempt_depth: u8,
+}
+
+/// What a CPU was doing when an event was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Context {
+    /// Running a task.
+    #[default]
+    Task,
+    /// In a soft interrupt.
+    SoftInterrupt,
+    /// In a hardware interrupt.
+    HardInterrupt,
+    /// In a hardware interrupt that came during a soft one.
+    HardInSoftInterrupt,
+    /// In a non-maskable interrupt.
+    NonMaskable,
+}
+
+/// A task as scheduler events name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRef {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its pid.
+    pub pid: Pid,
+    /// The kernel's priority: 120 + nice for the fair class, 99 − priority for real-time, 0 and −1 above; 120 where
+    /// the event does not tell.
+    pub priority: i32,
+}
+
+/// The state in which a task left its CPU, as far as the scheduler cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordState {
+    /// `R` or `R+`: still runnable.
+    Running,
+    /// Any sleep, by its first letter: `S`, `D`, `W`, `I`, `T`, `t`, `P`.
+    Sleeping(char),
+    /// `X` or `Z`: ended.
+    Dead(char),
+}
+
+impl RecordState {
+    /// The letter that ftrace prints.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Running => 'R',
+            Self::Sleeping(letter) | Self::Dead(letter) => letter,
+        }
+    }
+}
+
+/// What was recorded: a tracepoint by its kernel name, or one of the `k_*` probes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordKind {
+    /// `sched_switch`.
+    Switch {
+        /// Who left the CPU.
+        previous: TaskRef,
+        /// In which state.
+        state: RecordState,
+        /// Who came.
+        next: TaskRef,
+    },
+    /// `sched_waking`: someone is about to wake `task`.
+    Waking {
+        /// The task.
+        task: TaskRef,
+        /// The CPU it slept on, or will be queued on in writers' output.
+        target: u32,
+    },
+    /// `sched_wakeup`: `task` is queued on `target`.
+    Wakeup {
+        /// The task.
+        task: TaskRef,
+        /// The CPU.
+        target: u32,
+    },
+    /// `sched_wakeup_new`: the forked `task` is queued on `target` for the first time.
+    WakeupNew {
+        /// The task.
+        task: TaskRef,
+        /// The CPU.
+        target: u32,
+    },
+    /// `sched_migrate_task`.
+    Migrate {
+        /// The task.
+        task: TaskRef,
+        /// From where.
+        from: u32,
+        /// To where.
+        to: u32,
+    },
+    /// `sched_stat_runtime`: `update_curr` found that the task ran for `runtime` since it was last asked.
+    StatRuntime {
+        /// The task's name.
+        name: Box<str>,
+        /// Its pid.
+        pid: Pid,
+        /// Nanoseconds it ran.
+        runtime: u64,
+        /// Its vruntime afterwards; gone from newer kernels.
+        vruntime: Option<u64>,
+    },
+    /// `sched_process_fork`.
+    Fork {
+        /// The parent's pid.
+        parent: Pid,
+        /// The child's name.
+        child_name: Box<str>,
+        /// The child's pid.
+        child: Pid,
+    },
+    /// `sched_process_exit`.
+    Exit {
+        /// The ending task.
+        task: TaskRef,
+    },
+    /// `hrtimer_expire_entry`.
+    TimerEntry {
+        /// The expiring timer's function.
+        function: Box<str>,
+    },
+    /// `hrtimer_expire_exit`.
+    TimerExit,
+    /// `sys_enter_setpriority`: the running task asks for a nice level.
+    SetPriority {
+        /// 0: a process, 1: a group, 2: a user.
+        which: u32,
+        /// Whose; 0 for the caller's own.
+        who: u32,
+        /// The nice level asked for.
+        nice: i32,
+    },
+    /// A kprobe on a scheduler function.
+    Probe(Probe),
+    /// Any other event, with its text.
+    Other {
+        /// Its name.
+        event: Box<str>,
+        /// The rest of the line.
+        text: Box<str>,
+    },
+}
