@@ -6,6 +6,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::entity::EntityId;
 
 /// Why a CPU is chosen for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,12 @@ impl<D: Decider> Sched<D> {
     /// A woken task goes where it last ran if that CPU idles, else to the waker's CPU if that one idles, else to any idle one,
     /// else where it last ran. A new task goes to an idle CPU, else to the one with the fewest runnable tasks, its parent's first.
     pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
-        let previous = self.tasks[task.index()].cpu;
+        let record = &self.tasks[task.index()];
+        let previous = record.cpu;
+        if self.entities[record.se.index()].sched_delayed {
+            // It is queued still; ttwu_runnable wakes it there.
+            return previous;
+        }
         let ours = if self.rqs.len() == 1 {
             previous
         } else {
@@ -83,7 +89,8 @@ impl<D: Decider> Sched<D> {
     /// The waiting task that would run next on `from` among those that may run on `to`.
     fn first_pullable(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[from.index()];
-        let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().map(|se| self.entities[se.index()].task);
+        let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
+        let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
         rq.rt
             .iter()
             .chain(fair)

@@ -100,7 +100,7 @@ impl<D: Decider> Sched<D> {
     pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
         match self.tasks[task.index()].class {
             Class::Rt => self.enqueue_task_rt(cpu, task, flags),
-            Class::Fair => self.enqueue_task_fair(cpu, task, flags),
+            Class::Fair => self.enqueue_task_fair(task, flags),
             Class::Idle => {}
         }
     }
@@ -112,7 +112,7 @@ impl<D: Decider> Sched<D> {
                 self.dequeue_task_rt(cpu, task);
                 true
             }
-            Class::Fair => self.dequeue_task_fair(cpu, task, flags),
+            Class::Fair => self.dequeue_task_fair(task, flags),
             Class::Idle => true,
         }
     }
@@ -124,7 +124,7 @@ impl<D: Decider> Sched<D> {
         }
         match self.tasks[task.index()].class {
             Class::Rt => self.put_prev_task_rt(cpu, task),
-            Class::Fair => self.put_prev_task_fair(cpu, task),
+            Class::Fair => self.put_prev_task_fair(task),
             Class::Idle => {}
         }
     }
@@ -165,6 +165,7 @@ impl<D: Decider> Sched<D> {
         if waking == running {
             match running {
                 Class::Rt => self.wakeup_preempt_rt(cpu, woken),
+                Class::Fair if self.rules.eevdf() => self.check_preempt_wakeup_eevdf(cpu, woken, fork),
                 Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),
                 Class::Idle => {}
             }

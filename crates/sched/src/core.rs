@@ -88,6 +88,7 @@ impl<D: Decider> Sched<D> {
             prev_sum_exec_runtime: 0,
             deadline: Vruntime::default(),
             vlag: 0,
+            vprot: Vruntime::default(),
             slice: self.rules.tunables.base_slice.as_nanos(),
             sequence: 0,
             parent: None,
@@ -130,7 +131,12 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let entity = &mut self.entities[record.se.index()];
-        entity.load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
+        let load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
+        if self.rules.eevdf() && record.life != Life::New {
+            // reweight_entity off the queue: what is kept is the lag, weight × vlag.
+            entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;
+        }
+        entity.load = load;
         entity.custom_slice = attributes.slice.is_some();
         // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.
         entity.slice = match attributes.slice {
@@ -156,7 +162,8 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
         // 2.6.24 places a new task when it is first woken (task_new_fair).
-        if class == Class::Fair && self.rules.series != Series::V2_6_24 {
+        // EEVDF when it is first queued, from no lag.
+        if class == Class::Fair && self.rules.series != Series::V2_6_24 && !self.rules.eevdf() {
             self.task_fork_fair(cpu, child);
         }
         child
@@ -181,7 +188,7 @@ impl<D: Decider> Sched<D> {
             }
             self.account_enqueue(cpu);
         } else {
-            self.activate_task(cpu, task, EnqueueFlags::NOCLOCK);
+            self.activate_task(cpu, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::INITIAL));
         }
         self.wakeup_preempt(cpu, task, true);
     }
@@ -194,6 +201,15 @@ impl<D: Decider> Sched<D> {
             return false;
         }
         record.life = Life::Runnable;
+        if self.entities[record.se.index()].sched_delayed {
+            // ttwu_runnable: it never left its queue.
+            let cpu = record.cpu;
+            self.enqueue_task(cpu, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::DELAYED));
+            if self.rqs[cpu.index()].curr != task {
+                self.wakeup_preempt(cpu, task, false);
+            }
+            return true;
+        }
         let mut flags = EnqueueFlags::WAKEUP.and(EnqueueFlags::NOCLOCK);
         if record.cpu != cpu {
             self.set_task_cpu(task, cpu);
@@ -212,7 +228,8 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[record.se.index()];
         let to = self.rqs[cpu.index()].cfs;
         let from = std::mem::replace(&mut entity.cfs_rq, to);
-        if record.class != Class::Fair {
+        // EEVDF keeps the lag instead and needs no queue's virtual time.
+        if record.class != Class::Fair || self.rules.eevdf() {
             return;
         }
         entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
@@ -257,7 +274,12 @@ impl<D: Decider> Sched<D> {
     pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
         let previous = self.rqs[cpu.index()].curr;
         if previous != TaskId::IDLE && state != TaskState::Running {
-            self.deactivate_task(cpu, previous, DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK));
+            let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
+            if state == TaskState::Dead {
+                // is_special_task_state: nobody will wake it, so it may not linger.
+                flags = flags.and(DequeueFlags::SPECIAL);
+            }
+            self.deactivate_task(cpu, previous, flags);
             self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
         }
         self.rqs[cpu.index()].need_resched = false;
@@ -338,8 +360,10 @@ impl<D: Decider> Sched<D> {
             self.put_prev_task(cpu, task);
         }
         let class = Class::of(attributes.policy);
-        let normalised =
-            queued || self.tasks[task.index()].life != Life::Asleep || self.rules.series == Series::V2_6_24;
+        let normalised = queued
+            || self.tasks[task.index()].life != Life::Asleep
+            || self.rules.series == Series::V2_6_24
+            || self.rules.eevdf();
         if old_class == Class::Fair && class != Class::Fair && !normalised {
             // detach_task_cfs_rq: a sleeper leaves the fair class with a relative virtual time.
             let cfs = self.entities[se.index()].cfs_rq;

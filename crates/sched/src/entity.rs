@@ -89,8 +89,11 @@ pub struct Entity {
     pub prev_sum_exec_runtime: u64,
     /// `deadline`: the virtual deadline (EEVDF).
     pub deadline: Vruntime,
-    /// `vlag`: the lag kept while not queued (EEVDF), or `vruntime − deadline`'s stand-in while it runs (`RUN_TO_PARITY`).
+    /// `vlag`: the lag kept while not queued, in virtual time (EEVDF).
     pub vlag: i64,
+    /// Up to where its slice is protected while it runs (EEVDF). 6.12 keeps the deadline of its pick here (in `vlag`) and
+    /// protects while that is its deadline still; 6.18 (`vprot`) protects until its virtual time gets there.
+    pub vprot: Vruntime,
     /// `slice`: the slice in nanoseconds (EEVDF).
     pub slice: u64,
     /// Order of arrival among equal keys of the timeline.

@@ -29,7 +29,7 @@ impl Rules {
 
     /// From values read elsewhere, such as a recorded kernel's own.
     pub fn from_tunables(series: Series, hz: u32, tunables: Tunables) -> Self {
-        let tick = 1_000_000_000 / u64::from(hz);
+        let tick = (1_000_000_000 + u64::from(hz) / 2) / u64::from(hz);
         let granularity = tunables.min_granularity.as_nanos().max(1);
         Self {
             series,
@@ -43,6 +43,12 @@ impl Rules {
     /// One tick.
     pub const fn tick_time(&self) -> Time {
         Time::from_nanos(self.tick)
+    }
+
+    /// Whether the fair class is EEVDF.
+    #[inline]
+    pub(crate) const fn eevdf(&self) -> bool {
+        self.series.is_eevdf()
     }
 
     /// Whether weights carry ten more bits than the nice table (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).

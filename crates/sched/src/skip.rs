@@ -9,6 +9,7 @@ use schedlab_model::{CpuId, Policy, Series, Time};
 use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::entity::EntityId;
 use crate::runqueue::Clocks;
 
 impl<D: Decider> Sched<D> {
@@ -41,6 +42,9 @@ impl<D: Decider> Sched<D> {
         if !self.looks_at_slice(cfs) {
             return u64::MAX;
         }
+        if self.rules.eevdf() {
+            return self.inactive_ticks_eevdf(se, next_tick);
+        }
         // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
         let tick = self.rules.tick;
         let ideal = self.sched_slice(cfs, se);
@@ -67,6 +71,21 @@ impl<D: Decider> Sched<D> {
         until_ideal.min(until_granularity.max(until_ahead))
     }
 
+    /// A protected task goes on until its virtual time reaches the end of its protection, a slice or less; an unprotected one may
+    /// have to go at any tick.
+    fn inactive_ticks_eevdf(&mut self, se: EntityId, next_tick: u64) -> u64 {
+        if !self.protect_slice(se) {
+            return 0;
+        }
+        let entity = &self.entities[se.index()];
+        let partial = next_tick.saturating_sub(entity.exec_start);
+        let first = entity.vruntime.plus(self.calc_delta_fair(partial, se));
+        let step = self.calc_delta_fair(self.rules.tick, se).max(1);
+        let entity = &self.entities[se.index()];
+        let left = entity.vprot.min(entity.deadline).since(first);
+        if left <= 0 { 0 } else { (left as u64).div_ceil(step) }
+    }
+
     /// Does what `count` ticks would have done, the first at `first`, one tick apart: none of them may act
     /// ([`Sched::inactive_ticks`]).
     pub fn skip_ticks(&mut self, cpu: CpuId, first: Time, count: u64) {
@@ -80,6 +99,13 @@ impl<D: Decider> Sched<D> {
                 self.set_clocks(cpu, Clocks::all(last));
                 self.update_curr_rt(cpu);
                 self.skip_rr_ticks(cpu, count);
+            }
+            // Alone on its queue an EEVDF task renews its deadline every slice: that is counted tick by tick.
+            Class::Fair if self.rules.eevdf() => {
+                for number in 0..count {
+                    self.set_clocks(cpu, Clocks::all(first + self.rules.tick_time() * number));
+                    self.update_curr_fair(cpu);
+                }
             }
             Class::Fair => {
                 self.set_clocks(cpu, Clocks::all(first));

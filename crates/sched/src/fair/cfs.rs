@@ -284,7 +284,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `find_matching_se`: the ancestors of both that share a queue.
-    fn find_matching_se(&self, mut se: EntityId, mut pse: EntityId) -> (EntityId, EntityId) {
+    pub(super) fn find_matching_se(&self, mut se: EntityId, mut pse: EntityId) -> (EntityId, EntityId) {
         loop {
             let (one, other) = (&self.entities[se.index()], &self.entities[pse.index()]);
             if one.cfs_rq == other.cfs_rq {
@@ -300,7 +300,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `set_next_buddy`: whoever just woke should run next. SCHED_IDLE tasks are never buddies.
-    fn set_next_buddy(&mut self, se: EntityId) {
+    pub(super) fn set_next_buddy(&mut self, se: EntityId) {
         self.set_buddy(se, |queue, buddy| queue.next = Some(buddy));
     }
 
@@ -362,6 +362,10 @@ impl<D: Decider> Sched<D> {
             return;
         }
         self.clear_buddies(cfs, se);
+        if self.rules.eevdf() {
+            self.forfeit(cfs, se);
+            return;
+        }
         if self.tasks[curr.index()].policy != Policy::Batch {
             self.update_curr_cfs(cfs);
         }
@@ -428,7 +432,7 @@ impl<D: Decider> Sched<D> {
         {
             self.swap_if_child_first(cpu, curr, se);
         }
-        self.enqueue_task_fair(cpu, child, crate::class::EnqueueFlags::default());
+        self.enqueue_task_fair(child, crate::class::EnqueueFlags::default());
         self.resched_curr(cpu);
     }
 }

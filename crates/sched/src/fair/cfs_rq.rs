@@ -31,10 +31,12 @@ pub struct CfsRq {
     pub skip: Option<EntityId>,
     /// `tasks_timeline`.
     pub timeline: Timeline,
+    /// `zero_vruntime`: the origin of `avg_vruntime`, close to the average (EEVDF).
+    pub zero_vruntime: Vruntime,
     /// `avg_vruntime`: Σ (vruntime − zero) · weight of what is in the timeline (EEVDF).
     pub avg_vruntime: i64,
     /// `avg_load`: Σ weight of what is in the timeline (EEVDF).
-    pub avg_load: u64,
+    pub avg_load: i64,
 }
 
 impl CfsRq {
@@ -52,6 +54,7 @@ impl CfsRq {
             last: None,
             skip: None,
             timeline: Timeline::default(),
+            zero_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             avg_vruntime: 0,
             avg_load: 0,
         }

@@ -1,9 +1,11 @@
 //! The fair class (`kernel/sched/fair.c`, before that `kernel/sched_fair.c`): what CFS and EEVDF share.
 //!
-//! `cfs.rs` has what is CFS's own: periods, slices, placement, buddies, wake-up granularity.
+//! `cfs.rs` has what is CFS's own (periods, placement, buddies, wake-up granularity), `eevdf.rs` what is EEVDF's (lag,
+//! eligibility, deadlines, delayed dequeue).
 
 mod cfs;
 pub(crate) mod cfs_rq;
+mod eevdf;
 pub(crate) mod timeline;
 pub(crate) mod weight;
 
@@ -12,7 +14,7 @@ use schedlab_model::{CpuId, Series, TaskId};
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::{Decider, Pick, Preemption};
-use crate::entity::{CfsRqId, EntityId};
+use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::weight::{calc_delta, calc_delta_mine};
 
 impl<D: Decider> Sched<D> {
@@ -31,24 +33,36 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `update_curr`: charges the running entity of one queue.
+    /// `update_curr`: charges the running entity of one queue. EEVDF reschedules it once its request is served.
     pub(crate) fn update_curr_cfs(&mut self, cfs: CfsRqId) {
+        if self.charge(cfs) {
+            let cpu = self.cfs_rqs[cfs.index()].cpu;
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// `update_curr` but for the rescheduling that it may ask for.
+    fn charge(&mut self, cfs: CfsRqId) -> bool {
         let queue = &self.cfs_rqs[cfs.index()];
-        let Some(curr) = queue.curr else { return };
+        let Some(curr) = queue.curr else { return false };
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
         let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
         let entity = &mut self.entities[curr.index()];
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
-            return;
+            return false;
         }
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
         let virtual_delta = self.calc_delta_fair(delta, curr);
         let entity = &mut self.entities[curr.index()];
         entity.vruntime = entity.vruntime.plus(virtual_delta);
+        if self.rules.eevdf() {
+            return self.served(cfs, curr);
+        }
         self.update_min_vruntime(cfs);
+        false
     }
 
     /// `update_curr_fair`.
@@ -79,19 +93,37 @@ impl<D: Decider> Sched<D> {
 
     /// `__enqueue_entity`.
     fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
+        if self.rules.eevdf() {
+            self.avg_vruntime_add(cfs, se);
+        }
+        let key = self.key(se);
         let entity = &mut self.entities[se.index()];
-        entity.sequence = self.cfs_rqs[cfs.index()].timeline.insert(entity.vruntime, entity.vruntime, se);
+        entity.sequence = self.cfs_rqs[cfs.index()].timeline.insert(key, entity.vruntime, entity.slice, se);
+    }
+
+    /// What orders the timeline: `vruntime` under CFS, the deadline under EEVDF.
+    #[inline]
+    fn key(&self, se: EntityId) -> Vruntime {
+        let entity = &self.entities[se.index()];
+        if self.rules.eevdf() { entity.deadline } else { entity.vruntime }
     }
 
     /// `__dequeue_entity`.
     fn timeline_remove(&mut self, cfs: CfsRqId, se: EntityId) {
-        let entity = &self.entities[se.index()];
-        let found = self.cfs_rqs[cfs.index()].timeline.remove(entity.vruntime, entity.sequence);
+        let (key, sequence) = (self.key(se), self.entities[se.index()].sequence);
+        let found = self.cfs_rqs[cfs.index()].timeline.remove(key, sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
+        if self.rules.eevdf() {
+            self.avg_vruntime_sub(cfs, se);
+        }
     }
 
     /// `enqueue_entity`.
     fn enqueue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        if self.rules.eevdf() {
+            self.enqueue_entity_eevdf(cfs, se, flags);
+            return;
+        }
         // 2.6.24 keeps vruntime absolute while a task is off the queue; set_task_cpu moves it between CPUs.
         let relative = self.rules.series != Series::V2_6_24;
         let renormalise = relative && (!flags.has(EnqueueFlags::WAKEUP) || flags.has(EnqueueFlags::MIGRATED));
@@ -127,10 +159,13 @@ impl<D: Decider> Sched<D> {
         entity.vruntime = entity.vruntime.plus(base);
     }
 
-    /// `dequeue_entity`.
-    fn dequeue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) {
+    /// `dequeue_entity`: false if the entity stays queued for a while (EEVDF's delayed dequeue).
+    fn dequeue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         self.update_curr_cfs(cfs);
         self.clear_buddies(cfs, se);
+        if self.rules.eevdf() && !self.leaves_with_lag(cfs, se, flags) {
+            return false;
+        }
         if self.cfs_rqs[cfs.index()].curr != Some(se) {
             self.timeline_remove(cfs, se);
         }
@@ -139,8 +174,14 @@ impl<D: Decider> Sched<D> {
         let queue = &mut self.cfs_rqs[cfs.index()];
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
+        if self.rules.eevdf() {
+            if flags.has(DequeueFlags::DELAYED) {
+                self.finish_delayed_dequeue(se);
+            }
+            return true;
+        }
         if self.rules.series == Series::V2_6_24 {
-            return;
+            return true;
         }
         if !flags.has(DequeueFlags::SLEEP) {
             entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
@@ -149,9 +190,15 @@ impl<D: Decider> Sched<D> {
         if !flags.has(DequeueFlags::SAVE) || flags.has(DequeueFlags::MOVE) {
             self.update_min_vruntime(cfs);
         }
+        true
     }
 
-    pub(crate) fn enqueue_task_fair(&mut self, _cpu: CpuId, task: TaskId, mut flags: EnqueueFlags) {
+    /// `enqueue_task_fair`.
+    pub(crate) fn enqueue_task_fair(&mut self, task: TaskId, mut flags: EnqueueFlags) {
+        if flags.has(EnqueueFlags::DELAYED) {
+            self.requeue_delayed_entity(self.tasks[task.index()].se);
+            return;
+        }
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
@@ -168,16 +215,19 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `dequeue_task_fair`.
-    pub(crate) fn dequeue_task_fair(&mut self, _cpu: CpuId, task: TaskId, mut flags: DequeueFlags) -> bool {
+    /// `dequeue_task_fair` (`dequeue_entities`): false if the task stays queued for a while.
+    pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, mut flags: DequeueFlags) -> bool {
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
         let mut leaves = true;
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            if leaves {
-                self.dequeue_entity(cfs, se, flags);
+            if leaves && !self.dequeue_entity(cfs, se, flags) {
+                if self.entities[se.index()].task == task {
+                    return false;
+                }
+                leaves = false;
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running -= 1;
@@ -193,7 +243,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `put_prev_entity` at each level.
-    pub(crate) fn put_prev_task_fair(&mut self, _cpu: CpuId, task: TaskId) {
+    pub(crate) fn put_prev_task_fair(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
@@ -218,6 +268,9 @@ impl<D: Decider> Sched<D> {
             self.clear_buddies(cfs, se);
             if self.entities[se.index()].on_rq {
                 self.timeline_remove(cfs, se);
+                if self.rules.eevdf() {
+                    self.set_protect_slice(cfs, se);
+                }
             }
             self.cfs_rqs[cfs.index()].curr = Some(se);
             let entity = &mut self.entities[se.index()];
@@ -232,24 +285,37 @@ impl<D: Decider> Sched<D> {
     /// The running task takes part while it is runnable (`pick_next_task_fair` with `prev` of the fair class).
     pub(crate) fn pick_task_fair(&mut self, cpu: CpuId) -> Option<TaskId> {
         let root = self.rqs[cpu.index()].cfs;
-        let candidates = self.cfs_rqs[root.index()].h_nr_running;
-        if candidates == 0 {
-            return None;
+        loop {
+            let candidates = self.cfs_rqs[root.index()].h_nr_running;
+            if candidates == 0 {
+                return None;
+            }
+            let ours = self.descend(root)?;
+            let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
+            let taken = self.decider.pick(Pick { cpu, candidates, naive }, ours);
+            let se = self.tasks[taken.index()].se;
+            if !self.entities[se.index()].sched_delayed {
+                return Some(taken);
+            }
+            // A delayed entity has become eligible: now it leaves, and the pick starts anew.
+            self.dequeue_delayed(cpu, taken);
         }
+    }
+
+    /// From the root queue down through groups to the task that should run.
+    fn descend(&mut self, root: CfsRqId) -> Option<TaskId> {
         let mut cfs = root;
-        let ours = loop {
+        loop {
             let curr = self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq);
             if curr.is_some() {
                 self.update_curr_cfs(cfs);
             }
-            let se = self.pick_next_entity(cfs, curr)?;
+            let se = if self.rules.eevdf() { self.pick_eevdf(cfs, true)? } else { self.pick_next_entity(cfs, curr)? };
             match self.entities[se.index()].my_q {
                 Some(group) => cfs = group,
-                None => break self.entities[se.index()].task,
+                None => return Some(self.entities[se.index()].task),
             }
-        };
-        let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
-        Some(self.decider.pick(Pick { cpu, candidates, naive }, ours))
+        }
     }
 
     /// The first of the timeline and the running entity, the naive rule's choice.
@@ -257,11 +323,7 @@ impl<D: Decider> Sched<D> {
         let queue = &self.cfs_rqs[cfs.index()];
         let curr = queue.curr.filter(|curr| self.entities[curr.index()].on_rq);
         match (queue.timeline.first(), curr) {
-            (Some(first), Some(curr))
-                if self.entities[curr.index()].vruntime.before(self.entities[first.index()].vruntime) =>
-            {
-                Some(curr)
-            }
+            (Some(first), Some(curr)) if self.key(curr).before(self.key(first)) => Some(curr),
             (Some(first), _) => Some(first),
             (None, curr) => curr,
         }
@@ -273,9 +335,9 @@ impl<D: Decider> Sched<D> {
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            self.update_curr_cfs(cfs);
+            let served = self.charge(cfs);
             if self.looks_at_slice(cfs) {
-                let ours = self.check_preempt_tick(cfs, se);
+                let ours = if self.rules.eevdf() { served } else { self.check_preempt_tick(cfs, se) };
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {
                     self.resched_curr(cpu);
                 }

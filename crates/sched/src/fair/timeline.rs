@@ -17,6 +17,8 @@ struct Entry {
     sequence: u64,
     /// `vruntime`, for eligibility.
     vruntime: Vruntime,
+    /// The slice, for the shortest one.
+    slice: u64,
     entity: EntityId,
 }
 
@@ -32,11 +34,13 @@ struct Run {
     entries: Vec<Entry>,
     /// The least `vruntime` of the run, as the kernel's augmented `min_vruntime`.
     least: Vruntime,
+    /// The shortest slice of the run, as the kernel's augmented `min_slice`.
+    shortest: u64,
 }
 
 impl Run {
     fn of(entries: Vec<Entry>) -> Self {
-        let mut run = Self { entries, least: Vruntime::default() };
+        let mut run = Self { entries, least: Vruntime::default(), shortest: u64::MAX };
         run.refresh();
         run
     }
@@ -44,6 +48,7 @@ impl Run {
     fn refresh(&mut self) {
         if let Some((first, rest)) = self.entries.split_first() {
             self.least = rest.iter().fold(first.vruntime, |least, entry| least.min(entry.vruntime));
+            self.shortest = rest.iter().fold(first.slice, |shortest, entry| shortest.min(entry.slice));
         }
     }
 }
@@ -53,9 +58,9 @@ impl Run {
 /// ```
 /// use schedlab_sched::{EntityId, Timeline, Vruntime};
 /// let mut timeline = Timeline::default();
-/// let first = timeline.insert(Vruntime(5), Vruntime(5), EntityId(0));
-/// timeline.insert(Vruntime(5), Vruntime(5), EntityId(1));
-/// timeline.insert(Vruntime(3), Vruntime(3), EntityId(2));
+/// let first = timeline.insert(Vruntime(5), Vruntime(5), 1, EntityId(0));
+/// timeline.insert(Vruntime(5), Vruntime(5), 1, EntityId(1));
+/// timeline.insert(Vruntime(3), Vruntime(3), 1, EntityId(2));
 /// assert_eq!(timeline.first(), Some(EntityId(2)));
 /// assert_eq!(timeline.iter().collect::<Vec<_>>(), [EntityId(2), EntityId(0), EntityId(1)]);
 /// timeline.remove(Vruntime(5), first);
@@ -80,18 +85,22 @@ impl Timeline {
     }
 
     /// Queues an entity behind its equals and gives the sequence by which [`Timeline::remove`] finds it. O(log n).
-    pub fn insert(&mut self, key: Vruntime, vruntime: Vruntime, entity: EntityId) -> u64 {
+    pub fn insert(&mut self, key: Vruntime, vruntime: Vruntime, slice: u64, entity: EntityId) -> u64 {
         let sequence = self.arrivals;
         self.arrivals += 1;
         self.length += 1;
-        let entry = Entry { key, sequence, vruntime, entity };
+        let entry = Entry { key, sequence, vruntime, slice, entity };
         if self.runs.is_empty() {
-            self.runs.push(Run { entries: Vec::with_capacity(RUN), least: vruntime });
+            self.runs.push(Run { entries: Vec::with_capacity(RUN), least: vruntime, shortest: slice });
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
         let position = run.entries.partition_point(|queued| queued.before(key, sequence));
-        run.least = if run.entries.is_empty() { vruntime } else { run.least.min(vruntime) };
+        if run.entries.is_empty() {
+            (run.least, run.shortest) = (vruntime, slice);
+        } else {
+            (run.least, run.shortest) = (run.least.min(vruntime), run.shortest.min(slice));
+        }
         run.entries.insert(position, entry);
         if run.entries.len() == RUN {
             let mut upper = Vec::with_capacity(RUN);
@@ -119,7 +128,7 @@ impl Timeline {
             if self.runs.len() > 1 {
                 self.runs.remove(place);
             }
-        } else if entry.vruntime == run.least {
+        } else if entry.vruntime == run.least || entry.slice == run.shortest {
             run.refresh();
         }
         true
@@ -175,6 +184,11 @@ impl Timeline {
         self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.least).reduce(Vruntime::min)
     }
 
+    /// The shortest slice of all, in nanoseconds. O(runs).
+    pub fn shortest_slice(&self) -> Option<u64> {
+        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.shortest).min()
+    }
+
     /// All entities in order.
     pub fn iter(&self) -> impl Iterator<Item = EntityId> {
         self.runs.iter().flat_map(|run| &run.entries).map(|entry| entry.entity)
@@ -198,7 +212,7 @@ mod tests {
             for (number, (insert, offset, which)) in steps.into_iter().enumerate() {
                 if insert || model.is_empty() {
                     let sequence = timeline.insert(
-                        Vruntime(base.wrapping_add(offset)), Vruntime(offset ^ 21), EntityId(number as u32),
+                        Vruntime(base.wrapping_add(offset)), Vruntime(offset ^ 21), offset ^ 5, EntityId(number as u32),
                     );
                     let position = model.partition_point(|(queued, _, _)| *queued <= offset);
                     model.insert(position, (offset, sequence, number as u32));
@@ -215,6 +229,8 @@ mod tests {
                 prop_assert_eq!(timeline.len(), expected.len());
                 let least = model.iter().map(|(offset, _, _)| offset ^ 21).min();
                 prop_assert_eq!(timeline.least_vruntime(), least.map(Vruntime));
+                let shortest = model.iter().map(|(offset, _, _)| offset ^ 5).min();
+                prop_assert_eq!(timeline.shortest_slice(), shortest);
                 let eligible = |vruntime: Vruntime| vruntime.0 <= 20;
                 let first = model.iter().find(|(offset, _, _)| offset ^ 21 <= 20).map(|(_, _, id)| EntityId(*id));
                 prop_assert_eq!(timeline.first_eligible(eligible), first);

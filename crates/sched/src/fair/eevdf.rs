@@ -1,0 +1,402 @@
+//! What is EEVDF's own: average virtual time, lag, eligibility, virtual deadlines, slice protection, delayed dequeue (6.12 on).
+//!
+//! A task is eligible while it has received no more than its share, that is while its lag is not negative. Among the eligible the
+//! one with the earliest virtual deadline runs. Lag is kept over sleep, so that sleeping neither earns nor forgives anything.
+
+use schedlab_model::{CpuId, Policy, Series, TaskId};
+
+use crate::class::{DequeueFlags, EnqueueFlags};
+use crate::core::Sched;
+use crate::decider::{Decider, Preemption};
+use crate::entity::{CfsRqId, EntityId, Vruntime};
+
+impl<D: Decider> Sched<D> {
+    fn weight(&self, se: EntityId) -> i64 {
+        (self.entities[se.index()].load.scaled >> 10) as i64
+    }
+
+    /// `entity_key`: distance from the queue's origin.
+    fn entity_key(&self, cfs: CfsRqId, se: EntityId) -> i64 {
+        self.entities[se.index()].vruntime.since(self.cfs_rqs[cfs.index()].zero_vruntime)
+    }
+
+    /// `avg_vruntime_add`: the entity joins the sum.
+    pub(super) fn avg_vruntime_add(&mut self, cfs: CfsRqId, se: EntityId) {
+        let (key, weight) = (self.entity_key(cfs, se), self.weight(se));
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        queue.avg_vruntime = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
+        queue.avg_load += weight;
+    }
+
+    /// `avg_vruntime_sub`: the entity leaves the sum.
+    pub(super) fn avg_vruntime_sub(&mut self, cfs: CfsRqId, se: EntityId) {
+        let (key, weight) = (self.entity_key(cfs, se), self.weight(se));
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(key.wrapping_mul(weight));
+        queue.avg_load -= weight;
+    }
+
+    fn running(&self, cfs: CfsRqId) -> Option<EntityId> {
+        self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq)
+    }
+
+    /// `avg_vruntime`: V, the weighted average of the queue's virtual times, rounded down; the origin moves there.
+    pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
+        let curr = self.running(cfs).map(|curr| (self.entity_key(cfs, curr), self.weight(curr)));
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        let delta = match (queue.avg_load, curr) {
+            (0, Some((key, _))) => key,
+            (0, None) => 0,
+            (load, curr) => {
+                let (key, weight) = curr.unwrap_or((0, 0));
+                let sum = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
+                sum.div_euclid(load + weight)
+            }
+        };
+        queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
+        queue.zero_vruntime = queue.zero_vruntime.plus(delta as u64);
+        queue.zero_vruntime
+    }
+
+    /// `vruntime_eligible`: V ≥ v, without the division's loss.
+    fn eligibility(&self, cfs: CfsRqId) -> impl Fn(Vruntime) -> bool + use<D> {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let (mut sum, mut load) = (queue.avg_vruntime, queue.avg_load);
+        if let Some(curr) = self.running(cfs) {
+            let weight = self.weight(curr);
+            sum = sum.wrapping_add(self.entity_key(cfs, curr).wrapping_mul(weight));
+            load += weight;
+        }
+        let zero = queue.zero_vruntime;
+        move |vruntime| sum >= vruntime.since(zero).wrapping_mul(load)
+    }
+
+    /// `entity_eligible`: whether the entity's lag is not negative.
+    pub(crate) fn entity_eligible(&self, cfs: CfsRqId, se: EntityId) -> bool {
+        self.eligibility(cfs)(self.entities[se.index()].vruntime)
+    }
+
+    /// `entity_lag`: V − v, within two slices or a tick, whichever is longer.
+    fn entity_lag(&mut self, average: Vruntime, se: EntityId) -> i64 {
+        let entity = &self.entities[se.index()];
+        let lag = average.since(entity.vruntime);
+        let longest = (2 * entity.slice).max(self.rules.tick);
+        let limit = self.calc_delta_fair(longest, se) as i64;
+        lag.clamp(-limit, limit)
+    }
+
+    /// `update_entity_lag`.
+    fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) {
+        let average = self.avg_vruntime(cfs);
+        self.entities[se.index()].vlag = self.entity_lag(average, se);
+    }
+
+    /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and whoever is not protected
+    /// any more must go if there is anybody else.
+    pub(super) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
+        let served = self.update_deadline(cfs, curr);
+        if self.cfs_rqs[cfs.index()].nr_running == 1 {
+            return false;
+        }
+        let unprotected = match self.rules.series {
+            Series::V6_12 => self.did_preempt_short(cfs, curr),
+            _ => !self.protect_slice(curr),
+        };
+        let goes = served || unprotected;
+        if goes {
+            self.clear_buddies(cfs, curr);
+        }
+        goes
+    }
+
+    /// `update_deadline`: once virtual time reaches the deadline the request is served, and the next one starts.
+    fn update_deadline(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
+        let entity = &mut self.entities[se.index()];
+        if entity.vruntime.before(entity.deadline) {
+            return false;
+        }
+        if !entity.custom_slice {
+            entity.slice = self.rules.tunables.base_slice.as_nanos();
+        }
+        let slice = entity.slice;
+        let virtual_slice = self.calc_delta_fair(slice, se);
+        let entity = &mut self.entities[se.index()];
+        entity.deadline = entity.vruntime.plus(virtual_slice);
+        self.avg_vruntime(cfs);
+        true
+    }
+
+    /// `did_preempt_short` (6.12): protection was lost to a shorter slice, and the running entity is not eligible any more.
+    fn did_preempt_short(&self, cfs: CfsRqId, curr: EntityId) -> bool {
+        self.rules.tunables.features.preempt_short && !self.protect_slice(curr) && !self.entity_eligible(cfs, curr)
+    }
+
+    /// `cfs_rq_min_slice`: the shortest slice on the queue.
+    fn min_slice(&self, cfs: CfsRqId) -> u64 {
+        let running = self.running(cfs).map(|curr| self.entities[curr.index()].slice);
+        let waiting = self.cfs_rqs[cfs.index()].timeline.shortest_slice();
+        running.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
+    }
+
+    /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the
+    /// shortest slice of the queue (without RUN_TO_PARITY the unscaled base slice), at most its own.
+    pub(super) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
+        let (deadline, own) = (self.entities[se.index()].deadline, self.entities[se.index()].slice);
+        let mut protected = deadline;
+        if self.rules.series != Series::V6_12 {
+            let run_to_parity = self.rules.tunables.features.run_to_parity;
+            let slice = if run_to_parity { self.min_slice(cfs) } else { NORMALIZED_BASE_SLICE }.min(own);
+            if slice != own {
+                let virtual_slice = self.calc_delta_fair(slice, se);
+                protected = protected.min(self.entities[se.index()].vruntime.plus(virtual_slice));
+            }
+        }
+        self.entities[se.index()].vprot = protected;
+    }
+
+    /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier.
+    fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
+        let slice = self.min_slice(cfs);
+        let virtual_slice = self.calc_delta_fair(slice, se);
+        let entity = &mut self.entities[se.index()];
+        entity.vprot = entity.vprot.min(entity.vruntime.plus(virtual_slice));
+    }
+
+    /// `protect_slice`.
+    pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
+        let entity = &self.entities[se.index()];
+        match self.rules.series {
+            Series::V6_12 => entity.vprot == entity.deadline,
+            _ => entity.vprot.since(entity.vruntime) > 0,
+        }
+    }
+
+    /// `cancel_protect_slice`.
+    fn cancel_protect_slice(&mut self, se: EntityId) {
+        if self.protect_slice(se) {
+            let entity = &mut self.entities[se.index()];
+            entity.vprot = if self.rules.series == Series::V6_12 { entity.deadline.plus(1) } else { entity.vruntime };
+        }
+    }
+
+    /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is
+    /// protected (`protect` false: looks past that, for a shorter slice).
+    pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let running = self.running(cfs);
+        if queue.nr_running == 1 {
+            return running.or(queue.timeline.first());
+        }
+        let features = self.rules.tunables.features;
+        if features.next_buddy
+            && let Some(next) = queue.next
+            && self.entity_eligible(cfs, next)
+        {
+            return Some(next);
+        }
+        let eligible = self.eligibility(cfs);
+        let curr = running.filter(|curr| eligible(self.entities[curr.index()].vruntime));
+        // 6.18 protects without RUN_TO_PARITY too, for a shorter time.
+        let protects = features.run_to_parity || self.rules.series != Series::V6_12;
+        if let Some(curr) = curr
+            && protect
+            && protects
+            && self.protect_slice(curr)
+        {
+            return Some(curr);
+        }
+        let best = queue.timeline.first_eligible(eligible);
+        match (best, curr) {
+            (Some(best), Some(curr))
+                if self.entities[curr.index()].deadline.before(self.entities[best.index()].deadline) =>
+            {
+                Some(curr)
+            }
+            (Some(best), _) => Some(best),
+            (None, curr) => curr,
+        }
+    }
+
+    /// `place_entity`: V less the lag it left with, inflated by what its own coming does to V; then a deadline one request away.
+    pub(super) fn place_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        let average = self.avg_vruntime(cfs);
+        if !self.entities[se.index()].custom_slice {
+            self.entities[se.index()].slice = self.rules.tunables.base_slice.as_nanos();
+        }
+        let slice = self.entities[se.index()].slice;
+        let mut virtual_slice = self.calc_delta_fair(slice, se);
+        let features = self.rules.tunables.features;
+        let mut lag = 0;
+        if features.place_lag && self.cfs_rqs[cfs.index()].nr_running > 0 {
+            let running = self.running(cfs).map_or(0, |curr| self.weight(curr));
+            let load = self.cfs_rqs[cfs.index()].avg_load + running;
+            lag = self.entities[se.index()].vlag.wrapping_mul(load + self.weight(se)) / load.max(1);
+        }
+        let task = self.entities[se.index()].task;
+        let placed = average.minus(lag as u64);
+        let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = placed;
+        if features.place_rel_deadline && entity.rel_deadline {
+            entity.deadline = entity.deadline.plus(placed.0);
+            entity.rel_deadline = false;
+            return;
+        }
+        // The others are halfway through their slices on average; so a new one starts with half of one.
+        if features.place_deadline_initial && flags.has(EnqueueFlags::INITIAL) {
+            virtual_slice /= 2;
+        }
+        entity.deadline = placed.plus(virtual_slice);
+    }
+
+    /// `enqueue_entity`.
+    pub(super) fn enqueue_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
+        if running {
+            self.place_entity_eevdf(cfs, se, flags);
+        }
+        self.update_curr_cfs(cfs);
+        if !running {
+            self.place_entity_eevdf(cfs, se, flags);
+        }
+        let weight = self.entities[se.index()].load.scaled;
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        queue.load.add(weight);
+        queue.nr_running += 1;
+        if flags.has(EnqueueFlags::MIGRATED) {
+            self.entities[se.index()].exec_start = 0;
+        }
+        if !running {
+            self.timeline_insert(cfs, se);
+        }
+        self.entities[se.index()].on_rq = true;
+    }
+
+    /// The part of `dequeue_entity` before it takes the entity off: false if it stays, asleep, until its negative lag is used up
+    /// (DELAY_DEQUEUE); else its lag and, unless it sleeps, its relative deadline are kept.
+    pub(super) fn leaves_with_lag(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+        let sleep = flags.has(DequeueFlags::SLEEP);
+        let features = self.rules.tunables.features;
+        if !flags.has(DequeueFlags::DELAYED) {
+            let delay = sleep && !flags.has(DequeueFlags::SPECIAL);
+            if features.delay_dequeue && delay && !self.entity_eligible(cfs, se) {
+                self.entities[se.index()].sched_delayed = true;
+                return false;
+            }
+        }
+        self.update_entity_lag(cfs, se);
+        if features.place_rel_deadline && !sleep {
+            let entity = &mut self.entities[se.index()];
+            entity.deadline = entity.deadline.minus(entity.vruntime.0);
+            entity.rel_deadline = true;
+        }
+        true
+    }
+
+    /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
+    pub(super) fn finish_delayed_dequeue(&mut self, se: EntityId) {
+        let delay_zero = self.rules.tunables.features.delay_zero;
+        let entity = &mut self.entities[se.index()];
+        entity.sched_delayed = false;
+        if delay_zero && entity.vlag > 0 {
+            entity.vlag = 0;
+        }
+    }
+
+    /// Takes off a delayed task that has become eligible (`dequeue_entities` with DEQUEUE_DELAYED, from a pick).
+    pub(super) fn dequeue_delayed(&mut self, cpu: CpuId, task: TaskId) {
+        self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
+        self.rqs[cpu.index()].nr_running -= 1;
+    }
+
+    /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
+    pub(super) fn requeue_delayed_entity(&mut self, se: EntityId) {
+        let cfs = self.entities[se.index()].cfs_rq;
+        if self.rules.tunables.features.delay_zero {
+            self.update_entity_lag(cfs, se);
+            if self.entities[se.index()].vlag > 0 {
+                let running = self.cfs_rqs[cfs.index()].curr == Some(se);
+                self.cfs_rqs[cfs.index()].nr_running -= 1;
+                if !running {
+                    self.timeline_remove(cfs, se);
+                }
+                self.entities[se.index()].vlag = 0;
+                self.place_entity_eevdf(cfs, se, EnqueueFlags::default());
+                if !running {
+                    self.timeline_insert(cfs, se);
+                }
+                self.cfs_rqs[cfs.index()].nr_running += 1;
+            }
+        }
+        self.entities[se.index()].sched_delayed = false;
+    }
+
+    /// `check_preempt_wakeup_fair`: a woken task preempts if it is what would be picked now; a shorter slice lifts the running
+    /// one's protection (PREEMPT_SHORT).
+    pub(crate) fn check_preempt_wakeup_eevdf(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+        let curr = self.rqs[cpu.index()].curr;
+        if curr == woken {
+            return;
+        }
+        let features = self.rules.tunables.features;
+        let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        if features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
+            self.set_next_buddy(pse);
+        }
+        if self.rqs[cpu.index()].need_resched || !features.wakeup_preemption {
+            return;
+        }
+        let (se, pse) = self.find_matching_se(se, pse);
+        let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
+            (true, false) => {
+                self.cancel_protect_slice(se);
+                true
+            }
+            (false, true) => return,
+            _ if self.tasks[woken.index()].policy != Policy::Other => return,
+            _ => self.becomes_first(se, pse),
+        };
+        if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
+            self.resched_curr(cpu);
+        }
+    }
+
+    fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_curr_cfs(cfs);
+        let shorter = self.rules.tunables.features.preempt_short
+            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        if self.rules.series == Series::V6_12 {
+            if shorter && self.do_preempt_short(cfs, se, pse) {
+                self.cancel_protect_slice(se);
+            }
+            return self.pick_eevdf(cfs, true) == Some(pse);
+        }
+        if self.pick_eevdf(cfs, !shorter) == Some(pse) {
+            return true;
+        }
+        if shorter && self.rules.tunables.features.run_to_parity {
+            self.update_protect_slice(cfs, se);
+        }
+        false
+    }
+
+    /// `do_preempt_short` (6.12), for a shorter slice: eligible, and due earlier or the running one is not eligible.
+    fn do_preempt_short(&self, cfs: CfsRqId, se: EntityId, pse: EntityId) -> bool {
+        let (deadline, woken) = (self.entities[se.index()].deadline, self.entities[pse.index()].deadline);
+        self.entity_eligible(cfs, pse) && (woken.before(deadline) || !self.entity_eligible(cfs, se))
+    }
+
+    /// `yield_task_fair`: an eligible task gives up the rest of its request.
+    pub(super) fn forfeit(&mut self, cfs: CfsRqId, se: EntityId) {
+        self.update_curr_cfs(cfs);
+        if self.entity_eligible(cfs, se) {
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.deadline;
+            self.update_deadline(cfs, se);
+        }
+    }
+}
+
+/// `normalized_sysctl_sched_base_slice`, before scaling with CPUs (6.18).
+const NORMALIZED_BASE_SLICE: u64 = 700_000;
