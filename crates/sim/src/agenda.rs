@@ -1,0 +1,138 @@
+//! When each CPU has something to do next.
+
+/// What happens at an instant, in the order in which things that fall on the same instant are done.
+///
+/// Ticks come last, so that whatever else happens at an instant sees no tick of that instant done or every one up to the CPU
+/// whose tick caused it. That is what lets the engine skip ticks without a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A task's operation is complete.
+    Completion = 0,
+    /// A sleeper's timer expires.
+    Timer = 1,
+    /// A CPU schedules because another one, or an interrupt, told it to.
+    Schedule = 2,
+    /// The timer interrupt.
+    Tick = 3,
+}
+
+/// A time and a kind, ordered by time, then kind: 62 bits of nanoseconds (146 years) over 2 bits of kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(u64);
+
+/// Later than anything that happens.
+pub(crate) const NEVER: u64 = u64::MAX >> 2;
+
+impl Key {
+    /// Nothing to do.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
+    #[inline]
+    pub(crate) const fn new(time: u64, kind: Kind) -> Self {
+        if time >= NEVER { Self::NEVER } else { Self(time << 2 | kind as u64) }
+    }
+
+    #[inline]
+    pub(crate) const fn time(self) -> u64 {
+        self.0 >> 2
+    }
+
+    #[inline]
+    pub(crate) const fn kind(self) -> Kind {
+        match self.0 & 3 {
+            0 => Kind::Completion,
+            1 => Kind::Timer,
+            2 => Kind::Schedule,
+            _ => Kind::Tick,
+        }
+    }
+}
+
+/// Each CPU's next key in an array, under a tournament of minima: finding the first CPU costs one comparison a level, changing
+/// one CPU's key at most as many. Equal keys go to the lower CPU.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Agenda {
+    /// A complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
+    tree: Vec<Key>,
+    leaves: usize,
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::NEVER
+    }
+}
+
+impl Agenda {
+    /// Nothing to do on `cpus` CPUs.
+    pub(crate) fn reset(&mut self, cpus: u32) {
+        self.leaves = (cpus as usize).next_power_of_two();
+        self.tree.clear();
+        self.tree.resize(2 * self.leaves, Key::NEVER);
+    }
+
+    /// Changes one CPU's key. O(log CPUs), less where the change does not reach the top.
+    #[inline]
+    pub(crate) fn set(&mut self, cpu: u32, key: Key) {
+        let mut node = self.leaves + cpu as usize;
+        self.tree[node] = key;
+        while node > 1 {
+            node /= 2;
+            let first = self.tree[2 * node].min(self.tree[2 * node + 1]);
+            if self.tree[node] == first {
+                return;
+            }
+            self.tree[node] = first;
+        }
+    }
+
+    /// The first key and its CPU; [`Key::NEVER`] if no CPU has anything to do. O(log CPUs).
+    #[inline]
+    pub(crate) fn first(&self) -> (Key, u32) {
+        let key = self.tree[1];
+        let mut node = 1;
+        while node < self.leaves {
+            node *= 2;
+            node += usize::from(self.tree[node] != key);
+        }
+        (key, (node - self.leaves) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_earlier_time_wins_then_an_earlier_kind_then_a_lower_cpu() {
+        let mut agenda = Agenda::default();
+        agenda.reset(3);
+        assert_eq!(agenda.first().0, Key::NEVER);
+        for cpu in [2, 1, 0] {
+            agenda.set(cpu, Key::new(10, Kind::Tick));
+            assert_eq!(agenda.first().1, cpu);
+        }
+        agenda.set(2, Key::new(10, Kind::Completion));
+        assert_eq!(agenda.first(), (Key::new(10, Kind::Completion), 2));
+        agenda.set(1, Key::new(9, Kind::Tick));
+        assert_eq!(agenda.first(), (Key::new(9, Kind::Tick), 1));
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_least(cpus in 1u32..70, changes in prop::collection::vec((0u32..70, 0u64..50), 0..200)) {
+            let mut agenda = Agenda::default();
+            agenda.reset(cpus);
+            let mut keys = vec![Key::NEVER; cpus as usize];
+            for (cpu, time) in changes {
+                let cpu = cpu % cpus;
+                keys[cpu as usize] = Key::new(time, Kind::Schedule);
+                agenda.set(cpu, keys[cpu as usize]);
+                let least = (0..cpus).min_by_key(|&cpu| (keys[cpu as usize], cpu)).map(|cpu| (keys[cpu as usize], cpu));
+                prop_assert_eq!(Some(agenda.first()), least);
+            }
+        }
+    }
+}

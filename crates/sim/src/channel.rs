@@ -1,0 +1,411 @@
+//! Pipes and stream sockets: what fits into them, and whom a transfer wakes.
+//!
+//! The rules are Linux 6.1's for every release that is simulated: `pipe_read` and `pipe_write` (`fs/pipe.c`),
+//! `unix_stream_sendmsg` and `unix_stream_read_generic` (`net/unix/af_unix.c`) with the buffer accounting of
+//! `net/core/sock.c` and `net/core/skbuff.c`.
+
+use std::collections::VecDeque;
+
+use schedlab_model::ChannelKind;
+
+use crate::wait::WaitQueue;
+
+/// `PAGE_SIZE`.
+const PAGE: u32 = 4096;
+/// `PIPE_DEF_BUFFERS`: slots of a pipe, one page each.
+const SLOTS: u32 = 16;
+/// `sysctl_wmem_default`: 256 × `SKB_TRUESIZE(256)` = 256 × (256 + 256 + 320).
+pub(crate) const SEND_BUFFER: u32 = 212_992;
+/// `SKB_DATA_ALIGN(sizeof(struct sk_buff))` on 64-bit.
+const SK_BUFF: u32 = 256;
+/// `SKB_DATA_ALIGN(sizeof(struct skb_shared_info))` on 64-bit.
+const SHARED_INFO: u32 = 320;
+/// `SKB_MAX_HEAD(0)`: what one page holds beside the shared info.
+const MAX_HEAD: u32 = PAGE - SHARED_INFO;
+/// `UNIX_SKB_FRAGS_SZ`: what an skb holds in pages of its own.
+const FRAGMENTS: u32 = 32_768;
+
+/// Whom a transfer wakes on the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    Nobody,
+    /// The longest waiting one (exclusive waiters).
+    One,
+    All,
+}
+
+/// What one transfer did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// Bytes moved; none if it must wait.
+    pub(crate) bytes: u32,
+    /// Whom it wakes on the other side.
+    pub(crate) wake: Wake,
+}
+
+/// A channel and those who sleep at its ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Channel {
+    pub(crate) buffer: Buffer,
+    pub(crate) readers: WaitQueue,
+    pub(crate) writers: WaitQueue,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Buffer {
+    Pipe(Pipe),
+    Socket(Socket),
+}
+
+impl Channel {
+    pub(crate) fn new(kind: ChannelKind) -> Self {
+        let buffer = match kind {
+            ChannelKind::Pipe => Buffer::Pipe(Pipe::default()),
+            ChannelKind::Socket => Buffer::Socket(Socket::default()),
+        };
+        Self { buffer, readers: WaitQueue::EMPTY, writers: WaitQueue::EMPTY }
+    }
+
+    /// Empties it, keeping its memory, for a new run in which it is of this kind.
+    pub(crate) fn reset(&mut self, kind: ChannelKind) {
+        match (&mut self.buffer, kind) {
+            (Buffer::Pipe(pipe), ChannelKind::Pipe) => *pipe = Pipe::default(),
+            (Buffer::Socket(socket), ChannelKind::Socket) => socket.reset(),
+            _ => *self = Self::new(kind),
+        }
+        self.readers = WaitQueue::EMPTY;
+        self.writers = WaitQueue::EMPTY;
+    }
+
+    pub(crate) const fn is_pipe(&self) -> bool {
+        matches!(self.buffer, Buffer::Pipe(_))
+    }
+
+    /// Bytes that a read would find now.
+    #[inline]
+    pub(crate) fn readable(&self) -> u32 {
+        match &self.buffer {
+            Buffer::Pipe(pipe) => pipe.bytes,
+            Buffer::Socket(socket) => socket.bytes,
+        }
+    }
+
+    /// How many of `bytes` the next step of a write would move now; `merge` as in [`Pipe::write`].
+    #[inline]
+    pub(crate) fn writable(&self, bytes: u32, merge: bool) -> u32 {
+        match &self.buffer {
+            Buffer::Pipe(pipe) => pipe.writable(bytes, merge),
+            Buffer::Socket(socket) => socket.writable(bytes),
+        }
+    }
+
+    /// Moves up to `bytes` in; `merge` as in [`Pipe::write`].
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: u32, merge: bool) -> Transfer {
+        match &mut self.buffer {
+            Buffer::Pipe(pipe) => pipe.write(bytes, merge),
+            Buffer::Socket(socket) => socket.write(bytes),
+        }
+    }
+
+    /// Moves up to `bytes` out.
+    #[inline]
+    pub(crate) fn read(&mut self, bytes: u32) -> Transfer {
+        match &mut self.buffer {
+            Buffer::Pipe(pipe) => pipe.read(bytes),
+            Buffer::Socket(socket) => socket.read(bytes),
+        }
+    }
+
+    /// Whether a writer that slept and has now finished wakes the next one (`wake_next_writer`).
+    pub(crate) fn next_writer(&self) -> bool {
+        matches!(&self.buffer, Buffer::Pipe(pipe) if !pipe.full())
+    }
+
+    /// Whether a reader that slept and has now finished wakes the next one (`wake_next_reader`).
+    pub(crate) fn next_reader(&self) -> bool {
+        matches!(&self.buffer, Buffer::Pipe(pipe) if pipe.bytes > 0)
+    }
+}
+
+/// `struct pipe_inode_info`: a ring of 16 pages.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pipe {
+    slots: [Slot; SLOTS as usize],
+    head: u32,
+    tail: u32,
+    bytes: u32,
+}
+
+/// `struct pipe_buffer`: what of its page is still to be read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    offset: u16,
+    length: u16,
+}
+
+impl Pipe {
+    fn full(&self) -> bool {
+        self.head.wrapping_sub(self.tail) >= SLOTS
+    }
+
+    /// Of `bytes`, those that go into the last page: the odd part, if all of it fits behind what is there.
+    fn mergeable(&self, bytes: u32) -> u32 {
+        let odd = bytes % PAGE;
+        if odd == 0 || self.bytes == 0 {
+            return 0;
+        }
+        let last = self.slots[(self.head.wrapping_sub(1) % SLOTS) as usize];
+        if u32::from(last.offset) + u32::from(last.length) + odd <= PAGE { odd } else { 0 }
+    }
+
+    fn writable(&self, bytes: u32, merge: bool) -> u32 {
+        let merged = if merge { self.mergeable(bytes) } else { 0 };
+        let free = (SLOTS - self.head.wrapping_sub(self.tail)) * PAGE;
+        merged + (bytes - merged).min(free)
+    }
+
+    /// `pipe_write`, up to the point where it is done or must sleep. Only the first step of a system call merges into the
+    /// last page. One reader is woken if the pipe was empty.
+    fn write(&mut self, bytes: u32, merge: bool) -> Transfer {
+        let was_empty = self.bytes == 0;
+        let mut left = bytes;
+        if merge {
+            let merged = self.mergeable(bytes);
+            // At most a page, so within 16 bits.
+            self.slots[(self.head.wrapping_sub(1) % SLOTS) as usize].length += merged as u16;
+            left -= merged;
+        }
+        while left > 0 && !self.full() {
+            let length = left.min(PAGE);
+            self.slots[(self.head % SLOTS) as usize] = Slot { offset: 0, length: length as u16 };
+            self.head = self.head.wrapping_add(1);
+            left -= length;
+        }
+        let moved = bytes - left;
+        self.bytes += moved;
+        Transfer { bytes: moved, wake: if was_empty && moved > 0 { Wake::One } else { Wake::Nobody } }
+    }
+
+    /// `pipe_read`: what is there, up to `bytes`. One writer is woken if the pipe was full when the read began, whether or
+    /// not a page came free.
+    fn read(&mut self, bytes: u32) -> Transfer {
+        let was_full = self.full();
+        let mut left = bytes;
+        while left > 0 && self.head != self.tail {
+            let slot = &mut self.slots[(self.tail % SLOTS) as usize];
+            let length = left.min(u32::from(slot.length));
+            slot.offset += length as u16;
+            slot.length -= length as u16;
+            if slot.length == 0 {
+                self.tail = self.tail.wrapping_add(1);
+            }
+            left -= length;
+        }
+        let moved = bytes - left;
+        self.bytes -= moved;
+        Transfer { bytes: moved, wake: if was_full && moved > 0 { Wake::One } else { Wake::Nobody } }
+    }
+}
+
+/// One direction of `socketpair(AF_UNIX, SOCK_STREAM)`: the receiver's queue and the sending socket's account.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Socket {
+    /// Messages of equal size that lie in the queue one behind the other.
+    queue: VecDeque<Run>,
+    /// Bytes of the first message that were read already.
+    consumed: u32,
+    bytes: u32,
+    /// `sk_wmem_alloc` of the sending socket, without the one that the socket itself holds.
+    allocated: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    size: u32,
+    count: u32,
+}
+
+impl Socket {
+    fn reset(&mut self) {
+        self.queue.clear();
+        (self.consumed, self.bytes, self.allocated) = (0, 0, 0);
+    }
+
+    /// `sock_alloc_send_pskb`: an skb may be had while the account is below the send buffer's size, however large it is.
+    fn writable(&self, bytes: u32) -> u32 {
+        if self.allocated < SEND_BUFFER { skb_size(bytes) } else { 0 }
+    }
+
+    /// One round of `unix_stream_sendmsg`'s loop: one skb, of which `sock_def_readable` tells all readers.
+    fn write(&mut self, bytes: u32) -> Transfer {
+        let size = self.writable(bytes);
+        if size == 0 {
+            return Transfer { bytes: 0, wake: Wake::Nobody };
+        }
+        match self.queue.back_mut() {
+            Some(run) if run.size == size => run.count += 1,
+            _ => self.queue.push_back(Run { size, count: 1 }),
+        }
+        self.allocated += truesize(size);
+        self.bytes += size;
+        Transfer { bytes: size, wake: Wake::All }
+    }
+
+    /// `unix_stream_read_generic`: skb by skb up to `bytes`. Each skb that is used up is freed, and `unix_write_space` wakes all
+    /// writers if then at most a quarter of the send buffer is taken; the skb being freed and the socket count for one byte each.
+    fn read(&mut self, bytes: u32) -> Transfer {
+        let mut left = bytes;
+        let mut freed = false;
+        while left > 0
+            && let Some(run) = self.queue.front_mut()
+        {
+            let length = left.min(run.size - self.consumed);
+            left -= length;
+            self.consumed += length;
+            if self.consumed < run.size {
+                break;
+            }
+            self.consumed = 0;
+            self.allocated -= truesize(run.size);
+            freed = true;
+            run.count -= 1;
+            if run.count == 0 {
+                self.queue.pop_front();
+            }
+        }
+        let moved = bytes - left;
+        self.bytes -= moved;
+        let space = freed && (self.allocated + 2) * 4 <= SEND_BUFFER;
+        Transfer { bytes: moved, wake: if space { Wake::All } else { Wake::Nobody } }
+    }
+}
+
+/// How many of `bytes` go into the next skb (`unix_stream_sendmsg`): "keep two messages in the pipe", and no more than a head and
+/// its fragments hold.
+fn skb_size(bytes: u32) -> u32 {
+    bytes.min(SEND_BUFFER / 2 - 64).min(MAX_HEAD + FRAGMENTS)
+}
+
+/// `truesize` of an skb of `size` bytes: `alloc_skb_with_frags`, `__build_skb_around`.
+///
+/// What exceeds a head goes to whole pages. The head's data and the shared info are one `kmalloc` block; the skb itself is
+/// another.
+fn truesize(size: u32) -> u32 {
+    let data = size.saturating_sub(MAX_HEAD).next_multiple_of(PAGE).min(size);
+    let head = size - data;
+    // Between 384 and 4096 bytes, where the size classes of kmalloc are the powers of two.
+    let block = (head.next_multiple_of(64) + SHARED_INFO).next_power_of_two();
+    SK_BUFF + block + data.next_multiple_of(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes messages until one would have to wait; how many went in whole.
+    fn fill(channel: &mut Channel, bytes: u32) -> u32 {
+        (0..).find(|_| channel.writable(bytes, true) < bytes || channel.write(bytes, true).bytes < bytes).unwrap()
+    }
+
+    #[test]
+    fn a_pipe_holds_forty_small_messages_a_page() {
+        // Messages of 100 bytes are merged while all of one fits behind what is there: ⌊4096/100⌋ = 40 a page, × 16 = 640,
+        // which is also what a running kernel takes.
+        let mut pipe = Channel::new(ChannelKind::Pipe);
+        assert_eq!(fill(&mut pipe, 100), 640);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe), 4096), 16);
+        // Single bytes fill all pages to the brim.
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe), 1), 65_536);
+    }
+
+    #[test]
+    fn a_pipe_wakes_a_reader_if_it_was_empty_and_a_writer_if_it_was_full() {
+        let mut pipe = Channel::new(ChannelKind::Pipe);
+        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::One });
+        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::Nobody });
+        fill(&mut pipe, 100);
+        // Full: even a read that frees no page wakes a writer, who then finds no room.
+        assert_eq!(pipe.read(100), Transfer { bytes: 100, wake: Wake::One });
+        assert_eq!(pipe.writable(100, true), 0);
+        // Reads of 3900 more bytes empty the first page.
+        assert_eq!(pipe.read(3900), Transfer { bytes: 3900, wake: Wake::One });
+        assert_eq!(pipe.writable(100, true), 100);
+        assert_eq!(pipe.read(100).wake, Wake::Nobody);
+    }
+
+    #[test]
+    fn only_the_odd_part_of_a_write_merges_and_only_if_it_fits() {
+        // 5000 = 4096 + 904. Behind 3000 bytes there is room for 904, so the first page takes them and the next a whole page.
+        let mut pipe = Channel::new(ChannelKind::Pipe);
+        pipe.write(3000, true);
+        pipe.write(5000, true);
+        let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
+        assert_eq!((ring.head, ring.slots[0].length, ring.slots[1].length), (2, 3904, 4096));
+        // Behind 3904 there is none for 904: two new pages.
+        pipe.write(5000, true);
+        let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
+        assert_eq!((ring.head, ring.slots[2].length, ring.slots[3].length), (4, 4096, 904));
+    }
+
+    #[test]
+    fn a_read_takes_what_is_there() {
+        let mut pipe = Channel::new(ChannelKind::Pipe);
+        pipe.write(100, true);
+        assert_eq!(pipe.read(300).bytes, 100);
+        assert_eq!(pipe.read(300).bytes, 0);
+    }
+
+    #[test]
+    fn messages_weigh_their_blocks() {
+        // 100 bytes: 128 aligned + 320 = 448, a block of 512, + 256 for the skb = 768. The others likewise; 3777 exceeds a head by
+        // one byte, so it lies in a page of its own beside an empty head (320 → 512). A running 6.18 shows the same in SIOCOUTQ:
+        // 768, 1280, 2304, 4352, 4864, 8960.
+        for (size, weight) in [
+            (1, 768),
+            (100, 768),
+            (192, 768),
+            (193, 1280),
+            (700, 1280),
+            (1000, 2304),
+            (3776, 4352),
+            (3777, 4864),
+            (8000, 8960),
+        ] {
+            assert_eq!(truesize(size), weight, "{size}");
+        }
+        // Largest: a full head (4096 + 256) and 8 pages.
+        assert_eq!(truesize(skb_size(40_000)), 4352 + 32_768);
+    }
+
+    #[test]
+    fn a_socket_holds_278_small_messages() {
+        // An skb may be had while the account is below 212,992: ⌈212,992 / 768⌉ = 278 messages of 100 bytes, and
+        // ⌈212,992 / 4864⌉ = 44 of 4000, as a running kernel takes.
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket), 100), 278);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket), 4000), 44);
+    }
+
+    #[test]
+    fn a_socket_wakes_its_writers_at_a_quarter() {
+        // (768 n + 2) · 4 ≤ 212,992 ⇔ n ≤ 69.3: the read that leaves 69 messages is the first to wake.
+        let mut socket = Channel::new(ChannelKind::Socket);
+        fill(&mut socket, 100);
+        let wakes: Vec<Wake> = (0..209).map(|_| socket.read(100).wake).collect();
+        assert_eq!(wakes.iter().position(|&wake| wake == Wake::All), Some(208));
+        assert_eq!(wakes.iter().filter(|&&wake| wake == Wake::Nobody).count(), 208);
+    }
+
+    #[test]
+    fn a_socket_read_spans_messages() {
+        let mut socket = Channel::new(ChannelKind::Socket);
+        for _ in 0..3 {
+            assert_eq!(socket.write(100, true), Transfer { bytes: 100, wake: Wake::All });
+        }
+        assert_eq!(socket.read(150).bytes, 150);
+        // 50 bytes of the second message and all of the third; both are freed.
+        assert_eq!(socket.read(1000), Transfer { bytes: 150, wake: Wake::All });
+        let Buffer::Socket(socket) = &socket.buffer else { panic!("made as a socket") };
+        assert_eq!((socket.allocated, socket.bytes), (0, 0));
+    }
+}

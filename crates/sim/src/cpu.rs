@@ -1,0 +1,90 @@
+//! What the engine knows of a CPU, and the arithmetic of operations that ticks interrupt.
+
+use crate::agenda::{Key, Kind, NEVER};
+use crate::wait::NONE;
+
+/// One CPU. Times are nanoseconds, [`NEVER`] where there is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Cpu {
+    /// Who runs, [`NONE`] if nobody.
+    pub(crate) current: u32,
+    /// When the current task's operation is complete if no tick after those done comes in between.
+    pub(crate) end: u64,
+    /// The first tick that was not done yet; an idle CPU has none.
+    pub(crate) next_tick: u64,
+    /// The first tick that may have to be done when it is due; those before it can be made up for.
+    pub(crate) acting_tick: u64,
+    /// When it schedules because someone told it to.
+    pub(crate) resched_at: u64,
+    /// Busy time.
+    pub(crate) busy: u64,
+    /// Times that a task came to this CPU.
+    pub(crate) switches: u64,
+}
+
+impl Cpu {
+    pub(crate) const IDLE: Self = Self {
+        current: NONE,
+        end: NEVER,
+        next_tick: NEVER,
+        acting_tick: NEVER,
+        resched_at: NEVER,
+        busy: 0,
+        switches: 0,
+    };
+
+    /// What it does next.
+    #[inline]
+    pub(crate) fn key(&self, tick_cost: u64, period: u64) -> Key {
+        let schedule = Key::new(self.resched_at, Kind::Schedule);
+        if self.current == NONE {
+            return schedule;
+        }
+        let end = interrupted_end(self.end, self.next_tick, tick_cost, period);
+        Key::new(end, Kind::Completion).min(Key::new(self.acting_tick, Kind::Tick)).min(schedule)
+    }
+}
+
+/// When work that would end at `end` ends if each tick from `next_tick` on takes `cost` of the CPU's time.
+///
+/// A tick that falls on the very end comes after it. With `w` of work left at the first tick, and `period − cost` of it done from each
+/// tick to the next, the i-th tick (from 0) finds work left while w − i (period − cost) > 0; so ⌈w / (period − cost)⌉ ticks come.
+#[inline]
+pub(crate) fn interrupted_end(end: u64, next_tick: u64, cost: u64, period: u64) -> u64 {
+    if end <= next_tick || cost == 0 {
+        return end;
+    }
+    let ticks = (end - next_tick).div_ceil(period - cost);
+    end.saturating_add(ticks.saturating_mul(cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ticks_push_the_end_back() {
+        // Ticks at 10, 20, 30, … costing 2. Work until 10 ends there, before the tick. Work until 11: the tick at 10 makes it 13.
+        assert_eq!(interrupted_end(10, 10, 2, 10), 10);
+        assert_eq!(interrupted_end(11, 10, 2, 10), 13);
+        // Work until 18 → 20, before the tick at 20; one more, and that tick comes too: 19 → 21 → 23.
+        assert_eq!(interrupted_end(18, 10, 2, 10), 20);
+        assert_eq!(interrupted_end(19, 10, 2, 10), 23);
+        assert_eq!(interrupted_end(19, 10, 0, 10), 19);
+    }
+
+    proptest! {
+        #[test]
+        fn the_closed_form_is_tick_after_tick(end in 0u64..5000, next in 0u64..1000, period in 2u64..300, cost in 0u64..300) {
+            let cost = cost % period;
+            let (mut stepped, mut tick) = (end, next);
+            while tick < stepped {
+                stepped += cost;
+                tick += period;
+            }
+            prop_assert_eq!(interrupted_end(end, next, cost, period), stepped);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The event loop: virtual time, timers, ticks.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use schedlab_model::{CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
+use schedlab_program::Program;
+use schedlab_sched::{Clocks, Ours, Rules, Sched};
+
+use crate::agenda::{Agenda, Key, Kind, NEVER};
+use crate::channel::Channel;
+use crate::cpu::Cpu;
+use crate::price::Prices;
+use crate::task::{Account, Task};
+use crate::wait::{NONE, WaitQueue};
+use crate::{Options, SimError};
+
+/// Operations at one instant after which the engine gives up: about half a minute's work.
+const STANDSTILL: u64 = 1 << 30;
+
+/// The memory of a run, to be used again by the next one.
+#[derive(Default)]
+pub(crate) struct Arena {
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) cursors: Vec<schedlab_program::Cursor>,
+    /// The links of the wait queues, by task.
+    pub(crate) links: Vec<u32>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) latches: Vec<Latch>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) agenda: Agenda,
+    timers: BinaryHeap<Reverse<(Key, u32)>>,
+}
+
+/// Closed at first; once open, open for ever.
+#[derive(Clone)]
+pub(crate) struct Latch {
+    pub(crate) open: bool,
+    pub(crate) waiters: WaitQueue,
+}
+
+impl Arena {
+    fn reset(&mut self, program: &Program, cpus: u32) {
+        self.tasks.clear();
+        self.accounts.clear();
+        self.cursors.clear();
+        self.links.clear();
+        self.timers.clear();
+        self.latches.clear();
+        self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });
+        self.cpus.clear();
+        self.cpus.resize(cpus as usize, Cpu::IDLE);
+        self.agenda.reset(cpus);
+        self.channels.truncate(program.channels().len());
+        for (channel, kind) in self.channels.iter_mut().zip(program.channels()) {
+            channel.reset(*kind);
+        }
+        let known = self.channels.len();
+        self.channels.extend(program.channels()[known..].iter().map(|kind| Channel::new(*kind)));
+    }
+}
+
+/// One run.
+pub(crate) struct Engine<'a, S> {
+    pub(crate) program: &'a Program,
+    pub(crate) sched: Sched<Ours>,
+    pub(crate) prices: Prices,
+    /// Nanoseconds from tick to tick.
+    pub(crate) period: u64,
+    skip_ticks: bool,
+    limit: u64,
+    pub(crate) seed: u64,
+    pub(crate) arena: &'a mut Arena,
+    sink: &'a mut S,
+    pub(crate) now: u64,
+    /// The CPU whose tick was the last to be done, and when.
+    last_tick: (u64, u32),
+    /// CPUs with nothing to run that nobody has told to schedule yet.
+    pub(crate) idle: u32,
+    /// Tasks that have not ended.
+    pub(crate) alive: u32,
+    /// Operations at this instant so far.
+    operations: u64,
+    pub(crate) switches: u64,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    /// When the workload's own clock started and stopped.
+    pub(crate) started: Option<u64>,
+    pub(crate) stopped: Option<u64>,
+    /// The task that started that clock.
+    pub(crate) starter: u32,
+}
+
+impl<'a, S: EventSink> Engine<'a, S> {
+    pub(crate) fn new(
+        program: &'a Program,
+        scheduler: &Scheduler,
+        machine: &Machine,
+        options: &Options,
+        arena: &'a mut Arena,
+        sink: &'a mut S,
+    ) -> Result<Self, SimError> {
+        machine.validate()?;
+        let unsimulated = scheduler.unsimulated();
+        if !unsimulated.is_empty() {
+            return Err(SimError::Unsimulated { knobs: unsimulated.join(", ") });
+        }
+        check_affinities(program, machine.cpus)?;
+        let rules = Rules::new(scheduler, machine.cpus)?;
+        let (cost, period) = (machine.costs.tick, rules.tick_time());
+        if cost >= period {
+            return Err(SimError::TickCost { cost, period });
+        }
+        arena.reset(program, machine.cpus);
+        Ok(Self {
+            program,
+            period: period.as_nanos(),
+            sched: Sched::new(rules, machine.cpus, Ours),
+            prices: Prices::new(&machine.costs)?,
+            skip_ticks: !options.no_tick_skip,
+            limit: options.time_limit.as_nanos().min(NEVER - 1),
+            seed: options.seed,
+            arena,
+            sink,
+            now: 0,
+            last_tick: (NEVER, 0),
+            idle: machine.cpus,
+            alive: 0,
+            operations: 0,
+            switches: 0,
+            messages: 0,
+            bytes: 0,
+            started: None,
+            stopped: None,
+            starter: NONE,
+        })
+    }
+
+    /// Runs until every task has ended.
+    pub(crate) fn run(&mut self) -> Result<(), SimError> {
+        self.start();
+        while self.alive > 0 {
+            let (key, cpu) = self.arena.agenda.first();
+            let timer = self.arena.timers.peek().map_or(Key::NEVER, |Reverse((key, _))| *key);
+            let first = key.min(timer);
+            let time = first.time();
+            if time != self.now {
+                if first == Key::NEVER {
+                    return Err(self.standstill());
+                }
+                if time > self.limit {
+                    return Err(self.over_limit());
+                }
+                debug_assert!(time > self.now, "time went back");
+                self.now = time;
+                self.operations = 0;
+            }
+            if timer < key {
+                if let Some(Reverse((_, task))) = self.arena.timers.pop() {
+                    self.timer(task);
+                }
+                continue;
+            }
+            match key.kind() {
+                Kind::Completion => {
+                    self.catch_up(cpu);
+                    self.operate(cpu)?;
+                }
+                Kind::Tick => self.tick(cpu)?,
+                Kind::Schedule | Kind::Timer => self.rescheduled(cpu)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an operation; refuses to go on where time stands still for too long.
+    #[inline]
+    pub(crate) fn count_operation(&mut self) -> Result<(), SimError> {
+        self.operations += 1;
+        if self.operations > STANDSTILL {
+            let time = Time::from_nanos(self.now);
+            return Err(SimError::NoProgress { time, operations: STANDSTILL });
+        }
+        Ok(())
+    }
+
+    /// Nothing is to come: an error that says who waits on what.
+    fn standstill(&self) -> SimError {
+        // Beyond what can be counted is beyond the limit.
+        if self.arena.timers.is_empty() && self.arena.cpus.iter().all(|cpu| cpu.current == NONE) {
+            self.deadlock()
+        } else {
+            self.over_limit()
+        }
+    }
+
+    fn over_limit(&self) -> SimError {
+        let made = self.arena.tasks.len() as u32;
+        SimError::TimeLimit { limit: Time::from_nanos(self.limit), left: self.alive, made }
+    }
+
+    #[inline]
+    pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
+        if S::LISTENS {
+            self.sink.event(Event { time: Time::from_nanos(self.now), cpu: CpuId(cpu), kind });
+        }
+    }
+
+    /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.
+    pub(crate) fn set_timer(&mut self, task: u32, duration: u64) {
+        let key = Key::new(self.now.saturating_add(duration), Kind::Timer);
+        self.arena.timers.push(Reverse((key, task)));
+    }
+
+    /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
+    fn timer(&mut self, task: u32) {
+        let cpu = self.arena.tasks[task as usize].cpu;
+        let cost = self.wake(task, cpu, NONE, false);
+        if self.arena.cpus[cpu as usize].current != NONE {
+            self.catch_up(cpu);
+            let record = &mut self.arena.cpus[cpu as usize];
+            record.end = record.end.saturating_add(cost);
+            self.refresh(cpu);
+        }
+    }
+
+    /// The timer interrupt: the class looks at its task.
+    ///
+    /// A tick that can be made up for later is only marked as such; which one cannot is asked when the first is due, so that a
+    /// queue that changes all the time is asked once a tick at most.
+    fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
+        let next_tick = self.arena.cpus[cpu as usize].acting_tick;
+        if self.skip_ticks {
+            self.catch_up_before(cpu, next_tick);
+            let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
+            if inactive > 0 {
+                self.arena.cpus[cpu as usize].acting_tick =
+                    next_tick.saturating_add(inactive.saturating_mul(self.period)).min(NEVER);
+                self.refresh(cpu);
+                return Ok(());
+            }
+        }
+        self.last_tick = (self.now, cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.end = record.end.saturating_add(self.prices.tick);
+        record.next_tick = next_tick + self.period;
+        record.acting_tick = record.next_tick;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
+        self.sched.sched_tick(CpuId(cpu));
+        if self.sched.need_resched(CpuId(cpu)) {
+            return self.rescheduled(cpu);
+        }
+        self.refresh(cpu);
+        Ok(())
+    }
+
+    /// Does what the CPU's skipped ticks would have done by now.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, cpu: u32) {
+        let next_tick = self.arena.cpus[cpu as usize].next_tick;
+        if next_tick > self.now {
+            return;
+        }
+        // Ticks of this instant are done up to the CPU whose tick is the cause of what happens now.
+        let (time, last) = self.last_tick;
+        self.catch_up_before(cpu, self.now + u64::from(time == self.now && cpu <= last));
+    }
+
+    /// Makes up for the CPU's ticks before `time`.
+    fn catch_up_before(&mut self, cpu: u32, time: u64) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let first = record.next_tick;
+        if first >= time {
+            return;
+        }
+        let count = (time - first).div_ceil(self.period);
+        record.next_tick += count * self.period;
+        record.end = record.end.saturating_add(count * self.prices.tick);
+        debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
+        self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
+    }
+
+    /// Begins a critical section on a CPU's queue: its ticks are made up for, its clocks are set, and its next tick is looked at
+    /// anew. [`Engine::refresh`] must follow.
+    #[inline]
+    pub(crate) fn touch(&mut self, cpu: u32) {
+        self.catch_up(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
+    }
+
+    /// Writes down what the CPU does next.
+    #[inline]
+    pub(crate) fn refresh(&mut self, cpu: u32) {
+        let key = self.arena.cpus[cpu as usize].key(self.prices.tick, self.period);
+        self.arena.agenda.set(cpu, key);
+    }
+
+    /// The first tick after now.
+    pub(crate) const fn tick_after_now(&self) -> u64 {
+        (self.now / self.period + 1) * self.period
+    }
+}
+
+/// Every task must have a CPU to run on.
+fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
+    let lost = program.templates().iter().find_map(|template| {
+        let allowed = &template.attributes.as_ref()?.affinity;
+        (!allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus)).then_some((template, allowed))
+    });
+    let Some((template, allowed)) = lost else { return Ok(()) };
+    let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    Err(SimError::Affinity { task: template.name.clone(), allowed, last: cpus - 1 })
+}
+
+/// The engine's number of a task as the event schema's.
+pub(crate) const fn task_id(task: u32) -> TaskId {
+    // NONE and the idle task are both u32::MAX.
+    TaskId(task)
+}

@@ -1,0 +1,62 @@
+//! What can go wrong in a simulation.
+
+use schedlab_model::{ModelError, Time};
+use thiserror::Error;
+
+/// Why a run was refused or came to no end.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SimError {
+    /// A scheduler or machine that is wrong in itself.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Knobs that are set but have no effect in the simulator yet.
+    #[error("the simulator does not act on {knobs} yet; leave it at its default, or run on a real kernel")]
+    Unsimulated {
+        /// Their names.
+        knobs: String,
+    },
+    /// A task that may run on no CPU of the machine.
+    #[error("task '{task}' may run on CPUs {allowed} only; the machine has CPUs 0 to {last}")]
+    Affinity {
+        /// The task template's name.
+        task: String,
+        /// The CPUs it was given.
+        allowed: String,
+        /// The machine's last CPU.
+        last: u32,
+    },
+    /// Timer interrupts that leave tasks no time.
+    #[error("a tick costs {cost}, but ticks are only {period} apart: nothing else would ever run")]
+    TickCost {
+        /// What one costs.
+        cost: Time,
+        /// From one to the next.
+        period: Time,
+    },
+    /// Every task that is left sleeps, and nothing will wake one.
+    #[error("deadlock at {time}: {waiting}")]
+    Deadlock {
+        /// When the last task went to sleep.
+        time: Time,
+        /// Who waits on what.
+        waiting: String,
+    },
+    /// The run is not over at the limit.
+    #[error("not over after {limit} of simulated time (the limit); {left} of {made} tasks are left")]
+    TimeLimit {
+        /// The limit.
+        limit: Time,
+        /// Tasks that have not ended.
+        left: u32,
+        /// Tasks there were so far.
+        made: u32,
+    },
+    /// Operation follows operation and no time passes, as can happen where all costs are zero.
+    #[error("no time passes at {time}: {operations} operations at one instant (are all costs zero?)")]
+    NoProgress {
+        /// When.
+        time: Time,
+        /// How many operations.
+        operations: u64,
+    },
+}

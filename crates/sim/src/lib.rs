@@ -1,0 +1,88 @@
+//! The engine: a workload on a machine under a scheduler, in virtual time.
+//!
+//! Virtual time is driven by discrete events: a task's operation is complete, a sleeper's timer expires, a CPU is told to schedule, a
+//! tick. What a task does comes from [`schedlab_program`], every scheduling decision from [`schedlab_sched`]; what is decided here
+//! is only how much time things take and in which order they happen.
+//!
+//! - **Order.** Events are ordered by time; at one instant completions come first, then timers, then CPUs that were told to
+//!   schedule, then ticks; within a kind by CPU, or task for timers. The same input gives the same events to the byte.
+//! - **Preemption** is full (`preempt=full`): a task that is told to go goes at once. Operations take effect at the end of their time.
+//! - **Ticks** come at multiples of 1/HZ on every CPU that runs a task, lowest CPU first. Those that would change nothing but accounting are
+//!   skipped and made up for before the queue is looked at again, which changes no event and no outcome.
+//! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
+//!   task since it ran there last (at most for each other living task; a task that comes from another CPU pays the limit); coming
+//!   back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts; migration to
+//!   the task that is pulled; a tick to whoever runs. An idle CPU that is told of work schedules `idle_exit` later.
+//! - **No CPU idles while a task that may run there waits**, but for `idle_exit`: a CPU that runs out of work pulls, and one that
+//!   idles is told when a task has to wait elsewhere.
+//!
+//! ```
+//! use schedlab_model::{Machine, NoEvents, Scheduler, Workload};
+//! use schedlab_program::Program;
+//! use schedlab_sim::{Options, simulate};
+//!
+//! let workload: Workload = serde_json::from_str(r#"{
+//!     "name": "two", "tasks": [{"name": "hog", "instances": 2, "steps": [{"run": {"fixed": "10ms"}}]}]
+//! }"#)?;
+//! let program = Program::compile(&workload)?;
+//! let scheduler = Scheduler::new("6.1".parse()?);
+//! let outcome = simulate(&program, &scheduler, &Machine::ideal(1), &Options::default(), &mut NoEvents)?;
+//! assert_eq!(outcome.elapsed_ns, 20_000_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod agenda;
+mod channel;
+mod cpu;
+mod engine;
+mod error;
+mod many;
+mod operation;
+mod outcome;
+mod price;
+mod switch;
+mod task;
+mod wait;
+
+use schedlab_model::{EventSink, Machine, Outcome, Scheduler, Time};
+use schedlab_program::Program;
+
+pub use error::SimError;
+pub use many::{Summary, simulate_many};
+
+use engine::{Arena, Engine};
+
+/// How a run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Do every tick when it is due. Changes nothing but the time that the simulation takes.
+    pub no_tick_skip: bool,
+    /// Simulated time after which a run that is not over is given up.
+    pub time_limit: Time,
+}
+
+impl Default for Options {
+    /// Seed 1, ticks skipped, a day of simulated time at most.
+    fn default() -> Self {
+        Self { seed: 1, no_tick_skip: false, time_limit: Time::from_millis(86_400_000) }
+    }
+}
+
+/// Runs `program` on `machine` under `scheduler` until every task has ended, and tells `sink` what happens.
+///
+/// # Errors
+/// [`SimError`]: what is wrong with the machine or the scheduler, a knob that has no effect here, a deadlock, the time limit.
+pub fn simulate<S: EventSink>(
+    program: &Program,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options,
+    sink: &mut S,
+) -> Result<Outcome, SimError> {
+    let mut arena = Arena::default();
+    let mut engine = Engine::new(program, scheduler, machine, options, &mut arena, sink)?;
+    engine.run()?;
+    Ok(engine.outcome(scheduler.release.to_string()))
+}

@@ -1,0 +1,44 @@
+//! Many configurations of one program at once.
+
+use rayon::prelude::*;
+use schedlab_model::{Machine, NoEvents, Scheduler, Time};
+use schedlab_program::Program;
+
+use crate::engine::{Arena, Engine};
+use crate::{Options, SimError};
+
+/// What a run came to, without its tasks' shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// What the workload itself calls its time, as [`schedlab_model::Outcome::turnaround_ns`].
+    pub turnaround: Time,
+    /// From the first task's start to the last one's end.
+    pub elapsed: Time,
+    /// Context switches, idle included.
+    pub switches: u64,
+    /// Messages read in full.
+    pub messages: u64,
+    /// Bytes read in full.
+    pub bytes: u64,
+}
+
+/// Runs `program` once under each of `schedulers`, on as many threads as rayon's pool has.
+///
+/// Results come in the order of `schedulers` and depend on nothing but the arguments.
+///
+/// # Errors
+/// Each run's own, in its place, as [`crate::simulate`]'s.
+pub fn simulate_many(
+    program: &Program,
+    schedulers: &[Scheduler],
+    machine: &Machine,
+    options: &Options,
+) -> Vec<Result<Summary, SimError>> {
+    let run = |arena: &mut Arena, scheduler: &Scheduler| {
+        let mut nobody = NoEvents;
+        let mut engine = Engine::new(program, scheduler, machine, options, arena, &mut nobody)?;
+        engine.run()?;
+        Ok(engine.summary())
+    };
+    schedulers.par_iter().map_init(Arena::default, |arena, scheduler| run(arena, scheduler)).collect()
+}

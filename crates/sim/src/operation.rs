@@ -1,0 +1,354 @@
+//! Primitive operations in virtual time.
+//!
+//! An operation uses its CPU time first and takes effect at the end of it, all at once. Ticks, wake-ups and other tasks' time may
+//! come in between (`PREEMPT_DYNAMIC` in its full mode: a task told to go goes at once, in user and in kernel mode); what was left
+//! of the operation's time is used when the task runs again. What its effect wakes is woken at that instant, and what waking costs
+//! is added to the time of the operation that follows.
+
+use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
+use schedlab_program::Op;
+
+use crate::SimError;
+use crate::channel::Wake;
+use crate::engine::{Engine, task_id};
+use crate::task::{Stage, State};
+use crate::wait::NONE;
+
+/// What an operation's effect leaves to do.
+enum Effect {
+    /// It is done.
+    Done,
+    /// Part of it is left.
+    Again,
+    /// It is done once the task has slept.
+    Sleep,
+    /// It is done; another task may run now.
+    Yield,
+    /// It was the last.
+    Exit,
+}
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The CPU's current task has used the time of its stage: what it does, and whoever comes after it, until somebody needs time.
+    pub(crate) fn operate(&mut self, cpu: u32) -> Result<(), SimError> {
+        loop {
+            self.count_operation()?;
+            let task = self.arena.cpus[cpu as usize].current;
+            match self.arena.tasks[task as usize].stage {
+                Stage::Act => match self.effect(task, cpu) {
+                    Effect::Done => self.next(task),
+                    Effect::Again => self.arena.tasks[task as usize].stage = Stage::Retry,
+                    Effect::Sleep => {
+                        self.next(task);
+                        self.switch(cpu, TaskState::Interruptible);
+                    }
+                    Effect::Yield => {
+                        self.next(task);
+                        self.touch(cpu);
+                        self.sched.sched_yield(CpuId(cpu));
+                        self.switch(cpu, TaskState::Running);
+                    }
+                    Effect::Exit => {
+                        let record = &mut self.arena.tasks[task as usize];
+                        (record.stage, record.remaining) = (Stage::Die, 0);
+                    }
+                },
+                Stage::Block => {
+                    self.arena.tasks[task as usize].stage = Stage::Retry;
+                    self.arena.tasks[task as usize].slept = true;
+                    if self.wait(task) {
+                        self.switch(cpu, TaskState::Interruptible);
+                    }
+                }
+                Stage::Die => self.switch(cpu, TaskState::Dead),
+                Stage::Fetch | Stage::Retry => {}
+            }
+            // What it woke may run in its place, here and now.
+            if self.arena.cpus[cpu as usize].resched_at <= self.now {
+                self.switch(cpu, TaskState::Running);
+            }
+            if self.begin(cpu) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next(&mut self, task: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        (record.stage, record.slept, record.moved) = (Stage::Fetch, false, 0);
+    }
+
+    /// Sets the CPU's current task to use the time that its stage takes. False if that is none at all, and [`Engine::operate`] is
+    /// to go on.
+    pub(crate) fn begin(&mut self, cpu: u32) -> bool {
+        let task = self.arena.cpus[cpu as usize].current;
+        if task == NONE {
+            self.refresh(cpu);
+            return true;
+        }
+        let record = &mut self.arena.tasks[task as usize];
+        let cost = match record.stage {
+            Stage::Fetch => {
+                record.op = self.arena.cursors[task as usize].next(self.program);
+                self.plan(task)
+            }
+            Stage::Retry => self.plan(task),
+            Stage::Act | Stage::Block | Stage::Die => record.remaining,
+        };
+        let debt = std::mem::take(&mut self.arena.tasks[task as usize].debt);
+        let cost = cost.saturating_add(debt);
+        self.arena.cpus[cpu as usize].end = self.now.saturating_add(cost);
+        if cost == 0 {
+            return false;
+        }
+        self.refresh(cpu);
+        true
+    }
+
+    /// Looks at what the operation can do now: its stage, and the time that takes.
+    fn plan(&mut self, task: u32) -> u64 {
+        let record = &mut self.arena.tasks[task as usize];
+        record.stage = Stage::Act;
+        let prices = &self.prices;
+        match record.op {
+            Op::Run(time) => time.as_nanos(),
+            Op::Sleep(_) | Op::Yield => prices.system_call,
+            Op::Write { channel, bytes } => {
+                let channel = &self.arena.channels[channel as usize];
+                record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
+                if record.planned == 0 {
+                    record.stage = Stage::Block;
+                    return prices.block;
+                }
+                // What did not fit at first goes in within the same system call.
+                let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
+                entry.saturating_add(prices.copy(record.planned))
+            }
+            Op::Read { channel, bytes } => {
+                let channel = &self.arena.channels[channel as usize];
+                record.planned = channel.readable().min(bytes - record.moved);
+                if record.planned == 0 {
+                    record.stage = Stage::Block;
+                    return prices.block;
+                }
+                prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
+            }
+            // Latches are as hackbench's: a byte written to a pipe that nobody reads and all poll.
+            Op::OpenLatch(_) => prices.write(true),
+            Op::AwaitLatch(latch) => {
+                if self.arena.latches[latch as usize].open {
+                    return prices.system_call;
+                }
+                record.stage = Stage::Block;
+                prices.block
+            }
+            Op::Fork { template, .. } => prices.fork(self.program.template(template).kind),
+            Op::Join => {
+                let child = record.first_child;
+                if child == NONE {
+                    0
+                } else if self.arena.tasks[child as usize].zombie {
+                    prices.reap
+                } else {
+                    self.arena.tasks[task as usize].stage = Stage::Block;
+                    0
+                }
+            }
+            Op::Mark(_) => 0,
+            Op::Exit => {
+                if self.starter == task {
+                    self.stopped = Some(self.now);
+                }
+                prices.exit(record.kind)
+            }
+        }
+    }
+
+    /// What the operation does once its time is used.
+    fn effect(&mut self, task: u32, cpu: u32) -> Effect {
+        match self.arena.tasks[task as usize].op {
+            Op::Run(time) => {
+                self.arena.accounts[task as usize].user += time.as_nanos();
+                Effect::Done
+            }
+            Op::Sleep(time) => {
+                self.set_timer(task, time.as_nanos());
+                Effect::Sleep
+            }
+            Op::Yield => Effect::Yield,
+            Op::Write { channel, bytes } => self.write(task, cpu, channel, bytes),
+            Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
+            Op::OpenLatch(latch) => {
+                self.arena.latches[latch as usize].open = true;
+                while let Some(waiter) = self.arena.latches[latch as usize].waiters.pop(&self.arena.links) {
+                    self.wake_for(task, cpu, waiter, true);
+                }
+                Effect::Done
+            }
+            Op::AwaitLatch(_) => Effect::Done,
+            Op::Fork { template, instance } => {
+                self.fork(task, cpu, template, instance);
+                Effect::Done
+            }
+            Op::Join => self.collect(task),
+            Op::Mark(mark) => {
+                self.mark(task, cpu, mark);
+                Effect::Done
+            }
+            Op::Exit => {
+                self.exit(task, cpu);
+                Effect::Exit
+            }
+        }
+    }
+
+    fn write(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) -> Effect {
+        let record = &mut self.arena.tasks[task as usize];
+        let first = !record.slept && record.moved == 0;
+        let place = &mut self.arena.channels[channel as usize];
+        let transfer = place.write(record.planned, first);
+        record.moved += transfer.bytes;
+        let done = record.moved == bytes;
+        let chain = done && record.slept && place.next_writer();
+        self.wake_readers(task, cpu, channel, transfer.wake);
+        if chain {
+            self.wake_writers(task, cpu, channel, Wake::One);
+        }
+        if done { Effect::Done } else { Effect::Again }
+    }
+
+    fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) -> Effect {
+        let record = &mut self.arena.tasks[task as usize];
+        let place = &mut self.arena.channels[channel as usize];
+        let transfer = place.read(record.planned);
+        if transfer.bytes == 0 {
+            // Somebody else was faster.
+            return Effect::Again;
+        }
+        record.moved += transfer.bytes;
+        let done = record.moved == bytes;
+        let chain = std::mem::take(&mut record.slept) && place.next_reader();
+        if done {
+            self.messages += 1;
+            self.bytes += u64::from(bytes);
+        }
+        self.wake_writers(task, cpu, channel, transfer.wake);
+        if chain {
+            self.wake_readers(task, cpu, channel, Wake::One);
+        }
+        if done { Effect::Done } else { Effect::Again }
+    }
+
+    fn wake_readers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
+        if wake == Wake::Nobody {
+            return;
+        }
+        while let Some(reader) = self.arena.channels[channel as usize].readers.pop(&self.arena.links) {
+            self.wake_for(task, cpu, reader, true);
+            if wake == Wake::One {
+                return;
+            }
+        }
+    }
+
+    fn wake_writers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
+        if wake == Wake::Nobody {
+            return;
+        }
+        while let Some(writer) = self.arena.channels[channel as usize].writers.pop(&self.arena.links) {
+            self.wake_for(task, cpu, writer, true);
+            if wake == Wake::One {
+                return;
+            }
+        }
+    }
+
+    /// Wakes on the task's account.
+    fn wake_for(&mut self, task: u32, cpu: u32, woken: u32, sync: bool) {
+        let cost = self.wake(woken, cpu, task, sync);
+        self.arena.tasks[task as usize].debt += cost;
+    }
+
+    /// The task is about to sleep because its operation could not be done: unless it can by now, it joins those who wait for it.
+    fn wait(&mut self, task: u32) -> bool {
+        let record = &self.arena.tasks[task as usize];
+        let left = |bytes: u32| bytes - record.moved;
+        match record.op {
+            Op::Write { channel, bytes } => {
+                let place = &mut self.arena.channels[channel as usize];
+                if place.writable(left(bytes), false) > 0 {
+                    return false;
+                }
+                if place.is_pipe() {
+                    place.writers.push_back(task, &mut self.arena.links);
+                } else {
+                    place.writers.push_front(task, &mut self.arena.links);
+                }
+            }
+            Op::Read { channel, .. } => {
+                let place = &mut self.arena.channels[channel as usize];
+                if place.readable() > 0 {
+                    return false;
+                }
+                if place.is_pipe() {
+                    place.readers.push_back(task, &mut self.arena.links);
+                } else {
+                    place.readers.push_front(task, &mut self.arena.links);
+                }
+            }
+            Op::AwaitLatch(latch) => {
+                let latch = &mut self.arena.latches[latch as usize];
+                if latch.open {
+                    return false;
+                }
+                // poll(2) does not wait exclusively: who came last is woken first.
+                latch.waiters.push_front(task, &mut self.arena.links);
+            }
+            // The child looks for its parent.
+            Op::Join => return !self.arena.tasks[record.first_child as usize].zombie,
+            _ => return false,
+        }
+        true
+    }
+
+    /// `wait(2)` or `pthread_join(3)` of the first child, which has ended.
+    fn collect(&mut self, task: u32) -> Effect {
+        let child = self.arena.tasks[task as usize].first_child;
+        if child == NONE {
+            return Effect::Done;
+        }
+        let next = self.arena.tasks[child as usize].next_sibling;
+        let record = &mut self.arena.tasks[task as usize];
+        record.first_child = next;
+        if next == NONE {
+            record.last_child = NONE;
+            return Effect::Done;
+        }
+        record.slept = false;
+        Effect::Again
+    }
+
+    fn mark(&mut self, task: u32, cpu: u32, mark: u32) {
+        if self.program.turnaround_mark() == Some(mark) && self.started.is_none() {
+            self.started = Some(self.now);
+            self.starter = task;
+        }
+        self.emit(cpu, EventKind::Mark { task: task_id(task), mark });
+    }
+
+    /// `do_exit`, `exit_notify`: a parent that waits for this child is woken.
+    fn exit(&mut self, task: u32, cpu: u32) {
+        self.emit(cpu, EventKind::Exit { task: task_id(task) });
+        let record = &mut self.arena.tasks[task as usize];
+        record.zombie = true;
+        let (parent, kind) = (record.parent, record.kind);
+        if parent == NONE {
+            return;
+        }
+        let waiting = &self.arena.tasks[parent as usize];
+        if waiting.state == State::Asleep && waiting.op == Op::Join && waiting.first_child == task {
+            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not.
+            self.wake_for(task, cpu, parent, kind == TaskKind::Process);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! From the engine's accounts to an [`Outcome`], and to the message of a deadlock.
+
+use schedlab_model::{ChannelKind, EventSink, MetricSource, Outcome, TaskOutcome, Time};
+use schedlab_program::Op;
+
+use crate::engine::Engine;
+use crate::{SimError, Summary};
+
+/// How many waiting tasks a deadlock names.
+const NAMED: usize = 5;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// What the run came to, in a few numbers.
+    pub(crate) fn summary(&self) -> Summary {
+        let turnaround = match (self.started, self.stopped) {
+            (Some(started), Some(stopped)) => stopped - started,
+            _ => self.now,
+        };
+        Summary {
+            turnaround: Time::from_nanos(turnaround),
+            elapsed: Time::from_nanos(self.now),
+            switches: self.switches,
+            messages: self.messages,
+            bytes: self.bytes,
+        }
+    }
+
+    /// What the run came to.
+    pub(crate) fn outcome(&self, release: String) -> Outcome {
+        let summary = self.summary();
+        let turnaround = summary.turnaround.as_nanos();
+        Outcome {
+            workload: self.program.name().to_owned(),
+            release,
+            target: "sim".to_owned(),
+            cpus: self.arena.cpus.len() as u32,
+            seed: self.seed,
+            turnaround_ns: turnaround,
+            elapsed_ns: self.now,
+            turnaround_jiffies: turnaround.div_ceil(self.period),
+            cpu_busy_ns: self.arena.cpus.iter().map(|cpu| cpu.busy).collect(),
+            switches: self.switches,
+            messages: self.messages,
+            bytes: self.bytes,
+            tasks: self.arena.accounts.iter().map(|account| self.task_outcome(account)).collect(),
+        }
+    }
+
+    fn task_outcome(&self, account: &crate::task::Account) -> TaskOutcome {
+        TaskOutcome {
+            name: self.program.task_name(account.template, account.instance),
+            source: MetricSource::Counters,
+            life_ns: account.died - account.born,
+            run_ns: account.run,
+            user_ns: account.user,
+            system_ns: account.run - account.user,
+            wait_ns: account.wait,
+            sleep_ns: account.sleep,
+            voluntary: account.voluntary,
+            involuntary: account.involuntary,
+            migrations: account.migrations,
+            wakeups: account.wakeups,
+            delay_ns: account.wait,
+            delays: account.delays,
+            max_delay_ns: account.max_delay,
+        }
+    }
+
+    /// Every task that is left sleeps: who, and on what.
+    pub(crate) fn deadlock(&self) -> SimError {
+        let left = |task: &usize| self.arena.tasks[*task].state != crate::task::State::Dead;
+        let sleepers: Vec<usize> = (0..self.arena.tasks.len()).filter(left).collect();
+        let mut named: Vec<String> = sleepers.iter().take(NAMED).map(|task| self.waits(*task)).collect();
+        if let more @ 1.. = sleepers.len().saturating_sub(NAMED) {
+            named.push(format!("and {more} more tasks wait"));
+        }
+        SimError::Deadlock { time: Time::from_nanos(self.now), waiting: named.join("; ") }
+    }
+
+    fn name(&self, task: usize) -> String {
+        let account = &self.arena.accounts[task];
+        self.program.task_name(account.template, account.instance)
+    }
+
+    fn waits(&self, task: usize) -> String {
+        let record = &self.arena.tasks[task];
+        let kind = |channel: u32| match self.program.channels()[channel as usize] {
+            ChannelKind::Pipe => "pipe",
+            ChannelKind::Socket => "socket",
+        };
+        let what = match record.op {
+            Op::Read { channel, bytes } => {
+                format!("to read {} of {bytes} bytes from {} {channel}", bytes - record.moved, kind(channel))
+            }
+            Op::Write { channel, bytes } => {
+                format!("to write {} of {bytes} bytes to {} {channel}", bytes - record.moved, kind(channel))
+            }
+            Op::AwaitLatch(latch) => format!("on latch {latch}"),
+            Op::Join => format!("for '{}' to end", self.name(record.first_child as usize)),
+            _ => "to go on".to_owned(),
+        };
+        format!("task '{}' waits {what}", self.name(task))
+    }
+}

@@ -1,0 +1,119 @@
+//! What operations cost, in nanoseconds, from the machine's [`Costs`].
+
+use schedlab_model::{Costs, ModelError, TaskKind, Time};
+
+/// The most that anything may cost.
+const DEAREST: Time = Time::from_millis(1_000_000);
+
+/// The machine's costs as the engine adds them up.
+#[derive(Debug, Clone)]
+pub(crate) struct Prices {
+    pub(crate) switch: u64,
+    pub(crate) cache_refill: u64,
+    pub(crate) cache_refill_limit: u64,
+    pub(crate) wakeup: u64,
+    pub(crate) wakeup_remote: u64,
+    pub(crate) idle_exit: u64,
+    pub(crate) tick: u64,
+    pub(crate) system_call: u64,
+    /// A system call that writes to, or reads from, a pipe or a socket.
+    write: [u64; 2],
+    read: [u64; 2],
+    copy_per_kib: u64,
+    pub(crate) block: u64,
+    pub(crate) migration: u64,
+    fork: [u64; 2],
+    exit: [u64; 2],
+    pub(crate) reap: u64,
+}
+
+impl Prices {
+    /// # Errors
+    /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
+    pub(crate) fn new(costs: &Costs) -> Result<Self, ModelError> {
+        if let Some((name, cost)) = named(costs).into_iter().find(|(_, cost)| *cost > DEAREST) {
+            return Err(ModelError::Machine(format!(
+                "costs.{name} = {cost} is out of range; allowed: 0ns to {DEAREST}"
+            )));
+        }
+        let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
+        Ok(Self {
+            switch: costs.switch.as_nanos(),
+            cache_refill: costs.cache_refill.as_nanos(),
+            cache_refill_limit: costs.cache_refill_limit.as_nanos(),
+            wakeup: costs.wakeup.as_nanos(),
+            wakeup_remote: costs.wakeup_remote.as_nanos(),
+            idle_exit: costs.idle_exit.as_nanos(),
+            tick: costs.tick.as_nanos(),
+            system_call: costs.system_call.as_nanos(),
+            write: [call(costs.socket_write), call(costs.pipe_write)],
+            read: [call(costs.socket_read), call(costs.pipe_read)],
+            copy_per_kib: costs.copy_per_kib.as_nanos(),
+            block: costs.block.as_nanos(),
+            migration: costs.migration.as_nanos(),
+            fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
+            exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
+            reap: costs.reap.as_nanos(),
+        })
+    }
+
+    /// Entering a write.
+    #[inline]
+    pub(crate) const fn write(&self, pipe: bool) -> u64 {
+        self.write[pipe as usize]
+    }
+
+    /// Entering a read.
+    #[inline]
+    pub(crate) const fn read(&self, pipe: bool) -> u64 {
+        self.read[pipe as usize]
+    }
+
+    /// Copying `bytes` into or out of the kernel, rounded down.
+    #[inline]
+    pub(crate) const fn copy(&self, bytes: u32) -> u64 {
+        self.copy_per_kib.saturating_mul(bytes as u64) / 1024
+    }
+
+    pub(crate) const fn fork(&self, kind: TaskKind) -> u64 {
+        self.fork[matches!(kind, TaskKind::Thread) as usize]
+    }
+
+    pub(crate) const fn exit(&self, kind: TaskKind) -> u64 {
+        self.exit[matches!(kind, TaskKind::Thread) as usize]
+    }
+
+    /// A switch to a task after `others` switches to other tasks since it last ran there.
+    #[inline]
+    pub(crate) const fn switch(&self, others: u64) -> u64 {
+        let refill = self.cache_refill.saturating_mul(others);
+        let refill = if refill < self.cache_refill_limit { refill } else { self.cache_refill_limit };
+        self.switch.saturating_add(refill)
+    }
+}
+
+/// All costs with their names.
+fn named(costs: &Costs) -> [(&'static str, Time); 20] {
+    [
+        ("switch", costs.switch),
+        ("cache_refill", costs.cache_refill),
+        ("cache_refill_limit", costs.cache_refill_limit),
+        ("wakeup", costs.wakeup),
+        ("wakeup_remote", costs.wakeup_remote),
+        ("idle_exit", costs.idle_exit),
+        ("tick", costs.tick),
+        ("system_call", costs.system_call),
+        ("pipe_write", costs.pipe_write),
+        ("pipe_read", costs.pipe_read),
+        ("socket_write", costs.socket_write),
+        ("socket_read", costs.socket_read),
+        ("copy_per_kib", costs.copy_per_kib),
+        ("block", costs.block),
+        ("migration", costs.migration),
+        ("fork_process", costs.fork_process),
+        ("fork_thread", costs.fork_thread),
+        ("exit_process", costs.exit_process),
+        ("exit_thread", costs.exit_thread),
+        ("reap", costs.reap),
+    ]
+}

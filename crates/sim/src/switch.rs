@@ -1,0 +1,248 @@
+//! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
+
+use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState};
+use schedlab_program::{Cursor, TemplateId};
+use schedlab_sched::WakeKind;
+
+use crate::SimError;
+use crate::agenda::NEVER;
+use crate::engine::{Engine, task_id};
+use crate::task::{Account, State, Task};
+use crate::wait::NONE;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// Makes and wakes the tasks that are there from the start, on CPU 0's word.
+    pub(crate) fn start(&mut self) {
+        let program = self.program;
+        for (template, instance) in program.roots() {
+            let attributes = program.template(template).attributes.clone().unwrap_or_default();
+            let task = self.sched.new_task(&attributes);
+            let cursor = Cursor::root(program, template, instance, self.seed);
+            self.add_task(task, cursor, template, instance, NONE);
+            self.emit(0, EventKind::Fork { parent: TaskId::IDLE, child: task });
+            self.wake_new(task, 0);
+        }
+    }
+
+    /// `fork(2)` and the like: the new task's number.
+    pub(crate) fn fork(&mut self, parent: u32, cpu: u32, template: TemplateId, instance: u32) {
+        self.touch(cpu);
+        let program = self.program;
+        let child = self.sched.sched_fork(task_id(parent));
+        if let Some(attributes) = &program.template(template).attributes {
+            self.sched.sched_setattr(child, attributes);
+        }
+        let cursor = self.arena.cursors[parent as usize].child(program, template, instance);
+        self.add_task(child, cursor, template, instance, parent);
+        self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
+        self.wake_new(child, cpu);
+    }
+
+    fn add_task(&mut self, task: TaskId, cursor: Cursor, template: TemplateId, instance: u32, parent: u32) {
+        debug_assert_eq!(
+            task.index(),
+            self.arena.tasks.len(),
+            "tasks are numbered in the order in which they are made"
+        );
+        let kind: TaskKind = self.program.template(template).kind;
+        self.arena.tasks.push(Task::new(kind, parent));
+        self.arena.accounts.push(Account::new(template, instance, self.now));
+        self.arena.cursors.push(cursor);
+        self.arena.links.push(NONE);
+        self.alive += 1;
+        if parent != NONE {
+            let last = std::mem::replace(&mut self.arena.tasks[parent as usize].last_child, task.0);
+            match last {
+                NONE => self.arena.tasks[parent as usize].first_child = task.0,
+                last => self.arena.tasks[last as usize].next_sibling = task.0,
+            }
+        }
+    }
+
+    fn wake_new(&mut self, task: TaskId, cpu: u32) {
+        let target = self.sched.select_task_rq(task, CpuId(cpu), WakeKind::Fork);
+        self.touch(target.0);
+        self.arena.tasks[task.index()].cpu = target.0;
+        self.sched.wake_up_new_task(task, target);
+        self.emit(cpu, EventKind::WakeupNew { task, target });
+        self.queued(task.0, target.0);
+    }
+
+    /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
+    pub(crate) fn wake(&mut self, task: u32, cpu: u32, waker: u32, sync: bool) -> u64 {
+        let target = self.sched.select_task_rq(task_id(task), CpuId(cpu), WakeKind::Wakeup { sync }).0;
+        let record = &mut self.arena.tasks[task as usize];
+        let previous = std::mem::replace(&mut record.cpu, target);
+        record.state = State::Runnable;
+        let account = &mut self.arena.accounts[task as usize];
+        account.sleep += self.now - account.since;
+        account.since = self.now;
+        account.wakeups += 1;
+        account.migrations += u64::from(previous != target);
+        if previous != target {
+            // Its virtual time is relative to the queue it leaves, as that stands now.
+            self.catch_up(previous);
+            self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
+        }
+        self.touch(target);
+        let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
+        debug_assert!(woken, "a task that sleeps here sleeps there");
+        self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
+        self.queued(task, target);
+        let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
+        self.prices.wakeup + remote
+    }
+
+    /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
+    /// where the task has to wait though that one could run it.
+    fn queued(&mut self, task: u32, cpu: u32) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        if record.current == NONE {
+            if record.resched_at == NEVER {
+                self.rouse(cpu);
+                return;
+            }
+        } else {
+            if self.sched.need_resched(CpuId(cpu)) {
+                record.resched_at = self.now;
+            }
+            self.rouse_another(task);
+        }
+        self.refresh(cpu);
+    }
+
+    /// Tells an idle CPU to schedule.
+    fn rouse(&mut self, cpu: u32) {
+        self.idle -= 1;
+        self.arena.cpus[cpu as usize].resched_at = self.now + self.prices.idle_exit;
+        self.refresh(cpu);
+    }
+
+    /// The task waits: an idle CPU that may run it, the first there is, is told to come and look for work.
+    fn rouse_another(&mut self, task: u32) {
+        if self.idle == 0 {
+            return;
+        }
+        let free = |cpu: &u32| {
+            let record = &self.arena.cpus[*cpu as usize];
+            record.current == NONE
+                && record.resched_at == NEVER
+                && self.sched.task(task_id(task)).may_run_on(CpuId(*cpu))
+        };
+        if let Some(cpu) = (0..self.arena.cpus.len() as u32).find(free) {
+            self.rouse(cpu);
+        }
+    }
+
+    /// A CPU schedules because it was told to, or because of its tick.
+    pub(crate) fn rescheduled(&mut self, cpu: u32) -> Result<(), SimError> {
+        self.switch(cpu, TaskState::Running);
+        if self.begin(cpu) { Ok(()) } else { self.operate(cpu) }
+    }
+
+    /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::begin`].
+    pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
+        self.touch(cpu);
+        let scheduled = self.sched.schedule(CpuId(cpu), state);
+        let record = &mut self.arena.cpus[cpu as usize];
+        let was_idle = record.current == NONE;
+        let roused = std::mem::replace(&mut record.resched_at, NEVER) != NEVER;
+        let next = if scheduled.next == TaskId::IDLE { self.pull(cpu) } else { scheduled.next };
+        let previous = scheduled.previous;
+        if was_idle && next == TaskId::IDLE {
+            // Whatever it was told of is gone.
+            self.idle += u32::from(roused);
+            return;
+        }
+        if previous == next {
+            let record = &self.arena.cpus[cpu as usize];
+            self.arena.tasks[next.index()].remaining = record.end - self.now;
+            return;
+        }
+        if was_idle {
+            self.arena.cpus[cpu as usize].next_tick = self.tick_after_now();
+        } else {
+            self.leave(cpu, previous.0, state);
+        }
+        self.emit(cpu, EventKind::Switch { previous, state, next });
+        self.switches += 1;
+        if next == TaskId::IDLE {
+            let record = &mut self.arena.cpus[cpu as usize];
+            (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
+            self.idle += 1;
+        } else {
+            self.come(cpu, next.0);
+        }
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        if state == TaskState::Running && !was_idle {
+            self.rouse_another(previous.0);
+        }
+    }
+
+    fn leave(&mut self, cpu: u32, task: u32, state: TaskState) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let account = &mut self.arena.accounts[task as usize];
+        let ran = self.now - account.since;
+        record.busy += ran;
+        account.run += ran;
+        account.since = self.now;
+        let left = &mut self.arena.tasks[task as usize];
+        match state {
+            TaskState::Running => {
+                account.involuntary += 1;
+                left.remaining = record.end - self.now;
+                left.state = State::Runnable;
+            }
+            TaskState::Dead => {
+                account.died = self.now;
+                left.state = State::Dead;
+                self.alive -= 1;
+            }
+            TaskState::Interruptible | TaskState::Uninterruptible => {
+                account.voluntary += 1;
+                left.state = State::Asleep;
+            }
+        }
+    }
+
+    fn come(&mut self, cpu: u32, task: u32) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.current = task;
+        let account = &mut self.arena.accounts[task as usize];
+        let delay = self.now - account.since;
+        account.wait += delay;
+        account.delays += 1;
+        account.max_delay = account.max_delay.max(delay);
+        account.since = self.now;
+        let comer = &mut self.arena.tasks[task as usize];
+        comer.state = State::Running;
+        // Back on a CPU that nobody else had: nothing to switch.
+        if comer.ran_on != cpu || comer.ran_at != record.switches {
+            // Switches to others since then stand for the tasks among them; there are no more of those than are alive. A task
+            // that comes from elsewhere finds nothing of its own.
+            let others = if comer.ran_on == cpu { record.switches - comer.ran_at } else { u64::MAX };
+            let others = if others == u64::MAX { others } else { others.min(u64::from(self.alive - 1)) };
+            comer.debt += self.prices.switch(others);
+            record.switches += 1;
+            comer.ran_on = cpu;
+            comer.ran_at = record.switches;
+        }
+    }
+
+    /// A CPU that is about to idle takes a waiting task from another one, if it can, and picks it.
+    fn pull(&mut self, cpu: u32) -> TaskId {
+        let to = CpuId(cpu);
+        let Some(from) = self.sched.newly_idle_balance(to) else { return TaskId::IDLE };
+        self.touch(from.0);
+        let pulled = self.sched.pull_task(from, to);
+        self.refresh(from.0);
+        let Some(task) = pulled else { return TaskId::IDLE };
+        let record = &mut self.arena.tasks[task.index()];
+        record.cpu = cpu;
+        record.debt += self.prices.migration;
+        self.arena.accounts[task.index()].migrations += 1;
+        self.emit(cpu, EventKind::Migrate { task, from, to });
+        self.sched.schedule(to, TaskState::Running).next
+    }
+}

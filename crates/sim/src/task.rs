@@ -1,0 +1,129 @@
+//! What the engine knows of a task.
+
+use schedlab_model::TaskKind;
+use schedlab_program::{Op, TemplateId};
+
+use crate::wait::NONE;
+
+/// Where a task is within its operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The operation is done (or there was none yet): the next one comes.
+    Fetch,
+    /// The operation has to be looked at anew: it is done in part, or it could not be done and the task slept since.
+    Retry,
+    /// Its time is being used; at the end it takes effect.
+    Act,
+    /// It cannot be done: the time it takes to go to sleep is being used.
+    Block,
+    /// The task has ended but for the cost of telling its parent.
+    Die,
+}
+
+/// As `__state`, with running told apart from runnable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Runnable,
+    Running,
+    Asleep,
+    Dead,
+}
+
+/// The part that every operation touches. Times are nanoseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) op: Op,
+    /// CPU time until the stage is over; holds while the task does not run.
+    pub(crate) remaining: u64,
+    /// CPU time spent on its behalf but not yet served: switches, wake-ups it made, its migration.
+    pub(crate) debt: u64,
+    /// Bytes of the message that were moved.
+    pub(crate) moved: u32,
+    /// Bytes that the current step moves.
+    pub(crate) planned: u32,
+    pub(crate) stage: Stage,
+    pub(crate) state: State,
+    /// The current system call had to sleep (or was about to).
+    pub(crate) slept: bool,
+    /// It ended and waits to be collected.
+    pub(crate) zombie: bool,
+    pub(crate) kind: TaskKind,
+    /// The CPU it is queued on, or was last.
+    pub(crate) cpu: u32,
+    /// The CPU it ran on last, [`NONE`] before it ran.
+    pub(crate) ran_on: u32,
+    /// That CPU's count of switches when it did.
+    pub(crate) ran_at: u64,
+    pub(crate) parent: u32,
+    /// Children that are not collected yet, in the order in which they were made.
+    pub(crate) first_child: u32,
+    pub(crate) last_child: u32,
+    pub(crate) next_sibling: u32,
+}
+
+/// The part that only switches and wake-ups touch, and that the outcome is made of. Times are nanoseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) template: TemplateId,
+    pub(crate) instance: u32,
+    pub(crate) born: u64,
+    pub(crate) died: u64,
+    /// When the task's state last changed.
+    pub(crate) since: u64,
+    pub(crate) run: u64,
+    pub(crate) user: u64,
+    pub(crate) wait: u64,
+    pub(crate) sleep: u64,
+    pub(crate) max_delay: u64,
+    pub(crate) delays: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    pub(crate) migrations: u64,
+}
+
+impl Task {
+    pub(crate) const fn new(kind: TaskKind, parent: u32) -> Self {
+        Self {
+            op: Op::Exit,
+            remaining: 0,
+            debt: 0,
+            moved: 0,
+            planned: 0,
+            stage: Stage::Fetch,
+            state: State::Runnable,
+            slept: false,
+            zombie: false,
+            kind,
+            cpu: 0,
+            ran_on: NONE,
+            ran_at: 0,
+            parent,
+            first_child: NONE,
+            last_child: NONE,
+            next_sibling: NONE,
+        }
+    }
+}
+
+impl Account {
+    pub(crate) const fn new(template: TemplateId, instance: u32, now: u64) -> Self {
+        Self {
+            template,
+            instance,
+            born: now,
+            died: now,
+            since: now,
+            run: 0,
+            user: 0,
+            wait: 0,
+            sleep: 0,
+            max_delay: 0,
+            delays: 0,
+            wakeups: 0,
+            voluntary: 0,
+            involuntary: 0,
+            migrations: 0,
+        }
+    }
+}
