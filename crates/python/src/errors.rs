@@ -1,0 +1,29 @@
+//! The one place where the crates' errors become Python's exceptions.
+
+use std::fmt::Display;
+
+use pyo3::PyErr;
+use schedlab_sim::SimError;
+
+pyo3::import_exception!(schedlab.errors, InputError);
+pyo3::import_exception!(schedlab.errors, RunError);
+
+/// What a person gave is wrong: `schedlab.errors.InputError` with the error's own words.
+pub fn input(error: impl Display) -> PyErr {
+    InputError::new_err(error.to_string())
+}
+
+/// A text that must be JSON of a known shape is not.
+pub fn json(what: &'static str) -> impl Fn(serde_json::Error) -> PyErr {
+    move |error| InputError::new_err(format!("{what}: {error}"))
+}
+
+/// A simulation was refused (`InputError`), or came to no end (`schedlab.errors.RunError`).
+pub fn simulation(error: SimError) -> PyErr {
+    match error {
+        SimError::Deadlock { .. } | SimError::TimeLimit { .. } | SimError::NoProgress { .. } => {
+            RunError::new_err(error.to_string())
+        }
+        _ => InputError::new_err(error.to_string()),
+    }
+}

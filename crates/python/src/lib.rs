@@ -1,0 +1,30 @@
+//! The bindings: `schedlab._core`. Structures cross as JSON, batches as NumPy arrays; the GIL is released while Rust works.
+
+mod background;
+mod errors;
+mod knobs;
+mod nouns;
+mod simulate;
+
+use pyo3::prelude::*;
+
+/// The core of schedlab, written in Rust.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(nouns::parse_time, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::format_time, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::scheduler, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::costs, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::attributes, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::with_attributes, module)?)?;
+    module.add_function(wrap_pyfunction!(knobs::knobs, module)?)?;
+    module.add_function(wrap_pyfunction!(knobs::release, module)?)?;
+    module.add_function(wrap_pyfunction!(knobs::releases, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::workload, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::check_workload, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::workloads, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
+    Ok(())
+}

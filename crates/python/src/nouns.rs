@@ -1,0 +1,73 @@
+//! Workloads, schedulers, machines and times: read, checked and handed back as JSON.
+
+use pyo3::prelude::*;
+use schedlab_model::{Attributes, Costs, Machine, Policy, Scheduler, Time, Workload};
+
+use crate::errors;
+
+/// Nanoseconds of a time as a person writes it, such as `20ms`.
+#[pyfunction]
+pub fn parse_time(text: &str) -> PyResult<u64> {
+    text.parse::<Time>().map(Time::as_nanos).map_err(errors::input)
+}
+
+/// A time as a person reads it, exactly: 20000000 is `20ms`.
+#[pyfunction]
+pub fn format_time(nanoseconds: u64) -> String {
+    Time::from_nanos(nanoseconds).to_string()
+}
+
+/// A release with its knobs, each checked, as JSON.
+#[pyfunction]
+pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>) -> PyResult<String> {
+    let mut scheduler = Scheduler::new(release.parse().map_err(errors::input)?);
+    scheduler.hz = hz;
+    for (name, value) in &knobs {
+        scheduler.set(name, value).map_err(errors::input)?;
+    }
+    scheduler.tunables(1).map_err(errors::input)?;
+    serde_json::to_string(&scheduler).map_err(errors::json("scheduler"))
+}
+
+/// The costs called `preset` (`ideal` or `linsched`), as JSON.
+#[pyfunction]
+pub fn costs(preset: &str) -> PyResult<String> {
+    let costs = match preset {
+        "ideal" => Costs::ideal(),
+        "linsched" => Costs::linsched(),
+        _ => return Err(errors::input(format!("no costs are called '{preset}'; built in: ideal, linsched"))),
+    };
+    serde_json::to_string(&costs).map_err(errors::json("costs"))
+}
+
+/// A machine with its costs checked and completed, as JSON.
+#[pyfunction]
+pub fn machine(text: &str) -> PyResult<String> {
+    let machine: Machine = serde_json::from_str(text).map_err(errors::json("machine"))?;
+    machine.validate().map_err(errors::input)?;
+    serde_json::to_string(&machine).map_err(errors::json("machine"))
+}
+
+/// Scheduling attributes, checked, as JSON.
+#[pyfunction]
+pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u32>) -> PyResult<String> {
+    let policy: Policy = policy.parse().map_err(errors::input)?;
+    let nice = i8::try_from(nice)
+        .ok()
+        .filter(|nice| (-20..=19).contains(nice))
+        .ok_or_else(|| errors::input(format!("nice is {nice}; allowed: -20 to 19")))?;
+    let slice: Option<Time> = slice.map(str::parse).transpose().map_err(errors::input)?;
+    if let Some(slice) = slice.filter(|slice| *slice < Time::from_micros(100) || *slice > Time::from_millis(100)) {
+        return Err(errors::input(format!("slice is {slice}; allowed: 100us to 100ms")));
+    }
+    let attributes = Attributes { policy, nice, slice, affinity };
+    serde_json::to_string(&attributes).map_err(errors::json("attributes"))
+}
+
+/// `workload` with every task under `attributes`, both as JSON.
+#[pyfunction]
+pub fn with_attributes(workload: &str, attributes: &str) -> PyResult<String> {
+    let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+    let attributes: Attributes = serde_json::from_str(attributes).map_err(errors::json("attributes"))?;
+    serde_json::to_string(&workload.with_attributes(&attributes)).map_err(errors::json("workload"))
+}

@@ -1,0 +1,208 @@
+//! Simulated runs: one with all its details, or many at once.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use numpy::{PyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use schedlab_model::{
+    Attributes, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler, TaskId, TaskKind, Time,
+    Workload, find_knob,
+};
+use schedlab_program::{Program, Template};
+use schedlab_sim::{Options, SimError};
+use schedlab_trace::{PerfettoOptions, TaskLabel, write_ftrace, write_perfetto};
+
+use crate::{background, errors};
+
+/// Builds the workload that `text` names, as JSON.
+#[pyfunction]
+pub fn workload(text: &str) -> PyResult<String> {
+    let workload = schedlab_workloads::parse(text).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("workload"))
+}
+
+/// Checks a workload given as JSON and hands it back complete.
+#[pyfunction]
+pub fn check_workload(text: &str) -> PyResult<String> {
+    let workload: Workload = serde_json::from_str(text).map_err(errors::json("workload"))?;
+    Program::compile(&workload).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("workload"))
+}
+
+/// The built-in workloads with their keys, as a JSON array.
+#[pyfunction]
+pub fn workloads() -> PyResult<String> {
+    let rows: Vec<_> = schedlab_workloads::BUILDERS
+        .iter()
+        .map(|builder| {
+            let keys: Vec<_> = builder.keys.iter().map(|key| {
+                serde_json::json!({"name": key.name, "default": key.default, "allowed": key.kind.to_string(), "summary": key.summary})
+            }).collect();
+            serde_json::json!({"name": builder.name, "summary": builder.summary, "keys": keys})
+        })
+        .collect();
+    serde_json::to_string(&rows).map_err(errors::json("workloads"))
+}
+
+struct Inputs {
+    program: Program,
+    scheduler: Scheduler,
+    machine: Machine,
+}
+
+impl Inputs {
+    fn read(workload: &str, scheduler: &str, machine: &str) -> PyResult<Self> {
+        let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+        Ok(Self {
+            program: Program::compile(&workload).map_err(errors::input)?,
+            scheduler: serde_json::from_str(scheduler).map_err(errors::json("scheduler"))?,
+            machine: serde_json::from_str(machine).map_err(errors::json("machine"))?,
+        })
+    }
+}
+
+fn options(seed: u64, no_tick_skip: bool) -> Options {
+    Options { seed, no_tick_skip, ..Options::default() }
+}
+
+/// Simulates one run and returns its outcome as JSON.
+///
+/// With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
+#[pyfunction]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, trace=None, ftrace=false, no_tick_skip=false))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
+pub fn simulate(
+    py: Python<'_>,
+    workload: &str,
+    scheduler: &str,
+    machine: &str,
+    seed: u64,
+    trace: Option<PathBuf>,
+    ftrace: bool,
+    no_tick_skip: bool,
+) -> PyResult<String> {
+    let inputs = Inputs::read(workload, scheduler, machine)?;
+    let options = options(seed, no_tick_skip);
+    let outcome = background::run(py, move || match trace {
+        None => run(&inputs, &options, &mut NoEvents).map_err(errors::simulation),
+        Some(path) => {
+            let mut events = Vec::new();
+            let outcome = run(&inputs, &options, &mut events).map_err(errors::simulation)?;
+            write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
+            Ok(outcome)
+        }
+    })??;
+    serde_json::to_string(&outcome).map_err(errors::json("outcome"))
+}
+
+fn run<S: schedlab_model::EventSink>(inputs: &Inputs, options: &Options, sink: &mut S) -> Result<Outcome, SimError> {
+    schedlab_sim::simulate(&inputs.program, &inputs.scheduler, &inputs.machine, options, sink)
+}
+
+fn write(
+    path: &Path,
+    ftrace: bool,
+    inputs: &Inputs,
+    events: &[Event],
+    outcome: &Outcome,
+) -> Result<(), schedlab_trace::TraceError> {
+    let io = |source| schedlab_trace::TraceError::Io { what: path.display().to_string(), source };
+    let output = BufWriter::new(File::create(path).map_err(io)?);
+    let labels = labels(&inputs.program, events, outcome);
+    if ftrace {
+        return write_ftrace(output, events, &labels, outcome.cpus);
+    }
+    let options = PerfettoOptions { release: outcome.release.clone(), cpus: outcome.cpus };
+    write_perfetto(output, events, &labels, &options)
+}
+
+/// Every task's name, priority and process: its template's, or what it took from its parent.
+fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLabel> {
+    let mut parents = vec![TaskId::IDLE; outcome.tasks.len()];
+    for event in events {
+        if let EventKind::Fork { parent, child } = event.kind
+            && let Some(slot) = parents.get_mut(child.index())
+        {
+            *slot = parent;
+        }
+    }
+    let mut attributes: Vec<Attributes> = Vec::with_capacity(parents.len());
+    let mut labels: Vec<TaskLabel> = Vec::with_capacity(parents.len());
+    // Parents are made before their children.
+    for (task, parent) in outcome.tasks.iter().zip(parents) {
+        let template = template_of(program, &task.name);
+        let own = template.and_then(|template| template.attributes.clone());
+        let taken = own.or_else(|| attributes.get(parent.index()).cloned()).unwrap_or_default();
+        let mut label = TaskLabel::new(&task.name).with_attributes(&taken);
+        if template.is_some_and(|template| template.kind == TaskKind::Thread) && parent != TaskId::IDLE {
+            label.process = labels.get(parent.index()).map(|above| above.process.unwrap_or(parent));
+        }
+        attributes.push(taken);
+        labels.push(label);
+    }
+    labels
+}
+
+fn template_of<'a>(program: &'a Program, task: &str) -> Option<&'a Template> {
+    let by_name = |name: &str| program.templates().iter().find(|template| template.name == name);
+    by_name(task).or_else(|| task.rsplit_once('[').and_then(|(name, _)| by_name(name)))
+}
+
+/// Simulates one run for each row of `values`, settings of `knobs` in nanoseconds, counts or 0/1, and returns the turnaround of each
+/// in nanoseconds.
+///
+/// Runs are spread over all CPUs; a run's result does not depend on the others.
+#[pyfunction]
+#[pyo3(signature = (workload, scheduler, machine, knobs, values, seed))]
+pub fn simulate_many<'py>(
+    py: Python<'py>,
+    workload: &str,
+    scheduler: &str,
+    machine: &str,
+    knobs: Vec<String>,
+    values: PyReadonlyArray2<'py, i64>,
+    seed: u64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let inputs = Inputs::read(workload, scheduler, machine)?;
+    let values = values.as_array();
+    if values.ncols() != knobs.len() {
+        return Err(errors::input(format!("values has {} columns for {} knobs", values.ncols(), knobs.len())));
+    }
+    let mut schedulers = Vec::with_capacity(values.nrows());
+    for row in values.rows() {
+        let mut scheduler = inputs.scheduler.clone();
+        for (name, value) in knobs.iter().zip(row) {
+            set(&mut scheduler, name, *value)?;
+        }
+        schedulers.push(scheduler);
+    }
+    let options = options(seed, false);
+    let results = background::run(py, move || {
+        schedlab_sim::simulate_many(&inputs.program, &schedulers, &inputs.machine, &options)
+    })?;
+    let mut turnarounds = Vec::with_capacity(results.len());
+    for result in results {
+        let turnaround = result.map_err(errors::simulation)?.turnaround;
+        turnarounds.push(i64::try_from(turnaround.as_nanos()).unwrap_or(i64::MAX));
+    }
+    Ok(PyArray1::from_vec(py, turnarounds))
+}
+
+/// Sets a knob from its number, without the detour through text.
+fn set(scheduler: &mut Scheduler, name: &str, value: i64) -> PyResult<()> {
+    if name.starts_with("feature.") {
+        return scheduler.set(name, &value.to_string()).map_err(errors::input);
+    }
+    let knob = find_knob(name).map_err(errors::input)?;
+    let number = u64::try_from(value).unwrap_or(u64::MAX);
+    let value = match knob.kind {
+        KnobKind::Time { .. } => KnobValue::Time(Time::from_nanos(number)),
+        KnobKind::Count { .. } => KnobValue::Count(number),
+        KnobKind::Switch if number <= 1 => KnobValue::Switch(number == 1),
+        KnobKind::Switch => return Err(errors::input(format!("knob '{name}' = {value}: allowed: 0 or 1"))),
+    };
+    scheduler.knobs.insert(name.to_owned(), value);
+    Ok(())
+}
