@@ -27,6 +27,7 @@ mod core;
 mod decider;
 mod entity;
 mod fair;
+mod group;
 mod idle;
 mod rt;
 mod rules;

@@ -40,8 +40,10 @@ pub struct FairQueue {
 pub struct SnapshotTask {
     /// The CPU in whose table it stands.
     pub cpu: u32,
-    /// Its state's letter; the running task has `R`.
+    /// Its state's letter.
     pub state: char,
+    /// Whether it is the one that runs on its CPU: on one CPU, the reader of the file.
+    pub running: bool,
     /// Its name.
     pub name: String,
     /// Its pid.
@@ -220,7 +222,8 @@ fn task_columns(head: &str, cpu: u32) -> Option<TaskColumns> {
 /// `>R  cat   240   7799.819194  51   120 …`: a name may hold blanks, so the columns are counted from the first word that
 /// is a pid and is followed by a time.
 fn task(line: &str, columns: &TaskColumns) -> Option<SnapshotTask> {
-    let line = line.trim_start().trim_start_matches('>');
+    let line = line.trim_start();
+    let (running, line) = line.strip_prefix('>').map_or((false, line), |rest| (true, rest));
     let words: Vec<&str> = line.split_whitespace().collect();
     let state = words.first()?.chars().next()?;
     let is_pid = |index: usize| {
@@ -230,6 +233,7 @@ fn task(line: &str, columns: &TaskColumns) -> Option<SnapshotTask> {
     Some(SnapshotTask {
         cpu: columns.cpu,
         state,
+        running,
         name: words[1..pid].join(" "),
         pid: words[pid].parse().ok()?,
         vruntime: parse_milliseconds(words[pid + 1])?,

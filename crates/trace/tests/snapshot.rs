@@ -46,6 +46,7 @@ fn milliseconds_with_six_decimals_are_nanoseconds() {
     assert_eq!(queue.clock, Time::from_nanos(14_441_519_531));
     let cat = snapshot.task(240).unwrap();
     assert_eq!((cat.state, cat.vruntime, cat.priority, &*cat.group), ('R', 7_799_819_194, 120, "/"));
+    assert!(cat.running && !snapshot.task(16).unwrap().running);
 }
 
 #[test]

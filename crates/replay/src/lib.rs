@@ -1,0 +1,109 @@
+//! Feeds a real kernel's recorded events to the rules and compares decision by decision.
+//!
+//! The recording (tracepoints and `k_*` kprobes of one CPU, as `trace-cmd report -t -l` prints them) is cut into critical
+//! sections; each drives the sequence of `core.c` that it stands for, with the recorded clock. Where the rules decide, ours is
+//! compared with the kernel's, and then the kernel's stands, so that one miss does not count a thousand times. Beyond the first
+//! sight of a task no state is ever copied from the recording: virtual times must come out equal by themselves.
+//!
+//! ```
+//! use schedlab_replay::{Settings, replay};
+//! use schedlab_trace::Reader;
+//! let text = "\
+//! cpus=1
+//!  cat-7 0d.h2. 15.100331428: k_tick: (f) pid=7
+//!  cat-7 0d.h2. 15.100336105: sched_stat_runtime: comm=cat pid=7 runtime=366712 [ns] vruntime=7691237601 [ns]
+//! ";
+//! let report = replay(Reader::new(text.as_bytes()), &Settings::defaults("6.1".parse()?)?)?;
+//! // One task alone: nothing to decide, and so nothing proved.
+//! assert_eq!(report.decisions.tick.compared, 0);
+//! assert!(!report.is_exact());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod compare;
+mod error;
+mod first_sight;
+mod forced;
+mod replayer;
+mod report;
+mod settings;
+mod step;
+
+use std::io::BufRead;
+use std::path::Path;
+
+use schedlab_model::Release;
+use schedlab_trace::{Reader, Record, Snapshot, TraceError, open};
+
+pub use error::ReplayError;
+pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
+pub use settings::Settings;
+
+use first_sight::FirstSight;
+use replayer::Replayer;
+
+/// Replays a recording of one CPU.
+///
+/// # Errors
+/// [`ReplayError::Trace`] for a line that cannot be read, [`ReplayError::Empty`] for a recording without events,
+/// [`ReplayError::Unsupported`] for one of several CPUs.
+pub fn replay<R: BufRead>(reader: Reader<R>, settings: &Settings) -> Result<Report, ReplayError> {
+    let mut records = Vec::new();
+    for record in reader {
+        let record: Record = record?;
+        if record.cpu != 0 {
+            let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
+            return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
+        }
+        records.push(record);
+    }
+    let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
+    let report = Report {
+        release: settings.release.to_string(),
+        records: records.len() as u64,
+        span_ns: last.time.saturating_sub(first.time).as_nanos(),
+        tasks: 0,
+        decisions: Decisions::default(),
+        state: State::default(),
+        resynchronisations: 0,
+        unexplained: 0,
+        first_sights: FirstSights::default(),
+        differences: Vec::new(),
+    };
+    let sight = FirstSight::of(&records);
+    let mut replayer = Replayer::new(settings, &sight, report);
+    let mut rest = &records[..];
+    while let Some(record) = rest.first() {
+        let (step, length) = step::next_step(rest);
+        replayer.step(record, step);
+        rest = &rest[length..];
+    }
+    Ok(replayer.end())
+}
+
+/// Replays a file, gzipped or plain.
+///
+/// The kernel's settings come from `snapshot`, a copy of its `sched/debug`, where there is one; otherwise they are the
+/// defaults of `release` (6.1 where none is given) on one CPU.
+///
+/// # Errors
+/// As [`replay`]; [`ReplayError::Settings`] also if both are given and of different series, [`ReplayError::Trace`] also if a
+/// file cannot be read.
+pub fn replay_file(trace: &Path, snapshot: Option<&Path>, release: Option<Release>) -> Result<Report, ReplayError> {
+    let settings = match snapshot {
+        Some(path) => {
+            let failed = |source| TraceError::Io { what: path.display().to_string(), source };
+            let snapshot: Snapshot = std::fs::read_to_string(path).map_err(failed)?.parse()?;
+            let settings = Settings::from_snapshot(snapshot)?;
+            if let Some(release) = release
+                && release.series() != settings.release.series()
+            {
+                let (asked, found) = (release, settings.release);
+                return Err(ReplayError::Settings(format!("the snapshot is of kernel {found}, not of {asked}")));
+            }
+            settings
+        }
+        None => Settings::defaults(release.unwrap_or(schedlab_model::Series::V6_1.newest_known()))?,
+    };
+    replay(open(trace)?, &settings)
+}

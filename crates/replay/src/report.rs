@@ -1,0 +1,170 @@
+//! What a replay came to.
+
+use schedlab_model::Time;
+use serde::Serialize;
+
+/// The comparison of one recording with our rules.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The kernel whose rules were compared.
+    pub release: String,
+    /// Events in the recording.
+    pub records: u64,
+    /// From the first event to the last, in nanoseconds.
+    pub span_ns: u64,
+    /// Tasks that took part.
+    pub tasks: u64,
+    /// Each kind of decision apart.
+    pub decisions: Decisions,
+    /// What the kernel's queue and ours held.
+    pub state: State,
+    /// How often our state had to be overwritten with the kernel's to go on. Everything after such a point is in doubt.
+    pub resynchronisations: u64,
+    /// Probe events that no sequence of core.c explains.
+    pub unexplained: u64,
+    /// Where the states of tasks that were there before the recording came from.
+    pub first_sights: FirstSights,
+    /// The first few decisions and states that differ.
+    pub differences: Vec<Difference>,
+}
+
+/// Scores by kind of decision.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Decisions {
+    /// Who runs next; only with more than one candidate.
+    pub pick: Score,
+    /// Whether a tick ends the running task's turn; only with more than one candidate.
+    pub tick: Score,
+    /// Whether a wake-up preempts; not where the running task was about to be rescheduled anyway.
+    pub wakeup: Score,
+    /// At what virtual time a woken or new task comes in, seen when it is next picked.
+    pub placement: Score,
+}
+
+/// How often our decision was the kernel's, and how often a naive rule's was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Score {
+    /// Decisions compared.
+    pub compared: u64,
+    /// Of these, ours was the kernel's.
+    pub equal: u64,
+    /// Of these, the naive rule's was the kernel's: the leftmost task runs, whoever lies before the running task
+    /// preempts it (tick, wake-up), a task comes in at the queue's `min_vruntime`.
+    pub naive_equal: u64,
+    /// Decisions not compared since something they depend on is not in the recording.
+    pub unverifiable: u64,
+}
+
+impl Score {
+    pub(crate) fn add(&mut self, equal: bool, naive_equal: bool) {
+        self.compared += 1;
+        self.equal += u64::from(equal);
+        self.naive_equal += u64::from(naive_equal);
+    }
+
+    /// Whether something was compared and all of it was equal.
+    pub const fn is_exact(&self) -> bool {
+        self.compared > 0 && self.equal == self.compared
+    }
+}
+
+/// Comparisons of state, each time the recording shows some.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct State {
+    /// The running, picked or placed task's `vruntime`.
+    pub vruntime: Deviation,
+    /// The queue's `min_vruntime`.
+    pub min_vruntime: Deviation,
+    /// The queue's load weight.
+    pub load: Agreement,
+    /// The queue's number of tasks.
+    pub nr_running: Agreement,
+    /// The queue's next, last and skip buddies.
+    pub buddies: Agreement,
+    /// Whether the running task was about to be rescheduled.
+    pub need_resched: Agreement,
+}
+
+/// A state that is a number of nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Deviation {
+    /// Times it was compared.
+    pub compared: u64,
+    /// The largest difference, in nanoseconds.
+    pub max_error_ns: u64,
+}
+
+impl Deviation {
+    /// Whether they agree; `ours` and `kernels` may wrap.
+    pub(crate) fn add(&mut self, ours: u64, kernels: u64) -> bool {
+        let error = (ours.wrapping_sub(kernels) as i64).unsigned_abs();
+        self.compared += 1;
+        self.max_error_ns = self.max_error_ns.max(error);
+        error == 0
+    }
+}
+
+/// A state that agrees or does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Agreement {
+    /// Times it was compared.
+    pub compared: u64,
+    /// Of these, they agreed.
+    pub equal: u64,
+}
+
+impl Agreement {
+    pub(crate) fn add(&mut self, equal: bool) -> bool {
+        self.compared += 1;
+        self.equal += u64::from(equal);
+        equal
+    }
+}
+
+/// Where initial states came from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FirstSights {
+    /// From the snapshot; the recording's own value is then compared with it.
+    pub snapshot: u64,
+    /// From the recording, the first time it shows the task.
+    pub recording: u64,
+}
+
+/// One difference, with the state on both sides.
+#[derive(Debug, Clone, Serialize)]
+pub struct Difference {
+    /// The recording's line.
+    pub line: u64,
+    /// The recording's time.
+    pub time: Time,
+    /// What differs: `pick`, `tick`, `wakeup`, `placement`, `vruntime`, …
+    pub what: &'static str,
+    /// Our side.
+    pub ours: String,
+    /// The kernel's side.
+    pub kernels: String,
+    /// Our queue at that moment, the running task first: `pid vruntime weight`.
+    pub queue: Vec<String>,
+}
+
+impl Report {
+    /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
+    /// virtual times among them.
+    pub const fn is_exact(&self) -> bool {
+        let Decisions { pick, tick, wakeup, placement } = &self.decisions;
+        let State { vruntime, min_vruntime, load, nr_running, buddies, need_resched } = &self.state;
+        pick.is_exact()
+            && tick.is_exact()
+            && wakeup.is_exact()
+            && placement.equal == placement.compared
+            && vruntime.compared > 0
+            && vruntime.max_error_ns == 0
+            && min_vruntime.max_error_ns == 0
+            && load.equal == load.compared
+            && nr_running.equal == nr_running.compared
+            && buddies.equal == buddies.compared
+            && need_resched.equal == need_resched.compared
+            && self.resynchronisations == 0
+            && self.unexplained == 0
+    }
+}

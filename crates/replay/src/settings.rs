@@ -1,0 +1,118 @@
+//! The recorded kernel's release and tunables.
+
+use schedlab_model::{Features, Release, Scheduler, Tunables};
+use schedlab_sched::Rules;
+use schedlab_trace::Snapshot;
+
+use crate::ReplayError;
+
+/// What the recorded kernel was set to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its release.
+    pub release: Release,
+    /// Its values.
+    pub tunables: Tunables,
+    /// `sched/debug` as it was when, or shortly after, the recording began.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
+const CFS_FEATURES: [&str; 6] =
+    ["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "NEXT_BUDDY", "LAST_BUDDY", "CACHE_HOT_BUDDY", "WAKEUP_PREEMPTION"];
+
+/// Of these, the one the rules do not act on: it bears on load balancing alone.
+const UNUSED: &str = "CACHE_HOT_BUDDY";
+
+impl Settings {
+    /// A kernel of one CPU with the defaults of its release.
+    ///
+    /// # Errors
+    /// [`ReplayError::Unsupported`] if releases of this series cannot be replayed.
+    ///
+    /// ```
+    /// use schedlab_model::Time;
+    /// use schedlab_replay::Settings;
+    /// let settings = Settings::defaults("6.1".parse()?)?;
+    /// assert_eq!(settings.tunables.latency, Time::from_millis(6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn defaults(release: Release) -> Result<Self, ReplayError> {
+        supported(release)?;
+        let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
+        Ok(Self { release, tunables, snapshot: None })
+    }
+
+    /// What a snapshot of `sched/debug` says.
+    ///
+    /// # Errors
+    /// [`ReplayError::Settings`] if its release is unknown or a tunable is missing, [`ReplayError::Unsupported`] as for
+    /// [`Settings::defaults`].
+    pub fn from_snapshot(snapshot: Snapshot) -> Result<Self, ReplayError> {
+        let settings = |error: String| ReplayError::Settings(error);
+        let release: Release = snapshot.release.parse().map_err(|error| settings(format!("{error}")))?;
+        let mut result = Self::defaults(release)?;
+        let time = |name: &str| {
+            snapshot.time(name).ok_or_else(|| settings(format!("the snapshot has no time called sysctl_sched_{name}")))
+        };
+        let number = |name: &str| {
+            snapshot
+                .number(name)
+                .ok_or_else(|| settings(format!("the snapshot has no number called sysctl_sched_{name}")))
+        };
+        let tunables = &mut result.tunables;
+        tunables.latency = time("latency")?;
+        tunables.min_granularity = time("min_granularity")?;
+        tunables.wakeup_granularity = time("wakeup_granularity")?;
+        tunables.child_runs_first = number("child_runs_first")? != 0;
+        if let Some(granularity) = snapshot.time("idle_min_granularity") {
+            tunables.idle_min_granularity = granularity;
+        }
+        set_features(&mut tunables.features, number("features")?);
+        result.snapshot = Some(snapshot);
+        Ok(result)
+    }
+
+    pub(crate) fn rules(&self) -> Rules {
+        Rules::from_tunables(self.release.series(), HZ, self.tunables)
+    }
+}
+
+/// Ticks come from the recording; the rate only sets round-robin slices, which fair tasks have none of.
+const HZ: u32 = 250;
+
+fn supported(release: Release) -> Result<(), ReplayError> {
+    use schedlab_model::Series::{V5_10, V6_1};
+    if matches!(release.series(), V5_10 | V6_1) {
+        return Ok(());
+    }
+    let why = "so far recordings of CFS kernels from 5.10 to 6.5 can be";
+    Err(ReplayError::Unsupported { what: format!("a recording of kernel {release}"), why })
+}
+
+/// Sets the flags that `bits`, the number `sched/debug` prints, has.
+fn set_features(features: &mut Features, bits: u64) {
+    for (bit, name) in CFS_FEATURES.iter().enumerate().filter(|(_, name)| **name != UNUSED) {
+        features.set(name, bits >> bit & 1 != 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feature_bits_stand_in_the_order_of_features_h() {
+        // 59 = 0b111011: GENTLE_FAIR_SLEEPERS, START_DEBIT, LAST_BUDDY, CACHE_HOT_BUDDY, WAKEUP_PREEMPTION.
+        let mut features = Features::default();
+        set_features(&mut features, 59);
+        let on: Vec<_> = Features::NAMES.iter().filter(|name| features.get(name) == Some(true)).collect();
+        assert_eq!(on, [&"GENTLE_FAIR_SLEEPERS", &"START_DEBIT", &"LAST_BUDDY", &"WAKEUP_PREEMPTION"]);
+    }
+
+    #[test]
+    fn an_eevdf_kernel_is_refused_for_now() {
+        let error = Settings::defaults(Release::new(6, 12, 95)).unwrap_err().to_string();
+        assert!(error.contains("6.12.95"), "{error}");
+    }
+}
