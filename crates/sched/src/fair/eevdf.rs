@@ -273,7 +273,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// The part of `dequeue_entity` before it takes the entity off: false if it stays, asleep, until its negative lag is used up
-    /// (DELAY_DEQUEUE); else its lag and, unless it sleeps, its relative deadline are kept.
+    /// (DELAY_DEQUEUE); else its lag is kept.
     pub(super) fn leaves_with_lag(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let sleep = flags.has(DequeueFlags::SLEEP);
         let features = self.rules.tunables.features;
@@ -285,12 +285,17 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.update_entity_lag(cfs, se);
-        if features.place_rel_deadline && !sleep {
+        true
+    }
+
+    /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
+    /// is off the timeline, which the deadline orders.
+    pub(super) fn keep_relative_deadline(&mut self, se: EntityId, flags: DequeueFlags) {
+        if self.rules.tunables.features.place_rel_deadline && !flags.has(DequeueFlags::SLEEP) {
             let entity = &mut self.entities[se.index()];
             entity.deadline = entity.deadline.minus(entity.vruntime.0);
             entity.rel_deadline = true;
         }
-        true
     }
 
     /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).

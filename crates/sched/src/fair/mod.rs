@@ -175,6 +175,7 @@ impl<D: Decider> Sched<D> {
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
         if self.rules.eevdf() {
+            self.keep_relative_deadline(se, flags);
             if flags.has(DequeueFlags::DELAYED) {
                 self.finish_delayed_dequeue(se);
             }
