@@ -1,0 +1,87 @@
+//! Setting a task's policy, nice level, slice and affinity, and saying why that failed.
+
+use std::io;
+
+use schedlab_model::{Attributes, Policy, Release, Time};
+
+use crate::system::{SchedAttr, in_child, limit, sched_getattr, sched_setattr, set_affinity};
+
+/// The policy's number in `sched_setattr(2)`, and its real-time priority.
+pub(crate) const fn number(policy: Policy) -> (u32, u32) {
+    match policy {
+        Policy::Other => (libc::SCHED_OTHER as u32, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO as u32, priority as u32),
+        Policy::Rr(priority) => (libc::SCHED_RR as u32, priority as u32),
+        Policy::Batch => (libc::SCHED_BATCH as u32, 0),
+        Policy::Idle => (libc::SCHED_IDLE as u32, 0),
+    }
+}
+
+/// Policy, nice level and slice of the calling thread.
+pub(crate) fn set_policy(attributes: &Attributes) -> io::Result<()> {
+    let (policy, priority) = number(attributes.policy);
+    let (nice, runtime) = match attributes.policy.is_realtime() {
+        true => (0, 0),
+        false => (i32::from(attributes.nice), attributes.slice.map_or(0, Time::as_nanos)),
+    };
+    sched_setattr(SchedAttr { policy, priority, nice, runtime, ..SchedAttr::default() })
+}
+
+/// Affinity of the calling thread; nothing to do where all CPUs are allowed.
+pub(crate) fn set_cpus(attributes: &Attributes) -> io::Result<()> {
+    if attributes.affinity.is_empty() { Ok(()) } else { set_affinity(0, &attributes.affinity) }
+}
+
+/// Why setting policy, nice level and slice failed, and what it needs.
+pub(crate) fn policy_refusal(attributes: &Attributes, error: &io::Error) -> String {
+    let Attributes { policy, nice, slice, .. } = attributes;
+    match policy {
+        Policy::Fifo(priority) | Policy::Rr(priority) => {
+            let (soft, _) = limit(libc::RLIMIT_RTPRIO);
+            match error.raw_os_error() {
+                Some(libc::EPERM) => format!(
+                    "setting policy {policy} needs CAP_SYS_NICE or RLIMIT_RTPRIO of at least {priority} (it is {soft}), \
+                     and a cgroup with real-time runtime"
+                ),
+                _ => format!("setting policy {policy} failed: {error}"),
+            }
+        }
+        _ => {
+            let slice = slice.map_or(String::new(), |slice| format!(", slice {slice}"));
+            match error.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => format!(
+                    "setting policy {policy}, nice {nice}{slice} needs CAP_SYS_NICE or RLIMIT_NICE of at least {}",
+                    20 - i32::from(*nice)
+                ),
+                _ => format!("setting policy {policy}, nice {nice}{slice} failed: {error}"),
+            }
+        }
+    }
+}
+
+/// Why setting the affinity failed.
+pub(crate) fn affinity_refusal(attributes: &Attributes, error: &io::Error) -> String {
+    let list: Vec<String> = attributes.affinity.iter().map(u32::to_string).collect();
+    let cpus: Vec<String> = crate::system::allowed_cpus().iter().map(u32::to_string).collect();
+    format!("binding to CPUs {} failed: {error}; here are CPUs {}", list.join(","), cpus.join(","))
+}
+
+/// Whether this kernel gives fair tasks slices of their own: it says back what was asked for. Asked in a child that is thrown away.
+pub(crate) fn slices_supported() -> bool {
+    in_child(|| {
+        let asked = Attributes { slice: Some(Time::from_micros(3_100)), ..Attributes::default() };
+        let set = sched_getattr().and_then(|before| {
+            let nice = i8::try_from(before.nice).unwrap_or_default();
+            set_policy(&Attributes { nice, ..asked.clone() })
+        });
+        let said = set.and_then(|()| sched_getattr()).map(|attr| attr.runtime);
+        said.is_ok_and(|said| asked.slice == Some(Time::from_nanos(said)))
+    })
+}
+
+/// Why a slice cannot be set here.
+pub(crate) fn slice_refusal(slice: Time, release: &str) -> String {
+    let old = release.parse::<Release>().is_ok_and(|release| !release.series().is_eevdf());
+    let since = if old { " (slices came with 6.12)" } else { "" };
+    format!("setting slice {slice}: kernel {release} gives tasks no slices of their own{since}")
+}

@@ -1,0 +1,91 @@
+//! `schedlab-native`: runs workloads on the running kernel, and measures what that kernel's operations cost.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use schedlab_model::{Time, Workload};
+use schedlab_native::{NativeError, RunOptions, run};
+use schedlab_program::Program;
+use schedlab_workloads::BUILDERS;
+
+/// Runs workloads on the running kernel, and measures what that kernel's operations cost.
+///
+/// Results are JSON on standard output, errors one line on standard error. Exit codes: 0 done, 1 unexpected failure or time limit,
+/// 2 bad input or not permitted, 130 interrupted.
+#[derive(Parser)]
+#[command(name = "schedlab-native", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a workload and print its outcome.
+    ///
+    /// Example: schedlab-native run hackbench:groups=1,loops=10
+    Run {
+        /// A built-in workload, a file of a workload as JSON, or - for standard input.
+        workload: String,
+        /// Seed of every random stream.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How long the run may take before all its tasks are killed.
+        #[arg(long, default_value = "60s")]
+        timeout: Time,
+        /// Measure how long each task waited for a CPU; takes a few microseconds a task.
+        #[arg(long)]
+        delays: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.command.execute() {
+        Ok(json) => {
+            let mut output = std::io::stdout().lock();
+            match writeln!(output, "{json}").and_then(|()| output.flush()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+        Err(error) => {
+            // One line, whatever a library said.
+            let line = error.to_string().replace('\n', " ");
+            eprintln!("schedlab-native: {line}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+impl Command {
+    fn execute(self) -> Result<String, NativeError> {
+        let json = match self {
+            Self::Run { workload, seed, timeout, delays } => {
+                let program = Program::compile(&read(&workload)?)?;
+                serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays })?)
+            }
+        };
+        json.map_err(|error| NativeError::System { what: "writing the result", source: error.into() })
+    }
+}
+
+/// The workload that the user means.
+fn read(argument: &str) -> Result<Workload, NativeError> {
+    let name = argument.split(':').next().unwrap_or_default();
+    if BUILDERS.iter().any(|builder| builder.name == name) {
+        return Ok(schedlab_workloads::parse(argument)?);
+    }
+    let file = if argument == "-" { "standard input" } else { argument };
+    let wrong = |why: String| NativeError::File { file: file.to_owned(), why };
+    let text = if argument == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(argument)
+    };
+    let builders = BUILDERS.iter().map(|builder| builder.name).collect::<Vec<_>>().join(", ");
+    let text = text.map_err(|error| wrong(format!("{error} (a workload is a file, - or one of {builders})")))?;
+    serde_json::from_str(&text).map_err(|error| wrong(format!("no workload: {error}")))
+}

@@ -1,0 +1,333 @@
+//! Starting a run, watching over it, and collecting what it came to.
+
+use std::io;
+use std::sync::atomic::Ordering::SeqCst;
+
+use schedlab_model::{Attributes, Outcome, Policy, TaskKind, Time};
+use schedlab_program::{Cursor, Op, Program, TemplateId};
+
+use crate::NativeError;
+use crate::attributes::{affinity_refusal, policy_refusal, slice_refusal, slices_supported};
+use crate::error::during;
+use crate::outcome;
+use crate::plumbing::Plumbing;
+use crate::shared::{Failure, Shared, Wanted};
+use crate::spin::Spin;
+use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
+use crate::task::{Newborn, World, start_thread};
+
+/// How a run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// How long the run may take before all its tasks are killed.
+    pub timeout: Time,
+    /// Whether every task reads, as it ends, how long it waited for a CPU: a few microseconds a task.
+    pub delays: bool,
+}
+
+impl Default for RunOptions {
+    /// Seed 1, a minute, no delays.
+    fn default() -> Self {
+        Self { seed: 1, timeout: Time::from_millis(60_000), delays: false }
+    }
+}
+
+/// Runs `program` on the running kernel, with real processes, threads, pipes and sockets, until every task has ended.
+///
+/// Call it once a process, before any thread was made: the calling process becomes the supervisor of the run. It blocks the signals
+/// that end or concern it, adopts orphans, raises its limit of open files, and lets its sleeps end at the nanosecond. Whatever
+/// happens, all tasks have ended and are collected when it returns; should the supervisor itself be killed, they die with it.
+///
+/// # Errors
+/// [`NativeError`]: what is not permitted, too many files or processes, the time limit, a signal.
+pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeError> {
+    check_slices(&program)?;
+    let shared = Shared::map(program.total_tasks() as usize).map_err(during("mapping shared memory"))?;
+    let plumbing = Plumbing::lay(&program)?;
+    let longest = (0..program.templates().len() as u32).map(|id| longest_message(&program, TemplateId(id))).collect();
+    // The tasks, threads among them, refer to these until the process ends.
+    let program: &'static Program = Box::leak(Box::new(program));
+    let world: &'static World = Box::leak(Box::new(World {
+        program,
+        plumbing,
+        shared,
+        spin: Spin::calibrate(),
+        supervisor: system::pid(),
+        delays: options.delays,
+        longest,
+    }));
+    let mut supervisor = Supervisor::new(world, options)?;
+    let ran = supervisor.watch(options);
+    supervisor.end_all();
+    match (world.shared.failure(), ran) {
+        (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(program, failure)),
+        (_, Err(error)) => Err(error),
+        (None, Ok(opened)) => Ok(outcome::gather(world, opened, options.seed)),
+    }
+}
+
+fn check_slices(program: &Program) -> Result<(), NativeError> {
+    let wanted = program.templates().iter().find_map(|template| {
+        let attributes = template.attributes.as_ref()?;
+        attributes.slice.filter(|_| !attributes.policy.is_realtime()).map(|slice| (template, slice))
+    });
+    match wanted {
+        Some((template, slice)) if !slices_supported() => {
+            let what = slice_refusal(slice, &system::kernel().0);
+            Err(NativeError::Refused { task: template.name.clone(), what })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn longest_message(program: &Program, template: TemplateId) -> u32 {
+    let bytes = |op| match op {
+        Op::Write { bytes, .. } | Op::Read { bytes, .. } => bytes,
+        _ => 0,
+    };
+    program.operations(template).map(bytes).max().unwrap_or(0)
+}
+
+/// The highest real-time priority that the program asks for.
+fn highest_priority(program: &Program) -> Option<u8> {
+    let asked = program.templates().iter().filter_map(|template| match template.attributes.as_ref()?.policy {
+        Policy::Fifo(priority) | Policy::Rr(priority) => Some(priority),
+        _ => None,
+    });
+    asked.max()
+}
+
+/// The parent of a run's first tasks.
+struct Supervisor {
+    world: &'static World,
+    /// The process group of all tasks, once there is one.
+    group: Option<libc::pid_t>,
+    signals: libc::sigset_t,
+    /// First tasks to arrive at the gate.
+    first: u32,
+}
+
+impl Supervisor {
+    fn new(world: &'static World, options: &RunOptions) -> Result<Self, NativeError> {
+        let signals = block_signals();
+        // SAFETY: plain switches of the calling process: adopt orphans so that all can be collected, and let timers end
+        // when they are due and not up to 50 us later.
+        unsafe {
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        }
+        if let Some(highest) = highest_priority(world.program) {
+            stay_above(highest, options.timeout);
+        }
+        let mut supervisor = Self { world, group: None, signals, first: 0 };
+        let started = supervisor.start(options.seed);
+        if let Err(error) = started {
+            supervisor.end_all();
+            return Err(error);
+        }
+        Ok(supervisor)
+    }
+
+    /// Makes the first tasks: each process by itself, all threads in one further process, which is no task.
+    fn start(&mut self, seed: u64) -> Result<(), NativeError> {
+        let world = self.world;
+        let mut threads = Vec::new();
+        for (template, instance) in world.program.roots() {
+            let slot = world.shared.take(template, instance, monotonic());
+            let cursor = Cursor::root(world.program, template, instance, seed);
+            let newborn = Newborn { world, cursor, template, slot, first: true };
+            self.first += 1;
+            if world.program.template(template).kind == TaskKind::Thread {
+                threads.push(newborn);
+            } else {
+                self.fork(template, || {
+                    world.plumbing.close_unused(template);
+                    newborn.live();
+                })?;
+            }
+        }
+        if let Some(newborn) = threads.first() {
+            let template = newborn.template;
+            self.fork(template, || host(threads))?;
+        }
+        Ok(())
+    }
+
+    /// Forks a process of the tasks' group that does `body` and ends.
+    fn fork(&mut self, template: TemplateId, body: impl FnOnce()) -> Result<(), NativeError> {
+        let group = self.group.unwrap_or(0);
+        // SAFETY: `run` asks for a process without other threads.
+        match unsafe { system::fork() } {
+            Ok(0) => {
+                // SAFETY: moving the calling process to the tasks' group.
+                unsafe { libc::setpgid(0, group) };
+                if system::die_with(self.world.supervisor) {
+                    body();
+                }
+                exit_now(0)
+            }
+            Ok(pid) => {
+                // Both sides do it, so that it is done whoever comes first.
+                // SAFETY: a child that has not been collected.
+                unsafe { libc::setpgid(pid, if group == 0 { pid } else { group }) };
+                self.group.get_or_insert(pid);
+                Ok(())
+            }
+            Err(error) => {
+                let number = error.raw_os_error().unwrap_or(libc::EIO);
+                Err(explain(self.world.program, Failure { wanted: Wanted::Fork, number, template }))
+            }
+        }
+    }
+
+    /// Opens the gate once all first tasks stand there, and waits until all have ended. Returns when the gate was opened.
+    fn watch(&mut self, options: &RunOptions) -> Result<u64, NativeError> {
+        let shared = &self.world.shared;
+        let deadline = monotonic().saturating_add(options.timeout.as_nanos());
+        let mut opened = None;
+        loop {
+            if shared.failure().is_some() {
+                return Ok(opened.unwrap_or(0));
+            }
+            if opened.is_none() && shared.header().arrived.load(SeqCst) == self.first {
+                opened = Some(monotonic());
+                shared.open_gate();
+            }
+            if self.collect()? {
+                return Ok(opened.unwrap_or(0));
+            }
+            match self.next_signal(deadline)? {
+                None => return Err(NativeError::Timeout(options.timeout)),
+                Some(signal @ (libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)) => {
+                    return Err(NativeError::Interrupted(signal));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Collects ended children. True once there are none left.
+    fn collect(&self) -> Result<bool, NativeError> {
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` is an int to write to.
+            match system::check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {
+                    if let Some(what) = abnormal(status) {
+                        return Err(NativeError::Task { task: self.world.program.name().to_owned(), what });
+                    }
+                }
+                Err(_) => return Ok(true),
+            }
+        }
+    }
+
+    /// The next signal that concerns the run, or nothing at the deadline.
+    fn next_signal(&self, deadline: u64) -> Result<Option<i32>, NativeError> {
+        loop {
+            let left = deadline.saturating_sub(monotonic());
+            let left = libc::timespec {
+                tv_sec: (left / 1_000_000_000) as libc::time_t,
+                tv_nsec: (left % 1_000_000_000) as libc::c_long,
+            };
+            // SAFETY: the set and the time are read; no information about the signal is asked for.
+            let signal = unsafe { libc::sigtimedwait(&raw const self.signals, std::ptr::null_mut(), &raw const left) };
+            match system::check(signal) {
+                Ok(signal) => return Ok(Some(signal)),
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(during("waiting for a signal")(error)),
+            }
+        }
+    }
+
+    /// Kills and collects whatever is left.
+    fn end_all(&self) {
+        let Some(group) = self.group else { return };
+        loop {
+            // SAFETY: the group is the tasks' own; its first process was ours, and while any child is left its number is not reused.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+            let mut status = 0;
+            // SAFETY: `status` is an int to write to.
+            if unsafe { libc::waitpid(-1, &raw mut status, 0) } < 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// The process of all first tasks that are threads.
+fn host(threads: Vec<Newborn>) {
+    let mut started = Vec::with_capacity(threads.len());
+    for newborn in threads {
+        let (world, template) = (newborn.world, newborn.template);
+        match start_thread(newborn) {
+            Ok(thread) => started.push(thread),
+            Err((wanted, error)) => {
+                crate::task::give_up(world, wanted, error.raw_os_error().unwrap_or(libc::EIO), template)
+            }
+        }
+    }
+    for thread in started {
+        // SAFETY: made joinable above, joined once.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+    }
+}
+
+/// Blocks the signals that the supervisor waits for. Tasks inherit that: they are killed by SIGKILL alone.
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: `set` is initialised before its use; blocking signals in the calling thread.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in
+            [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2]
+        {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    }
+}
+
+/// Keeps a run with real-time tasks from locking up the machine: the supervisor stands above them (its children start without the
+/// priority), and the kernel ends a task that computes longer than the whole run may take. Where this is not permitted, the tasks
+/// will not get their policies either.
+fn stay_above(highest: u8, timeout: Time) {
+    let priority = u32::from(highest).saturating_add(1).min(99);
+    let flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    let _ =
+        system::sched_setattr(SchedAttr { policy: libc::SCHED_FIFO as u32, flags, priority, ..SchedAttr::default() });
+    let microseconds = timeout.as_nanos() / 1_000;
+    let _ = set_limit(libc::RLIMIT_RTTIME, microseconds, microseconds);
+}
+
+/// A failure in words.
+fn explain(program: &Program, failure: Failure) -> NativeError {
+    let Failure { wanted, number, template } = failure;
+    let task = program.template(template).name.clone();
+    let attributes: Attributes = program.template(template).attributes.clone().unwrap_or_default();
+    let error = io::Error::from_raw_os_error(number);
+    let failed = |doing: &str| NativeError::Task { task: task.clone(), what: format!("{doing}: {error}") };
+    match wanted {
+        Wanted::Attributes => NativeError::Refused { task: task.clone(), what: policy_refusal(&attributes, &error) },
+        Wanted::Affinity => NativeError::Refused { task: task.clone(), what: affinity_refusal(&attributes, &error) },
+        Wanted::Fork | Wanted::Thread => NativeError::Limit(format!(
+            "workload '{}' needs {} tasks, but no more '{task}' could be made: {error} (ulimit -u, the cgroup's pids.max and \
+             free memory set the limit)",
+            program.name(),
+            program.total_tasks()
+        )),
+        Wanted::Write => failed("writing"),
+        Wanted::Read => failed("reading"),
+        Wanted::Poll => failed("waiting at a latch"),
+        Wanted::Wait => failed("collecting a child"),
+        Wanted::Child => NativeError::Task {
+            task,
+            what: format!("a child was {}", abnormal(number).unwrap_or_else(|| "lost".to_owned())),
+        },
+    }
+}
