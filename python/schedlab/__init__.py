@@ -3,3 +3,23 @@
 One description of a workload, a machine and a scheduler, two executions of it (simulated in
 virtual time, or on a real kernel), one judgement of what came out.
 """
+
+from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.model import Attributes, Costs, Machine, Outcome, Scheduler, TaskOutcome, Workload
+from schedlab.targets.sim import simulate, simulate_many
+
+__all__ = [
+    "Attributes",
+    "Costs",
+    "InputError",
+    "Machine",
+    "NotPermittedError",
+    "Outcome",
+    "RunError",
+    "Scheduler",
+    "SchedlabError",
+    "TaskOutcome",
+    "Workload",
+    "simulate",
+    "simulate_many",
+]

@@ -4,6 +4,7 @@ mod background;
 mod errors;
 mod knobs;
 mod nouns;
+mod replay;
 mod simulate;
 
 use pyo3::prelude::*;
@@ -26,5 +27,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::workloads, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     Ok(())
 }

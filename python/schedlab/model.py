@@ -1,0 +1,434 @@
+"""The nouns: workload, machine, scheduler and outcome.
+
+They mirror the Rust crate ``model``, which checks them: every constructor here either returns
+something that can be run, or raises `schedlab.errors.InputError` with what is allowed.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+from schedlab import _core
+from schedlab.errors import InputError
+
+MAX_SEED = 2**64 - 1
+"""Seeds are whole numbers from 0 to this one."""
+
+
+def parse_time(text: str) -> int:
+    """Return the nanoseconds of a time written with its unit.
+
+    >>> parse_time("1.5ms")
+    1500000
+    """
+    return _core.parse_time(text)
+
+
+def format_time(nanoseconds: float) -> str:
+    """Return a time in its largest fitting unit, to whole nanoseconds, exactly.
+
+    >>> format_time(1_500_000)
+    '1.5ms'
+    """
+    return _core.format_time(round(nanoseconds))
+
+
+def short_time(nanoseconds: float) -> str:
+    """Return a time for tables: four digits and its unit.
+
+    >>> short_time(1_234_567), short_time(20_000_000), short_time(0)
+    ('1.235 ms', '20.00 ms', '0 ns')
+    """
+    if nanoseconds == 0:
+        return "0 ns"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(nanoseconds) >= size:
+            value = nanoseconds / size
+            digits = 3 if value < 10 else 2 if value < 100 else 1 if value < 1000 else 0
+            return f"{value:.{digits}f} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """How the scheduler is to treat every task of a workload.
+
+    Attributes:
+        policy: ``other``, ``batch``, ``idle``, ``fifo:N`` or ``rr:N`` with a priority of 1 to 99.
+        nice: -20 to 19.
+        slice: the slice to ask for, ``100us`` to ``100ms`` (EEVDF kernels); None for the kernel's.
+        affinity: the CPUs the tasks may run on; empty for all.
+
+    >>> str(Attributes("rr:5", nice=3))
+    'rr:5, nice 3'
+    """
+
+    policy: str = "other"
+    nice: int = 0
+    slice: str | None = None
+    affinity: tuple[int, ...] = ()
+    json: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        text = _core.attributes(self.policy, self.nice, self.slice, list(self.affinity))
+        object.__setattr__(self, "json", text)
+
+    def __str__(self) -> str:
+        parts = [self.policy]
+        if self.nice:
+            parts.append(f"nice {self.nice}")
+        if self.slice is not None:
+            parts.append(f"slice {self.slice}")
+        if self.affinity:
+            parts.append("CPUs " + ",".join(map(str, self.affinity)))
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Tasks and the steps they take.
+
+    Attributes:
+        name: what people call it.
+        json: the whole of it, as the core reads it.
+
+    >>> Workload.parse("hackbench:groups=5,loops=1").name
+    'hackbench:groups=5,fds=20,loops=1,datasize=100,pipe=0,threads=0'
+    """
+
+    name: str
+    json: str = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``name:key=value,…``, or the path of a JSON file that holds a workload.
+
+        Raises:
+            InputError: no such workload or file, or one that cannot run as written.
+        """
+        if text.endswith(".json") or "/" in text:
+            return cls._from_json(_read_text(Path(text), "workload"), f"{text}: ")
+        return cls._from_json(_core.workload(text))
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Read a workload in the form of its JSON file.
+
+        Raises:
+            InputError: it cannot run as written.
+        """
+        return cls._from_json(json.dumps(value))
+
+    @classmethod
+    def _from_json(cls, text: str, where: str = "") -> Self:
+        try:
+            checked = _core.check_workload(text)
+        except InputError as error:
+            raise InputError(f"{where}{error}") from None
+        return cls(json.loads(checked)["name"], checked)
+
+    def with_attributes(self, attributes: Attributes) -> "Workload":
+        """Return the workload with every task under the same scheduling attributes."""
+        return Workload(self.name, _core.with_attributes(self.json, attributes.json))
+
+
+class Scheduler:
+    """A kernel release with the settings of its knobs.
+
+    Args:
+        release: ``6.1``, ``6.1.176``, or what ``uname -r`` prints.
+        hz: timer interrupts a second.
+        knobs: settings by name, also those whose names are no Python names (``feature.NAME``).
+        settings: settings by name; what is not set has the release's default.
+
+    Raises:
+        InputError: an unknown release or knob, or a value out of range or without its unit.
+
+    >>> Scheduler("6.1", latency="20ms")
+    Scheduler('6.1.192', hz=250, knobs={'latency': '20ms'})
+    >>> Scheduler("6.1", latency="20")
+    Traceback (most recent call last):
+    ...
+    schedlab.errors.InputError: knob 'latency' = '20': '20' is not a time: it has no unit (write a
+    number and a unit: ns, us, ms or s, as in 20ms); allowed: 100us to 1s
+    """
+
+    __slots__ = ("hz", "json", "knobs", "release")
+
+    release: str
+    hz: int
+    knobs: Mapping[str, str]
+    json: str
+
+    def __init__(
+        self,
+        release: str,
+        *,
+        hz: int = 250,
+        knobs: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
+        given = [(name, _setting(value)) for name, value in {**(knobs or {}), **settings}.items()]
+        if not 1 <= hz < 2**32:
+            raise InputError(f"hz is {hz}; allowed: 24 to 10000")
+        self.json = _core.scheduler(release, hz, given)
+        value = json.loads(self.json)
+        self.release = value["release"]
+        self.hz = hz
+        self.knobs = MappingProxyType({name: _setting(v) for name, v in value["knobs"].items()})
+
+    def with_knobs(self, knobs: Mapping[str, object]) -> "Scheduler":
+        """Return the scheduler with further settings."""
+        return Scheduler(self.release, hz=self.hz, knobs={**self.knobs, **knobs})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scheduler) and self.json == other.json
+
+    def __hash__(self) -> int:
+        return hash(self.json)
+
+    def __repr__(self) -> str:
+        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r})"
+
+    def __str__(self) -> str:
+        knobs = "".join(f", {name}={value}" for name, value in self.knobs.items())
+        return f"{self.release}, {self.hz} Hz{knobs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What operations cost on a machine.
+
+    Attributes:
+        name: where they come from: ``ideal``, ``linsched``, ``calibrated``, or a file.
+        times: nanoseconds by field of the Rust type ``Costs``.
+
+    >>> Costs.load("linsched").times["pipe_write"]
+    1000000
+    """
+
+    name: str
+    times: Mapping[str, int]
+
+    @classmethod
+    def load(cls, name: str | Path) -> "Costs":
+        """Return the costs of a preset, the calibrated ones of this machine, or those of a file.
+
+        Raises:
+            InputError: no such file, a file that holds no costs, or no calibration yet.
+        """
+        text = str(name)
+        if text in ("ideal", "linsched"):
+            return cls.from_json(text, _core.costs(text))
+        from schedlab import calibration  # noqa: PLC0415 - it stands above this module
+
+        if text == "calibrated":
+            return calibration.load().costs
+        path = Path(name)
+        if path.suffix not in (".toml", ".json") and not path.exists():
+            raise InputError(
+                f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, or the path "
+                "of a calibration's .toml file"
+            )
+        return calibration.load(path).costs
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> "Costs":
+        """Read costs as the core writes them, times with their units."""
+        return cls.from_times(name, json.loads(text))
+
+    @classmethod
+    def from_times(cls, name: str, times: Mapping[str, str]) -> "Costs":
+        """Check costs given with their units, and complete them with zeros.
+
+        Raises:
+            InputError: an unknown field, or a time without its unit.
+        """
+        machine = json.loads(_core.machine(json.dumps({"cpus": 1, "costs": dict(times)})))
+        parsed = {field: parse_time(text) for field, text in machine["costs"].items()}
+        return cls(name, MappingProxyType(parsed))
+
+    def as_text(self) -> dict[str, str]:
+        """Return the costs with their units."""
+        return {name: format_time(value) for name, value in self.times.items()}
+
+
+class Machine:
+    """CPUs and what operations cost there.
+
+    Args:
+        cpus: how many, all alike.
+        costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
+            tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``), the
+            path of a calibration file, or `Costs`.
+
+    Raises:
+        InputError: a number of CPUs out of range, or costs that cannot be had.
+
+    >>> Machine(cpus=2, costs="ideal")
+    Machine(cpus=2, costs='ideal')
+    """
+
+    __slots__ = ("costs", "cpus", "json")
+
+    cpus: int
+    costs: Costs
+    json: str
+
+    def __init__(self, cpus: int = 1, costs: str | Path | Costs = "ideal") -> None:
+        self.cpus = cpus
+        self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
+        if not 1 <= cpus < 2**32:
+            raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
+        self.json = _core.machine(json.dumps({"cpus": cpus, "costs": self.costs.as_text()}))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Machine) and self.json == other.json
+
+    def __hash__(self) -> int:
+        return hash(self.json)
+
+    def __repr__(self) -> str:
+        return f"Machine(cpus={self.cpus}, costs={self.costs.name!r})"
+
+    def __str__(self) -> str:
+        plural = "" if self.cpus == 1 else "s"
+        return f"{self.cpus} CPU{plural}, {self.costs.name} costs"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What one task got, all times in nanoseconds.
+
+    Attributes:
+        name: name and instance.
+        source: ``events`` or ``counters``, where the numbers came from.
+        life_ns: from its start to its end.
+        run_ns: on a CPU.
+        user_ns: of that, in user mode.
+        system_ns: of that, in the kernel.
+        wait_ns: runnable but not running; 0 where nobody measured it.
+        sleep_ns: asleep; 0 where nobody measured it.
+        voluntary: switches because it went to sleep.
+        involuntary: switches because it was preempted.
+        migrations: times its CPU changed.
+        wakeups: wake-ups.
+        delay_ns: sum of the delays from becoming runnable to running.
+        delays: number of those delays.
+        max_delay_ns: the longest of them.
+    """
+
+    name: str
+    source: str
+    life_ns: int
+    run_ns: int
+    user_ns: int
+    system_ns: int
+    wait_ns: int
+    sleep_ns: int
+    voluntary: int
+    involuntary: int
+    migrations: int
+    wakeups: int
+    delay_ns: int
+    delays: int
+    max_delay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to, simulated or real, all times in nanoseconds.
+
+    Attributes:
+        workload: its name.
+        release: the kernel release whose scheduler ran.
+        target: where it ran: ``sim`` or ``host``.
+        cpus: CPUs of the machine.
+        seed: of every random stream.
+        turnaround_ns: what the workload calls its time; the whole run where it marks none.
+        elapsed_ns: from the first task's start to the last one's end.
+        turnaround_jiffies: whole jiffies of the turnaround, rounded up, at the scheduler's HZ.
+        cpu_busy_ns: CPU time used, each CPU's in turn; empty where nobody measured it.
+        switches: context switches.
+        messages: messages read in full.
+        bytes: bytes read in full.
+        tasks: each task's share.
+    """
+
+    workload: str
+    release: str
+    target: str
+    cpus: int
+    seed: int
+    turnaround_ns: int
+    elapsed_ns: int
+    turnaround_jiffies: int
+    cpu_busy_ns: tuple[int, ...]
+    switches: int
+    messages: int
+    bytes: int
+    tasks: tuple[TaskOutcome, ...] = field(repr=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Outcome":
+        """Read an outcome as the core and the native runner write it."""
+        value = json.loads(text)
+        value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
+        value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+        known = {f.name for f in fields(cls)}
+        return cls(**{name: v for name, v in value.items() if name in known})
+
+    def __iter__(self) -> Iterator[TaskOutcome]:
+        return iter(self.tasks)
+
+
+def check_seed(seed: int) -> int:
+    """Return the seed if it is one.
+
+    Raises:
+        InputError: it is not from 0 to `MAX_SEED`.
+    """
+    if not 0 <= seed <= MAX_SEED:
+        raise InputError(f"seed is {seed}; allowed: 0 to {MAX_SEED}")
+    return seed
+
+
+def settings(pairs: Iterable[str], what: str = "knob") -> dict[str, str]:
+    """Read ``name=value`` texts.
+
+    Raises:
+        InputError: a text without ``=``, or a name given twice.
+
+    >>> settings(["latency=20ms"])
+    {'latency': '20ms'}
+    """
+    read: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"'{pair}' sets no {what}: write name=value, as in latency=20ms")
+        if name in read:
+            raise InputError(f"{what} '{name}' is set twice")
+        read[name] = value
+    return read
+
+
+def _setting(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _read_text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{what} file '{path}': {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{what} file '{path}' is not text") from None
+
+
+def names_of(values: Sequence[str]) -> str:
+    """Return names for a sentence."""
+    return ", ".join(values)

@@ -1,0 +1,1 @@
+"""Where a workload runs: simulated (`sim`) or on the running kernel (`host`)."""

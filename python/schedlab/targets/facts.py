@@ -1,0 +1,110 @@
+"""What the running machine is."""
+
+import gzip
+import json
+import os
+import platform
+import re
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from schedlab import _core
+
+_USUAL_HZ = (100, 128, 250, 300, 512, 1000, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The machine at hand.
+
+    Attributes:
+        kernel: what ``uname -r`` prints.
+        release: the release as schedlab names it.
+        stand_in: a sentence when another series' rules stand in for this release's; else None.
+        cpus: the CPUs this process may use.
+        cpu_model: the CPUs' name.
+        hz: timer interrupts a second.
+        hz_source: where ``hz`` was read.
+        root: whether this user is root.
+    """
+
+    kernel: str
+    release: str
+    stand_in: str | None
+    cpus: int
+    cpu_model: str
+    hz: int
+    hz_source: str
+    root: bool
+
+
+@cache
+def facts() -> Facts:
+    """Return what the running machine is; it is read once.
+
+    >>> facts().cpus >= 1
+    True
+    """
+    kernel = platform.release()
+    known = json.loads(_core.release(kernel))
+    hz, source = _hz(kernel)
+    return Facts(
+        kernel=kernel,
+        release=known["release"],
+        stand_in=known["stand_in"],
+        cpus=len(os.sched_getaffinity(0)),
+        cpu_model=_cpu_model(),
+        hz=hz,
+        hz_source=source,
+        root=os.geteuid() == 0,
+    )
+
+
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.machine()
+    match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1).strip() if match else platform.machine()
+
+
+def _hz(kernel: str) -> tuple[int, str]:
+    for name in ("/proc/config.gz", f"/boot/config-{kernel}", f"/lib/modules/{kernel}/config"):
+        try:
+            data = Path(name).read_bytes()
+        except OSError:
+            continue
+        text = gzip.decompress(data) if name.endswith(".gz") else data
+        if match := re.search(rb"^CONFIG_HZ=(\d+)$", text, re.MULTILINE):
+            return int(match.group(1)), name
+    return _counted_hz()
+
+
+def _counted_hz() -> tuple[int, str]:
+    """Count a busy CPU's timer interrupts, and take the usual rate next to that."""
+    try:
+        cpu, before, began = _busy_ticks()
+        deadline = began + 0.2
+        while time.perf_counter() < deadline:
+            pass
+        _, after, ended = _busy_ticks(cpu)
+    except (OSError, ValueError, IndexError):
+        return 250, "assumed"
+    rate = (after - before) / (ended - began)
+    return min(_USUAL_HZ, key=lambda usual: abs(usual - rate)), "counted in /proc/interrupts"
+
+
+def _busy_ticks(cpu: int | None = None) -> tuple[int, int, float]:
+    lines = Path("/proc/interrupts").read_text(encoding="ascii", errors="replace").splitlines()
+    if cpu is None:
+        # The 39th field of /proc/self/stat is the CPU; the name before it may hold blanks.
+        stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+        cpu = int(stat.rpartition(")")[2].split()[36])
+    for line in lines:
+        label, _, rest = line.partition(":")
+        if label.strip() in ("LOC", "arch_timer"):
+            return cpu, int(rest.split()[cpu]), time.perf_counter()
+    raise ValueError("no timer is listed in /proc/interrupts")

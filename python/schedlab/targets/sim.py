@@ -1,0 +1,135 @@
+"""The simulator: a workload on a machine under a scheduler, in virtual time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from schedlab import _core
+from schedlab.errors import InputError
+from schedlab.files import whole
+from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload, check_seed
+from schedlab.targets import host
+
+TRACE_FORMATS = {".pftrace": "Perfetto", ".perfetto-trace": "Perfetto", ".txt": "ftrace text"}
+"""Formats of traces by the file's ending."""
+
+
+def simulate(
+    workload: Workload | str,
+    *,
+    scheduler: Scheduler | str | None = None,
+    machine: Machine | None = None,
+    attributes: Attributes | None = None,
+    seed: int = 1,
+    trace: Path | str | None = None,
+) -> Outcome:
+    """Simulate one run.
+
+    Args:
+        workload: a workload, its text ``name:key=value,…``, or the path of its JSON file.
+        scheduler: a scheduler or a kernel release; without it the running kernel's.
+        machine: without it as many CPUs as this machine has, with its calibrated costs.
+        attributes: scheduling attributes of every task, in place of the workload's own.
+        seed: of every random stream.
+        trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
+            ftrace's text.
+
+    Raises:
+        InputError: something given is wrong, or this machine was never calibrated.
+        RunError: the run comes to no end, such as a deadlock.
+
+    >>> outcome = simulate("hackbench:groups=5,loops=1", scheduler="6.1",
+    ...                    machine=Machine(cpus=2, costs="linsched"))
+    >>> outcome.cpus, len(outcome.tasks)
+    (2, 201)
+    """
+    work = _workload(workload, attributes)
+    rules = _scheduler(scheduler)
+    place = _machine(machine)
+    check_seed(seed)
+    if trace is None:
+        return Outcome.from_json(_core.simulate(work.json, rules.json, place.json, seed))
+    path = Path(trace)
+    kind = trace_format(path)
+    with whole(path) as temporary:
+        text = _core.simulate(
+            work.json,
+            rules.json,
+            place.json,
+            seed,
+            trace=temporary,
+            ftrace=kind == "ftrace text",
+        )
+    return Outcome.from_json(text)
+
+
+def simulate_many(
+    workload: Workload | str,
+    knobs: Sequence[str],
+    values: ArrayLike,
+    *,
+    scheduler: Scheduler | str | None = None,
+    machine: Machine | None = None,
+    seed: int = 1,
+) -> NDArray[np.int64]:
+    """Simulate one run for each row of settings, on all CPUs, and return each turnaround.
+
+    Args:
+        workload: as `simulate`.
+        knobs: the names of the knobs that differ.
+        values: a row a run, a column a knob: whole nanoseconds, counts, or 0 and 1.
+        scheduler: the rest of the settings.
+        machine: as `simulate`.
+        seed: of every random stream, the same for each run.
+
+    Returns:
+        Nanoseconds, a number a row.
+
+    Raises:
+        InputError: as `simulate`; also a value out of its knob's range.
+
+    >>> simulate_many("hackbench:groups=5,loops=1", ["latency"], [[10_000_000], [20_000_000]],
+    ...               scheduler="2.6.24", machine=Machine(1, "linsched")).shape
+    (2,)
+    """
+    work = _workload(workload, None)
+    rows = np.ascontiguousarray(values, dtype=np.int64)
+    return _core.simulate_many(
+        work.json,
+        _scheduler(scheduler).json,
+        _machine(machine).json,
+        list(knobs),
+        rows,
+        check_seed(seed),
+    )
+
+
+def trace_format(path: Path) -> str:
+    """Return the format that a trace's file name asks for.
+
+    Raises:
+        InputError: its ending is unknown.
+    """
+    try:
+        return TRACE_FORMATS[path.suffix]
+    except KeyError:
+        allowed = ", ".join(f"{suffix} ({name})" for suffix, name in TRACE_FORMATS.items())
+        raise InputError(f"trace file '{path}': its ending names no format; {allowed}") from None
+
+
+def _workload(workload: Workload | str, attributes: Attributes | None) -> Workload:
+    work = Workload.parse(workload) if isinstance(workload, str) else workload
+    return work if attributes is None else work.with_attributes(attributes)
+
+
+def _scheduler(scheduler: Scheduler | str | None) -> Scheduler:
+    if scheduler is None:
+        facts = host.facts()
+        return Scheduler(facts.release, hz=facts.hz)
+    return Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
+
+
+def _machine(machine: Machine | None) -> Machine:
+    return Machine(host.facts().cpus, "calibrated") if machine is None else machine
