@@ -282,14 +282,16 @@ impl<D: Decider> Sched<D> {
             self.deactivate_task(cpu, previous, flags);
             self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
         }
-        self.rqs[cpu.index()].need_resched = false;
         let next = self.pick_next_task(cpu);
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || self.rules.series == Series::V2_6_24 {
             self.put_prev_task(cpu, previous);
             self.set_next_task(cpu, next);
         }
-        self.rqs[cpu.index()].curr = next;
+        let rq = &mut self.rqs[cpu.index()];
+        rq.curr = next;
+        // Charging the previous task within the pick may have asked for what is being done.
+        rq.need_resched = false;
         if next == TaskId::IDLE {
             self.idle_cpus.insert(cpu.index());
         }
