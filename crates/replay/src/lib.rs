@@ -29,11 +29,10 @@ mod report;
 mod settings;
 mod step;
 
-use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_model::Release;
-use schedlab_trace::{Reader, Record, Snapshot, TraceError, open};
+use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
@@ -42,15 +41,18 @@ pub use settings::Settings;
 use first_sight::FirstSight;
 use replayer::Replayer;
 
-/// Replays a recording of one CPU.
+/// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] for a line that cannot be read, [`ReplayError::Empty`] for a recording without events,
 /// [`ReplayError::Unsupported`] for one of several CPUs.
-pub fn replay<R: BufRead>(reader: Reader<R>, settings: &Settings) -> Result<Report, ReplayError> {
+pub fn replay(
+    recording: impl IntoIterator<Item = Result<Record, TraceError>>,
+    settings: &Settings,
+) -> Result<Report, ReplayError> {
     let mut records = Vec::new();
-    for record in reader {
-        let record: Record = record?;
+    for record in recording {
+        let record = record?;
         if record.cpu != 0 {
             let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
             return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });

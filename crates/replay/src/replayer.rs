@@ -336,10 +336,12 @@ impl<'a> Replayer<'a> {
             (Some(_), None) => Some(previous),
             (None, _) => None,
         };
-        if kernels.is_some_and(|task| task == TaskId::IDLE || !self.sched.entity(task).on_rq) {
+        let gone = dequeued.map(|pid| self.tasks.get(&pid).copied());
+        let cannot_run = |task| task == TaskId::IDLE || !self.sched.entity(task).on_rq || gone == Some(Some(task));
+        if gone.is_some_and(|gone| gone != Some(previous)) || kernels.is_some_and(cannot_run) {
             return self.lose_track();
         }
-        let gone = dequeued.and_then(|pid| self.tasks.get(&pid).copied());
+        let gone = gone.flatten();
         let buddies = pick.map(|pick| (pick, self.buddies(gone)));
         let queue = self.queue();
         self.sched.decider.expect(kernels, false);

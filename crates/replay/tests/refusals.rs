@@ -1,0 +1,129 @@
+//! What a replay refuses, and what it does not vouch for.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use schedlab_replay::{ReplayError, Report, Settings, replay, replay_file};
+use schedlab_trace::Reader;
+
+fn settings() -> Settings {
+    Settings::defaults("6.1".parse().unwrap()).unwrap()
+}
+
+fn replay_text(text: &str) -> Result<Report, ReplayError> {
+    replay(Reader::new(text.as_bytes()), &settings())
+}
+
+#[test]
+fn an_empty_recording_fails() {
+    for text in ["", "cpus=1\n", "# tracer: nop\n\n"] {
+        assert!(matches!(replay_text(text), Err(ReplayError::Empty)), "{text:?}");
+    }
+}
+
+#[test]
+fn a_recording_without_decisions_is_not_exact() {
+    let report =
+        replay_text("bash-1 0d..2. 1.0: sched_stat_runtime: comm=bash pid=1 runtime=5 [ns] vruntime=7\n").unwrap();
+    assert_eq!(report.decisions.pick.compared, 0);
+    assert!(!report.is_exact());
+}
+
+#[test]
+fn several_cpus_are_refused_for_now() {
+    let error = replay_text("bash-1 1d..2. 1.0: k_tick: (f) pid=1\n").unwrap_err().to_string();
+    assert!(error.contains("line 1, an event of CPU 1"), "{error}");
+}
+
+#[test]
+fn a_malformed_line_is_named() {
+    let error = replay_text("cpus=1\nbash-1 0d..2. 1.0: k_tick: (f) pid=\n").unwrap_err().to_string();
+    assert!(error.contains("line 2"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = replay_file(Path::new("/nowhere/trace.txt"), None, None).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/trace.txt"), "{error}");
+    let error = replay_file(Path::new("/nowhere/t"), Some(Path::new("/nowhere/snap")), None).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/snap"), "{error}");
+}
+
+#[test]
+fn a_release_that_contradicts_the_snapshot_is_refused() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let release = Some("5.10".parse().unwrap());
+    let error = replay_file(&fixtures.join("k61-hogs.txt.gz"), Some(&fixtures.join("k61-hogs.snap1")), release);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("of kernel 6.1.0, not of 5.10"), "{error}");
+}
+
+/// What ran before the recording began is not in it: the running task's slice is unknown until it is set anew.
+#[test]
+fn a_tick_in_a_slice_that_began_before_the_recording_is_unverifiable() {
+    let text = "\
+a-7 0d.s2. 1.000000000: k_enq: (f) pid=8 fl=0x9
+a-7 0d.s2. 1.000000001: sched_stat_runtime: comm=a pid=7 runtime=5 [ns] vruntime=20000000
+a-7 0d.s2. 1.000000002: k_place: (f) pid=8 vr=19000000 minv=20000000 init=0
+a-7 0d.s2. 1.000000003: k_cpw: (f) pid=8 wf=0x0 tif=0x0 cpid=7
+a-7 0d.s2. 1.000000004: sched_wakeup: b:8 [120] CPU:000
+a-7 0d.h2. 1.001000000: k_tick: (f) pid=7
+a-7 0d.h2. 1.001000001: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns] vruntime=21000000
+";
+    let report = replay_text(text).unwrap();
+    assert_eq!((report.decisions.tick.compared, report.decisions.tick.unverifiable), (0, 1));
+    // b lies exactly 1 ms before a, and a granularity of 1 ms asks for more than that: no preemption, as recorded. The naive
+    // rule would have preempted.
+    let wakeup = report.decisions.wakeup;
+    assert_eq!((wakeup.compared, wakeup.equal, wakeup.naive_equal), (1, 1, 0));
+    // b was placed and never picked.
+    assert_eq!(report.decisions.placement.unverifiable, 1);
+    assert_eq!(report.state.vruntime.max_error_ns, 0);
+}
+
+/// A pick of a task that nobody queued cannot be: our state is in doubt from there on.
+#[test]
+fn an_impossible_recording_loses_track_and_says_so() {
+    let text = "\
+a-7 0d..2. 1.000000000: k_pick: (f) cpid=7 minv=5 nr=1 lw=1048576 next=0 last=0 skip=0
+a-7 0d..2. 1.000000001: k_set: (f) pid=9 vr=5 minv=5
+a-7 0d..2. 1.000000002: sched_switch: a:7 [120] S ==> c:9 [120]
+c-9 0d..2. 1.000000003: k_deq: (f) pid=9 fl=0x9
+c-9 0d..2. 1.000000004: sched_switch: c:9 [120] S ==> swapper/0:0 [120]
+c-9 0d..2. 1.000000005: k_pick: (f) cpid=9 minv=5 nr=1 lw=1048576 next=0 last=0 skip=0
+c-9 0d..2. 1.000000006: k_set: (f) pid=9 vr=5 minv=5
+";
+    let report = replay_text(text).unwrap();
+    assert!(report.resynchronisations > 0);
+    assert!(!report.is_exact());
+}
+
+const FRAGMENTS: [&str; 12] = [
+    "k_enq: (f) pid=PID fl=0x9",
+    "k_enq: (f) pid=PID fl=0x8",
+    "k_enq: (f) pid=PID fl=0xe",
+    "k_deq: (f) pid=PID fl=0x9",
+    "k_deq: (f) pid=PID fl=0xe",
+    "k_place: (f) pid=PID vr=5000 minv=7000 init=1",
+    "k_cpw: (f) pid=PID wf=0x0 tif=0x0 cpid=1",
+    "k_pick: (f) cpid=0 minv=7000 nr=1 lw=1048576 next=PID last=0 skip=0",
+    "k_set: (f) pid=PID vr=5000 minv=7000",
+    "sched_stat_runtime: comm=x pid=PID runtime=900 [ns] vruntime=8000",
+    "sched_switch: a:PID [120] S ==> b:2 [120]",
+    "k_rew: (f) pid=PID w=343040",
+];
+
+proptest! {
+    /// Nonsense in the form of a recording is replayed to a verdict, and never to an exact one.
+    #[test]
+    fn nonsense_never_panics(lines in proptest::collection::vec((0..FRAGMENTS.len(), 0u32..4), 1..60)) {
+        let mut text = String::new();
+        for (number, (fragment, pid)) in lines.iter().enumerate() {
+            let fragment = FRAGMENTS[*fragment].replace("PID", &pid.to_string());
+            text.push_str(&format!("a-1 0d..2. 1.{number:09}: {fragment}\n"));
+        }
+        let report = replay_text(&text).unwrap();
+        prop_assert!(!report.is_exact());
+    }
+}
