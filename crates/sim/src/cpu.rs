@@ -16,6 +16,8 @@ pub(crate) struct Cpu {
     pub(crate) acting_tick: u64,
     /// When it schedules because someone told it to.
     pub(crate) resched_at: u64,
+    /// It was told to, while idle, because a task waits elsewhere.
+    pub(crate) called: bool,
     /// Busy time.
     pub(crate) busy: u64,
     /// Times that a task came to this CPU.
@@ -29,6 +31,7 @@ impl Cpu {
         next_tick: NEVER,
         acting_tick: NEVER,
         resched_at: NEVER,
+        called: false,
         busy: 0,
         switches: 0,
     };

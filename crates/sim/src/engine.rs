@@ -291,10 +291,15 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
     }
 
-    /// Writes down what the CPU does next.
+    /// Ends a critical section on a CPU's queue: writes down what the CPU does next. Charging whoever runs may have shown that it has
+    /// to go, even where somebody was taken off the queue.
     #[inline]
     pub(crate) fn refresh(&mut self, cpu: u32) {
-        let key = self.arena.cpus[cpu as usize].key(self.prices.tick, self.period);
+        let record = &mut self.arena.cpus[cpu as usize];
+        if record.current != NONE && self.sched.need_resched(CpuId(cpu)) {
+            record.resched_at = self.now;
+        }
+        let key = record.key(self.prices.tick, self.period);
         self.arena.agenda.set(cpu, key);
     }
 

@@ -64,7 +64,7 @@ impl<S: EventSink> Engine<'_, S> {
                 Stage::Fetch | Stage::Retry => {}
             }
             // What it woke may run in its place, here and now.
-            if self.arena.cpus[cpu as usize].resched_at <= self.now {
+            if self.sched.need_resched(CpuId(cpu)) {
                 self.switch(cpu, TaskState::Running);
             }
             if self.begin(cpu) {

@@ -96,16 +96,13 @@ impl<S: EventSink> Engine<'_, S> {
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
     /// where the task has to wait though that one could run it.
     fn queued(&mut self, task: u32, cpu: u32) {
-        let record = &mut self.arena.cpus[cpu as usize];
+        let record = &self.arena.cpus[cpu as usize];
         if record.current == NONE {
             if record.resched_at == NEVER {
                 self.rouse(cpu);
                 return;
             }
         } else {
-            if self.sched.need_resched(CpuId(cpu)) {
-                record.resched_at = self.now;
-            }
             self.rouse_another(task);
         }
         self.refresh(cpu);
@@ -130,8 +127,29 @@ impl<S: EventSink> Engine<'_, S> {
                 && self.sched.task(task_id(task)).may_run_on(CpuId(*cpu))
         };
         if let Some(cpu) = (0..self.arena.cpus.len() as u32).find(free) {
-            self.rouse(cpu);
+            self.call(cpu);
         }
+    }
+
+    /// Up to `waiting` tasks wait, on whichever queues: as many idle CPUs that may take one are told to come.
+    fn rouse_others(&mut self, mut waiting: u32) {
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            if waiting == 0 || self.idle == 0 {
+                return;
+            }
+            let record = &self.arena.cpus[cpu as usize];
+            let free = record.current == NONE && record.resched_at == NEVER;
+            if free && self.sched.newly_idle_balance(CpuId(cpu)).is_some() {
+                self.call(cpu);
+                waiting -= 1;
+            }
+        }
+    }
+
+    /// Tells an idle CPU to come and look for work on other queues.
+    fn call(&mut self, cpu: u32) {
+        self.arena.cpus[cpu as usize].called = true;
+        self.rouse(cpu);
     }
 
     /// A CPU schedules because it was told to, or because of its tick.
@@ -147,6 +165,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.cpus[cpu as usize];
         let was_idle = record.current == NONE;
         let roused = std::mem::replace(&mut record.resched_at, NEVER) != NEVER;
+        let called = std::mem::take(&mut record.called);
         let next = if scheduled.next == TaskId::IDLE { self.pull(cpu) } else { scheduled.next };
         let previous = scheduled.previous;
         if was_idle && next == TaskId::IDLE {
@@ -175,7 +194,11 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
-        if state == TaskState::Running && !was_idle {
+        if was_idle {
+            // Whoever else was queued here meanwhile waits, and so does, if work of its own came first, whoever it was called for.
+            let missed = u32::from(called && scheduled.next != TaskId::IDLE);
+            self.rouse_others(self.sched.nr_running(CpuId(cpu)) - 1 + missed);
+        } else if state == TaskState::Running {
             self.rouse_another(previous.0);
         }
     }

@@ -1,0 +1,88 @@
+//! What the tests share: machines, runs, and a watcher that follows the events of a run.
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+pub mod random;
+pub mod watcher;
+
+use schedlab_model::{Attributes, Costs, Event, Machine, Outcome, Scheduler, Step, Task, TaskKind, Time, Workload};
+use schedlab_program::Program;
+use schedlab_sim::{Options, SimError, simulate};
+
+/// One release of each series.
+pub const RELEASES: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
+
+/// Some machine's costs, of the order of a real one's, no two alike.
+pub fn some_costs() -> Costs {
+    let nanos = Time::from_nanos;
+    Costs {
+        switch: nanos(1100),
+        cache_refill: nanos(120),
+        cache_refill_limit: nanos(2000),
+        wakeup: nanos(700),
+        wakeup_remote: nanos(900),
+        idle_exit: nanos(2500),
+        tick: nanos(1500),
+        system_call: nanos(90),
+        pipe_write: nanos(250),
+        pipe_read: nanos(240),
+        socket_write: nanos(710),
+        socket_read: nanos(500),
+        copy_per_kib: nanos(80),
+        block: nanos(350),
+        migration: nanos(600),
+        fork_process: nanos(60_000),
+        fork_thread: nanos(15_000),
+        exit_process: nanos(40_000),
+        exit_thread: nanos(6000),
+        reap: nanos(9000),
+    }
+}
+
+pub fn milliseconds(count: u64) -> schedlab_model::Duration {
+    schedlab_model::Duration::Fixed(Time::from_millis(count))
+}
+
+pub fn microseconds(count: u64) -> schedlab_model::Duration {
+    schedlab_model::Duration::Fixed(Time::from_micros(count))
+}
+
+pub fn scheduler(release: &str) -> Scheduler {
+    Scheduler::new(release.parse().expect("a known release"))
+}
+
+pub fn task(name: &str, instances: u32, attributes: Attributes, steps: Vec<Step>) -> Task {
+    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: Some(attributes), steps }
+}
+
+pub fn workload(tasks: Vec<Task>) -> Workload {
+    Workload {
+        name: "test".into(),
+        channels: Default::default(),
+        latches: vec!["go".into()],
+        tasks,
+        turnaround_from: None,
+    }
+}
+
+/// A word as the command line takes it.
+pub fn word(text: &str) -> Workload {
+    schedlab_workloads::parse(text).expect("a workload")
+}
+
+/// Runs and keeps every event.
+pub fn run_with(
+    workload: &Workload,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options,
+) -> Result<(Outcome, Vec<Event>), SimError> {
+    let program = Program::compile(workload).expect("a workload that compiles");
+    let mut events = Vec::new();
+    let outcome = simulate(&program, scheduler, machine, options, &mut events)?;
+    Ok((outcome, events))
+}
+
+/// Runs to the end and keeps every event.
+pub fn run(workload: &Workload, release: &str, machine: &Machine) -> (Outcome, Vec<Event>) {
+    run_with(workload, &scheduler(release), machine, &Options::default()).expect("a run that ends")
+}

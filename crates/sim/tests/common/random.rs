@@ -1,0 +1,181 @@
+//! Random workloads that always come to an end.
+
+use proptest::prelude::*;
+use schedlab_model::{
+    Attributes, Channel, ChannelKind, Costs, Duration, Machine, Policy, Scheduler, Step, Task, TaskKind, Time, Workload,
+};
+
+use super::{RELEASES, scheduler, some_costs, word};
+
+/// A workload, the machine it runs on and the scheduler.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub workload: Workload,
+    pub machine: Machine,
+    pub scheduler: Scheduler,
+}
+
+pub fn case() -> impl Strategy<Value = Case> {
+    let cpus = prop_oneof![Just(1), Just(2), Just(3), Just(4), Just(7)];
+    let costs = prop_oneof![
+        Just(Costs::ideal()),
+        Just(some_costs()),
+        // Costs everywhere but on the way out of idle, so that no CPU may idle at all.
+        Just(Costs { idle_exit: Time::ZERO, ..some_costs() }),
+        Just(Costs { tick: Time::from_micros(900), ..Costs::ideal() }),
+        Just(Costs::linsched()),
+    ];
+    let hz = prop_oneof![Just(100), Just(250), Just(1000)];
+    (cpus, costs, prop::sample::select(&RELEASES[..]), hz).prop_flat_map(|(cpus, costs, release, hz)| {
+        workload(cpus).prop_map(move |workload| Case {
+            workload,
+            machine: Machine { cpus, costs: costs.clone() },
+            scheduler: Scheduler { hz, ..scheduler(release) },
+        })
+    })
+}
+
+fn workload(cpus: u32) -> impl Strategy<Value = Workload> {
+    let part = prop_oneof![
+        4 => loners(cpus).boxed(),
+        3 => pipeline(cpus).boxed(),
+        2 => family(cpus).boxed(),
+        1 => Just(hackbench()).boxed(),
+    ];
+    prop::collection::vec(part, 1..4).prop_map(|parts| {
+        let mut whole = super::workload(Vec::new());
+        whole.latches.clear();
+        for (number, part) in parts.into_iter().enumerate() {
+            part.append_to(&mut whole, number);
+        }
+        whole
+    })
+}
+
+/// Tasks, channels and latches whose names are still to be made unique.
+#[derive(Debug, Clone)]
+struct Part {
+    tasks: Vec<Task>,
+    channels: Vec<(String, ChannelKind)>,
+    latches: Vec<String>,
+}
+
+impl Part {
+    fn append_to(self, whole: &mut Workload, number: usize) {
+        let unique = |name: &String| format!("{name}.{number}");
+        whole.latches.extend(self.latches.iter().map(unique));
+        whole.channels.extend(self.channels.iter().map(|(name, kind)| (unique(name), Channel { kind: *kind })));
+        whole.tasks.extend(self.tasks.into_iter().map(|task| {
+            let steps = task.steps.iter().map(|step| renamed(step, &unique)).collect();
+            Task { name: unique(&task.name), steps, ..task }
+        }));
+    }
+}
+
+fn renamed(step: &Step, unique: &impl Fn(&String) -> String) -> Step {
+    match step {
+        Step::Write { channel, bytes } => Step::Write { channel: unique(channel), bytes: *bytes },
+        Step::Read { channel, bytes } => Step::Read { channel: unique(channel), bytes: *bytes },
+        Step::OpenLatch(name) => Step::OpenLatch(unique(name)),
+        Step::AwaitLatch(name) => Step::AwaitLatch(unique(name)),
+        Step::Fork { task, count } => Step::Fork { task: unique(task), count: *count },
+        Step::Loop { count, steps } => {
+            Step::Loop { count: *count, steps: steps.iter().map(|step| renamed(step, unique)).collect() }
+        }
+        step => step.clone(),
+    }
+}
+
+fn attributes(cpus: u32) -> impl Strategy<Value = Attributes> {
+    let policy = prop_oneof![
+        6 => Just(Policy::Other),
+        1 => Just(Policy::Batch),
+        1 => Just(Policy::Idle),
+        2 => (1u8..4).prop_map(Policy::Fifo),
+        2 => (1u8..4).prop_map(Policy::Rr),
+    ];
+    let nice = prop_oneof![3 => Just(0i8), 1 => -20i8..20];
+    let affinity = prop_oneof![
+        3 => Just(Vec::new()),
+        1 => prop::collection::btree_set(0..cpus, 1..=cpus as usize).prop_map(|cpus| cpus.into_iter().collect()),
+    ];
+    (policy, nice, affinity).prop_map(|(policy, nice, affinity)| Attributes { policy, nice, slice: None, affinity })
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::Fixed(Time::ZERO)),
+        // Whole ticks, so that things fall on the same instant.
+        (1u64..13).prop_map(|count| Duration::Fixed(Time::from_millis(count))),
+        (1u64..3_000_000).prop_map(|count| Duration::Fixed(Time::from_nanos(count))),
+        (1u64..5000).prop_map(|mean| Duration::Exponential { mean: Time::from_micros(mean) }),
+        (1u64..80).prop_map(|count| Duration::Fixed(Time::from_millis(count))),
+    ]
+}
+
+/// Tasks that compute, sleep and yield, each for itself.
+fn loners(cpus: u32) -> impl Strategy<Value = Part> {
+    let step = prop_oneof![
+        4 => duration().prop_map(Step::Run),
+        2 => duration().prop_map(Step::Sleep),
+        1 => Just(Step::Yield),
+    ];
+    (1u32..5, attributes(cpus), prop::collection::vec(step, 1..5), 1u64..6).prop_map(
+        |(instances, attributes, steps, count)| Part {
+            tasks: vec![super::task("loner", instances, attributes, vec![Step::Loop { count, steps }])],
+            channels: vec![],
+            latches: vec![],
+        },
+    )
+}
+
+/// Stages that pass messages from one to the next, each with some tasks; twelve messages, or a multiple of twelve, in all.
+fn pipeline(cpus: u32) -> impl Strategy<Value = Part> {
+    let kind = prop_oneof![Just(ChannelKind::Pipe), Just(ChannelKind::Socket)];
+    let bytes = prop_oneof![Just(1u32), Just(100), Just(4096), Just(70_000), Just(300_000)];
+    let stage = (attributes(cpus), 1u32..5, duration(), kind);
+    (prop::collection::vec(stage, 2..5), bytes, 1u64..8).prop_map(|(stages, bytes, dozens)| {
+        let last = stages.len() - 1;
+        let mut part = Part { tasks: vec![], channels: vec![], latches: vec![] };
+        for (number, (attributes, instances, work, kind)) in stages.into_iter().enumerate() {
+            let mut steps = Vec::new();
+            if number > 0 {
+                steps.push(Step::Read { channel: format!("c{}", number - 1), bytes });
+            }
+            steps.push(Step::Run(work));
+            if number < last {
+                steps.push(Step::Write { channel: format!("c{number}"), bytes });
+                part.channels.push((format!("c{number}"), kind));
+            }
+            // Twelve is a multiple of every number of tasks.
+            let steps = vec![Step::Loop { count: 12 * dozens / u64::from(instances), steps }];
+            part.tasks.push(super::task(&format!("stage{number}"), instances, attributes, steps));
+        }
+        part
+    })
+}
+
+/// A parent that forks children, lets them wait at a latch, opens it and collects them.
+fn family(cpus: u32) -> impl Strategy<Value = Part> {
+    let kind = prop_oneof![Just(TaskKind::Process), Just(TaskKind::Thread)];
+    (attributes(cpus), proptest::option::of(attributes(cpus)), 1u32..6, duration(), duration(), kind).prop_map(
+        |(attributes, child, count, before, work, kind)| {
+            let steps = vec![Step::AwaitLatch("latch".into()), Step::Run(work), Step::Sleep(before)];
+            let child = Task { name: "child".into(), instances: 0, kind, attributes: child, steps };
+            let fork = || Step::Fork { task: "child".into(), count };
+            let open = Step::OpenLatch("latch".into());
+            let steps = vec![fork(), Step::Run(before), open, Step::Join, fork(), Step::Yield, Step::Join];
+            let parent = super::task("parent", 1, attributes, steps);
+            Part { tasks: vec![parent, child], channels: vec![], latches: vec!["latch".into()] }
+        },
+    )
+}
+
+fn hackbench() -> Part {
+    let workload = word("hackbench:groups=2,fds=3,loops=4");
+    Part {
+        tasks: workload.tasks,
+        channels: workload.channels.into_iter().map(|(name, channel)| (name, channel.kind)).collect(),
+        latches: workload.latches,
+    }
+}

@@ -1,0 +1,81 @@
+//! What must hold of every run, whatever runs under whichever scheduler.
+
+mod common;
+
+use common::random::{Case, case};
+use common::{run_with, watcher};
+use proptest::prelude::*;
+use schedlab_model::Step;
+use schedlab_program::Program;
+use schedlab_sim::{Options, simulate_many};
+
+/// Whether the task with this number may run on this CPU, from its template's attributes or, where it has none, its parent's.
+fn allowed(case: &Case, names: &[String]) -> impl Fn(usize, usize) -> bool {
+    let template = |name: &str| {
+        let name = name.split('[').next().unwrap_or_default();
+        case.workload.tasks.iter().find(|task| task.name == name).cloned()
+    };
+    let forks = |steps: &[Step], child: &str| {
+        steps.iter().any(|step| matches!(step, Step::Fork { task, .. } if task.as_str() == child))
+    };
+    let sets: Vec<Vec<u32>> = names
+        .iter()
+        .map(|name| {
+            let own = template(name).expect("named after its template");
+            let parent = case.workload.tasks.iter().find(|task| forks(&task.steps, &own.name));
+            let from = own.attributes.or_else(|| parent.and_then(|parent| parent.attributes.clone()));
+            from.map(|attributes| attributes.affinity).unwrap_or_default()
+        })
+        .collect();
+    move |task, cpu| sets[task].is_empty() || sets[task].contains(&(cpu as u32))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_keeps_the_books(case in case()) {
+        let options = Options { seed: 3, ..Options::default() };
+        let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &options)
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let names: Vec<String> = outcome.tasks.iter().map(|task| task.name.clone()).collect();
+        watcher::check(&events, &outcome, &case.machine, allowed(&case, &names)).map_err(TestCaseError::fail)?;
+
+        // What the program says will be read was read, and what ran was what was asked for.
+        let program = Program::compile(&case.workload).expect("it ran");
+        prop_assert_eq!(outcome.messages, program.traffic().iter().map(|channel| channel.messages_read).sum::<u64>());
+        prop_assert_eq!(outcome.bytes, program.traffic().iter().map(|channel| channel.bytes_read).sum::<u64>());
+        if case.machine.costs == schedlab_model::Costs::ideal() {
+            prop_assert!(outcome.tasks.iter().all(|task| task.system_ns == 0), "nothing costs anything");
+        }
+    }
+
+    #[test]
+    fn the_same_again_is_the_same_to_the_byte_with_and_without_skipping_ticks(case in case()) {
+        let options = Options { seed: 5, ..Options::default() };
+        let every = Options { no_tick_skip: true, ..options };
+        let one = run_with(&case.workload, &case.scheduler, &case.machine, &options)
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let again = run_with(&case.workload, &case.scheduler, &case.machine, &options);
+        prop_assert_eq!(Ok(&one), again.as_ref());
+        let every = run_with(&case.workload, &case.scheduler, &case.machine, &every);
+        if let Ok(every) = &every {
+            let differs = one.1.iter().zip(&every.1).position(|(left, right)| left != right);
+            if let Some(at) = differs {
+                let (left, right) = (one.1.get(at), every.1.get(at));
+                prop_assert!(false, "event {at}: {left:?} where ticks are skipped, {right:?} where not");
+            }
+        }
+        prop_assert_eq!(Ok(&one), every.as_ref());
+
+        // In a batch, on memory that other runs used before.
+        let program = Program::compile(&case.workload).expect("it ran");
+        for summary in simulate_many(&program, &vec![case.scheduler.clone(); 3], &case.machine, &options) {
+            let summary = summary.expect("it ran");
+            prop_assert_eq!(summary.turnaround.as_nanos(), one.0.turnaround_ns);
+            prop_assert_eq!(summary.elapsed.as_nanos(), one.0.elapsed_ns);
+            let counts = (summary.switches, summary.messages, summary.bytes);
+            prop_assert_eq!(counts, (one.0.switches, one.0.messages, one.0.bytes));
+        }
+    }
+}
