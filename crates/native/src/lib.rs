@@ -1,16 +1,21 @@
 //! The same primitive operations on the running kernel: real processes and threads, pipes, sockets and policies.
 //!
-//! [`run()`] executes a compiled [`Program`](schedlab_program::Program), operation by operation as the simulator does, and measures it.
+//! [`run()`] executes a compiled [`Program`](schedlab_program::Program), operation by operation as the simulator does, and measures
+//! it; [`calibrate()`] measures what the machine's operations cost, and [`probe()`] what its kernel lets a user do.
 
 mod attributes;
+mod calibrate;
 mod error;
 mod outcome;
 mod plumbing;
+mod probe;
 mod shared;
 mod spin;
 mod supervise;
 mod system;
 mod task;
 
+pub use calibrate::{Calibration, Spread, calibrate};
 pub use error::NativeError;
+pub use probe::{Allowed, Probe, probe};
 pub use supervise::{RunOptions, run};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
-use schedlab_native::{NativeError, RunOptions, run};
+use schedlab_native::{NativeError, RunOptions, calibrate, probe, run};
 use schedlab_program::Program;
 use schedlab_workloads::BUILDERS;
 
@@ -38,6 +38,16 @@ enum Command {
         #[arg(long)]
         delays: bool,
     },
+    /// Measure what this machine's operations cost.
+    ///
+    /// Example: schedlab-native calibrate --quick
+    Calibrate {
+        /// Take about two seconds instead of five.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Say what this kernel is, and what it lets this user set.
+    Probe,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +76,8 @@ impl Command {
                 let program = Program::compile(&read(&workload)?)?;
                 serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays })?)
             }
+            Self::Probe => serde_json::to_string(&probe()),
+            Self::Calibrate { quick } => serde_json::to_string(&calibrate(quick)?),
         };
         json.map_err(|error| NativeError::System { what: "writing the result", source: error.into() })
     }

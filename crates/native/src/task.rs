@@ -13,7 +13,7 @@ use crate::spin::Spin;
 use crate::system::{self, Usage, abnormal, exit_now, monotonic, thread_cpu, usage, wait_own};
 
 /// Stack of a thread; hackbench's have the least that there may be, and only what is touched costs anything.
-const STACK: usize = 128 * 1024;
+pub(crate) const STACK: usize = 128 * 1024;
 
 /// What all tasks of a run refer to. It lives until the process ends.
 pub(crate) struct World {

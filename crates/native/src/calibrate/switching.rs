@@ -1,0 +1,142 @@
+//! Context switches: two tasks that yield to each other, two that wake each other, and rings of many.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use schedlab_model::{Attributes, Policy};
+
+use super::bench::{Bench, Helper, Pipe, timed};
+use super::stats::Spread;
+use crate::NativeError;
+use crate::attributes::set_policy;
+use crate::error::during;
+use crate::system::{monotonic, sched_getattr, sched_setattr, sched_yield, usage};
+
+/// Lengths of the rings.
+pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
+
+/// One switch between two processes of one CPU: both yield, and what their yields themselves take (measured alone) is taken off.
+///
+/// Not every yield switches; the kernel's count of those that did is what the time is divided by.
+pub(crate) fn switch(bench: &Bench) -> Result<Option<Spread>, NativeError> {
+    let alone = Spread::of((0..bench.batches).map(|_| timed(500, sched_yield)).collect());
+    let Some(alone) = alone else { return Ok(None) };
+    let counter = &bench.words[0];
+    counter.store(0, Relaxed);
+    let _other = bench.helper(bench.here, Policy::Other, || {
+        loop {
+            sched_yield();
+            counter.fetch_add(1, Relaxed);
+        }
+    })?;
+    let yields = 1_000;
+    let away = || {
+        let usage = usage();
+        usage.voluntary + usage.involuntary
+    };
+    let batch = || {
+        let (before, theirs) = (away(), counter.load(Relaxed));
+        let start = monotonic();
+        (0..yields).for_each(|_| sched_yield());
+        let time = (monotonic() - start) as f64;
+        let theirs = counter.load(Relaxed) - theirs;
+        // Every time away is two switches: there and back.
+        let switches = 2 * (away() - before);
+        (time - (yields + theirs) as f64 * alone.median_ns) / switches as f64
+    };
+    // The first batches still see the helper start.
+    (0..3).for_each(|_| {
+        let _ = batch();
+    });
+    Ok(Spread::of((0..bench.batches).map(|_| batch()).collect()))
+}
+
+/// Half a round trip of one byte between this process and one on another CPU, both of which idle when it is not their turn: a write
+/// that wakes, the other CPU's way out of idling, a switch, and a read that slept.
+pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Option<Spread>, NativeError> {
+    let (to, fro) = (bench.pipe()?, bench.pipe()?);
+    let _other = bench.helper(cpu, Policy::Other, || {
+        loop {
+            to.receive();
+            fro.send();
+        }
+    })?;
+    let round = || {
+        to.send();
+        fro.receive();
+    };
+    timed(50, round);
+    Ok(Spread::of((0..bench.batches).map(|_| timed(100, round) / 2.0).collect()))
+}
+
+/// A ring of processes on one CPU, each of which sends a byte on to the next. Time of one hop: a write that wakes, one switch, and a
+/// read that slept.
+///
+/// All are SCHED_BATCH: others would preempt their wakers now and then, and how many switches a hop has would depend on the kernel's
+/// taste. At least four, because a member of a shorter ring is woken before it has quite left the run queue.
+pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Option<Spread>, NativeError> {
+    let pipes = (0..length).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
+    let before = sched_getattr().map_err(during("asking for the own policy"))?;
+    set_policy(&Attributes { policy: Policy::Batch, ..Attributes::default() })
+        .map_err(during("becoming SCHED_BATCH"))?;
+    let helpers = (1..length).map(|index| {
+        let (from, to) = (&pipes[index - 1], &pipes[index]);
+        bench.helper(bench.here, Policy::Batch, || {
+            loop {
+                from.receive();
+                to.send();
+            }
+        })
+    });
+    let _helpers = helpers.collect::<Result<Vec<Helper>, _>>()?;
+    let round = || {
+        pipes[0].send();
+        pipes[length - 1].receive();
+    };
+    timed(3, round);
+    let rounds = (256 / length).max(2) as u32;
+    let batches = bench.batches / 2 + 1;
+    let hops = (0..batches).map(|_| timed(rounds, round) / length as f64).collect();
+    sched_setattr(before).map_err(during("taking the own policy back"))?;
+    Ok(Spread::of(hops))
+}
+
+/// How a hop grows with the ring: further nanoseconds for each further member, and in all, from hops of [`RINGS`].
+///
+/// The limit is what the two longest rings have beyond the shortest; the slope is the least-squares line through the shortest, over the
+/// rings that have not come near the limit yet.
+pub(crate) fn refill(hops: &[f64]) -> (f64, f64) {
+    let Some((&base, rest)) = hops.split_first() else { return (0.0, 0.0) };
+    let longest = &rest[rest.len().saturating_sub(2)..];
+    let limit = (longest.iter().sum::<f64>() / longest.len().max(1) as f64 - base).max(0.0);
+    let (mut products, mut squares) = (0.0, 0.0);
+    for (length, hop) in RINGS[1..].iter().zip(rest) {
+        let members = (length - RINGS[0]) as f64;
+        if squares > 0.0 && hop - base > 0.7 * limit {
+            break;
+        }
+        products += members * (hop - base);
+        squares += members * members;
+    }
+    let slope = if squares > 0.0 { (products / squares).max(0.0) } else { 0.0 };
+    (slope, limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_a_limit_is_found_again() {
+        // 10 ns for each member beyond four, 300 ns at most: reached at 34 members.
+        let hops: Vec<f64> = RINGS.iter().map(|&length| 1000.0 + (10.0 * (length - 4) as f64).min(300.0)).collect();
+        let (slope, limit) = refill(&hops);
+        assert!((slope - 10.0).abs() < 1e-9, "{slope}");
+        assert!((limit - 300.0).abs() < 1e-9, "{limit}");
+    }
+
+    #[test]
+    fn a_hop_that_does_not_grow_costs_nothing() {
+        assert_eq!(refill(&[1000.0; RINGS.len()]), (0.0, 0.0));
+        assert_eq!(refill(&[]), (0.0, 0.0));
+    }
+}

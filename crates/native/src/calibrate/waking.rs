@@ -1,0 +1,95 @@
+//! Wake-ups, as the waker sees them.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use schedlab_model::Policy;
+
+use super::bench::{Bench, Helper, Pipe};
+use super::stats::Spread;
+use crate::NativeError;
+use crate::system::{self, monotonic, sched_yield};
+
+/// How many sleepers are woken one after the other.
+const SLEEPERS: usize = 8;
+
+/// How busy the CPU of the sleepers is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// It is the waker's own.
+    Here,
+    /// Another one, on which a task computes that the sleepers do not preempt.
+    Busy,
+    /// Another one, which idles.
+    Idle,
+}
+
+/// One write that wakes a sleeping reader who does not preempt the writer. Nothing where there is no other CPU.
+///
+/// The sleepers are SCHED_BATCH, whose wake-ups preempt nobody (`wakeup_preempt_fair`).
+pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Option<Spread>, NativeError> {
+    let cpu = match (place, bench.there) {
+        (Where::Here, _) => bench.here,
+        (_, Some(there)) => there,
+        (_, None) => return Ok(None),
+    };
+    let count = if place == Where::Idle { 1 } else { SLEEPERS };
+    let (woken, calm) = (&bench.words[0], &bench.words[1]);
+    woken.store(0, SeqCst);
+    calm.store(0, SeqCst);
+    let pipes = (0..count).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
+    let sleepers = pipes.iter().map(|pipe| {
+        bench.helper(cpu, Policy::Batch, || {
+            loop {
+                pipe.receive();
+                woken.fetch_add(1, SeqCst);
+            }
+        })
+    });
+    let _sleepers = sleepers.collect::<Result<Vec<Helper>, _>>()?;
+    let _hog = match place {
+        // Computes while a batch is timed; between batches it lets the sleepers run.
+        Where::Busy => Some(bench.helper(cpu, Policy::Other, || {
+            loop {
+                if calm.load(Relaxed) == 1 {
+                    std::hint::spin_loop();
+                } else {
+                    sched_yield();
+                }
+            }
+        })?),
+        _ => None,
+    };
+    // Until all were woken and sleep again. The waker's CPU never idles, so that its caches stay as they are at work.
+    let settle = |expected: u64| {
+        let start = monotonic();
+        let passed = |since: u64, nanoseconds: u64| monotonic() - since > nanoseconds;
+        // A second at most, should a helper have died.
+        while woken.load(SeqCst) < expected && !passed(start, 1_000_000_000) {
+            if place == Where::Here { sched_yield() } else { std::hint::spin_loop() }
+        }
+        if place == Where::Here {
+            (0..4).for_each(|_| sched_yield());
+        } else {
+            let woken = monotonic();
+            while !passed(woken, 50_000) {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    let mut expected = 0;
+    let mut batch = || {
+        calm.store(1, SeqCst);
+        let start = monotonic();
+        pipes.iter().for_each(Pipe::send);
+        let time = monotonic() - start;
+        calm.store(0, SeqCst);
+        expected += count as u64;
+        settle(expected);
+        (time as f64 - bench.clock) / count as f64
+    };
+    system::sleep(2_000_000);
+    (0..5).for_each(|_| {
+        let _ = batch();
+    });
+    Ok(Spread::of((0..2 * bench.batches).map(|_| batch()).collect()))
+}
