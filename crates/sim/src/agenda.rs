@@ -75,6 +75,9 @@ impl Agenda {
     #[inline]
     pub(crate) fn set(&mut self, cpu: u32, key: Key) {
         let mut node = self.leaves + cpu as usize;
+        if self.tree[node] == key {
+            return;
+        }
         self.tree[node] = key;
         while node > 1 {
             node /= 2;

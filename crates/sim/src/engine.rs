@@ -11,7 +11,7 @@ use crate::agenda::{Agenda, Key, Kind, NEVER};
 use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::price::Prices;
-use crate::task::{Account, Task};
+use crate::task::{Account, Identity, Place, Task};
 use crate::wait::{NONE, WaitQueue};
 use crate::{Options, SimError};
 
@@ -23,7 +23,8 @@ const STANDSTILL: u64 = 1 << 30;
 pub(crate) struct Arena {
     pub(crate) tasks: Vec<Task>,
     pub(crate) accounts: Vec<Account>,
-    pub(crate) cursors: Vec<schedlab_program::Cursor>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) identities: Vec<Identity>,
     /// The links of the wait queues, by task.
     pub(crate) links: Vec<u32>,
     pub(crate) channels: Vec<Channel>,
@@ -44,7 +45,8 @@ impl Arena {
     fn reset(&mut self, program: &Program, cpus: u32) {
         self.tasks.clear();
         self.accounts.clear();
-        self.cursors.clear();
+        self.places.clear();
+        self.identities.clear();
         self.links.clear();
         self.timers.clear();
         self.latches.clear();
@@ -165,7 +167,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             match key.kind() {
                 Kind::Completion => {
                     self.catch_up(cpu);
-                    self.operate(cpu)?;
+                    self.operate(cpu, true)?;
                 }
                 Kind::Tick => self.tick(cpu)?,
                 Kind::Schedule | Kind::Timer => self.rescheduled(cpu)?,

@@ -29,88 +29,89 @@ enum Effect {
 }
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The CPU's current task has used the time of its stage: what it does, and whoever comes after it, until somebody needs time.
-    pub(crate) fn operate(&mut self, cpu: u32) -> Result<(), SimError> {
+    /// The CPU's current task goes on, and whoever comes after it, until somebody needs time or nobody is left: `complete` says
+    /// that it has used the time of its stage.
+    pub(crate) fn operate(&mut self, cpu: u32, mut complete: bool) -> Result<(), SimError> {
         loop {
-            self.count_operation()?;
-            let task = self.arena.cpus[cpu as usize].current;
-            match self.arena.tasks[task as usize].stage {
-                Stage::Act => match self.effect(task, cpu) {
-                    Effect::Done => self.next(task),
-                    Effect::Again => self.arena.tasks[task as usize].stage = Stage::Retry,
-                    Effect::Sleep => {
-                        self.next(task);
-                        self.switch(cpu, TaskState::Interruptible);
-                    }
-                    Effect::Yield => {
-                        self.next(task);
-                        self.touch(cpu);
-                        self.sched.sched_yield(CpuId(cpu));
-                        self.switch(cpu, TaskState::Running);
-                    }
-                    Effect::Exit => {
-                        let record = &mut self.arena.tasks[task as usize];
-                        (record.stage, record.remaining) = (Stage::Die, 0);
-                    }
-                },
-                Stage::Block => {
-                    self.arena.tasks[task as usize].stage = Stage::Retry;
-                    self.arena.tasks[task as usize].slept = true;
-                    if self.wait(task) {
-                        self.switch(cpu, TaskState::Interruptible);
-                    }
+            if complete {
+                self.count_operation()?;
+                self.complete(cpu);
+                // What it woke may run in its place, here and now.
+                if self.sched.need_resched(CpuId(cpu)) {
+                    self.switch(cpu, TaskState::Running);
                 }
-                Stage::Die => self.switch(cpu, TaskState::Dead),
-                Stage::Fetch | Stage::Retry => {}
             }
-            // What it woke may run in its place, here and now.
-            if self.sched.need_resched(CpuId(cpu)) {
-                self.switch(cpu, TaskState::Running);
+            let task = self.arena.cpus[cpu as usize].current;
+            if task == NONE {
+                break;
             }
-            if self.begin(cpu) {
-                return Ok(());
+            let record = &mut self.arena.tasks[task as usize];
+            if record.stage == Stage::Fetch {
+                record.op = self.arena.places[task as usize].0.next(self.program);
             }
+            if matches!(record.stage, Stage::Fetch | Stage::Retry) {
+                self.plan(task);
+            }
+            let record = &mut self.arena.tasks[task as usize];
+            let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
+            self.arena.cpus[cpu as usize].end = self.now.saturating_add(cost);
+            if cost > 0 {
+                break;
+            }
+            complete = true;
+        }
+        self.refresh(cpu);
+        Ok(())
+    }
+
+    /// The CPU's current task has used the time of its stage.
+    #[inline]
+    fn complete(&mut self, cpu: u32) {
+        let task = self.arena.cpus[cpu as usize].current;
+        match self.arena.tasks[task as usize].stage {
+            Stage::Act => match self.effect(task, cpu) {
+                Effect::Done => self.next(task),
+                Effect::Again => self.arena.tasks[task as usize].stage = Stage::Retry,
+                Effect::Sleep => {
+                    self.next(task);
+                    self.switch(cpu, TaskState::Interruptible);
+                }
+                Effect::Yield => {
+                    self.next(task);
+                    self.touch(cpu);
+                    self.sched.sched_yield(CpuId(cpu));
+                    self.switch(cpu, TaskState::Running);
+                }
+                Effect::Exit => {
+                    let record = &mut self.arena.tasks[task as usize];
+                    (record.stage, record.remaining) = (Stage::Die, 0);
+                }
+            },
+            Stage::Block => {
+                let record = &mut self.arena.tasks[task as usize];
+                (record.stage, record.slept) = (Stage::Retry, true);
+                if self.wait(task) {
+                    self.switch(cpu, TaskState::Interruptible);
+                }
+            }
+            Stage::Die => self.switch(cpu, TaskState::Dead),
+            Stage::Fetch | Stage::Retry => {}
         }
     }
 
+    #[inline]
     fn next(&mut self, task: u32) {
         let record = &mut self.arena.tasks[task as usize];
         (record.stage, record.slept, record.moved) = (Stage::Fetch, false, 0);
     }
 
-    /// Sets the CPU's current task to use the time that its stage takes. False if that is none at all, and [`Engine::operate`] is
-    /// to go on.
-    pub(crate) fn begin(&mut self, cpu: u32) -> bool {
-        let task = self.arena.cpus[cpu as usize].current;
-        if task == NONE {
-            self.refresh(cpu);
-            return true;
-        }
-        let record = &mut self.arena.tasks[task as usize];
-        let cost = match record.stage {
-            Stage::Fetch => {
-                record.op = self.arena.cursors[task as usize].next(self.program);
-                self.plan(task)
-            }
-            Stage::Retry => self.plan(task),
-            Stage::Act | Stage::Block | Stage::Die => record.remaining,
-        };
-        let debt = std::mem::take(&mut self.arena.tasks[task as usize].debt);
-        let cost = cost.saturating_add(debt);
-        self.arena.cpus[cpu as usize].end = self.now.saturating_add(cost);
-        if cost == 0 {
-            return false;
-        }
-        self.refresh(cpu);
-        true
-    }
-
     /// Looks at what the operation can do now: its stage, and the time that takes.
-    fn plan(&mut self, task: u32) -> u64 {
+    #[inline]
+    fn plan(&mut self, task: u32) {
         let record = &mut self.arena.tasks[task as usize];
         record.stage = Stage::Act;
         let prices = &self.prices;
-        match record.op {
+        let time = match record.op {
             Op::Run(time) => time.as_nanos(),
             Op::Sleep(_) | Op::Yield => prices.system_call,
             Op::Write { channel, bytes } => {
@@ -118,33 +119,36 @@ impl<S: EventSink> Engine<'_, S> {
                 record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
                 if record.planned == 0 {
                     record.stage = Stage::Block;
-                    return prices.block;
+                    prices.block
+                } else {
+                    // What did not fit at first goes in within the same system call.
+                    let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
+                    entry.saturating_add(prices.copy(record.planned))
                 }
-                // What did not fit at first goes in within the same system call.
-                let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
-                entry.saturating_add(prices.copy(record.planned))
             }
             Op::Read { channel, bytes } => {
                 let channel = &self.arena.channels[channel as usize];
                 record.planned = channel.readable().min(bytes - record.moved);
                 if record.planned == 0 {
                     record.stage = Stage::Block;
-                    return prices.block;
+                    prices.block
+                } else {
+                    prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
                 }
-                prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
             }
             // Latches are as hackbench's: a byte written to a pipe that nobody reads and all poll.
             Op::OpenLatch(_) => prices.write(true),
             Op::AwaitLatch(latch) => {
                 if self.arena.latches[latch as usize].open {
-                    return prices.system_call;
+                    prices.system_call
+                } else {
+                    record.stage = Stage::Block;
+                    prices.block
                 }
-                record.stage = Stage::Block;
-                prices.block
             }
             Op::Fork { template, .. } => prices.fork(self.program.template(template).kind),
             Op::Join => {
-                let child = record.first_child;
+                let child = self.arena.identities[task as usize].first_child;
                 if child == NONE {
                     0
                 } else if self.arena.tasks[child as usize].zombie {
@@ -159,12 +163,14 @@ impl<S: EventSink> Engine<'_, S> {
                 if self.starter == task {
                     self.stopped = Some(self.now);
                 }
-                prices.exit(record.kind)
+                prices.exit(self.arena.identities[task as usize].kind)
             }
-        }
+        };
+        self.arena.tasks[task as usize].remaining = time;
     }
 
     /// What the operation does once its time is used.
+    #[inline]
     fn effect(&mut self, task: u32, cpu: u32) -> Effect {
         match self.arena.tasks[task as usize].op {
             Op::Run(time) => {
@@ -210,7 +216,9 @@ impl<S: EventSink> Engine<'_, S> {
         record.moved += transfer.bytes;
         let done = record.moved == bytes;
         let chain = done && record.slept && place.next_writer();
-        self.wake_readers(task, cpu, channel, transfer.wake);
+        if transfer.wake != Wake::Nobody {
+            self.wake_readers(task, cpu, channel, transfer.wake);
+        }
         if chain {
             self.wake_writers(task, cpu, channel, Wake::One);
         }
@@ -232,7 +240,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.messages += 1;
             self.bytes += u64::from(bytes);
         }
-        self.wake_writers(task, cpu, channel, transfer.wake);
+        if transfer.wake != Wake::Nobody {
+            self.wake_writers(task, cpu, channel, transfer.wake);
+        }
         if chain {
             self.wake_readers(task, cpu, channel, Wake::One);
         }
@@ -240,9 +250,6 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn wake_readers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
-        if wake == Wake::Nobody {
-            return;
-        }
         while let Some(reader) = self.arena.channels[channel as usize].readers.pop(&self.arena.links) {
             self.wake_for(task, cpu, reader, true);
             if wake == Wake::One {
@@ -252,9 +259,6 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn wake_writers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
-        if wake == Wake::Nobody {
-            return;
-        }
         while let Some(writer) = self.arena.channels[channel as usize].writers.pop(&self.arena.links) {
             self.wake_for(task, cpu, writer, true);
             if wake == Wake::One {
@@ -305,7 +309,10 @@ impl<S: EventSink> Engine<'_, S> {
                 latch.waiters.push_front(task, &mut self.arena.links);
             }
             // The child looks for its parent.
-            Op::Join => return !self.arena.tasks[record.first_child as usize].zombie,
+            Op::Join => {
+                let child = self.arena.identities[task as usize].first_child;
+                return !self.arena.tasks[child as usize].zombie;
+            }
             _ => return false,
         }
         true
@@ -313,18 +320,17 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `wait(2)` or `pthread_join(3)` of the first child, which has ended.
     fn collect(&mut self, task: u32) -> Effect {
-        let child = self.arena.tasks[task as usize].first_child;
+        let child = self.arena.identities[task as usize].first_child;
         if child == NONE {
             return Effect::Done;
         }
-        let next = self.arena.tasks[child as usize].next_sibling;
-        let record = &mut self.arena.tasks[task as usize];
-        record.first_child = next;
+        let next = self.arena.identities[child as usize].next_sibling;
+        let identity = &mut self.arena.identities[task as usize];
+        identity.first_child = next;
         if next == NONE {
-            record.last_child = NONE;
+            identity.last_child = NONE;
             return Effect::Done;
         }
-        record.slept = false;
         Effect::Again
     }
 
@@ -339,14 +345,15 @@ impl<S: EventSink> Engine<'_, S> {
     /// `do_exit`, `exit_notify`: a parent that waits for this child is woken.
     fn exit(&mut self, task: u32, cpu: u32) {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
-        let record = &mut self.arena.tasks[task as usize];
-        record.zombie = true;
-        let (parent, kind) = (record.parent, record.kind);
+        self.arena.tasks[task as usize].zombie = true;
+        let identity = &self.arena.identities[task as usize];
+        let (parent, kind) = (identity.parent, identity.kind);
         if parent == NONE {
             return;
         }
         let waiting = &self.arena.tasks[parent as usize];
-        if waiting.state == State::Asleep && waiting.op == Op::Join && waiting.first_child == task {
+        let next = self.arena.identities[parent as usize].first_child;
+        if waiting.state == State::Asleep && waiting.op == Op::Join && next == task {
             // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not.
             self.wake_for(task, cpu, parent, kind == TaskKind::Process);
         }

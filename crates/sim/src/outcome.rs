@@ -42,15 +42,16 @@ impl<S: EventSink> Engine<'_, S> {
             switches: self.switches,
             messages: self.messages,
             bytes: self.bytes,
-            tasks: self.arena.accounts.iter().map(|account| self.task_outcome(account)).collect(),
+            tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
     }
 
-    fn task_outcome(&self, account: &crate::task::Account) -> TaskOutcome {
+    fn task_outcome(&self, task: usize) -> TaskOutcome {
+        let (account, identity) = (&self.arena.accounts[task], &self.arena.identities[task]);
         TaskOutcome {
-            name: self.program.task_name(account.template, account.instance),
+            name: self.name(task),
             source: MetricSource::Counters,
-            life_ns: account.died - account.born,
+            life_ns: identity.died - identity.born,
             run_ns: account.run,
             user_ns: account.user,
             system_ns: account.run - account.user,
@@ -58,10 +59,12 @@ impl<S: EventSink> Engine<'_, S> {
             sleep_ns: account.sleep,
             voluntary: account.voluntary,
             involuntary: account.involuntary,
-            migrations: account.migrations,
-            wakeups: account.wakeups,
+            migrations: identity.migrations,
+            // Whoever sleeps is woken, once.
+            wakeups: account.voluntary,
             delay_ns: account.wait,
-            delays: account.delays,
+            // It came to a CPU after its start, after each sleep and each time it was taken off.
+            delays: 1 + account.voluntary + account.involuntary,
             max_delay_ns: account.max_delay,
         }
     }
@@ -78,8 +81,8 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn name(&self, task: usize) -> String {
-        let account = &self.arena.accounts[task];
-        self.program.task_name(account.template, account.instance)
+        let identity = &self.arena.identities[task];
+        self.program.task_name(identity.template, identity.instance)
     }
 
     fn waits(&self, task: usize) -> String {
@@ -96,7 +99,7 @@ impl<S: EventSink> Engine<'_, S> {
                 format!("to write {} of {bytes} bytes to {} {channel}", bytes - record.moved, kind(channel))
             }
             Op::AwaitLatch(latch) => format!("on latch {latch}"),
-            Op::Join => format!("for '{}' to end", self.name(record.first_child as usize)),
+            Op::Join => format!("for '{}' to end", self.name(self.arena.identities[task].first_child as usize)),
             _ => "to go on".to_owned(),
         };
         format!("task '{}' waits {what}", self.name(task))

@@ -1,13 +1,13 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState};
+use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskState};
 use schedlab_program::{Cursor, TemplateId};
 use schedlab_sched::WakeKind;
 
 use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
-use crate::task::{Account, State, Task};
+use crate::task::{Account, Identity, Place, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -32,7 +32,7 @@ impl<S: EventSink> Engine<'_, S> {
         if let Some(attributes) = &program.template(template).attributes {
             self.sched.sched_setattr(child, attributes);
         }
-        let cursor = self.arena.cursors[parent as usize].child(program, template, instance);
+        let cursor = self.arena.places[parent as usize].0.child(program, template, instance);
         self.add_task(child, cursor, template, instance, parent);
         self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
         self.wake_new(child, cpu);
@@ -44,17 +44,28 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks.len(),
             "tasks are numbered in the order in which they are made"
         );
-        let kind: TaskKind = self.program.template(template).kind;
-        self.arena.tasks.push(Task::new(kind, parent));
-        self.arena.accounts.push(Account::new(template, instance, self.now));
-        self.arena.cursors.push(cursor);
+        self.arena.tasks.push(Task::NEW);
+        self.arena.accounts.push(Account { since: self.now, ..Account::default() });
+        self.arena.places.push(Place(cursor));
+        self.arena.identities.push(Identity {
+            template,
+            instance,
+            kind: self.program.template(template).kind,
+            born: self.now,
+            died: self.now,
+            migrations: 0,
+            parent,
+            first_child: NONE,
+            last_child: NONE,
+            next_sibling: NONE,
+        });
         self.arena.links.push(NONE);
         self.alive += 1;
         if parent != NONE {
-            let last = std::mem::replace(&mut self.arena.tasks[parent as usize].last_child, task.0);
+            let last = std::mem::replace(&mut self.arena.identities[parent as usize].last_child, task.0);
             match last {
-                NONE => self.arena.tasks[parent as usize].first_child = task.0,
-                last => self.arena.tasks[last as usize].next_sibling = task.0,
+                NONE => self.arena.identities[parent as usize].first_child = task.0,
+                last => self.arena.identities[last as usize].next_sibling = task.0,
             }
         }
     }
@@ -65,7 +76,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.tasks[task.index()].cpu = target.0;
         self.sched.wake_up_new_task(task, target);
         self.emit(cpu, EventKind::WakeupNew { task, target });
-        self.queued(task.0, target.0);
+        self.queued(task.0, target.0, cpu);
     }
 
     /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
@@ -77,9 +88,8 @@ impl<S: EventSink> Engine<'_, S> {
         let account = &mut self.arena.accounts[task as usize];
         account.sleep += self.now - account.since;
         account.since = self.now;
-        account.wakeups += 1;
-        account.migrations += u64::from(previous != target);
         if previous != target {
+            self.arena.identities[task as usize].migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
             self.catch_up(previous);
             self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
@@ -88,24 +98,24 @@ impl<S: EventSink> Engine<'_, S> {
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
-        self.queued(task, target);
+        self.queued(task, target, cpu);
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
         self.prices.wakeup + remote
     }
 
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
-    /// where the task has to wait though that one could run it.
-    fn queued(&mut self, task: u32, cpu: u32) {
+    /// where the task has to wait though that one could run it. Of the CPU on which this happens, `here`, the caller writes down
+    /// what it does next.
+    fn queued(&mut self, task: u32, cpu: u32, here: u32) {
         let record = &self.arena.cpus[cpu as usize];
-        if record.current == NONE {
-            if record.resched_at == NEVER {
-                self.rouse(cpu);
-                return;
-            }
-        } else {
+        if record.current != NONE {
             self.rouse_another(task);
+            if cpu != here {
+                self.refresh(cpu);
+            }
+        } else if record.resched_at == NEVER {
+            self.rouse(cpu);
         }
-        self.refresh(cpu);
     }
 
     /// Tells an idle CPU to schedule.
@@ -155,10 +165,10 @@ impl<S: EventSink> Engine<'_, S> {
     /// A CPU schedules because it was told to, or because of its tick.
     pub(crate) fn rescheduled(&mut self, cpu: u32) -> Result<(), SimError> {
         self.switch(cpu, TaskState::Running);
-        if self.begin(cpu) { Ok(()) } else { self.operate(cpu) }
+        self.operate(cpu, false)
     }
 
-    /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::begin`].
+    /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.touch(cpu);
         let scheduled = self.sched.schedule(CpuId(cpu), state);
@@ -218,7 +228,7 @@ impl<S: EventSink> Engine<'_, S> {
                 left.state = State::Runnable;
             }
             TaskState::Dead => {
-                account.died = self.now;
+                self.arena.identities[task as usize].died = self.now;
                 left.state = State::Dead;
                 self.alive -= 1;
             }
@@ -235,7 +245,6 @@ impl<S: EventSink> Engine<'_, S> {
         let account = &mut self.arena.accounts[task as usize];
         let delay = self.now - account.since;
         account.wait += delay;
-        account.delays += 1;
         account.max_delay = account.max_delay.max(delay);
         account.since = self.now;
         let comer = &mut self.arena.tasks[task as usize];
@@ -264,7 +273,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task.index()];
         record.cpu = cpu;
         record.debt += self.prices.migration;
-        self.arena.accounts[task.index()].migrations += 1;
+        self.arena.identities[task.index()].migrations += 1;
         self.emit(cpu, EventKind::Migrate { task, from, to });
         self.sched.schedule(to, TaskState::Running).next
     }

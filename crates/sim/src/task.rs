@@ -1,7 +1,7 @@
 //! What the engine knows of a task.
 
 use schedlab_model::TaskKind;
-use schedlab_program::{Op, TemplateId};
+use schedlab_program::{Cursor, Op, TemplateId};
 
 use crate::wait::NONE;
 
@@ -29,14 +29,21 @@ pub(crate) enum State {
     Dead,
 }
 
-/// The part that every operation touches. Times are nanoseconds.
+/// The part that every operation touches: one cache line. Times are nanoseconds.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Task {
     pub(crate) op: Op,
     /// CPU time until the stage is over; holds while the task does not run.
     pub(crate) remaining: u64,
     /// CPU time spent on its behalf but not yet served: switches, wake-ups it made, its migration.
     pub(crate) debt: u64,
+    /// Its CPU's count of switches when it came there last.
+    pub(crate) ran_at: u64,
+    /// The CPU it ran on last, [`NONE`] before it ran.
+    pub(crate) ran_on: u32,
+    /// The CPU it is queued on, or was last.
+    pub(crate) cpu: u32,
     /// Bytes of the message that were moved.
     pub(crate) moved: u32,
     /// Bytes that the current step moves.
@@ -47,27 +54,12 @@ pub(crate) struct Task {
     pub(crate) slept: bool,
     /// It ended and waits to be collected.
     pub(crate) zombie: bool,
-    pub(crate) kind: TaskKind,
-    /// The CPU it is queued on, or was last.
-    pub(crate) cpu: u32,
-    /// The CPU it ran on last, [`NONE`] before it ran.
-    pub(crate) ran_on: u32,
-    /// That CPU's count of switches when it did.
-    pub(crate) ran_at: u64,
-    pub(crate) parent: u32,
-    /// Children that are not collected yet, in the order in which they were made.
-    pub(crate) first_child: u32,
-    pub(crate) last_child: u32,
-    pub(crate) next_sibling: u32,
 }
 
-/// The part that only switches and wake-ups touch, and that the outcome is made of. Times are nanoseconds.
-#[derive(Debug, Clone)]
+/// The part that switches and wake-ups touch: one cache line. Times are nanoseconds.
+#[derive(Debug, Clone, Default)]
+#[repr(align(64))]
 pub(crate) struct Account {
-    pub(crate) template: TemplateId,
-    pub(crate) instance: u32,
-    pub(crate) born: u64,
-    pub(crate) died: u64,
     /// When the task's state last changed.
     pub(crate) since: u64,
     pub(crate) run: u64,
@@ -75,55 +67,56 @@ pub(crate) struct Account {
     pub(crate) wait: u64,
     pub(crate) sleep: u64,
     pub(crate) max_delay: u64,
-    pub(crate) delays: u64,
-    pub(crate) wakeups: u64,
+    /// Times it went to sleep.
     pub(crate) voluntary: u64,
+    /// Times it was taken off its CPU.
     pub(crate) involuntary: u64,
+}
+
+/// Where it stands in its program: one cache line.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(crate) struct Place(pub(crate) Cursor);
+
+/// Who it is, for the ends of its life and for the outcome.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) template: TemplateId,
+    pub(crate) instance: u32,
+    pub(crate) kind: TaskKind,
+    pub(crate) born: u64,
+    pub(crate) died: u64,
     pub(crate) migrations: u64,
+    pub(crate) parent: u32,
+    /// Children that are not collected yet, in the order in which they were made.
+    pub(crate) first_child: u32,
+    pub(crate) last_child: u32,
+    pub(crate) next_sibling: u32,
 }
 
 impl Task {
-    pub(crate) const fn new(kind: TaskKind, parent: u32) -> Self {
-        Self {
-            op: Op::Exit,
-            remaining: 0,
-            debt: 0,
-            moved: 0,
-            planned: 0,
-            stage: Stage::Fetch,
-            state: State::Runnable,
-            slept: false,
-            zombie: false,
-            kind,
-            cpu: 0,
-            ran_on: NONE,
-            ran_at: 0,
-            parent,
-            first_child: NONE,
-            last_child: NONE,
-            next_sibling: NONE,
-        }
-    }
+    pub(crate) const NEW: Self = Self {
+        op: Op::Exit,
+        remaining: 0,
+        debt: 0,
+        ran_at: 0,
+        ran_on: NONE,
+        cpu: 0,
+        moved: 0,
+        planned: 0,
+        stage: Stage::Fetch,
+        state: State::Runnable,
+        slept: false,
+        zombie: false,
+    };
 }
 
-impl Account {
-    pub(crate) const fn new(template: TemplateId, instance: u32, now: u64) -> Self {
-        Self {
-            template,
-            instance,
-            born: now,
-            died: now,
-            since: now,
-            run: 0,
-            user: 0,
-            wait: 0,
-            sleep: 0,
-            max_delay: 0,
-            delays: 0,
-            wakeups: 0,
-            voluntary: 0,
-            involuntary: 0,
-            migrations: 0,
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_switches_and_operations_touch_is_one_cache_line_each() {
+        assert_eq!((size_of::<Task>(), size_of::<Account>(), size_of::<Place>()), (64, 64, 64));
     }
 }
