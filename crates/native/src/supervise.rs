@@ -195,8 +195,12 @@ impl Supervisor {
                 opened = Some(monotonic());
                 shared.open_gate();
             }
-            if self.collect()? {
-                return Ok(opened.unwrap_or(0));
+            match self.collect() {
+                // The kernel ended a task that computed too long before we could.
+                Err(_) if monotonic() >= deadline => return Err(NativeError::Timeout(options.timeout)),
+                Err(error) => return Err(error),
+                Ok(true) => return Ok(opened.unwrap_or(0)),
+                Ok(false) => {}
             }
             match self.next_signal(deadline)? {
                 None => return Err(NativeError::Timeout(options.timeout)),
@@ -301,7 +305,8 @@ fn stay_above(highest: u8, timeout: Time) {
     let flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
     let _ =
         system::sched_setattr(SchedAttr { policy: libc::SCHED_FIFO as u32, flags, priority, ..SchedAttr::default() });
-    let microseconds = timeout.as_nanos() / 1_000;
+    // Later than the supervisor would do it, which cannot preempt tasks of the highest priority.
+    let microseconds = timeout.saturating_add(Time::from_millis(1_000)).as_nanos() / 1_000;
     let _ = set_limit(libc::RLIMIT_RTTIME, microseconds, microseconds);
 }
 

@@ -56,6 +56,7 @@ struct Task {
     bytes: u64,
     cpu_before: u64,
     usage_before: Usage,
+    delays_before: (u64, u64),
 }
 
 /// Notes what failed, tells the supervisor, and ends the process.
@@ -88,6 +89,7 @@ impl Newborn {
             bytes: 0,
             cpu_before: 0,
             usage_before: Usage::default(),
+            delays_before: (0, 0),
         };
         if first {
             world.shared.header().arrived.fetch_add(1, SeqCst);
@@ -100,6 +102,9 @@ impl Newborn {
             world.shared.slot(slot).end.store(0, Relaxed);
         }
         // What making and setting up the task took is not the task's doing.
+        if world.delays {
+            task.delays_before = delays().unwrap_or_default();
+        }
         task.usage_before = usage();
         task.cpu_before = thread_cpu();
         loop {
@@ -237,8 +242,8 @@ impl Task {
         slot.bytes.store(self.bytes, Relaxed);
         if self.world.delays {
             let (wait, delays) = delays().unwrap_or_default();
-            slot.wait.store(wait, Relaxed);
-            slot.delays.store(delays, Relaxed);
+            slot.wait.store(wait.saturating_sub(self.delays_before.0), Relaxed);
+            slot.delays.store(delays.saturating_sub(self.delays_before.1), Relaxed);
         }
     }
 }

@@ -1,0 +1,108 @@
+//! Starting the real program, and looking for what it left behind.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use schedlab_model::{Outcome, Workload};
+
+/// A number that no other call of this test run gets, and that is found again in the command line of every process of a run.
+pub fn unique() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    u64::from(std::process::id()) * 1_000_000_000 + 987_000_000 + NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The program.
+pub fn native() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_schedlab-native"))
+}
+
+/// Runs a workload by its text, with further options.
+pub fn run(text: &str, options: &[&str]) -> Output {
+    native().arg("run").arg(text).args(options).output().expect("the program starts")
+}
+
+/// The outcome of a run that succeeds.
+#[track_caller]
+pub fn outcome(text: &str, options: &[&str]) -> Outcome {
+    read(&run(text, options))
+}
+
+/// The outcome of a run of a workload given on standard input.
+#[track_caller]
+pub fn outcome_of(workload: &Workload, options: &[&str]) -> Outcome {
+    read(&feed(native().args(["run", "-"]).args(options), workload))
+}
+
+/// Runs a command with a workload on its standard input.
+pub fn feed(command: &mut Command, workload: &Workload) -> Output {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let text = serde_json::to_vec(workload).expect("a workload is JSON");
+    child.stdin.take().expect("it is piped").write_all(&text).expect("the program reads its input");
+    child.wait_with_output().expect("the program ends")
+}
+
+#[track_caller]
+fn read(output: &Output) -> Outcome {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("an outcome is printed")
+}
+
+/// Checks that a command was refused with this exit code and one line that has all of these parts.
+#[track_caller]
+pub fn refused(output: &Output, code: i32, parts: &[&str]) {
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}");
+    assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    assert!(output.stdout.is_empty());
+    for part in parts {
+        assert!(line.contains(part), "'{part}' is not in: {line}");
+    }
+}
+
+/// The processes whose command line holds this number.
+pub fn processes(seed: u64) -> Vec<PathBuf> {
+    let seed = seed.to_string();
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    let ours = entries.map(|entry| entry.path()).filter(|path| {
+        let line = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == seed.as_bytes())
+    });
+    ours.collect()
+}
+
+/// Waits until so many processes hold this number; gives up after ten seconds.
+pub fn await_processes(seed: u64, count: usize) {
+    let start = Instant::now();
+    while processes(seed).len() != count {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?} instead of {count}", processes(seed));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Takes a capability from a command that root runs; others do not have it.
+pub fn without_capability(command: &mut Command, capability: u64) -> &mut Command {
+    // SAFETY: `prctl` may be called between fork and exec; that an ordinary user may not drop what it has not got does no harm.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            Ok(())
+        })
+    }
+}
+
+/// Sets a limit of a command, soft and hard.
+pub fn with_limit(command: &mut Command, resource: libc::__rlimit_resource_t, value: u64) -> &mut Command {
+    // SAFETY: `setrlimit` may be called between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+            libc::setrlimit(resource, &raw const limit);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! A calibration has every cost and a probe every answer; what they are is the machine's affair.
+
+#[expect(dead_code, reason = "every test file uses a part of it")]
+mod common;
+
+use common::native;
+use schedlab_model::{Costs, Time};
+use serde_json::Value;
+
+fn json(arguments: &[&str]) -> Value {
+    let output = native().args(arguments).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON is printed")
+}
+
+#[test]
+fn a_calibration_measures_every_cost() {
+    let calibration = json(&["calibrate", "--quick"]);
+    let costs: Costs = serde_json::from_value(calibration["costs"].clone()).unwrap();
+    // None of these can be free on any machine.
+    for cost in [
+        costs.switch,
+        costs.wakeup,
+        costs.system_call,
+        costs.pipe_write,
+        costs.pipe_read,
+        costs.socket_write,
+        costs.socket_read,
+        costs.copy_per_kib,
+        costs.fork_process,
+        costs.fork_thread,
+        costs.exit_process,
+        costs.exit_thread,
+        costs.reap,
+    ] {
+        assert!(cost > Time::ZERO, "{calibration:#}");
+    }
+    let spread = calibration["spread"].as_object().unwrap();
+    let several = calibration["cpus"].as_u64().unwrap() > 1;
+    for name in serde_json::to_value(&costs).unwrap().as_object().unwrap().keys() {
+        if !several && matches!(name.as_str(), "wakeup_remote" | "idle_exit" | "migration") {
+            continue;
+        }
+        let quartiles = spread.get(name).unwrap_or_else(|| unreachable!("{name} has no spread"));
+        let value = |key: &str| quartiles[key].as_f64().unwrap();
+        assert!(value("p25_ns") <= value("p75_ns"), "{name}: {quartiles}");
+        assert!(quartiles["samples"].as_u64().unwrap() > 0, "{name}: {quartiles}");
+    }
+}
+
+#[test]
+fn a_probe_says_what_the_kernel_says() {
+    let probe = json(&["probe"]);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(probe["release"], release.trim());
+    assert!(!probe["cpus"].as_array().unwrap().is_empty());
+    assert_eq!(probe["policies"].as_array().unwrap().len(), 5);
+    for policy in probe["policies"].as_array().unwrap() {
+        // What is not allowed comes with a reason.
+        assert_eq!(policy["allowed"] == true, policy.get("why").is_none(), "{policy}");
+    }
+    // Linux is built with 100, 250, 300 or 1000 interrupts a second.
+    assert!([100, 250, 300, 1000].contains(&probe["hz"].as_u64().unwrap()), "{probe}");
+}

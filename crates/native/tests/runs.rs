@@ -1,0 +1,165 @@
+//! Real runs do what the program says, and account for it.
+
+#[expect(dead_code, reason = "every test file uses a part of it")]
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{outcome, outcome_of};
+use schedlab_model::{
+    Attributes, Channel, ChannelKind, Duration, MetricSource, Outcome, Policy, Step, Task, TaskKind, Time, Workload,
+};
+use schedlab_program::{Cursor, Op, Program, TemplateId};
+
+fn task(name: &str, instances: u32, kind: TaskKind, steps: Vec<Step>) -> Task {
+    Task { name: name.into(), instances, kind, attributes: None, steps }
+}
+
+fn workload(tasks: Vec<Task>) -> Workload {
+    let channels = BTreeMap::from([("c".to_owned(), Channel { kind: ChannelKind::Pipe })]);
+    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, turnaround_from: None }
+}
+
+/// CPU time that is near enough to what was asked for: 1 % and 20 us a step for clock reads and the report at the end.
+#[track_caller]
+fn near(found: u64, asked: u64, steps: u64) {
+    assert!(found >= asked, "{found} ns of {asked}");
+    assert!(found <= asked + asked / 100 + 20_000 * steps, "{found} ns of {asked}");
+}
+
+#[track_caller]
+fn sound(outcome: &Outcome) {
+    assert!(outcome.turnaround_ns > 0 && outcome.turnaround_ns <= outcome.elapsed_ns);
+    assert_eq!(outcome.target, "host");
+    assert_eq!(outcome.switches, outcome.tasks.iter().map(|task| task.voluntary + task.involuntary).sum::<u64>());
+    for task in &outcome.tasks {
+        assert_eq!(task.source, MetricSource::Counters);
+        assert_eq!(task.run_ns, task.user_ns + task.system_ns, "{}", task.name);
+        // The CPU's clock is read a little after the end.
+        assert!(task.run_ns <= task.life_ns + 1_000_000, "{task:?}");
+    }
+}
+
+#[test]
+fn hackbench_passes_every_message() {
+    for mode in ["", ",pipe", ",threads", ",pipe,threads"] {
+        let outcome = outcome(&format!("hackbench:groups=1,fds=2,loops=50,datasize=100{mode}"), &[]);
+        sound(&outcome);
+        // 2 senders × 2 receivers × 50 messages of 100 bytes, and 1 byte from each of 4 workers; those and main.
+        assert_eq!(outcome.messages, 2 * 2 * 50 + 4, "{mode}");
+        assert_eq!(outcome.bytes, 2 * 2 * 50 * 100 + 4, "{mode}");
+        let names: Vec<&str> = outcome.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names, ["main", "receiver.g0.0", "receiver.g0.1", "sender.g0[0]", "sender.g0[1]"], "{mode}");
+        // Main at least sleeps until its workers have ended.
+        assert!(outcome.switches > 0, "{mode}");
+        assert!(outcome.tasks.iter().all(|task| task.run_ns > 0), "{mode}");
+    }
+}
+
+#[test]
+fn messages_larger_than_the_channel_arrive_whole() {
+    // 1 MiB through a pipe of 64 KiB, and through a socket, each message in many parts.
+    for mode in [",pipe", ""] {
+        let outcome = outcome(&format!("hackbench:groups=1,fds=1,loops=3,datasize=1048576{mode}"), &[]);
+        assert_eq!(outcome.bytes, 3 * 1_048_576 + 2, "{mode}");
+    }
+}
+
+#[test]
+fn a_run_step_uses_its_cpu_time() {
+    let outcome = outcome("hogs:tasks=3,time=30ms", &[]);
+    sound(&outcome);
+    for task in &outcome.tasks {
+        near(task.run_ns, 30_000_000, 1);
+    }
+    // Without a mark the workload's own clock is the run's.
+    assert_eq!(outcome.turnaround_ns, outcome.elapsed_ns);
+}
+
+#[test]
+fn random_times_are_the_programs() {
+    let mean = Time::from_millis(2);
+    let steps = vec![Step::Loop { count: 10, steps: vec![Step::Run(Duration::Exponential { mean })] }];
+    let workload = workload(vec![task("t", 2, TaskKind::Process, steps)]);
+    let outcome = outcome_of(&workload, &["--seed", "7"]);
+    let program = Program::compile(&workload).unwrap();
+    for (instance, task) in outcome.tasks.iter().enumerate() {
+        let mut cursor = Cursor::root(&program, TemplateId(0), instance as u32, 7);
+        let mut asked = 0;
+        while let Op::Run(time) = cursor.next(&program) {
+            asked += time.as_nanos();
+        }
+        near(task.run_ns, asked, 10);
+    }
+    assert_eq!(outcome.seed, 7);
+}
+
+#[test]
+fn sleepers_sleep() {
+    let outcome = outcome("sleepers:tasks=2,period=5ms,run=1ms,loops=4", &["--delays"]);
+    sound(&outcome);
+    for task in &outcome.tasks {
+        near(task.run_ns, 4_000_000, 4);
+        // 4 × (5 − 1) ms; each sleep leaves the CPU.
+        assert!(task.sleep_ns >= 16_000_000, "{task:?}");
+        assert!(task.voluntary >= 4, "{task:?}");
+        assert!(task.life_ns >= task.run_ns + task.sleep_ns, "{task:?}");
+        assert!(task.delays > 0, "{task:?}");
+    }
+}
+
+#[test]
+fn two_tasks_take_turns() {
+    for kinds in ["", ",threads", ",socket", ",socket,threads"] {
+        let outcome = outcome(&format!("pipe:loops=20{kinds}"), &[]);
+        sound(&outcome);
+        // There and back, 20 times, a byte each.
+        assert_eq!((outcome.messages, outcome.bytes), (40, 40), "{kinds}");
+        assert_eq!(outcome.tasks.len(), 2);
+    }
+}
+
+#[test]
+fn tasks_make_tasks_of_either_kind() {
+    // A process makes 2 threads, each makes 2 processes, each of those 1 thread that sends a byte: 1 + 2 + 4 + 4.
+    let fork = |task: &str, count| Step::Fork { task: task.into(), count };
+    let made = |name: &str, kind, child: &str, count| task(name, 0, kind, vec![fork(child, count), Step::Join]);
+    let read = Step::Loop { count: 4, steps: vec![Step::Read { channel: "c".into(), bytes: 1 }] };
+    let workload = workload(vec![
+        task("a", 1, TaskKind::Process, vec![fork("b", 2), read, Step::Join]),
+        made("b", TaskKind::Thread, "c", 2),
+        made("c", TaskKind::Process, "d", 1),
+        task("d", 0, TaskKind::Thread, vec![Step::Write { channel: "c".into(), bytes: 1 }]),
+    ]);
+    let outcome = outcome_of(&workload, &[]);
+    sound(&outcome);
+    assert_eq!(outcome.tasks.len(), 11);
+    assert_eq!(outcome.messages, 4);
+    assert!(outcome.tasks.iter().all(|task| task.run_ns > 0), "all tasks have reported");
+}
+
+#[test]
+fn a_task_outlives_a_parent_that_does_not_wait() {
+    let child =
+        vec![Step::Sleep(Duration::Fixed(Time::from_millis(20))), Step::Run(Duration::Fixed(Time::from_millis(1)))];
+    let fork = vec![Step::Fork { task: "child".into(), count: 1 }];
+    let workload =
+        workload(vec![task("parent", 1, TaskKind::Process, fork), task("child", 0, TaskKind::Process, child)]);
+    let outcome = outcome_of(&workload, &[]);
+    near(outcome.tasks[1].run_ns, 1_000_000, 2);
+    assert!(outcome.tasks[0].life_ns < 20_000_000 && outcome.elapsed_ns > 20_000_000, "{outcome:?}");
+}
+
+#[test]
+fn attributes_that_anyone_may_set_are_set() {
+    for attributes in [
+        Attributes { policy: Policy::Batch, ..Attributes::default() },
+        Attributes { policy: Policy::Idle, ..Attributes::default() },
+        Attributes { nice: 5, ..Attributes::default() },
+    ] {
+        let run = vec![Step::Run(Duration::Fixed(Time::from_millis(1))), Step::Yield];
+        let outcome =
+            outcome_of(&workload(vec![task("t", 2, TaskKind::Process, run)]).with_attributes(&attributes), &[]);
+        assert_eq!(outcome.tasks.len(), 2);
+    }
+}
