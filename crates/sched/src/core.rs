@@ -108,6 +108,7 @@ impl<D: Decider> Sched<D> {
             nice: 0,
             cpu,
             life: Life::New,
+            forked: false,
             time_slice: self.rules.rr_ticks,
             affinity: None,
         });
@@ -115,36 +116,6 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Writes attributes into a task that is on no queue (`__setscheduler_params`, `set_load_weight`).
-    fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
-        let cpus = self.rqs.len();
-        let record = &mut self.tasks[task.index()];
-        record.policy = attributes.policy;
-        record.class = Class::of(attributes.policy);
-        record.nice = attributes.nice;
-        record.affinity = (!attributes.affinity.is_empty()).then(|| {
-            let mut allowed = Bitmap::new(cpus);
-            attributes
-                .affinity
-                .iter()
-                .filter(|cpu| (**cpu as usize) < cpus)
-                .for_each(|cpu| allowed.insert(*cpu as usize));
-            Box::new(allowed)
-        });
-        let entity = &mut self.entities[record.se.index()];
-        let load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
-        if self.rules.eevdf() && record.life != Life::New {
-            // reweight_entity off the queue: what is kept is the lag, weight × vlag.
-            entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;
-        }
-        entity.load = load;
-        entity.custom_slice = attributes.slice.is_some();
-        // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.
-        entity.slice = match attributes.slice {
-            Some(slice) => slice.as_nanos().clamp(100_000, 100_000_000),
-            None => self.rules.tunables.base_slice.as_nanos(),
-        };
-    }
-
     /// `sched_fork`: a child of `parent` that inherits its attributes, on its CPU for now. The parent's queue must have its clocks.
     pub fn sched_fork(&mut self, parent: TaskId) -> TaskId {
         let (policy, nice, class, cpu, affinity, parent_se) = {
@@ -154,6 +125,7 @@ impl<D: Decider> Sched<D> {
         let child = self.add_task(cpu);
         let record = &mut self.tasks[child.index()];
         (record.policy, record.nice, record.class, record.affinity) = (policy, nice, class, affinity);
+        record.forked = true;
         let se = record.se;
         let (load, slice, custom_slice) = {
             let entity = &self.entities[parent_se.index()];
@@ -175,14 +147,13 @@ impl<D: Decider> Sched<D> {
         record.life = Life::Runnable;
         let parent_cpu = record.cpu;
         record.cpu = cpu;
-        let (class, se) = (record.class, record.se);
+        let (class, se, forked) = (record.class, record.se, record.forked);
         self.entities[se.index()].cfs_rq = self.rqs[cpu.index()].cfs;
-        let fair_runs = self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].curr.is_some();
         if self.rules.series == Series::V2_6_24 && class == Class::Fair {
-            if fair_runs {
+            if forked {
                 self.task_new_fair(cpu, task, parent_cpu);
             } else {
-                // Nobody of its class runs there: it comes in where the queue stands.
+                // Without a parent it comes in where the queue stands.
                 self.entities[se.index()].vruntime = self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].min_vruntime;
                 self.enqueue_task(cpu, task, EnqueueFlags::default());
             }
@@ -229,12 +200,15 @@ impl<D: Decider> Sched<D> {
         let to = self.rqs[cpu.index()].cfs;
         let from = std::mem::replace(&mut entity.cfs_rq, to);
         // EEVDF keeps the lag instead and needs no queue's virtual time.
-        if record.class != Class::Fair || self.rules.eevdf() {
+        if self.rules.eevdf() {
             return;
         }
-        entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
+        // 2.6.24 does so for real-time tasks too, which keep an absolute virtual time there.
         if self.rules.series == Series::V2_6_24 {
-            entity.vruntime = entity.vruntime.plus(self.cfs_rqs[to.index()].min_vruntime.0);
+            let (from, to) = (self.cfs_rqs[from.index()].min_vruntime.0, self.cfs_rqs[to.index()].min_vruntime.0);
+            entity.vruntime = entity.vruntime.minus(from).plus(to);
+        } else if record.class == Class::Fair {
+            entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
         }
     }
 
@@ -287,6 +261,10 @@ impl<D: Decider> Sched<D> {
         if next != previous || self.rules.series == Series::V2_6_24 {
             self.put_prev_task(cpu, previous);
             self.set_next_task(cpu, next);
+        } else if self.rules.series == Series::V5_10 && self.curr_class(cpu) == Class::Fair {
+            // pick_next_entity clears the buddies of whoever it picks; from 5.14 on only set_next_entity does.
+            let se = self.tasks[next.index()].se;
+            self.clear_buddies(self.entities[se.index()].cfs_rq, se);
         }
         let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
@@ -311,108 +289,6 @@ impl<D: Decider> Sched<D> {
         self.task_tick(cpu);
     }
 
-    /// `do_sched_yield`, but for the `schedule` that follows it.
-    pub fn sched_yield(&mut self, cpu: CpuId) {
-        match self.curr_class(cpu) {
-            Class::Rt => self.yield_task_rt(cpu),
-            Class::Fair => self.yield_task_fair(cpu),
-            Class::Idle => {}
-        }
-    }
-
-    /// `set_user_nice`: dequeued and queued again around the change of weight, then a look at who should run.
-    pub fn set_user_nice(&mut self, task: TaskId, nice: i8) {
-        if self.tasks[task.index()].nice == nice {
-            return;
-        }
-        let attributes = Attributes { nice, ..self.attributes(task) };
-        self.change(task, &attributes, DequeueFlags::SAVE);
-    }
-
-    /// `__sched_setscheduler`: policy, priority, nice level, slice and affinity.
-    ///
-    /// A task that may no longer run where it is queued stays there until the driver moves it ([`Sched::move_queued_task`]).
-    pub fn sched_setattr(&mut self, task: TaskId, attributes: &Attributes) {
-        self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE));
-    }
-
-    /// What `sched_getattr(2)` and `sched_getaffinity(2)` would say.
-    pub fn attributes(&self, task: TaskId) -> Attributes {
-        let record = &self.tasks[task.index()];
-        let entity = &self.entities[record.se.index()];
-        let allowed = |cpu: &u32| record.affinity.as_ref().is_some_and(|allowed| allowed.contains(*cpu as usize));
-        Attributes {
-            policy: record.policy,
-            nice: record.nice,
-            slice: entity.custom_slice.then(|| schedlab_model::Time::from_nanos(entity.slice)),
-            affinity: (0..self.rqs.len() as u32).filter(allowed).collect(),
-        }
-    }
-
-    fn change(&mut self, task: TaskId, attributes: &Attributes, flags: DequeueFlags) {
-        let record = &self.tasks[task.index()];
-        let (cpu, se, old_class) = (record.cpu, record.se, record.class);
-        let (old_priority, old_nice) = (record.rt_priority(), record.nice);
-        let queued = self.entities[se.index()].on_rq;
-        let running = self.rqs[cpu.index()].curr == task;
-        if queued {
-            self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
-        }
-        if running {
-            self.put_prev_task(cpu, task);
-        }
-        let class = Class::of(attributes.policy);
-        let normalised = queued
-            || self.tasks[task.index()].life != Life::Asleep
-            || self.rules.series == Series::V2_6_24
-            || self.rules.eevdf();
-        if old_class == Class::Fair && class != Class::Fair && !normalised {
-            // detach_task_cfs_rq: a sleeper leaves the fair class with a relative virtual time.
-            let cfs = self.entities[se.index()].cfs_rq;
-            self.place_entity(cfs, se, false);
-            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
-            let entity = &mut self.entities[se.index()];
-            entity.vruntime = entity.vruntime.minus(base);
-        }
-        self.apply_attributes(task, attributes);
-        if class == Class::Fair && old_class != Class::Fair && !normalised {
-            // attach_task_cfs_rq
-            let base = self.cfs_rqs[self.entities[se.index()].cfs_rq.index()].min_vruntime.0;
-            let entity = &mut self.entities[se.index()];
-            entity.vruntime = entity.vruntime.plus(base);
-        }
-        let priority = self.tasks[task.index()].rt_priority();
-        if queued {
-            let mut enqueue = EnqueueFlags::RESTORE.and(EnqueueFlags::NOCLOCK);
-            if flags.has(DequeueFlags::MOVE) {
-                enqueue = enqueue.and(EnqueueFlags::MOVE);
-            }
-            // A task whose priority falls goes before its new equals (POSIX, "moved to the head").
-            if priority < old_priority {
-                enqueue = enqueue.and(EnqueueFlags::HEAD);
-            }
-            self.enqueue_task(cpu, task, enqueue);
-        }
-        if running {
-            self.set_next_task(cpu, task);
-        }
-        if queued {
-            let falls = class > old_class || priority < old_priority || attributes.nice > old_nice;
-            self.check_class_changed(cpu, task, class != old_class, running, falls);
-        }
-    }
-
-    /// `check_class_changed`: `switched_to` or `prio_changed` of the class.
-    fn check_class_changed(&mut self, cpu: CpuId, task: TaskId, switched: bool, running: bool, falls: bool) {
-        if running {
-            if switched || falls {
-                self.resched_curr(cpu);
-            }
-        } else if switched || self.rqs[cpu.index()].nr_running > 1 {
-            self.wakeup_preempt(cpu, task, false);
-        }
-    }
-
     /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
     pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task.index()].cpu;
@@ -422,7 +298,7 @@ impl<D: Decider> Sched<D> {
         let queue = self.rqs[to.index()].cfs;
         let entity = &mut self.entities[se.index()];
         let left = std::mem::replace(&mut entity.cfs_rq, queue);
-        if self.rules.series == Series::V2_6_24 && self.tasks[task.index()].class == Class::Fair {
+        if self.rules.series == Series::V2_6_24 {
             let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
             entity.vruntime = entity.vruntime.minus(from).plus(to);
         }

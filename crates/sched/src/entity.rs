@@ -145,6 +145,8 @@ pub struct TaskStruct {
     /// The CPU whose queue it is, or was last, on.
     pub cpu: CpuId,
     pub(crate) life: Life,
+    /// Made by another task (`sched_fork`), not there from the start.
+    pub(crate) forked: bool,
     /// `rt.time_slice`: ticks left of a round-robin slice.
     pub(crate) time_slice: u32,
     /// `cpus_ptr`: where it may run; everywhere if absent.
@@ -162,6 +164,15 @@ impl TaskStruct {
     #[inline]
     pub(crate) const fn has_idle_policy(&self) -> bool {
         matches!(self.policy, Policy::Idle)
+    }
+
+    /// `prio`: 0 (highest) to 98 real-time, 100 to 139 by nice level.
+    #[inline]
+    pub(crate) fn prio(&self) -> u8 {
+        match self.policy {
+            Policy::Fifo(priority) | Policy::Rr(priority) => 99 - priority,
+            _ => (120 + i16::from(self.nice)) as u8,
+        }
     }
 
     /// Priority within the real-time class, 1 (lowest) to 99; 0 for other classes.

@@ -33,6 +33,7 @@ mod rt;
 mod rules;
 mod runqueue;
 mod skip;
+mod syscalls;
 
 pub use balance::WakeKind;
 pub use class::{Class, DequeueFlags, EnqueueFlags};

@@ -36,7 +36,7 @@ impl Rules {
             tick,
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
-            rr_ticks: u32::try_from(tunables.rr_timeslice.as_nanos().div_ceil(tick)).unwrap_or(u32::MAX).max(1),
+            rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
         }
     }
 
@@ -60,4 +60,12 @@ impl Rules {
     pub(crate) const fn nice_0_load(&self) -> u64 {
         1024 << self.load_shift()
     }
+}
+
+/// `sched_rr_timeslice`: the default, 100 ms, truncated to ticks (`RR_TIMESLICE`); a slice that was set rounded up
+/// (`msecs_to_jiffies`).
+fn rr_ticks(slice: u64, hz: u64) -> u32 {
+    const SECOND: u64 = 1_000_000_000;
+    let ticks = if slice == 100_000_000 { hz / 10 } else { slice.saturating_mul(hz).div_ceil(SECOND) };
+    u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
 }

@@ -309,7 +309,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Takes off a delayed task that has become eligible (`dequeue_entities` with DEQUEUE_DELAYED, from a pick).
-    pub(super) fn dequeue_delayed(&mut self, cpu: CpuId, task: TaskId) {
+    pub(crate) fn dequeue_delayed(&mut self, cpu: CpuId, task: TaskId) {
         self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
         self.rqs[cpu.index()].nr_running -= 1;
     }

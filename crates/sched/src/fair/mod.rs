@@ -51,6 +51,10 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[curr.index()];
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
+            // 2.6.24 has no such short cut: min_vruntime may have somebody to follow though no time passed.
+            if self.rules.series == Series::V2_6_24 {
+                self.update_min_vruntime(cfs);
+            }
             return false;
         }
         entity.exec_start = now;

@@ -2,12 +2,16 @@
 //!
 //! The kernel keeps a red-black tree. What decides is only the order (key, then arrival: an equal key goes to the right of its
 //! equals) and, for EEVDF, the least `vruntime` below a node. A list of short sorted runs gives the same order; it touches one or
-//! two cache lines where a tree walks seven, and stays logarithmic by splitting runs.
+//! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. Who is picked is among the first and who wakes
+//! is placed near them, so a run has its first entry at its end: there, taking out and putting in moves next to nothing.
 
 use crate::entity::{EntityId, Vruntime};
 
 /// A run holds at most so many entries; a full one is split in halves.
-const RUN: usize = 64;
+const RUN: usize = 128;
+
+/// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
+const STALE: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -31,25 +35,71 @@ impl Entry {
 
 #[derive(Debug, Clone)]
 struct Run {
+    /// From the last to the first.
     entries: Vec<Entry>,
-    /// The least `vruntime` of the run, as the kernel's augmented `min_vruntime`.
+    /// No `vruntime` of the run is less: as the kernel's augmented `min_vruntime`, but for entries that left since.
     least: Vruntime,
-    /// The shortest slice of the run, as the kernel's augmented `min_slice`.
+    /// How often an entry with the least `vruntime` left since.
+    stale: u32,
+    /// The shortest slice of the run, as the kernel's augmented `min_slice`, and how many have it.
     shortest: u64,
+    shortest_count: u32,
 }
 
 impl Run {
     fn of(entries: Vec<Entry>) -> Self {
-        let mut run = Self { entries, least: Vruntime::default(), shortest: u64::MAX };
-        run.refresh();
+        let mut run = Self { entries, least: Vruntime::default(), stale: 0, shortest: u64::MAX, shortest_count: 0 };
+        run.refresh_least();
+        run.refresh_shortest();
         run
     }
 
-    fn refresh(&mut self) {
+    fn first(&self) -> Option<&Entry> {
+        self.entries.last()
+    }
+
+    /// The place of an entry, and where one would be put in: how many entries come after it.
+    fn position(&self, key: Vruntime, sequence: u64) -> usize {
+        self.entries.partition_point(|queued| !queued.before(key, sequence) && queued.sequence != sequence)
+    }
+
+    fn refresh_least(&mut self) {
+        self.stale = 0;
         if let Some((first, rest)) = self.entries.split_first() {
             self.least = rest.iter().fold(first.vruntime, |least, entry| least.min(entry.vruntime));
-            self.shortest = rest.iter().fold(first.slice, |shortest, entry| shortest.min(entry.slice));
         }
+    }
+
+    fn refresh_shortest(&mut self) {
+        self.shortest = self.entries.iter().map(|entry| entry.slice).min().unwrap_or(u64::MAX);
+        self.shortest_count = self.entries.iter().filter(|entry| entry.slice == self.shortest).count() as u32;
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        self.least = if self.entries.is_empty() { entry.vruntime } else { self.least.min(entry.vruntime) };
+        if entry.slice < self.shortest {
+            (self.shortest, self.shortest_count) = (entry.slice, 0);
+        }
+        self.shortest_count += u32::from(entry.slice == self.shortest);
+        let position = self.position(entry.key, entry.sequence);
+        self.entries.insert(position, entry);
+    }
+
+    fn remove(&mut self, key: Vruntime, sequence: u64) -> bool {
+        let position = self.position(key, sequence);
+        if self.entries.get(position).is_none_or(|entry| entry.sequence != sequence) {
+            return false;
+        }
+        let entry = self.entries.remove(position);
+        self.stale += u32::from(entry.vruntime == self.least);
+        if self.stale == STALE {
+            self.refresh_least();
+        }
+        self.shortest_count -= u32::from(entry.slice == self.shortest);
+        if self.shortest_count == 0 {
+            self.refresh_shortest();
+        }
+        true
     }
 }
 
@@ -89,24 +139,18 @@ impl Timeline {
         let sequence = self.arrivals;
         self.arrivals += 1;
         self.length += 1;
-        let entry = Entry { key, sequence, vruntime, slice, entity };
         if self.runs.is_empty() {
-            self.runs.push(Run { entries: Vec::with_capacity(RUN), least: vruntime, shortest: slice });
+            self.runs.push(Run::of(Vec::with_capacity(RUN)));
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
-        let position = run.entries.partition_point(|queued| queued.before(key, sequence));
-        if run.entries.is_empty() {
-            (run.least, run.shortest) = (vruntime, slice);
-        } else {
-            (run.least, run.shortest) = (run.least.min(vruntime), run.shortest.min(slice));
-        }
-        run.entries.insert(position, entry);
+        run.insert(Entry { key, sequence, vruntime, slice, entity });
         if run.entries.len() == RUN {
-            let mut upper = Vec::with_capacity(RUN);
-            upper.extend(run.entries.drain(RUN / 2..));
-            run.refresh();
-            self.runs.insert(place + 1, Run::of(upper));
+            let mut lower = Vec::with_capacity(RUN);
+            lower.extend(run.entries.drain(RUN / 2..));
+            run.refresh_least();
+            run.refresh_shortest();
+            self.runs.insert(place, Run::of(lower));
         }
         sequence
     }
@@ -118,18 +162,12 @@ impl Timeline {
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
-        let position = run.entries.partition_point(|queued| queued.before(key, sequence));
-        if run.entries.get(position).is_none_or(|entry| entry.sequence != sequence) {
+        if !run.remove(key, sequence) {
             return false;
         }
-        let entry = run.entries.remove(position);
         self.length -= 1;
-        if run.entries.is_empty() {
-            if self.runs.len() > 1 {
-                self.runs.remove(place);
-            }
-        } else if entry.vruntime == run.least || entry.slice == run.shortest {
-            run.refresh();
+        if run.entries.is_empty() && self.runs.len() > 1 {
+            self.runs.remove(place);
         }
         true
     }
@@ -140,27 +178,20 @@ impl Timeline {
         if self.runs.len() == 1 {
             return 0;
         }
-        let after =
-            self.runs.partition_point(|run| run.entries.first().is_none_or(|first| first.before(key, sequence)));
-        // The entry itself may be the first of the run at `after`.
-        match self.runs.get(after) {
-            Some(run) if run.entries.first().is_some_and(|first| first.key == key && first.sequence == sequence) => {
-                after
-            }
-            _ => after.saturating_sub(1),
-        }
+        let starts = |run: &Run| run.first().is_none_or(|first| first.before(key, sequence) || first.sequence == sequence);
+        self.runs.partition_point(starts).saturating_sub(1)
     }
 
     /// The first entity. O(1).
     #[inline]
     pub fn first(&self) -> Option<EntityId> {
-        self.runs.first()?.entries.first().map(|entry| entry.entity)
+        self.runs.first()?.first().map(|entry| entry.entity)
     }
 
     /// The key of the first entity. O(1).
     #[inline]
     pub fn first_key(&self) -> Option<Vruntime> {
-        self.runs.first()?.entries.first().map(|entry| entry.key)
+        self.runs.first()?.first().map(|entry| entry.key)
     }
 
     /// The second entity. O(1).
@@ -170,18 +201,15 @@ impl Timeline {
 
     /// The last entity. O(1).
     pub fn last(&self) -> Option<EntityId> {
-        self.runs.last()?.entries.last().map(|entry| entry.entity)
+        self.runs.last()?.entries.first().map(|entry| entry.entity)
     }
 
-    /// The first entity whose `vruntime` is eligible, where eligibility only ends with growing `vruntime`. O(runs + run).
+    /// The first entity whose `vruntime` is eligible, where eligibility only ends with growing `vruntime`. O(runs + run), unless
+    /// those that were eligible have just left.
     pub fn first_eligible(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<EntityId> {
-        let run = self.runs.iter().find(|run| !run.entries.is_empty() && eligible(run.least))?;
-        run.entries.iter().find(|entry| eligible(entry.vruntime)).map(|entry| entry.entity)
-    }
-
-    /// The least `vruntime` of all. O(runs).
-    pub fn least_vruntime(&self) -> Option<Vruntime> {
-        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.least).reduce(Vruntime::min)
+        let candidates = self.runs.iter().filter(|run| eligible(run.least));
+        let entries = candidates.flat_map(|run| run.entries.iter().rev());
+        entries.into_iter().find(|entry| eligible(entry.vruntime)).map(|entry| entry.entity)
     }
 
     /// The shortest slice of all, in nanoseconds. O(runs).
@@ -191,7 +219,7 @@ impl Timeline {
 
     /// All entities in order.
     pub fn iter(&self) -> impl Iterator<Item = EntityId> {
-        self.runs.iter().flat_map(|run| &run.entries).map(|entry| entry.entity)
+        self.runs.iter().flat_map(|run| run.entries.iter().rev()).map(|entry| entry.entity)
     }
 }
 
@@ -227,8 +255,6 @@ mod tests {
                 prop_assert_eq!(timeline.second(), expected.get(1).copied());
                 prop_assert_eq!(timeline.last(), expected.last().copied());
                 prop_assert_eq!(timeline.len(), expected.len());
-                let least = model.iter().map(|(offset, _, _)| offset ^ 21).min();
-                prop_assert_eq!(timeline.least_vruntime(), least.map(Vruntime));
                 let shortest = model.iter().map(|(offset, _, _)| offset ^ 5).min();
                 prop_assert_eq!(timeline.shortest_slice(), shortest);
                 let eligible = |vruntime: Vruntime| vruntime.0 <= 20;

@@ -1,0 +1,184 @@
+//! `kernel/sched/syscalls.c` (part of `core.c` before 6.10): what tasks ask for, of the scheduler and for one another.
+
+use schedlab_model::{Attributes, CpuId, Series, TaskId};
+
+use crate::bitmap::Bitmap;
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::Life;
+use crate::fair::weight::weight_of_nice;
+
+impl<D: Decider> Sched<D> {
+    /// `do_sched_yield`, but for the `schedule` that follows it.
+    pub fn sched_yield(&mut self, cpu: CpuId) {
+        match self.curr_class(cpu) {
+            Class::Rt => self.yield_task_rt(cpu),
+            Class::Fair => self.yield_task_fair(cpu),
+            Class::Idle => {}
+        }
+    }
+
+    /// `set_user_nice`: dequeued and queued again around the change of weight, then a look at who should run.
+    pub fn set_user_nice(&mut self, task: TaskId, nice: i8) {
+        let record = &mut self.tasks[task.index()];
+        if record.nice == nice {
+            return;
+        }
+        if record.class == Class::Rt {
+            // It counts once the task is fair again.
+            record.nice = nice;
+            return;
+        }
+        let attributes = Attributes { nice, ..self.attributes(task) };
+        self.change(task, &attributes, DequeueFlags::SAVE);
+    }
+
+    /// `__sched_setscheduler`: policy, priority, nice level, slice and affinity.
+    ///
+    /// A task that may no longer run where it is queued stays there until the driver moves it ([`Sched::move_queued_task`]).
+    /// Attributes that it has already change nothing.
+    pub fn sched_setattr(&mut self, task: TaskId, attributes: &Attributes) {
+        let present = self.attributes(task);
+        if *attributes == present {
+            return;
+        }
+        let affinity_only = *attributes == Attributes { affinity: attributes.affinity.clone(), ..present };
+        match (affinity_only, self.rules.series) {
+            // set_cpus_allowed leaves a task that may stay where it is.
+            (true, Series::V2_6_24) => self.apply_attributes(task, attributes),
+            // __do_set_cpus_allowed
+            (true, _) => self.change(task, attributes, DequeueFlags::SAVE),
+            (false, _) => self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE)),
+        }
+    }
+
+    /// What `sched_getattr(2)` and `sched_getaffinity(2)` would say.
+    pub fn attributes(&self, task: TaskId) -> Attributes {
+        let record = &self.tasks[task.index()];
+        let entity = &self.entities[record.se.index()];
+        let allowed = |cpu: &u32| record.affinity.as_ref().is_some_and(|allowed| allowed.contains(*cpu as usize));
+        Attributes {
+            policy: record.policy,
+            nice: record.nice,
+            slice: entity.custom_slice.then(|| schedlab_model::Time::from_nanos(entity.slice)),
+            affinity: (0..self.rqs.len() as u32).filter(allowed).collect(),
+        }
+    }
+
+    fn change(&mut self, task: TaskId, attributes: &Attributes, flags: DequeueFlags) {
+        let record = &self.tasks[task.index()];
+        let (cpu, se, old_class) = (record.cpu, record.se, record.class);
+        let before = record.prio();
+        let first_kernel = self.rules.series == Series::V2_6_24;
+        let class = Class::of(attributes.policy);
+        if class != old_class && self.entities[se.index()].sched_delayed {
+            self.dequeue_delayed(cpu, task);
+        }
+        let queued = self.entities[se.index()].on_rq;
+        let running = self.rqs[cpu.index()].curr == task;
+        // 2.6.24's set_user_nice leaves the running task set. Without MOVE a real-time task keeps its place in its list.
+        let sets_anew = running && (!first_kernel || flags.has(DequeueFlags::MOVE));
+        let requeues = queued && (old_class == Class::Fair || flags.has(DequeueFlags::MOVE));
+        if requeues {
+            self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
+        }
+        if sets_anew {
+            self.put_prev_task(cpu, task);
+        }
+        let normalised = queued || self.tasks[task.index()].life != Life::Asleep || first_kernel || self.rules.eevdf();
+        self.apply_attributes(task, attributes);
+        if old_class == Class::Fair && class != Class::Fair && !normalised {
+            // detach_task_cfs_rq: a sleeper leaves the fair class with a relative virtual time.
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.place_entity(cfs, se, false);
+            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.minus(base);
+        }
+        if class == Class::Fair && old_class != Class::Fair && !normalised {
+            // attach_task_cfs_rq
+            let base = self.cfs_rqs[self.entities[se.index()].cfs_rq.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.plus(base);
+        }
+        let after = self.tasks[task.index()].prio();
+        if requeues {
+            let mut enqueue = EnqueueFlags::RESTORE.and(EnqueueFlags::NOCLOCK);
+            if flags.has(DequeueFlags::MOVE) {
+                enqueue = enqueue.and(EnqueueFlags::MOVE);
+            }
+            // A task whose priority falls goes before its new equals.
+            if after > before && !first_kernel {
+                enqueue = enqueue.and(EnqueueFlags::HEAD);
+            }
+            self.enqueue_task(cpu, task, enqueue);
+        }
+        if sets_anew {
+            self.set_next_task(cpu, task);
+        }
+        if !queued {
+            return;
+        }
+        if first_kernel && !flags.has(DequeueFlags::MOVE) {
+            // set_user_nice: whoever runs must go if the task rose, it itself if it fell.
+            if after < before || (running && after > before) {
+                self.resched_curr(cpu);
+            }
+        } else if self.must_go(cpu, task, class != old_class, running, before) {
+            self.resched_curr(cpu);
+        } else if !running && (class != old_class || first_kernel || (after != before && !self.alone(cpu, task))) {
+            self.wakeup_preempt(cpu, task, false);
+        }
+    }
+
+    /// Whether a running task whose class or priority changed must go: `switched_to` and `prio_changed` of its class.
+    fn must_go(&self, cpu: CpuId, task: TaskId, switched: bool, running: bool, before: u8) -> bool {
+        let record = &self.tasks[task.index()];
+        let falls = record.prio() > before;
+        match record.class {
+            _ if !running => false,
+            _ if self.rules.series == Series::V2_6_24 => falls,
+            Class::Fair => switched || (falls && !self.alone(cpu, task)),
+            // A higher priority waits.
+            _ if switched || record.prio() == before => false,
+            _ => self.rqs[cpu.index()].rt.first().is_some_and(|first| self.tasks[first.index()].prio() < record.prio()),
+        }
+    }
+
+    /// Whether a task is the only one of the fair class on `cpu`: then no change of its priority matters (`prio_changed_fair`).
+    fn alone(&self, cpu: CpuId, task: TaskId) -> bool {
+        self.tasks[task.index()].class == Class::Fair && self.cfs_rq(cpu).nr_running == 1
+    }
+
+    /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
+    pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
+        let cpus = self.rqs.len();
+        let record = &mut self.tasks[task.index()];
+        record.policy = attributes.policy;
+        record.class = Class::of(attributes.policy);
+        record.nice = attributes.nice;
+        record.affinity = (!attributes.affinity.is_empty()).then(|| {
+            let mut allowed = Bitmap::new(cpus);
+            attributes
+                .affinity
+                .iter()
+                .filter(|cpu| (**cpu as usize) < cpus)
+                .for_each(|cpu| allowed.insert(*cpu as usize));
+            Box::new(allowed)
+        });
+        let entity = &mut self.entities[record.se.index()];
+        let load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
+        if self.rules.eevdf() && record.life != Life::New {
+            // reweight_entity off the queue: what is kept is the lag, weight × vlag.
+            entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;
+        }
+        entity.load = load;
+        entity.custom_slice = attributes.slice.is_some();
+        // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.
+        entity.slice = match attributes.slice {
+            Some(slice) => slice.as_nanos().clamp(100_000, 100_000_000),
+            None => self.rules.tunables.base_slice.as_nanos(),
+        };
+    }
+}

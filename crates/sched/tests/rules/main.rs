@@ -1,0 +1,20 @@
+//! The rules of `crates/sched`, one file a behaviour. Every expected number is worked out in the comment above it from the
+//! kernel's rule: 2.6.24's `kernel/sched_fair.c` and `kernel/sched.c`, 5.10's and 6.1's `kernel/sched/{fair,rt,core}.c`.
+
+mod buddies;
+mod changing_attributes;
+mod choosing_cpus;
+mod fork_placement;
+mod lab;
+mod migration;
+mod periods;
+// mod properties;
+mod realtime;
+// mod shares;
+mod tick_preemption;
+// mod tick_skipping;
+mod virtual_time;
+mod wake_placement;
+mod wake_preemption;
+mod weights;
+mod yielding;

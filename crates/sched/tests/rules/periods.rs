@@ -1,0 +1,149 @@
+//! The period in which everybody runs once, and each task's slice of it (`__sched_period`, `sched_slice`).
+
+use schedlab_model::Policy;
+
+use crate::lab::{CPU0, Lab, MS, rules};
+
+/// `count` nice-0 tasks that came in together, the first of them running.
+fn crowd(release: &str, knobs: &[(&str, &str)], count: u32) -> Lab {
+    let mut lab = Lab::new(release, knobs);
+    for _ in 0..count {
+        lab.task();
+    }
+    lab.schedule(CPU0);
+    lab
+}
+
+/// `sched_nr_latency` = ⌈latency / min_granularity⌉ (DIV_ROUND_UP).
+#[test]
+fn nr_latency_is_rounded_up() {
+    let nr_latency = |release, latency, granularity| {
+        rules(release, 250, &[("latency", latency), ("min_granularity", granularity)]).nr_latency
+    };
+    // Defaults: 20 ms / 4 ms = 5, 6 ms / 0.75 ms = 8.
+    assert_eq!(rules("2.6.24", 250, &[]).nr_latency, 5);
+    assert_eq!(rules("5.10", 250, &[]).nr_latency, 8);
+    assert_eq!(rules("6.1", 250, &[]).nr_latency, 8);
+    // 10 / 3 = 3.33; 9 / 3 = 3; less than one is still one.
+    for release in ["2.6.24", "6.1"] {
+        assert_eq!(nr_latency(release, "10ms", "3ms"), 4);
+        assert_eq!(nr_latency(release, "9ms", "3ms"), 3);
+        assert_eq!(nr_latency(release, "1ms", "5ms"), 1);
+    }
+}
+
+/// 2.6.24: period = latency up to nr_latency tasks, beyond latency × nr / nr_latency; slice = period × weight / load.
+#[test]
+fn the_first_kernel_stretches_latency_by_nr_over_nr_latency() {
+    // 2 of 5 tasks: 20 ms / 2.
+    crowd("2.6.24", &[], 2).assert_slice(CPU0, 10 * MS);
+    // 5 of 5: 20 ms / 5.
+    crowd("2.6.24", &[], 5).assert_slice(CPU0, 4 * MS);
+    // 6: 20 ms × 6 / 5 = 24 ms, / 6 = 4 ms; the slice stays from here on.
+    crowd("2.6.24", &[], 6).assert_slice(CPU0, 4 * MS);
+    crowd("2.6.24", &[], 11).assert_slice(CPU0, 4 * MS);
+}
+
+/// With ⌈10 / 3⌉ = 4 the stretched slice is 10 ms / 4 = 2.5 ms: below the granularity, which is 2.6.24's rule and no slip.
+#[test]
+fn the_first_kernel_s_slices_may_fall_below_the_granularity() {
+    let knobs = [("latency", "10ms"), ("min_granularity", "3ms")];
+    // 5 tasks: 10 ms × 5 / 4 = 12.5 ms; / 5 = 2.5 ms.
+    crowd("2.6.24", &knobs, 5).assert_slice(CPU0, 2_500_000);
+}
+
+/// Both divisions of 2.6.24 truncate (`do_div`).
+#[test]
+fn the_first_kernel_truncates_period_and_slice() {
+    let knobs = [("latency", "1000003ns"), ("min_granularity", "300us")];
+    // ⌈1000003 / 300000⌉ = 4. 5 tasks: 1000003 × 5 / 4 = 1250003.75 → 1250003; × 1024 / 5120 = 250000.6 → 250000.
+    crowd("2.6.24", &knobs, 5).assert_slice(CPU0, 250_000);
+    // 3 tasks: 1000003 × 1024 / 3072 = 333334.33 → 333334.
+    crowd("2.6.24", &knobs, 3).assert_slice(CPU0, 333_334);
+}
+
+/// 5.10 and 6.1: period = latency up to nr_latency tasks; the slice by `__calc_delta` with the load's own inverse.
+#[test]
+fn later_kernels_divide_latency_by_the_load_s_inverse() {
+    for release in ["5.10", "6.1"] {
+        // Load 2048: inverse ⌊(2^32 − 1) / 2048⌋ = 2097151; × 1024 = 2147482624; 6 ms × that / 2^32 = 2999998.6 → 2999998.
+        crowd(release, &[], 2).assert_slice(CPU0, 2_999_998);
+    }
+    // Load 8192: inverse 524287; × 1024 = 536869888; 6 ms × that / 2^32 = 749998.6 → 749998.
+    crowd("5.10", &[], 8).assert_slice(CPU0, 749_998);
+}
+
+/// 5.10 and 6.1: beyond nr_latency = 8 tasks the period is nr × min_granularity.
+#[test]
+fn later_kernels_stretch_the_period_to_a_granularity_each() {
+    // 9 tasks: 9 × 0.75 = 6.75 ms. Load 9216: inverse ⌊4294967295 / 9216⌋ = 466033; × 1024 = 477217792; 6.75 ms × that / 2^32 =
+    // 749998.8 → 749998.
+    crowd("5.10", &[], 9).assert_slice(CPU0, 749_998);
+    // 16 tasks: 12 ms; load 16384: inverse 262143; × 1024 = 268434432; 12 ms × that / 2^32 = 749997.1 → 749997. (On 2.6.24's rule
+    // 6 ms × 16 / 8 = 12 ms it would be the same: they differ where nr_latency was rounded, below.)
+    crowd("5.10", &[], 16).assert_slice(CPU0, 749_997);
+    // latency 10 ms, granularity 3 ms, 5 tasks > ⌈10/3⌉ = 4: 15 ms, not 12.5 ms. Load 5120: inverse 838860; × 1024 = 858992640;
+    // 15 ms × that / 2^32 = 2999997.1 → 2999997.
+    crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 5).assert_slice(CPU0, 2_999_997);
+}
+
+/// BASE_SLICE (6.1): a slice is at least the granularity, so the few nanoseconds that truncation takes come back.
+#[test]
+fn a_slice_of_6_1_is_no_shorter_than_the_granularity() {
+    crowd("6.1", &[], 8).assert_slice(CPU0, 750_000);
+    crowd("6.1", &[], 9).assert_slice(CPU0, 750_000);
+}
+
+/// A light task's slice is its part of the period: BASE_SLICE lifts it on 6.1, nothing does on 5.10.
+#[test]
+fn a_light_task_s_slice_is_lifted_to_the_granularity_on_6_1() {
+    let light_runs = |release| {
+        let mut lab = Lab::new(release, &[]);
+        lab.spawn(Policy::Other, 19);
+        lab.task();
+        lab.schedule(CPU0);
+        lab
+    };
+    // Load 15 + 1024 = 1039: inverse ⌊4294967295 / 1039⌋ = 4133751; × 15 = 62006265; 6 ms × that / 2^32 = 86621.8 → 86621.
+    light_runs("5.10").assert_slice(CPU0, 86_621);
+    // Lifted to 0.75 ms on 6.1; and then it goes at once, for its virtual time ran 68 times as fast.
+    assert!(!light_runs("6.1").would_preempt_after(CPU0, 749_999));
+    assert!(light_runs("6.1").would_preempt_after(CPU0, 750_000));
+}
+
+/// 6.1 gives SCHED_IDLE tasks a granularity of their own (0.75 ms) while anybody else is there; alone among themselves the usual one.
+#[test]
+fn idle_tasks_of_6_1_have_their_own_granularity() {
+    let knobs = [("latency", "20ms"), ("min_granularity", "4ms")];
+    let idle_runs = |release, other| {
+        let mut lab = Lab::new(release, &knobs);
+        lab.spawn(Policy::Idle, 0);
+        lab.spawn(other, 0);
+        lab.schedule(CPU0);
+        lab
+    };
+    // 20 ms × 3 / 1027 = 58 µs, lifted to 0.75 ms.
+    idle_runs("6.1", Policy::Batch).assert_slice(CPU0, 750_000);
+    // Load 1027: inverse ⌊4294967295 / 1027⌋ = 4182051; × 3 = 12546153; 20 ms × that / 2^32 = 58422.6 → 58422.
+    idle_runs("5.10", Policy::Batch).assert_slice(CPU0, 58_422);
+    // Two idle ones: the usual granularity, 4 ms, and then the first is too far ahead, for its virtual time runs 341 times as fast.
+    assert!(!idle_runs("6.1", Policy::Idle).would_preempt_after(CPU0, 3_999_999));
+    assert!(idle_runs("6.1", Policy::Idle).would_preempt_after(CPU0, 4_000_000));
+}
+
+/// The slice follows the weight: nice −5 beside nice 0 has 3121 / 4145 of the period.
+#[test]
+fn a_slice_is_the_weight_s_part_of_the_period() {
+    let heavy_runs = |release| {
+        let mut lab = Lab::new(release, &[]);
+        lab.spawn(Policy::Other, -5);
+        lab.task();
+        lab.schedule(CPU0);
+        lab
+    };
+    // 5.10, 6.1: load 4145: inverse ⌊4294967295 / 4145⌋ = 1036180; × 3121 = 3233917780; 6 ms × that / 2^32 = 4517730.9 → 4517730.
+    heavy_runs("5.10").assert_slice(CPU0, 4_517_730);
+    heavy_runs("6.1").assert_slice(CPU0, 4_517_730);
+    // 2.6.24: 20 ms × 3121 / 4145 = 15059107.4 → 15059107.
+    heavy_runs("2.6.24").assert_slice(CPU0, 15_059_107);
+}
