@@ -274,7 +274,7 @@ pub const KNOBS: &[Knob] = &[
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
-            // 0.75 ms until stable 6.12 took the default of 6.14.
+            // The first releases of 6.12 had 0.75 ms.
             Series::V6_12 | Series::V6_18 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
             _ => None,
         },
