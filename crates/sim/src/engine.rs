@@ -16,7 +16,7 @@ use crate::wait::{NONE, WaitQueue};
 use crate::{Options, SimError};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
-const STANDSTILL: u64 = 1 << 30;
+const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
 
 /// The memory of a run, to be used again by the next one.
 #[derive(Default)]
@@ -326,4 +326,34 @@ fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
 pub(crate) const fn task_id(task: u32) -> TaskId {
     // NONE and the idle task are both u32::MAX.
     TaskId(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::{Attributes, NoEvents, Step, TaskKind, Workload};
+
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_no_time_passes_is_given_up() {
+        let yields = schedlab_model::Task {
+            name: "yields".into(),
+            instances: 1,
+            kind: TaskKind::Process,
+            attributes: Some(Attributes::default()),
+            steps: vec![Step::Loop { count: 10_000, steps: vec![Step::Yield] }],
+        };
+        let workload = Workload {
+            name: "standstill".into(),
+            channels: Default::default(),
+            latches: vec![],
+            tasks: vec![yields],
+            turnaround_from: None,
+        };
+        let program = Program::compile(&workload).unwrap();
+        let scheduler = Scheduler::new("6.1".parse().unwrap());
+        let error =
+            crate::simulate(&program, &scheduler, &Machine::ideal(1), &Options::default(), &mut NoEvents).unwrap_err();
+        assert!(matches!(error, SimError::NoProgress { time: Time::ZERO, .. }), "{error}");
+    }
 }
