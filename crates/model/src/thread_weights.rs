@@ -70,9 +70,9 @@ impl ThreadWeights {
     /// What a user should know of the rule on a machine with `online` CPUs, if it is not what its formula says there.
     pub const fn remark(self, online: u32) -> Option<&'static str> {
         match self {
-            Self::DwCfs { .. } if online <= 1 => {
-                Some("dw-cfs has no value on one CPU (0/0); weights are divided by the number of threads there, as pfs does")
-            }
+            Self::DwCfs { .. } if online <= 1 => Some(
+                "dw-cfs has no value on one CPU (0/0); weights are divided by the number of threads there, as pfs does",
+            ),
             _ => None,
         }
     }
@@ -168,7 +168,9 @@ mod tests {
 
     #[test]
     fn beta_is_above_one_or_refused_in_one_line() {
-        for beta in ["1", "1.0", "0.9", "0", "-1.1", "16.001", "1.0005", "nan", "inf", "1e1", "", ".5", "1.", "99999999999"] {
+        for beta in
+            ["1", "1.0", "0.9", "0", "-1.1", "16.001", "1.0005", "nan", "inf", "1e1", "", ".5", "1.", "99999999999"]
+        {
             let error = format!("dw-cfs:beta={beta}").parse::<ThreadWeights>().unwrap_err().to_string();
             assert!(error.contains("above 1 and at most 16") && !error.contains('\n'), "{beta}: {error}");
         }

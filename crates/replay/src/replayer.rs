@@ -293,7 +293,7 @@ impl<'a> Replayer<'a> {
             return self.lose_track();
         }
         self.sched.decider.expect(None, false);
-        let task = self.sched.sched_fork(parent);
+        let task = self.sched.sched_fork(parent, false);
         self.bind(child, task);
         self.compare_charge(runtime);
         self.compare_min_vruntime(placement.min_vruntime);

@@ -7,7 +7,6 @@ use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
-use crate::fair::weight::weight_of_nice;
 
 impl<D: Decider> Sched<D> {
     /// `do_sched_yield`, but for the `schedule` that follows it.
@@ -154,6 +153,7 @@ impl<D: Decider> Sched<D> {
     /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
     pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
         let cpus = self.rqs.len();
+        let load = self.weight_of(task, attributes.policy, attributes.nice);
         let record = &mut self.tasks[task.index()];
         record.policy = attributes.policy;
         record.class = Class::of(attributes.policy);
@@ -168,7 +168,6 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let entity = &mut self.entities[record.se.index()];
-        let load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
         if self.rules.eevdf() && record.life != Life::New {
             // reweight_entity off the queue: what is kept is the lag, weight × vlag.
             entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;

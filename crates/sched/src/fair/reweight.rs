@@ -35,10 +35,10 @@ impl<D: Decider> Sched<D> {
         let old = self.entities[se.index()].load.scaled;
         let scale = |distance: i64| distance.wrapping_mul(old as i64) / weight.scaled as i64;
         if !queued {
-            let keeps_deadline = self.rules.series != Series::V6_12;
+            let rescales_deadline = self.rules.series != Series::V6_12;
             let entity = &mut self.entities[se.index()];
             entity.vlag = scale(entity.vlag);
-            if keeps_deadline && entity.rel_deadline {
+            if rescales_deadline && entity.rel_deadline {
                 entity.deadline = Vruntime(scale(entity.deadline.0 as i64) as u64);
             }
             entity.load = weight;
@@ -57,16 +57,12 @@ impl<D: Decider> Sched<D> {
         entity.load = weight;
         match self.rules.series {
             Series::V6_12 => {
-                // reweight_eevdf; the lag is not cut to its limit where there is none.
+                // reweight_eevdf
                 if entity.vruntime != average {
                     entity.vruntime = average.minus(lag as u64);
                 }
-                let stands = entity.vprot == entity.deadline;
+                // Once the deadline moves it is no longer that of the pick: protection ends.
                 entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
-                // What 6.12 keeps of the pick is the deadline itself: once that moves, it no longer stands.
-                if stands && protected && entity.vprot != entity.deadline {
-                    entity.vprot = entity.deadline.plus(1);
-                }
             }
             Series::V6_18 => self.place_reweighted(cfs, se, lag, scale, protected),
             _ => {
