@@ -4,6 +4,7 @@ use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
 
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::custom::Custom;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
@@ -31,6 +32,8 @@ pub struct Sched<D: Decider> {
     pub(crate) tasks: Vec<TaskStruct>,
     /// Which tasks are threads of one process.
     pub(crate) processes: Processes,
+    /// The policy in the fair class's place, if there is one.
+    pub(crate) custom: Option<Custom>,
     /// CPUs on line, for weights that follow their number.
     pub(crate) online_cpus: u32,
     pub(crate) entities: Vec<Entity>,
@@ -49,6 +52,7 @@ impl<D: Decider> Sched<D> {
             rqs: Vec::with_capacity(cpus as usize),
             tasks: Vec::new(),
             processes: Processes::default(),
+            custom: None,
             online_cpus: cpus,
             entities: Vec::new(),
             cfs_rqs: Vec::with_capacity(cpus as usize),
@@ -110,7 +114,7 @@ impl<D: Decider> Sched<D> {
         });
         self.tasks.push(TaskStruct {
             se,
-            class: Class::Fair,
+            class: self.class_of(Policy::Other),
             policy: Policy::Other,
             nice: 0,
             cpu,
@@ -296,7 +300,7 @@ impl<D: Decider> Sched<D> {
         if let Some(task) = self.rqs[cpu.index()].rt.first() {
             return task;
         }
-        self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE)
+        self.pick_task_fair(cpu).or_else(|| self.pick_task_custom(cpu)).unwrap_or(TaskId::IDLE)
     }
 
     /// `scheduler_tick` (`sched_tick` from 6.10 on).

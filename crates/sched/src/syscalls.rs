@@ -14,6 +14,7 @@ impl<D: Decider> Sched<D> {
         match self.curr_class(cpu) {
             Class::Rt => self.yield_task_rt(cpu),
             Class::Fair => self.yield_task_fair(cpu),
+            Class::Custom => self.yield_task_custom(cpu),
             Class::Idle => {}
         }
     }
@@ -70,7 +71,7 @@ impl<D: Decider> Sched<D> {
         let (cpu, se, old_class) = (record.cpu, record.se, record.class);
         let before = record.prio();
         let first_kernel = self.rules.series == Series::V2_6_24;
-        let class = Class::of(attributes.policy);
+        let class = self.class_of(attributes.policy);
         if class != old_class && self.entities[se.index()].sched_delayed {
             self.dequeue_delayed(cpu, task);
         }
@@ -153,10 +154,11 @@ impl<D: Decider> Sched<D> {
     /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
     pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
         let cpus = self.rqs.len();
+        let class = self.class_of(attributes.policy);
         let load = self.weight_of(task, attributes.policy, attributes.nice);
         let record = &mut self.tasks[task.index()];
         record.policy = attributes.policy;
-        record.class = Class::of(attributes.policy);
+        record.class = class;
         record.nice = attributes.nice;
         record.affinity = (!attributes.affinity.is_empty()).then(|| {
             let mut allowed = Bitmap::new(cpus);

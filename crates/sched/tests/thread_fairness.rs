@@ -56,7 +56,10 @@ fn the_fixed_point_form_is_within_half_a_unit() {
             for threads in 1..=512u32 {
                 let (fixed, float) = (table[threads as usize], factor(rule, threads, online));
                 assert_eq!(fixed, factor_fixed(rule, threads, online));
-                assert!((real(fixed) - float).abs() <= slack, "β {beta}, {threads} threads, {online} CPUs: {fixed} {float}");
+                assert!(
+                    (real(fixed) - float).abs() <= slack,
+                    "β {beta}, {threads} threads, {online} CPUs: {fixed} {float}"
+                );
             }
         }
     }

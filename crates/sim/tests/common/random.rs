@@ -26,13 +26,17 @@ pub fn case() -> impl Strategy<Value = Case> {
         Just(Costs::linsched()),
     ];
     let hz = prop_oneof![Just(100), Just(250), Just(1000)];
-    (cpus, costs, prop::sample::select(&RELEASES[..]), hz).prop_flat_map(|(cpus, costs, release, hz)| {
-        workload(cpus).prop_map(move |workload| Case {
-            workload,
-            machine: Machine { cpus, costs: costs.clone() },
-            scheduler: Scheduler { hz, ..scheduler(release) },
-        })
-    })
+    let weights = prop_oneof![4 => Just("none"), 1 => Just("pfs"), 1 => Just("dw-cfs:beta=1.5")];
+    let machine = (cpus, costs);
+    (machine, prop::sample::select(&RELEASES[..]), hz, weights).prop_flat_map(
+        |((cpus, costs), release, hz, weights)| {
+            workload(cpus).prop_map(move |workload| Case {
+                workload,
+                machine: Machine { cpus, costs: costs.clone() },
+                scheduler: Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
+            })
+        },
+    )
 }
 
 fn workload(cpus: u32) -> impl Strategy<Value = Workload> {
