@@ -61,6 +61,11 @@ pub trait CustomClass: Debug + Send {
     /// The running task gives way; then the CPU picks.
     fn yield_task(&mut self, _view: &View<'_>, _task: TaskId) {}
 
+    /// Whether it can go on no more. A simulation stops at the next tick then.
+    fn failed(&self) -> bool {
+        false
+    }
+
     /// How many of the coming ticks, the first at `next_tick`, would neither answer true nor change anything of the policy's own,
     /// at least. A simulation need not stop for these.
     fn inactive_ticks(&self, _view: &View<'_>, _next_tick: Time) -> u64 {
@@ -266,6 +271,11 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn inactive_ticks_custom(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
         self.update_curr_custom(cpu);
         self.ask(cpu, |custom, view| custom.class.inactive_ticks(view, next_tick)).unwrap_or(0)
+    }
+
+    /// Whether there is a policy that can go on no more ([`CustomClass::failed`]).
+    pub fn custom_failed(&self) -> bool {
+        self.custom.as_ref().is_some_and(|custom| custom.class.failed())
     }
 
     /// The policy's tasks of `cpu`, in its order.

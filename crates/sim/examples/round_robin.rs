@@ -27,7 +27,7 @@ impl RoundRobin {
         &mut self.lists[view.cpu().index()]
     }
 
-    fn to_the_end(&mut self, view: &View<'_>, task: TaskId) {
+    fn rotate(&mut self, view: &View<'_>, task: TaskId) {
         let list = self.list(view);
         list.retain(|queued| *queued != task);
         list.push_back(task);
@@ -50,13 +50,13 @@ impl CustomClass for RoundRobin {
     fn task_tick(&mut self, view: &View<'_>, task: TaskId) -> bool {
         let over = self.list(view).len() > 1 && view.ran(task) >= self.quantum;
         if over {
-            self.to_the_end(view, task);
+            self.rotate(view, task);
         }
         over
     }
 
     fn yield_task(&mut self, view: &View<'_>, task: TaskId) {
-        self.to_the_end(view, task);
+        self.rotate(view, task);
     }
 
     fn runnable(&self, cpu: CpuId) -> Vec<TaskId> {
