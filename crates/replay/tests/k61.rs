@@ -142,9 +142,10 @@ proptest! {
     #[test]
     fn one_missing_charge_is_noticed(which: prop::sample::Index) {
         let mut records: Vec<Record> = open(&fixture("k61-hackbench.txt.gz")).unwrap().map(Result::unwrap).collect();
-        // Not the very first, which is where the running task is first seen. Only of tasks that are charged again, for the last
-        // charge of an ending one concerns nobody. And not where an exit takes the task out and puts it back: the first of the
-        // queue comes back at the queue's new min_vruntime, however long it ran.
+        // Not the very first, which is where the running task is first seen. Only of tasks that are charged again before they
+        // are placed anew: a sleeper comes back a credit before min_vruntime however little it ran, and the last charge of an
+        // ending task concerns nobody. And not where an exit takes the task out and puts it back: the first of the queue comes
+        // back at the queue's new min_vruntime, however long it ran.
         let charged = |record: &Record| match record.kind {
             RecordKind::StatRuntime { pid, .. } => Some(pid),
             _ => None,
@@ -152,7 +153,13 @@ proptest! {
         let again = |index: &usize| {
             let pid = charged(&records[*index]);
             let changes = matches!(records[*index - 1].kind, RecordKind::Probe(Probe::Dequeue { flags: 0xe, .. }));
-            pid.is_some() && !changes && records[*index + 1..].iter().any(|later| charged(later) == pid)
+            let placed = |record: &Record| match record.kind {
+                RecordKind::Probe(Probe::Place { pid, .. }) => Some(pid),
+                _ => None,
+            };
+            let concerns = |later: &&Record| charged(later) == pid || placed(later) == pid;
+            let next = records[*index + 1..].iter().find(concerns);
+            pid.is_some() && !changes && next.is_some_and(|next| charged(next) == pid)
         };
         let charges: Vec<usize> = (1..records.len()).filter(again).collect();
         records.remove(charges[which.index(charges.len())]);
