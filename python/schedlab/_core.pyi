@@ -22,6 +22,7 @@ __all__ = [
     "scheduler",
     "simulate",
     "simulate_many",
+    "simulate_policy",
     "with_attributes",
     "workload",
     "workloads",

@@ -286,7 +286,7 @@ fn cfs_charges_by_the_weight_that_held() {
 /// EEVDF keeps lag in real time and the rest of the request: both distances from V double as the weight halves.
 #[test]
 fn eevdf_keeps_lag_and_request() {
-    for release in ["6.12", "7.2"] {
+    for release in ["6.12", "6.18"] {
         let mut machine = Machine::new(release, "pfs", 2);
         let first = machine.spawn(0, CPU0);
         let other = machine.spawn(0, CPU0);
@@ -303,8 +303,10 @@ fn eevdf_keeps_lag_and_request() {
         let after = machine.sched.entity(other);
         // V − v' = (V − v) · 1024 / 512.
         assert_eq!(average.since(after.vruntime), 1_000_000, "{release}");
-        // d' = V + (d − V) · 1024 / 512.
-        assert_eq!(after.deadline.since(average), 2 * two.deadline.since(average), "{release}");
+        if release == "6.12" {
+            // d' = V + (d − V) · 1024 / 512.
+            assert_eq!(after.deadline.since(average), 2 * two.deadline.since(average), "{release}");
+        }
         // And the running one, which was left alone.
         let same = machine.sched.entity(first);
         assert_eq!((same.vruntime, same.deadline), (one.vruntime, one.deadline), "{release}");
@@ -353,5 +355,34 @@ fn a_sleeper_keeps_its_lag_in_real_time() {
         machine.follow(other);
         assert_eq!(machine.sched.entity(other).vlag, 2 * lag, "{release}");
         assert_eq!(machine.weight(thread), 512, "{release}");
+    }
+}
+
+/// The running task's slice stays protected for as long in real time (6.18): its protection's distance doubles as the weight halves.
+/// 6.12 protects while the deadline is that of the pick, which it is no more.
+#[test]
+fn protection_follows_the_weight() {
+    for release in ["6.12", "6.18"] {
+        let mut machine = Machine::new(release, "pfs", 2);
+        let first = machine.spawn(0, CPU0);
+        let other = machine.spawn(0, CPU0);
+        assert_eq!(machine.sched.schedule(CPU0, TaskState::Running).next, first);
+        machine.advance(200_000);
+        machine.sched.update_curr(CPU0);
+        let before = machine.sched.entity(first).clone();
+        // Two of equal weight: V is halfway between them.
+        let average = machine.sched.entity(other).vruntime.plus(100_000);
+        machine.fork(first, true, CPU1);
+        machine.follow(first);
+        let after = machine.sched.entity(first);
+        assert_eq!(after.load.scaled, 512 << 10);
+        if release == "6.12" {
+            assert_eq!(before.vprot, before.deadline);
+            assert_eq!(after.vprot, before.vprot);
+            assert_ne!(after.vprot, after.deadline);
+            assert_eq!(after.vruntime.since(average), 2 * 100_000);
+        } else {
+            assert_eq!(after.vprot.since(after.vruntime), 2 * before.vprot.since(before.vruntime));
+        }
     }
 }

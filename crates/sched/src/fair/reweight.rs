@@ -55,25 +55,15 @@ impl<D: Decider> Sched<D> {
         self.cfs_rqs[cfs.index()].load.subtract(old);
         let entity = &mut self.entities[se.index()];
         entity.load = weight;
-        match self.rules.series {
-            Series::V6_12 => {
-                // reweight_eevdf
-                if entity.vruntime != average {
-                    entity.vruntime = average.minus(lag as u64);
-                }
-                // Once the deadline moves it is no longer that of the pick: protection ends.
-                entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
-            }
-            Series::V6_18 => self.place_reweighted(cfs, se, lag, scale, protected),
-            _ => {
-                // rescale_entity: all distances from V, which stays.
-                entity.vlag = lag;
-                entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
-                if protected {
-                    entity.vprot = average.plus(scale(entity.vprot.since(average)) as u64);
-                }
+        if self.rules.series == Series::V6_12 {
+            // reweight_eevdf
+            if entity.vruntime != average {
                 entity.vruntime = average.minus(lag as u64);
             }
+            // Once the deadline moves it is no longer that of the pick: protection ends.
+            entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
+        } else {
+            self.place_reweighted(cfs, se, lag, scale, protected);
         }
         self.cfs_rqs[cfs.index()].load.add(weight.scaled);
         if !running {
