@@ -22,6 +22,7 @@ __all__ = [
     "scheduler",
     "simulate",
     "simulate_many",
+    "simulate_policy",
     "with_attributes",
     "workload",
     "workloads",
@@ -58,6 +59,13 @@ def simulate_many(
     values: NDArray[np.int64],
     seed: int,
 ) -> NDArray[np.int64]: ...
+def simulate_policy(
+    workload: str,
+    scheduler: str,
+    machine: str,
+    seed: int,
+    policy: object,
+) -> str: ...
 def replay(
     trace: str | PathLike[str],
     snapshot: str | PathLike[str] | None = None,

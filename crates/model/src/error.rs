@@ -69,6 +69,14 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
+    /// A weight rule that there is not, or one with an impossible factor.
+    #[error("'{found}' is not a rule of thread weights: {why}")]
+    ThreadWeights {
+        /// The text as it was given.
+        found: String,
+        /// What is allowed.
+        why: String,
+    },
     /// A machine that cannot be simulated.
     #[error("machine: {0}")]
     Machine(String),

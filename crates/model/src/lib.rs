@@ -10,6 +10,7 @@ mod machine;
 mod outcome;
 mod release;
 mod scheduler;
+mod thread_weights;
 mod units;
 mod workload;
 
@@ -21,5 +22,6 @@ pub use machine::{Costs, MAX_CPUS, Machine};
 pub use outcome::{MetricSource, Outcome, TaskOutcome};
 pub use release::{Release, Series};
 pub use scheduler::{Scheduler, Tunables};
+pub use thread_weights::{Beta, ThreadWeights};
 pub use units::Time;
 pub use workload::{Attributes, Channel, ChannelKind, Duration, MAX_TASKS, Policy, Step, Task, TaskKind, Workload};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::knobs::set_feature;
-use crate::{Features, KnobKind, KnobValue, ModelError, Release, Series, Time, find_knob};
+use crate::{Features, KnobKind, KnobValue, ModelError, Release, Series, ThreadWeights, Time, find_knob};
 
 /// A kernel release with knobs; what is not set has the release's default for the machine's number of CPUs.
 ///
@@ -29,6 +29,9 @@ pub struct Scheduler {
     /// Knob settings by name.
     #[serde(default)]
     pub knobs: BTreeMap<String, KnobValue>,
+    /// What the number of a process's threads does to their weights.
+    #[serde(default, skip_serializing_if = "ThreadWeights::is_none")]
+    pub weights: ThreadWeights,
 }
 
 const fn default_hz() -> u32 {
@@ -59,7 +62,7 @@ pub struct Tunables {
 impl Scheduler {
     /// The release with every knob at its default and 250 timer interrupts a second, as Debian builds its kernels.
     pub const fn new(release: Release) -> Self {
-        Self { release, hz: default_hz(), knobs: BTreeMap::new() }
+        Self { release, hz: default_hz(), knobs: BTreeMap::new(), weights: ThreadWeights::None }
     }
 
     /// Sets a knob from the text a person wrote, checking name, release, form and range.
@@ -201,5 +204,13 @@ mod tests {
         }
         let json = serde_json::to_string(&scheduler).unwrap();
         assert_eq!(serde_json::from_str::<Scheduler>(&json).unwrap(), scheduler, "{json}");
+        assert!(!json.contains("weights"), "what was stored before there were rules reads the same: {json}");
+
+        scheduler.weights = "dw-cfs:beta=1.25".parse().unwrap();
+        let json = serde_json::to_string(&scheduler).unwrap();
+        assert!(json.contains(r#""weights":"dw-cfs:beta=1.25""#), "{json}");
+        assert_eq!(serde_json::from_str::<Scheduler>(&json).unwrap(), scheduler);
+        let error = serde_json::from_str::<Scheduler>(&json.replace("1.25", "0.5")).unwrap_err().to_string();
+        assert!(error.contains("above 1"), "{error}");
     }
 }

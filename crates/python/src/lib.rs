@@ -4,6 +4,7 @@ mod background;
 mod errors;
 mod knobs;
 mod nouns;
+mod policy;
 mod replay;
 mod simulate;
 
@@ -27,6 +28,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::workloads, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     Ok(())
 }

@@ -46,14 +46,14 @@ pub fn workloads() -> PyResult<String> {
     serde_json::to_string(&rows).map_err(errors::json("workloads"))
 }
 
-struct Inputs {
-    program: Program,
-    scheduler: Scheduler,
-    machine: Machine,
+pub(crate) struct Inputs {
+    pub(crate) program: Program,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) machine: Machine,
 }
 
 impl Inputs {
-    fn read(workload: &str, scheduler: &str, machine: &str) -> PyResult<Self> {
+    pub(crate) fn read(workload: &str, scheduler: &str, machine: &str) -> PyResult<Self> {
         let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
         Ok(Self {
             program: Program::compile(&workload).map_err(errors::input)?,

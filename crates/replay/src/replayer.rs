@@ -224,7 +224,7 @@ impl<'a> Replayer<'a> {
         self.advance(runtime);
         let parent = parent.map_or(Some(self.sched.curr(CPU)), |parent| self.task_of(parent));
         let Some(parent) = parent.filter(|parent| *parent != TaskId::IDLE) else { return self.lose_track() };
-        let task = self.sched.sched_fork(parent);
+        let task = self.sched.sched_fork(parent, false);
         self.bind(child, task);
         self.compare_charge(runtime);
         if let Some(placement) = placement {

@@ -94,6 +94,7 @@ impl<D: Decider> Sched<D> {
         rq.rt
             .iter()
             .chain(fair)
+            .chain(self.runnable_custom(from))
             .filter(|task| *task != TaskId::IDLE && *task != rq.curr)
             .find(|task| self.tasks[task.index()].may_run_on(to))
     }

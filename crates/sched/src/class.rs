@@ -12,6 +12,8 @@ pub enum Class {
     Rt,
     /// `fair_sched_class`: OTHER, BATCH and IDLE.
     Fair,
+    /// A policy of the user's own, in the fair class's place.
+    Custom,
     /// `idle_sched_class`: a CPU's idle task.
     Idle,
 }
@@ -101,6 +103,7 @@ impl<D: Decider> Sched<D> {
         match self.tasks[task.index()].class {
             Class::Rt => self.enqueue_task_rt(cpu, task, flags),
             Class::Fair => self.enqueue_task_fair(task, flags),
+            Class::Custom => self.enqueue_task_custom(cpu, task, flags),
             Class::Idle => {}
         }
     }
@@ -113,6 +116,10 @@ impl<D: Decider> Sched<D> {
                 true
             }
             Class::Fair => self.dequeue_task_fair(task, flags),
+            Class::Custom => {
+                self.dequeue_task_custom(cpu, task, flags);
+                true
+            }
             Class::Idle => true,
         }
     }
@@ -125,6 +132,7 @@ impl<D: Decider> Sched<D> {
         match self.tasks[task.index()].class {
             Class::Rt => self.put_prev_task_rt(cpu, task),
             Class::Fair => self.put_prev_task_fair(task),
+            Class::Custom => self.put_prev_task_custom(cpu, task),
             Class::Idle => {}
         }
     }
@@ -137,6 +145,7 @@ impl<D: Decider> Sched<D> {
         match self.tasks[task.index()].class {
             Class::Rt => self.set_next_task_rt(cpu, task),
             Class::Fair => self.set_next_task_fair(cpu, task),
+            Class::Custom => self.set_next_task_custom(cpu, task),
             Class::Idle => {}
         }
     }
@@ -146,6 +155,7 @@ impl<D: Decider> Sched<D> {
         match self.curr_class(cpu) {
             Class::Rt => self.task_tick_rt(cpu),
             Class::Fair => self.task_tick_fair(cpu),
+            Class::Custom => self.task_tick_custom(cpu),
             Class::Idle => {}
         }
     }
@@ -155,6 +165,7 @@ impl<D: Decider> Sched<D> {
         match self.curr_class(cpu) {
             Class::Rt => self.update_curr_rt(cpu),
             Class::Fair => self.update_curr_fair(cpu),
+            Class::Custom => self.update_curr_custom(cpu),
             Class::Idle => {}
         }
     }
@@ -167,6 +178,7 @@ impl<D: Decider> Sched<D> {
                 Class::Rt => self.wakeup_preempt_rt(cpu, woken),
                 Class::Fair if self.rules.eevdf() => self.check_preempt_wakeup_eevdf(cpu, woken, fork),
                 Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),
+                Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }
         } else if waking < running {

@@ -4,10 +4,12 @@ use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
 
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::custom::Custom;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::weight::weight_of_nice;
+use crate::process::Processes;
 use crate::rules::Rules;
 use crate::runqueue::{Clocks, Rq};
 
@@ -28,6 +30,12 @@ pub struct Sched<D: Decider> {
     pub(crate) rules: Rules,
     pub(crate) rqs: Vec<Rq>,
     pub(crate) tasks: Vec<TaskStruct>,
+    /// Which tasks are threads of one process.
+    pub(crate) processes: Processes,
+    /// The policy in the fair class's place, if there is one.
+    pub(crate) custom: Option<Custom>,
+    /// CPUs on line, for weights that follow their number.
+    pub(crate) online_cpus: u32,
     pub(crate) entities: Vec<Entity>,
     pub(crate) cfs_rqs: Vec<CfsRq>,
     /// CPUs on which nothing runs and nothing waits.
@@ -43,6 +51,9 @@ impl<D: Decider> Sched<D> {
             rules,
             rqs: Vec::with_capacity(cpus as usize),
             tasks: Vec::new(),
+            processes: Processes::default(),
+            custom: None,
+            online_cpus: cpus,
             entities: Vec::new(),
             cfs_rqs: Vec::with_capacity(cpus as usize),
             idle_cpus: Bitmap::full(cpus as usize),
@@ -69,14 +80,14 @@ impl<D: Decider> Sched<D> {
         rq.clock_pelt = clocks.clock_pelt.as_nanos();
     }
 
-    /// A first task, without a parent. Start it with [`Sched::wake_up_new_task`]; it comes in at its queue's `min_vruntime`.
+    /// A first task, without a parent, in a process of its own. Start it with [`Sched::wake_up_new_task`]; it comes in at its queue's `min_vruntime`.
     pub fn new_task(&mut self, attributes: &Attributes) -> TaskId {
-        let task = self.add_task(CpuId(0));
+        let task = self.add_task(CpuId(0), None);
         self.apply_attributes(task, attributes);
         task
     }
 
-    fn add_task(&mut self, cpu: CpuId) -> TaskId {
+    pub(crate) fn add_task(&mut self, cpu: CpuId, process: Option<TaskId>) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
         let se = EntityId(self.entities.len() as u32);
         let load = weight_of_nice(self.rules.series, Policy::Other, 0);
@@ -103,7 +114,7 @@ impl<D: Decider> Sched<D> {
         });
         self.tasks.push(TaskStruct {
             se,
-            class: Class::Fair,
+            class: self.class_of(Policy::Other),
             policy: Policy::Other,
             nice: 0,
             cpu,
@@ -112,17 +123,21 @@ impl<D: Decider> Sched<D> {
             time_slice: self.rules.rr_ticks,
             affinity: None,
         });
+        self.processes.add(process);
         task
     }
 
     /// Writes attributes into a task that is on no queue (`__setscheduler_params`, `set_load_weight`).
     /// `sched_fork`: a child of `parent` that inherits its attributes, on its CPU for now. The parent's queue must have its clocks.
-    pub fn sched_fork(&mut self, parent: TaskId) -> TaskId {
+    ///
+    /// With `same_process` it is a further thread of its parent's process; where weights follow their number, the other threads'
+    /// are the driver's to bring up to date ([`Sched::reweight_task`]).
+    pub fn sched_fork(&mut self, parent: TaskId, same_process: bool) -> TaskId {
         let (policy, nice, class, cpu, affinity, parent_se) = {
             let parent = &self.tasks[parent.index()];
             (parent.policy, parent.nice, parent.class, parent.cpu, parent.affinity.clone(), parent.se)
         };
-        let child = self.add_task(cpu);
+        let child = self.add_task(cpu, same_process.then_some(parent));
         let record = &mut self.tasks[child.index()];
         (record.policy, record.nice, record.class, record.affinity) = (policy, nice, class, affinity);
         record.forked = true;
@@ -131,6 +146,7 @@ impl<D: Decider> Sched<D> {
             let entity = &self.entities[parent_se.index()];
             (entity.load, entity.slice, entity.custom_slice)
         };
+        let load = if self.rules.weights.is_none() { load } else { self.weight_of(child, policy, nice) };
         let entity = &mut self.entities[se.index()];
         (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
         // 2.6.24 places a new task when it is first woken (task_new_fair).
@@ -255,6 +271,9 @@ impl<D: Decider> Sched<D> {
             }
             self.deactivate_task(cpu, previous, flags);
             self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
+            if state == TaskState::Dead {
+                self.processes.remove(previous);
+            }
         }
         let next = self.pick_next_task(cpu);
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
@@ -281,7 +300,7 @@ impl<D: Decider> Sched<D> {
         if let Some(task) = self.rqs[cpu.index()].rt.first() {
             return task;
         }
-        self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE)
+        self.pick_task_fair(cpu).or_else(|| self.pick_task_custom(cpu)).unwrap_or(TaskId::IDLE)
     }
 
     /// `scheduler_tick` (`sched_tick` from 6.10 on).

@@ -1,6 +1,6 @@
 //! The rules of one kernel release, resolved to flags and values.
 
-use schedlab_model::{ModelError, Scheduler, Series, Time, Tunables};
+use schedlab_model::{ModelError, Scheduler, Series, ThreadWeights, Time, Tunables};
 
 /// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +15,8 @@ pub struct Rules {
     pub nr_latency: u64,
     /// The round-robin slice in ticks, at least one (`sched_rr_timeslice`).
     pub rr_ticks: u32,
+    /// What the number of a process's threads does to their weights; nothing in any kernel.
+    pub weights: ThreadWeights,
 }
 
 impl Rules {
@@ -24,7 +26,7 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        Ok(Self::from_tunables(scheduler.series(), scheduler.hz, tunables))
+        Ok(Self { weights: scheduler.weights, ..Self::from_tunables(scheduler.series(), scheduler.hz, tunables) })
     }
 
     /// From values read elsewhere, such as a recorded kernel's own.
@@ -37,6 +39,7 @@ impl Rules {
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
+            weights: ThreadWeights::None,
         }
     }
 

@@ -20,6 +20,7 @@ impl<D: Decider> Sched<D> {
             Class::Idle => u64::MAX,
             Class::Rt => self.inactive_ticks_rt(cpu),
             Class::Fair => self.inactive_ticks_fair(cpu, next_tick.as_nanos()),
+            Class::Custom => self.inactive_ticks_custom(cpu, next_tick),
         }
     }
 
@@ -99,6 +100,10 @@ impl<D: Decider> Sched<D> {
                 self.set_clocks(cpu, Clocks::all(last));
                 self.update_curr_rt(cpu);
                 self.skip_rr_ticks(cpu, count);
+            }
+            Class::Custom => {
+                self.set_clocks(cpu, Clocks::all(last));
+                self.update_curr_custom(cpu);
             }
             // Alone on its queue an EEVDF task renews its deadline every slice: that is counted tick by tick.
             Class::Fair if self.rules.eevdf() => {

@@ -7,7 +7,6 @@ use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
-use crate::fair::weight::weight_of_nice;
 
 impl<D: Decider> Sched<D> {
     /// `do_sched_yield`, but for the `schedule` that follows it.
@@ -15,6 +14,7 @@ impl<D: Decider> Sched<D> {
         match self.curr_class(cpu) {
             Class::Rt => self.yield_task_rt(cpu),
             Class::Fair => self.yield_task_fair(cpu),
+            Class::Custom => self.yield_task_custom(cpu),
             Class::Idle => {}
         }
     }
@@ -71,7 +71,7 @@ impl<D: Decider> Sched<D> {
         let (cpu, se, old_class) = (record.cpu, record.se, record.class);
         let before = record.prio();
         let first_kernel = self.rules.series == Series::V2_6_24;
-        let class = Class::of(attributes.policy);
+        let class = self.class_of(attributes.policy);
         if class != old_class && self.entities[se.index()].sched_delayed {
             self.dequeue_delayed(cpu, task);
         }
@@ -154,9 +154,11 @@ impl<D: Decider> Sched<D> {
     /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
     pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
         let cpus = self.rqs.len();
+        let class = self.class_of(attributes.policy);
+        let load = self.weight_of(task, attributes.policy, attributes.nice);
         let record = &mut self.tasks[task.index()];
         record.policy = attributes.policy;
-        record.class = Class::of(attributes.policy);
+        record.class = class;
         record.nice = attributes.nice;
         record.affinity = (!attributes.affinity.is_empty()).then(|| {
             let mut allowed = Bitmap::new(cpus);
@@ -168,7 +170,6 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let entity = &mut self.entities[record.se.index()];
-        let load = weight_of_nice(self.rules.series, attributes.policy, attributes.nice);
         if self.rules.eevdf() && record.life != Life::New {
             // reweight_entity off the queue: what is kept is the lag, weight × vlag.
             entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;

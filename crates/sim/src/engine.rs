@@ -248,6 +248,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         record.acting_tick = record.next_tick;
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         self.sched.sched_tick(CpuId(cpu));
+        if self.sched.custom_failed() {
+            return Err(SimError::Policy { time: Time::from_nanos(self.now) });
+        }
         if self.sched.need_resched(CpuId(cpu)) {
             return self.rescheduled(cpu);
         }

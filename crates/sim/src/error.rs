@@ -51,6 +51,12 @@ pub enum SimError {
         /// Tasks there were so far.
         made: u32,
     },
+    /// A policy of the user's own can go on no more.
+    #[error("the policy gave up at {time}")]
+    Policy {
+        /// When.
+        time: Time,
+    },
     /// Operation follows operation and no time passes, as can happen where all costs are zero.
     #[error("no time passes at {time}: {operations} operations at one instant (are all costs zero?)")]
     NoProgress {

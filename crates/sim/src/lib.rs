@@ -47,6 +47,7 @@ mod wait;
 
 use schedlab_model::{EventSink, Machine, Outcome, Scheduler, Time};
 use schedlab_program::Program;
+use schedlab_sched::CustomClass;
 
 pub use error::SimError;
 pub use many::{Summary, simulate_many};
@@ -84,6 +85,28 @@ pub fn simulate<S: EventSink>(
 ) -> Result<Outcome, SimError> {
     let mut arena = Arena::default();
     let mut engine = Engine::new(program, scheduler, machine, options, &mut arena, sink)?;
+    engine.run()?;
+    Ok(engine.outcome(scheduler.release.to_string()))
+}
+
+/// The same with a policy of the user's own in the place of the release's fair class. `docs/guides/write-a-policy.md` writes one.
+///
+/// # Errors
+/// As [`simulate`]'s.
+///
+/// # Panics
+/// If the policy picks a task that cannot run, or none where there is one.
+pub fn simulate_policy<S: EventSink>(
+    program: &Program,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options,
+    policy: Box<dyn CustomClass>,
+    sink: &mut S,
+) -> Result<Outcome, SimError> {
+    let mut arena = Arena::default();
+    let mut engine = Engine::new(program, scheduler, machine, options, &mut arena, sink)?;
+    engine.sched.set_custom_class(policy);
     engine.run()?;
     Ok(engine.outcome(scheduler.release.to_string()))
 }

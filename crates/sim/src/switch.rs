@@ -1,6 +1,6 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskState};
+use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState};
 use schedlab_program::{Cursor, TemplateId};
 use schedlab_sched::WakeKind;
 
@@ -11,15 +11,24 @@ use crate::task::{Account, Identity, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// Makes and wakes the tasks that are there from the start, on CPU 0's word.
+    /// Makes and wakes the tasks that are there from the start, on CPU 0's word. Threads among them are those of one process.
     pub(crate) fn start(&mut self) {
         let program = self.program;
+        let mut host = None;
         for (template, instance) in program.roots() {
             let attributes = program.template(template).attributes.clone().unwrap_or_default();
-            let task = self.sched.new_task(&attributes);
+            let thread = program.template(template).kind == TaskKind::Thread;
+            let task = match host {
+                Some(other) if thread => self.sched.new_thread(other, &attributes),
+                _ => self.sched.new_task(&attributes),
+            };
+            if thread {
+                host = Some(task);
+            }
             let cursor = Cursor::root(program, template, instance, self.seed);
             self.add_task(task, cursor, template, instance, NONE);
             self.emit(0, EventKind::Fork { parent: TaskId::IDLE, child: task });
+            self.reweight_threads(task, 0);
             self.wake_new(task, 0);
         }
     }
@@ -28,13 +37,15 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn fork(&mut self, parent: u32, cpu: u32, template: TemplateId, instance: u32) {
         self.touch(cpu);
         let program = self.program;
-        let child = self.sched.sched_fork(task_id(parent));
+        let same_process = program.template(template).kind == TaskKind::Thread;
+        let child = self.sched.sched_fork(task_id(parent), same_process);
         if let Some(attributes) = &program.template(template).attributes {
             self.sched.sched_setattr(child, attributes);
         }
         let cursor = self.arena.tasks[parent as usize].cursor.child(program, template, instance);
         self.add_task(child, cursor, template, instance, parent);
         self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
+        self.reweight_threads(child, cpu);
         self.wake_new(child, cpu);
     }
 
@@ -209,6 +220,26 @@ impl<S: EventSink> Engine<'_, S> {
             self.rouse_others(self.sched.nr_running(CpuId(cpu)) - 1 + missed);
         } else if state == TaskState::Running {
             self.rouse_another(previous.0);
+        } else if state == TaskState::Dead {
+            self.reweight_threads(previous, cpu);
+        }
+    }
+
+    /// The number of threads of the task's process changed: their weights follow, each on its own CPU. Of the CPU on which this
+    /// happens, `here`, the caller writes down what it does next.
+    fn reweight_threads(&mut self, task: TaskId, here: u32) {
+        if self.sched.rules().weights.is_none() {
+            return;
+        }
+        let mut next = self.sched.first_thread(task);
+        while let Some(thread) = next {
+            let cpu = self.sched.task_cpu(thread).0;
+            self.touch(cpu);
+            self.sched.reweight_task(thread);
+            if cpu != here {
+                self.refresh(cpu);
+            }
+            next = self.sched.next_thread(thread);
         }
     }
 

@@ -2,33 +2,11 @@
 
 mod common;
 
-use common::random::{Case, case};
+use common::random::case;
 use common::{run_with, watcher};
 use proptest::prelude::*;
-use schedlab_model::Step;
 use schedlab_program::Program;
 use schedlab_sim::{Options, simulate_many};
-
-/// Whether the task with this number may run on this CPU, from its template's attributes or, where it has none, its parent's.
-fn allowed(case: &Case, names: &[String]) -> impl Fn(usize, usize) -> bool {
-    let template = |name: &str| {
-        let name = name.split('[').next().unwrap_or_default();
-        case.workload.tasks.iter().find(|task| task.name == name).cloned()
-    };
-    let forks = |steps: &[Step], child: &str| {
-        steps.iter().any(|step| matches!(step, Step::Fork { task, .. } if task.as_str() == child))
-    };
-    let sets: Vec<Vec<u32>> = names
-        .iter()
-        .map(|name| {
-            let own = template(name).expect("named after its template");
-            let parent = case.workload.tasks.iter().find(|task| forks(&task.steps, &own.name));
-            let from = own.attributes.or_else(|| parent.and_then(|parent| parent.attributes.clone()));
-            from.map(|attributes| attributes.affinity).unwrap_or_default()
-        })
-        .collect();
-    move |task, cpu| sets[task].is_empty() || sets[task].contains(&(cpu as u32))
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
@@ -39,7 +17,7 @@ proptest! {
         let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         let names: Vec<String> = outcome.tasks.iter().map(|task| task.name.clone()).collect();
-        watcher::check(&events, &outcome, &case.machine, allowed(&case, &names)).map_err(TestCaseError::fail)?;
+        watcher::check(&events, &outcome, &case.machine, case.allowed(&names)).map_err(TestCaseError::fail)?;
 
         // What the program says will be read was read, and what ran was what was asked for.
         let program = Program::compile(&case.workload).expect("it ran");

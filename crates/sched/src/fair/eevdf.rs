@@ -77,7 +77,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `entity_lag`: V − v, within two slices or a tick, whichever is longer.
-    fn entity_lag(&mut self, average: Vruntime, se: EntityId) -> i64 {
+    pub(super) fn entity_lag(&mut self, average: Vruntime, se: EntityId) -> i64 {
         let entity = &self.entities[se.index()];
         let lag = average.since(entity.vruntime);
         let longest = (2 * entity.slice).max(self.rules.tick);

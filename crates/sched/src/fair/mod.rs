@@ -6,6 +6,8 @@
 mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
+mod reweight;
+pub mod thread_fairness;
 pub(crate) mod timeline;
 pub(crate) mod weight;
 

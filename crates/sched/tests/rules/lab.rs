@@ -92,7 +92,7 @@ impl Lab {
     /// Forks the running task of `cpu` and wakes the child on `target`.
     pub fn fork(&mut self, parent: TaskId, target: CpuId) -> TaskId {
         self.sync(self.sched.task_cpu(parent));
-        let child = self.sched.sched_fork(parent);
+        let child = self.sched.sched_fork(parent, false);
         self.sync(target);
         self.sched.wake_up_new_task(child, target);
         child

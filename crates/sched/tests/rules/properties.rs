@@ -143,7 +143,7 @@ impl World {
             Fork(cpu) if self.tasks.len() < MOST_TASKS => {
                 let Some(parent) = self.running(CpuId(cpu)) else { return };
                 self.lab.sync(CpuId(cpu));
-                let child = self.lab.sched.sched_fork(parent);
+                let child = self.lab.sched.sched_fork(parent, false);
                 let target = self.lab.place(child, CpuId(cpu), WakeKind::Fork);
                 self.lab.sync(target);
                 self.lab.sched.wake_up_new_task(child, target);

@@ -15,6 +15,29 @@ pub struct Case {
     pub scheduler: Scheduler,
 }
 
+impl Case {
+    /// Whether the task with this number may run on this CPU, from its template's attributes or, where it has none, its parent's.
+    pub fn allowed(&self, names: &[String]) -> impl Fn(usize, usize) -> bool + use<> {
+        let template = |name: &str| {
+            let name = name.split('[').next().unwrap_or_default();
+            self.workload.tasks.iter().find(|task| task.name == name).cloned()
+        };
+        let forks = |steps: &[Step], child: &str| {
+            steps.iter().any(|step| matches!(step, Step::Fork { task, .. } if task.as_str() == child))
+        };
+        let sets: Vec<Vec<u32>> = names
+            .iter()
+            .map(|name| {
+                let own = template(name).expect("named after its template");
+                let parent = self.workload.tasks.iter().find(|task| forks(&task.steps, &own.name));
+                let from = own.attributes.or_else(|| parent.and_then(|parent| parent.attributes.clone()));
+                from.map(|attributes| attributes.affinity).unwrap_or_default()
+            })
+            .collect();
+        move |task, cpu| sets[task].is_empty() || sets[task].contains(&(cpu as u32))
+    }
+}
+
 pub fn case() -> impl Strategy<Value = Case> {
     let cpus = prop_oneof![Just(1), Just(2), Just(3), Just(4), Just(7)];
     let costs = prop_oneof![
@@ -26,13 +49,17 @@ pub fn case() -> impl Strategy<Value = Case> {
         Just(Costs::linsched()),
     ];
     let hz = prop_oneof![Just(100), Just(250), Just(1000)];
-    (cpus, costs, prop::sample::select(&RELEASES[..]), hz).prop_flat_map(|(cpus, costs, release, hz)| {
-        workload(cpus).prop_map(move |workload| Case {
-            workload,
-            machine: Machine { cpus, costs: costs.clone() },
-            scheduler: Scheduler { hz, ..scheduler(release) },
-        })
-    })
+    let weights = prop_oneof![4 => Just("none"), 1 => Just("pfs"), 1 => Just("dw-cfs:beta=1.5")];
+    let machine = (cpus, costs);
+    (machine, prop::sample::select(&RELEASES[..]), hz, weights).prop_flat_map(
+        |((cpus, costs), release, hz, weights)| {
+            workload(cpus).prop_map(move |workload| Case {
+                workload,
+                machine: Machine { cpus, costs: costs.clone() },
+                scheduler: Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
+            })
+        },
+    )
 }
 
 fn workload(cpus: u32) -> impl Strategy<Value = Workload> {

@@ -1,0 +1,90 @@
+//! `reweight_entity` (`kernel/sched/fair.c`): a weight changes where the entity stands.
+//!
+//! Under CFS only later time counts by the new weight. EEVDF keeps the lag, weight × (V − v), and the rest of the request in real
+//! time: distances from V scale by old / new weight.
+
+use schedlab_model::Series;
+
+use crate::class::EnqueueFlags;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::weight::Weight;
+
+impl<D: Decider> Sched<D> {
+    /// Gives `se`, on or off its queue `cfs`, another weight. The queue must have its clocks.
+    pub(crate) fn reweight_entity(&mut self, cfs: CfsRqId, se: EntityId, weight: Weight) {
+        let queued = self.entities[se.index()].on_rq;
+        if self.rules.eevdf() {
+            self.reweight_entity_eevdf(cfs, se, weight, queued);
+            return;
+        }
+        let old = self.entities[se.index()].load.scaled;
+        if queued {
+            if self.cfs_rqs[cfs.index()].curr == Some(se) {
+                self.update_curr_cfs(cfs);
+            }
+            let load = &mut self.cfs_rqs[cfs.index()].load;
+            load.subtract(old);
+            load.add(weight.scaled);
+        }
+        self.entities[se.index()].load = weight;
+    }
+
+    fn reweight_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, weight: Weight, queued: bool) {
+        let old = self.entities[se.index()].load.scaled;
+        let scale = |distance: i64| distance.wrapping_mul(old as i64) / weight.scaled as i64;
+        if !queued {
+            let rescales_deadline = self.rules.series != Series::V6_12;
+            let entity = &mut self.entities[se.index()];
+            entity.vlag = scale(entity.vlag);
+            if rescales_deadline && entity.rel_deadline {
+                entity.deadline = Vruntime(scale(entity.deadline.0 as i64) as u64);
+            }
+            entity.load = weight;
+            return;
+        }
+        self.update_curr_cfs(cfs);
+        let average = self.avg_vruntime(cfs);
+        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
+        let lag = scale(self.entity_lag(average, se));
+        let protected = running && self.protect_slice(se);
+        if !running {
+            self.timeline_remove(cfs, se);
+        }
+        self.cfs_rqs[cfs.index()].load.subtract(old);
+        let entity = &mut self.entities[se.index()];
+        entity.load = weight;
+        if self.rules.series == Series::V6_12 {
+            // reweight_eevdf
+            if entity.vruntime != average {
+                entity.vruntime = average.minus(lag as u64);
+            }
+            // Once the deadline moves it is no longer that of the pick: protection ends.
+            entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
+        } else {
+            self.place_reweighted(cfs, se, lag, scale, protected);
+        }
+        self.cfs_rqs[cfs.index()].load.add(weight.scaled);
+        if !running {
+            self.timeline_insert(cfs, se);
+        }
+    }
+
+    /// 6.13 to 6.19: placed anew as if it came with its lag, but with its deadline as far ahead as it was in real time.
+    fn place_reweighted(&mut self, cfs: CfsRqId, se: EntityId, lag: i64, scale: impl Fn(i64) -> i64, protected: bool) {
+        let entity = &mut self.entities[se.index()];
+        let protection = scale(entity.vprot.since(entity.vruntime));
+        entity.vlag = lag;
+        entity.deadline = Vruntime(scale(entity.deadline.since(entity.vruntime)) as u64);
+        entity.rel_deadline = true;
+        // place_entity must not count it among those already there.
+        self.cfs_rqs[cfs.index()].nr_running -= 1;
+        self.place_entity_eevdf(cfs, se, EnqueueFlags::default());
+        self.cfs_rqs[cfs.index()].nr_running += 1;
+        if protected {
+            let entity = &mut self.entities[se.index()];
+            entity.vprot = entity.vruntime.plus(protection as u64);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Policies of the user's own, by the worked example.
+
+mod common;
+#[path = "../examples/round_robin.rs"]
+#[expect(dead_code, reason = "the example's main is not called here")]
+mod round_robin;
+
+use common::random::case;
+use common::{milliseconds, scheduler, task, watcher, workload};
+use proptest::prelude::*;
+use round_robin::RoundRobin;
+use schedlab_model::{Attributes, Event, Machine, Outcome, Policy, Scheduler, Step, Time, Workload};
+use schedlab_program::Program;
+use schedlab_sim::{Options, SimError, simulate_policy};
+
+fn run(
+    workload: &Workload,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options,
+) -> Result<(Outcome, Vec<Event>), SimError> {
+    let program = Program::compile(workload).expect("a workload that compiles");
+    let policy = RoundRobin::new(machine.cpus, Time::from_millis(10));
+    let mut events = Vec::new();
+    let outcome = simulate_policy(&program, scheduler, machine, options, Box::new(policy), &mut events)?;
+    Ok((outcome, events))
+}
+
+fn hog(name: &str, attributes: Attributes) -> schedlab_model::Task {
+    task(name, 1, attributes, vec![Step::Run(milliseconds(30))])
+}
+
+/// Two tasks of 30 ms, ticks every millisecond: a 0–10, b 10–20, a 20–30, b 30–40, a 40–50 and out, b 50–60. Seven switches, the one
+/// from idle and the one to idle included. The nice level does not count.
+#[test]
+fn everybody_has_a_quantum_in_turn() {
+    for release in common::RELEASES {
+        let scheduler = Scheduler { hz: 1000, ..scheduler(release) };
+        let nice = Attributes { nice: 10, ..Attributes::default() };
+        let workload = workload(vec![hog("a", Attributes::default()), hog("b", nice)]);
+        let (outcome, _) =
+            run(&workload, &scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
+        let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
+        assert_eq!((ends, outcome.switches), (vec![50, 60], 7), "{release}");
+    }
+}
+
+/// A quantum ends with a tick: at 250 Hz the first that finds 10 ms or more comes at 12 ms. a 0–12, b 12–24, a 24–36, b 36–48, then a has
+/// 6 ms left and ends at 54, b at 60.
+#[test]
+fn a_quantum_ends_with_a_tick() {
+    let workload = workload(vec![hog("a", Attributes::default()), hog("b", Attributes::default())]);
+    let (outcome, _) =
+        run(&workload, &scheduler("6.1"), &Machine::ideal(1), &Options::default()).expect("a run that ends");
+    let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
+    assert_eq!(ends, [54, 60]);
+}
+
+/// Real-time tasks stand above the policy: fifo ends at 30 ms, then the policy's tasks share what is left.
+#[test]
+fn the_classes_above_stay() {
+    let scheduler = Scheduler { hz: 1000, ..scheduler("6.1") };
+    let fifo = Attributes { policy: Policy::Fifo(1), ..Attributes::default() };
+    let workload = workload(vec![hog("a", Attributes::default()), hog("b", Attributes::default()), hog("fifo", fifo)]);
+    let (outcome, _) = run(&workload, &scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
+    let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
+    assert_eq!(ends, [80, 90, 30]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever runs, the books are kept, and skipping ticks changes nothing.
+    #[test]
+    fn every_run_keeps_the_books(case in case()) {
+        let options = Options { seed: 3, ..Options::default() };
+        let one = run(&case.workload, &case.scheduler, &case.machine, &options)
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
+        watcher::check(&one.1, &one.0, &case.machine, case.allowed(&names)).map_err(TestCaseError::fail)?;
+        let every = Options { no_tick_skip: true, ..options };
+        let every = run(&case.workload, &case.scheduler, &case.machine, &every);
+        prop_assert_eq!(Ok(&one), every.as_ref());
+    }
+}
