@@ -91,8 +91,11 @@ impl<D: Decider> Sched<D> {
         let rq = &self.rqs[from.index()];
         let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
         let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
-        rq.rt
-            .iter()
+        let deadline = rq.dl.iter().map(|id| self.dl_entities[id.index()].task);
+        // Real-time tasks whose runtime is used up wait where they are.
+        let realtime = rq.rt.iter().filter(|_| !rq.rt.budget.throttled);
+        deadline
+            .chain(realtime)
             .chain(fair)
             .filter(|task| *task != TaskId::IDLE && *task != rq.curr)
             .find(|task| self.tasks[task.index()].may_run_on(to))
