@@ -8,6 +8,10 @@ from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabErr
 from schedlab.model import Attributes, Costs, Machine, Outcome, Scheduler, TaskOutcome, Workload
 from schedlab.targets.sim import simulate, simulate_many
 
+# The function takes the name of the package of searches, which stays importable:
+# `from schedlab.tune import ParticleSwarm`.
+from schedlab.tuning import Tuning, tune
+
 __all__ = [
     "Attributes",
     "Costs",
@@ -16,10 +20,12 @@ __all__ = [
     "NotPermittedError",
     "Outcome",
     "RunError",
-    "Scheduler",
     "SchedlabError",
+    "Scheduler",
     "TaskOutcome",
+    "Tuning",
     "Workload",
     "simulate",
     "simulate_many",
+    "tune",
 ]

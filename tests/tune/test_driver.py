@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from schedlab import tune
 from schedlab.tune import (
     Dimension,
     GoldenSection,
@@ -15,6 +14,7 @@ from schedlab.tune import (
     RandomSearch,
     Search,
     Space,
+    driver,
 )
 from schedlab.tune.space import FloatArray
 
@@ -54,7 +54,7 @@ def counting(calls: list[list[float]]) -> Callable[[FloatArray], FloatArray]:
 def example() -> History:
     # Values are 100 - x: 95, 93 | 95, 97 | 91, 93. The repeats are the third and the last.
     search = Scripted([5, 7], [5, 3], [9, 7])
-    return tune.run(search, counting([]), remember=True)
+    return driver.run(search, counting([]), remember=True)
 
 
 def test_counts_where_repeats_are_remembered() -> None:
@@ -83,7 +83,7 @@ def test_executions_to_a_value(
 
 def test_without_memory_every_evaluation_is_an_execution() -> None:
     calls: list[list[float]] = []
-    history = tune.run(Scripted([5, 5], [5]), counting(calls))
+    history = driver.run(Scripted([5, 5], [5]), counting(calls))
     assert calls == [[5, 5], [5]]
     assert history.executed.all()
     assert history.executions == 3
@@ -92,7 +92,7 @@ def test_without_memory_every_evaluation_is_an_execution() -> None:
 def test_with_memory_the_objective_sees_each_position_once() -> None:
     calls: list[list[float]] = []
     searches = [Scripted([5, 7, 5], [7]), Scripted([7], [5, 1], [1])]
-    histories = tune.run_many(searches, counting(calls), remember=True)
+    histories = driver.run_many(searches, counting(calls), remember=True)
     # Generation 1 asks for 5, 7, 5 | 7; generation 2 for 7 | 5, 1; generation 3 for 1.
     assert calls == [[5, 7], [1]]
     # Each history counts what its search would have needed alone.
@@ -114,8 +114,8 @@ def test_lockstep_equals_one_by_one(remember: bool) -> None:
     def objective(positions: FloatArray) -> FloatArray:
         return np.asarray(((positions - 3) ** 2).sum(axis=1))
 
-    together = tune.run_many(searches(), objective, remember=remember)
-    alone = [tune.run(search, objective, remember=remember) for search in searches()]
+    together = driver.run_many(searches(), objective, remember=remember)
+    alone = [driver.run(search, objective, remember=remember) for search in searches()]
     for one, other in zip(together, alone, strict=True):
         assert np.array_equal(one.positions, other.positions)
         assert np.array_equal(one.values, other.values)
@@ -130,8 +130,8 @@ def test_memory_changes_no_value_and_no_position() -> None:
     def objective(positions: FloatArray) -> FloatArray:
         return np.asarray(np.abs(positions - 4).sum(axis=1))
 
-    plain = tune.run(ParticleSwarm(space, rng=1), objective)
-    remembered = tune.run(ParticleSwarm(space, rng=1), objective, remember=True)
+    plain = driver.run(ParticleSwarm(space, rng=1), objective)
+    remembered = driver.run(ParticleSwarm(space, rng=1), objective, remember=True)
     assert np.array_equal(plain.positions, remembered.positions)
     assert np.array_equal(plain.values, remembered.values)
     # Executions are the distinct positions.
@@ -140,30 +140,30 @@ def test_memory_changes_no_value_and_no_position() -> None:
 
 def test_progress_is_told_each_generation() -> None:
     seen: list[Progress] = []
-    tune.run_many(
+    driver.run_many(
         [Scripted([5, 7], [5]), Scripted([9])], counting([]), remember=True, progress=seen.append
     )
     assert seen == [Progress(1, 3, 91.0), Progress(2, 3, 91.0)]
 
 
 def test_no_searches_make_no_histories() -> None:
-    assert tune.run_many([], counting([])) == []
+    assert driver.run_many([], counting([])) == []
 
 
 def test_a_wrong_number_of_values_is_named() -> None:
     with pytest.raises(ValueError, match=r"objective returned values of shape \(2, 1\) for 2 pos"):
-        tune.run(GoldenSection(LINE, tolerance=1), lambda positions: positions)
+        driver.run(GoldenSection(LINE, tolerance=1), lambda positions: positions)
 
 
 def test_a_value_that_is_no_number_is_named_with_its_position() -> None:
     with pytest.raises(ValueError, match=r"the value at \{'x': 6\} is not a number"):
         # The inner points of [0, 10] are 3.82 and 6.18, rounded 4 and 6.
-        tune.run(GoldenSection(LINE, tolerance=1), lambda p: np.where(p[:, 0] > 5, np.nan, 1.0))
+        driver.run(GoldenSection(LINE, tolerance=1), lambda p: np.where(p[:, 0] > 5, np.nan, 1.0))
 
 
 def test_an_infinite_value_is_only_very_bad() -> None:
     # A run that failed may be told as infinity: the search goes on without it.
-    history = tune.run(
+    history = driver.run(
         ParticleSwarm(BOX, rng=1), lambda p: np.where(p[:, 0] < 5, np.inf, p.sum(axis=1))
     )
     assert history.minimum >= 5

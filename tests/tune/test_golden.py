@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlab import tune
-from schedlab.tune import Dimension, GoldenSection, Space
+from schedlab.tune import Dimension, GoldenSection, Space, driver
 from schedlab.tune.space import FloatArray
 
 UNIT = Space((Dimension("x", 0, 1),))
@@ -23,7 +22,7 @@ def test_every_point_worked_out_by_hand() -> None:
     #   a1 0.708204 f 0.0001 < 0.0041: left, [0.618034, 0.763932]
     #   a1 0.673762 f 0.0007 > 0.0001: right, [0.673762, 0.763932], 0.0902 long: the end
     search = GoldenSection(UNIT, tolerance=0.1)
-    history = tune.run(search, lambda x: (x[:, 0] - 0.7) ** 2)
+    history = driver.run(search, lambda x: (x[:, 0] - 0.7) ** 2)
     expected = [0.381966, 0.618034, 0.763932, 0.854102, 0.708204, 0.673762]
     np.testing.assert_allclose(history.positions[:, 0], expected, atol=1e-6)
     assert search.interval == pytest.approx((0.673762, 0.763932), abs=1e-6)
@@ -48,7 +47,7 @@ def test_each_iteration_shortens_the_interval_by_the_golden_ratio() -> None:
 def test_a_tie_goes_right() -> None:
     # On a constant every comparison is a tie: the left end moves, the right one never does.
     search = GoldenSection(UNIT, tolerance=0.05)
-    history = tune.run(search, lambda x: np.zeros(len(x)))
+    history = driver.run(search, lambda x: np.zeros(len(x)))
     assert search.interval[1] == 1.0
     # a1, b1, then each new point 1 - rho * 0.618^k, nearer and nearer the right end.
     assert (np.diff(history.positions[:, 0]) > 0).all()
@@ -69,7 +68,7 @@ def test_a_valley_is_found_in_as_many_executions_as_the_formula_says(
     target = low + minimum * length
     tolerance = precision * length
     search = GoldenSection(space, tolerance=tolerance)
-    history = tune.run(search, lambda x: np.abs(x[:, 0] - target))
+    history = driver.run(search, lambda x: np.abs(x[:, 0] - target))
     first, last = search.interval
     slack = 1e-9 * (abs(low) + length)
     assert first - slack <= target <= last + slack
@@ -85,12 +84,12 @@ def test_a_valley_is_found_in_as_many_executions_as_the_formula_says(
 
 def test_at_least_one_comparison_is_made() -> None:
     assert GoldenSection.executions_for(1.0, 5.0) == 2
-    assert tune.run(GoldenSection(UNIT, tolerance=5.0), lambda x: x[:, 0]).executions == 2
+    assert driver.run(GoldenSection(UNIT, tolerance=5.0), lambda x: x[:, 0]).executions == 2
 
 
 def test_whole_values_are_evaluated_where_only_those_are_allowed() -> None:
     space = Space((Dimension("period", 100_000, 2_000_000_000, integer=True),))
-    history = tune.run(
+    history = driver.run(
         GoldenSection(space, tolerance=1000), lambda x: np.abs(x[:, 0] - 123_456_789)
     )
     assert (history.positions == np.rint(history.positions)).all()
@@ -104,7 +103,7 @@ def test_the_point_that_both_intervals_share_is_not_evaluated_again() -> None:
         seen.extend(x[:, 0])
         return np.abs(x[:, 0] - 0.4)
 
-    tune.run(GoldenSection(UNIT, tolerance=1e-4), objective)
+    driver.run(GoldenSection(UNIT, tolerance=1e-4), objective)
     assert min(np.diff(np.sort(seen))) > 1e-5
 
 

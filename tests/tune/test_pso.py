@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlab import tune
-from schedlab.tune import Dimension, Parameters, ParticleSwarm, Space
+from schedlab.tune import Dimension, Parameters, ParticleSwarm, Space, driver
 from schedlab.tune.space import FloatArray
 
 BOX = Space((Dimension("x", 0, 10), Dimension("y", 0, 100)))
@@ -101,7 +100,7 @@ def test_the_swarms_best_keeps_its_place_on_a_tie() -> None:
 
 
 def test_twenty_particles_and_thirty_iterations_are_620_executions() -> None:
-    history = tune.run(ParticleSwarm(BOX), sphere)
+    history = driver.run(ParticleSwarm(BOX), sphere)
     assert history.executions == history.evaluations == 20 * 31
     # The initial swarm is generation 1, the last move makes generation 31.
     assert history.generations.tolist() == [g for g in range(1, 32) for _ in range(20)]
@@ -120,10 +119,10 @@ def test_initial_positions_and_velocities_are_uniform() -> None:
 
 
 def test_the_same_seed_gives_the_same_search() -> None:
-    one, again, other = (tune.run(ParticleSwarm(BOX, rng=seed), sphere) for seed in (1, 1, 2))
+    one, again, other = (driver.run(ParticleSwarm(BOX, rng=seed), sphere) for seed in (1, 1, 2))
     assert np.array_equal(one.positions, again.positions)
     assert not np.array_equal(one.positions, other.positions)
-    generator = tune.run(ParticleSwarm(BOX, rng=np.random.default_rng(1)), sphere)
+    generator = driver.run(ParticleSwarm(BOX, rng=np.random.default_rng(1)), sphere)
     assert np.array_equal(one.positions, generator.positions)
 
 
@@ -133,12 +132,12 @@ def test_a_settling_swarm_finds_the_minimum_of_the_sphere() -> None:
     space = Space([Dimension(name, -5, 5) for name in "xyz"])
     for seed in range(10):
         swarm = ParticleSwarm(space, CONSTRICTION, iterations=60, rng=seed)
-        assert tune.run(swarm, sphere).minimum < 0.01**2
+        assert driver.run(swarm, sphere).minimum < 0.01**2
 
 
 def test_an_optimum_on_a_bound_is_reached_exactly() -> None:
     # The minimum of x + y over the box is its corner: particles stop at the bound, not near it.
-    history = tune.run(ParticleSwarm(BOX, rng=1), lambda positions: positions.sum(axis=1))
+    history = driver.run(ParticleSwarm(BOX, rng=1), lambda positions: positions.sum(axis=1))
     assert history.minimum == 0.0
     assert history.minimum_position.tolist() == [0.0, 0.0]
 
@@ -152,7 +151,7 @@ def test_positions_stay_in_the_space_whatever_the_parameters(
     seed: int, parameters: Parameters, *, integer: bool
 ) -> None:
     space = Space((Dimension("x", 0, 10, integer=integer), Dimension("y", -7, 100)))
-    history = tune.run(
+    history = driver.run(
         ParticleSwarm(space, parameters, particles=4, iterations=6, rng=seed), sphere
     )
     assert (history.positions >= space.low).all()
@@ -163,7 +162,7 @@ def test_positions_stay_in_the_space_whatever_the_parameters(
 
 @given(seed=st.integers(0, 2**32))
 def test_the_best_so_far_never_gets_worse(seed: int) -> None:
-    best = tune.run(ParticleSwarm(BOX, particles=3, iterations=5, rng=seed), sphere).best_so_far()
+    best = driver.run(ParticleSwarm(BOX, particles=3, iterations=5, rng=seed), sphere).best_so_far()
     assert all(later <= earlier for earlier, later in pairwise(best))
 
 

@@ -42,7 +42,7 @@ enum Command {
     ///
     /// Example: schedlab-native calibrate --quick
     Calibrate {
-        /// Take about two seconds instead of five.
+        /// Take about one second instead of five.
         #[arg(long)]
         quick: bool,
     },

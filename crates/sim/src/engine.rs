@@ -1,8 +1,5 @@
 //! The event loop: virtual time, timers, ticks.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use schedlab_model::{CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
@@ -11,19 +8,19 @@ use crate::agenda::{Agenda, Key, Kind, NEVER};
 use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::price::Prices;
-use crate::task::{Account, Identity, Place, Task};
+use crate::task::{Account, Identity, Task};
+use crate::timers::Timers;
 use crate::wait::{NONE, WaitQueue};
 use crate::{Options, SimError};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
-const STANDSTILL: u64 = 1 << 30;
+const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
 
 /// The memory of a run, to be used again by the next one.
 #[derive(Default)]
 pub(crate) struct Arena {
     pub(crate) tasks: Vec<Task>,
     pub(crate) accounts: Vec<Account>,
-    pub(crate) places: Vec<Place>,
     pub(crate) identities: Vec<Identity>,
     /// The links of the wait queues, by task.
     pub(crate) links: Vec<u32>,
@@ -31,7 +28,7 @@ pub(crate) struct Arena {
     pub(crate) latches: Vec<Latch>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) agenda: Agenda,
-    timers: BinaryHeap<Reverse<(Key, u32)>>,
+    timers: Timers,
 }
 
 /// Closed at first; once open, open for ever.
@@ -45,7 +42,6 @@ impl Arena {
     fn reset(&mut self, program: &Program, cpus: u32) {
         self.tasks.clear();
         self.accounts.clear();
-        self.places.clear();
         self.identities.clear();
         self.links.clear();
         self.timers.clear();
@@ -73,7 +69,7 @@ pub(crate) struct Engine<'a, S> {
     skip_ticks: bool,
     limit: u64,
     pub(crate) seed: u64,
-    pub(crate) arena: &'a mut Arena,
+    pub(crate) arena: Arena,
     sink: &'a mut S,
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
@@ -100,7 +96,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         scheduler: &Scheduler,
         machine: &Machine,
         options: &Options,
-        arena: &'a mut Arena,
+        arena: &mut Arena,
         sink: &'a mut S,
     ) -> Result<Self, SimError> {
         machine.validate()?;
@@ -114,12 +110,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if cost >= period {
             return Err(SimError::TickCost { cost, period });
         }
+        let prices = Prices::new(&machine.costs)?;
+        let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         Ok(Self {
             program,
             period: period.as_nanos(),
             sched: Sched::new(rules, machine.cpus, Ours),
-            prices: Prices::new(&machine.costs)?,
+            prices,
             skip_ticks: !options.no_tick_skip,
             limit: options.time_limit.as_nanos().min(NEVER - 1),
             seed: options.seed,
@@ -144,7 +142,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.start();
         while self.alive > 0 {
             let (key, cpu) = self.arena.agenda.first();
-            let timer = self.arena.timers.peek().map_or(Key::NEVER, |Reverse((key, _))| *key);
+            let timer = self.arena.timers.first();
             let first = key.min(timer);
             let time = first.time();
             if time != self.now {
@@ -159,7 +157,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.operations = 0;
             }
             if timer < key {
-                if let Some(Reverse((_, task))) = self.arena.timers.pop() {
+                if let Some(task) = self.arena.timers.pop() {
                     self.timer(task);
                 }
                 continue;
@@ -212,7 +210,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.
     pub(crate) fn set_timer(&mut self, task: u32, duration: u64) {
         let key = Key::new(self.now.saturating_add(duration), Kind::Timer);
-        self.arena.timers.push(Reverse((key, task)));
+        self.arena.timers.push(key, task);
     }
 
     /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
@@ -326,4 +324,34 @@ fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
 pub(crate) const fn task_id(task: u32) -> TaskId {
     // NONE and the idle task are both u32::MAX.
     TaskId(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::{Attributes, NoEvents, Step, TaskKind, Workload};
+
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_no_time_passes_is_given_up() {
+        let yields = schedlab_model::Task {
+            name: "yields".into(),
+            instances: 1,
+            kind: TaskKind::Process,
+            attributes: Some(Attributes::default()),
+            steps: vec![Step::Loop { count: 10_000, steps: vec![Step::Yield] }],
+        };
+        let workload = Workload {
+            name: "standstill".into(),
+            channels: Default::default(),
+            latches: vec![],
+            tasks: vec![yields],
+            turnaround_from: None,
+        };
+        let program = Program::compile(&workload).unwrap();
+        let scheduler = Scheduler::new("6.1".parse().unwrap());
+        let error =
+            crate::simulate(&program, &scheduler, &Machine::ideal(1), &Options::default(), &mut NoEvents).unwrap_err();
+        assert!(matches!(error, SimError::NoProgress { time: Time::ZERO, .. }), "{error}");
+    }
 }

@@ -42,6 +42,7 @@ mod outcome;
 mod price;
 mod switch;
 mod task;
+mod timers;
 mod wait;
 
 use schedlab_model::{EventSink, Machine, Outcome, Scheduler, Time};

@@ -37,8 +37,9 @@ pub fn simulate_many(
     let run = |arena: &mut Arena, scheduler: &Scheduler| {
         let mut nobody = NoEvents;
         let mut engine = Engine::new(program, scheduler, machine, options, arena, &mut nobody)?;
-        engine.run()?;
-        Ok(engine.summary())
+        let summary = engine.run().map(|()| engine.summary());
+        *arena = engine.arena;
+        summary
     };
     schedulers.par_iter().map_init(Arena::default, |arena, scheduler| run(arena, scheduler)).collect()
 }

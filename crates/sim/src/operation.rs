@@ -9,24 +9,11 @@ use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
-use crate::channel::Wake;
+use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
-use crate::task::{Stage, State};
+use crate::price::Prices;
+use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
-
-/// What an operation's effect leaves to do.
-enum Effect {
-    /// It is done.
-    Done,
-    /// Part of it is left.
-    Again,
-    /// It is done once the task has slept.
-    Sleep,
-    /// It is done; another task may run now.
-    Yield,
-    /// It was the last.
-    Exit,
-}
 
 impl<S: EventSink> Engine<'_, S> {
     /// The CPU's current task goes on, and whoever comes after it, until somebody needs time or nobody is left: `complete` says
@@ -46,11 +33,25 @@ impl<S: EventSink> Engine<'_, S> {
                 break;
             }
             let record = &mut self.arena.tasks[task as usize];
-            if record.stage == Stage::Fetch {
-                record.op = self.arena.places[task as usize].0.next(self.program);
-            }
             if matches!(record.stage, Stage::Fetch | Stage::Retry) {
-                self.plan(task);
+                if record.stage == Stage::Fetch {
+                    record.op = record.cursor.next(self.program);
+                }
+                record.stage = Stage::Act;
+                record.remaining = match record.op {
+                    Op::Run(time) => time.as_nanos(),
+                    Op::Write { channel, bytes } => {
+                        plan_write(record, &self.arena.channels[channel as usize], bytes, &self.prices)
+                    }
+                    Op::Read { channel, bytes } => {
+                        plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
+                    }
+                    Op::Sleep(_) | Op::Yield => self.prices.system_call,
+                    _ => 0,
+                };
+                if !matches!(record.op, Op::Run(_) | Op::Write { .. } | Op::Read { .. } | Op::Sleep(_) | Op::Yield) {
+                    self.plan(task);
+                }
             }
             let record = &mut self.arena.tasks[task as usize];
             let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
@@ -68,27 +69,10 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline]
     fn complete(&mut self, cpu: u32) {
         let task = self.arena.cpus[cpu as usize].current;
-        match self.arena.tasks[task as usize].stage {
-            Stage::Act => match self.effect(task, cpu) {
-                Effect::Done => self.next(task),
-                Effect::Again => self.arena.tasks[task as usize].stage = Stage::Retry,
-                Effect::Sleep => {
-                    self.next(task);
-                    self.switch(cpu, TaskState::Interruptible);
-                }
-                Effect::Yield => {
-                    self.next(task);
-                    self.touch(cpu);
-                    self.sched.sched_yield(CpuId(cpu));
-                    self.switch(cpu, TaskState::Running);
-                }
-                Effect::Exit => {
-                    let record = &mut self.arena.tasks[task as usize];
-                    (record.stage, record.remaining) = (Stage::Die, 0);
-                }
-            },
+        let record = &mut self.arena.tasks[task as usize];
+        match record.stage {
+            Stage::Act => self.effect(task, cpu),
             Stage::Block => {
-                let record = &mut self.arena.tasks[task as usize];
                 (record.stage, record.slept) = (Stage::Retry, true);
                 if self.wait(task) {
                     self.switch(cpu, TaskState::Interruptible);
@@ -99,144 +83,114 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    #[inline]
-    fn next(&mut self, task: u32) {
-        let record = &mut self.arena.tasks[task as usize];
-        (record.stage, record.slept, record.moved) = (Stage::Fetch, false, 0);
-    }
-
-    /// Looks at what the operation can do now: its stage, and the time that takes.
-    #[inline]
+    /// Looks at what one of the rarer operations can do now: its stage, and the time that takes.
     fn plan(&mut self, task: u32) {
-        let record = &mut self.arena.tasks[task as usize];
-        record.stage = Stage::Act;
         let prices = &self.prices;
-        let time = match record.op {
-            Op::Run(time) => time.as_nanos(),
-            Op::Sleep(_) | Op::Yield => prices.system_call,
-            Op::Write { channel, bytes } => {
-                let channel = &self.arena.channels[channel as usize];
-                record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
-                if record.planned == 0 {
-                    record.stage = Stage::Block;
-                    prices.block
-                } else {
-                    // What did not fit at first goes in within the same system call.
-                    let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
-                    entry.saturating_add(prices.copy(record.planned))
-                }
-            }
-            Op::Read { channel, bytes } => {
-                let channel = &self.arena.channels[channel as usize];
-                record.planned = channel.readable().min(bytes - record.moved);
-                if record.planned == 0 {
-                    record.stage = Stage::Block;
-                    prices.block
-                } else {
-                    prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
-                }
-            }
+        let record = &self.arena.tasks[task as usize];
+        let (stage, time) = match record.op {
             // Latches are as hackbench's: a byte written to a pipe that nobody reads and all poll.
-            Op::OpenLatch(_) => prices.write(true),
-            Op::AwaitLatch(latch) => {
-                if self.arena.latches[latch as usize].open {
-                    prices.system_call
-                } else {
-                    record.stage = Stage::Block;
-                    prices.block
-                }
-            }
-            Op::Fork { template, .. } => prices.fork(self.program.template(template).kind),
-            Op::Join => {
-                let child = self.arena.identities[task as usize].first_child;
-                if child == NONE {
-                    0
-                } else if self.arena.tasks[child as usize].zombie {
-                    prices.reap
-                } else {
-                    self.arena.tasks[task as usize].stage = Stage::Block;
-                    0
-                }
-            }
-            Op::Mark(_) => 0,
+            Op::OpenLatch(_) => (Stage::Act, prices.write(true)),
+            Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => (Stage::Act, prices.system_call),
+            Op::AwaitLatch(_) => (Stage::Block, prices.block),
+            Op::Fork { template, .. } => (Stage::Act, prices.fork(self.program.template(template).kind)),
+            Op::Join => match self.arena.identities[task as usize].first_child {
+                NONE => (Stage::Act, 0),
+                child if self.arena.tasks[child as usize].zombie => (Stage::Act, prices.reap),
+                _ => (Stage::Block, 0),
+            },
             Op::Exit => {
                 if self.starter == task {
                     self.stopped = Some(self.now);
                 }
-                prices.exit(self.arena.identities[task as usize].kind)
+                (Stage::Act, prices.exit(self.arena.identities[task as usize].kind))
             }
+            _ => (Stage::Act, 0),
         };
-        self.arena.tasks[task as usize].remaining = time;
+        let record = &mut self.arena.tasks[task as usize];
+        (record.stage, record.remaining) = (stage, time);
     }
 
     /// What the operation does once its time is used.
     #[inline]
-    fn effect(&mut self, task: u32, cpu: u32) -> Effect {
-        match self.arena.tasks[task as usize].op {
+    fn effect(&mut self, task: u32, cpu: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        match record.op {
             Op::Run(time) => {
+                record.done();
                 self.arena.accounts[task as usize].user += time.as_nanos();
-                Effect::Done
             }
-            Op::Sleep(time) => {
-                self.set_timer(task, time.as_nanos());
-                Effect::Sleep
-            }
-            Op::Yield => Effect::Yield,
             Op::Write { channel, bytes } => self.write(task, cpu, channel, bytes),
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
+            Op::Sleep(time) => {
+                record.done();
+                self.set_timer(task, time.as_nanos());
+                self.switch(cpu, TaskState::Interruptible);
+            }
+            Op::Yield => {
+                record.done();
+                self.touch(cpu);
+                self.sched.sched_yield(CpuId(cpu));
+                self.switch(cpu, TaskState::Running);
+            }
+            Op::AwaitLatch(_) => record.done(),
+            Op::Mark(mark) => {
+                record.done();
+                self.mark(task, cpu, mark);
+            }
             Op::OpenLatch(latch) => {
+                record.done();
                 self.arena.latches[latch as usize].open = true;
                 while let Some(waiter) = self.arena.latches[latch as usize].waiters.pop(&self.arena.links) {
                     self.wake_for(task, cpu, waiter, true);
                 }
-                Effect::Done
             }
-            Op::AwaitLatch(_) => Effect::Done,
             Op::Fork { template, instance } => {
+                record.done();
                 self.fork(task, cpu, template, instance);
-                Effect::Done
             }
             Op::Join => self.collect(task),
-            Op::Mark(mark) => {
-                self.mark(task, cpu, mark);
-                Effect::Done
-            }
             Op::Exit => {
+                (record.stage, record.remaining) = (Stage::Die, 0);
                 self.exit(task, cpu);
-                Effect::Exit
             }
         }
     }
 
-    fn write(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) -> Effect {
+    #[inline]
+    fn write(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let first = !record.slept && record.moved == 0;
         let place = &mut self.arena.channels[channel as usize];
         let transfer = place.write(record.planned, first);
         record.moved += transfer.bytes;
-        let done = record.moved == bytes;
-        let chain = done && record.slept && place.next_writer();
+        record.stage = Stage::Retry;
+        let mut chain = false;
+        if record.moved == bytes {
+            chain = record.slept && place.next_writer();
+            record.done();
+        }
         if transfer.wake != Wake::Nobody {
             self.wake_readers(task, cpu, channel, transfer.wake);
         }
         if chain {
             self.wake_writers(task, cpu, channel, Wake::One);
         }
-        if done { Effect::Done } else { Effect::Again }
     }
 
-    fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) -> Effect {
+    #[inline]
+    fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let place = &mut self.arena.channels[channel as usize];
         let transfer = place.read(record.planned);
+        record.stage = Stage::Retry;
         if transfer.bytes == 0 {
             // Somebody else was faster.
-            return Effect::Again;
+            return;
         }
         record.moved += transfer.bytes;
-        let done = record.moved == bytes;
         let chain = std::mem::take(&mut record.slept) && place.next_reader();
-        if done {
+        if record.moved == bytes {
+            record.done();
             self.messages += 1;
             self.bytes += u64::from(bytes);
         }
@@ -246,7 +200,6 @@ impl<S: EventSink> Engine<'_, S> {
         if chain {
             self.wake_readers(task, cpu, channel, Wake::One);
         }
-        if done { Effect::Done } else { Effect::Again }
     }
 
     fn wake_readers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
@@ -319,19 +272,19 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// `wait(2)` or `pthread_join(3)` of the first child, which has ended.
-    fn collect(&mut self, task: u32) -> Effect {
+    fn collect(&mut self, task: u32) {
         let child = self.arena.identities[task as usize].first_child;
         if child == NONE {
-            return Effect::Done;
+            self.arena.tasks[task as usize].done();
+            return;
         }
         let next = self.arena.identities[child as usize].next_sibling;
         let identity = &mut self.arena.identities[task as usize];
         identity.first_child = next;
         if next == NONE {
             identity.last_child = NONE;
-            return Effect::Done;
         }
-        Effect::Again
+        self.arena.tasks[task as usize].stage = Stage::Retry;
     }
 
     fn mark(&mut self, task: u32, cpu: u32, mark: u32) {
@@ -358,4 +311,28 @@ impl<S: EventSink> Engine<'_, S> {
             self.wake_for(task, cpu, parent, kind == TaskKind::Process);
         }
     }
+}
+
+/// What a write can move now, and the time that takes.
+#[inline]
+fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
+    record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
+    if record.planned == 0 {
+        record.stage = Stage::Block;
+        return prices.block;
+    }
+    // What did not fit at first goes in within the same system call.
+    let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
+    entry.saturating_add(prices.copy(record.planned))
+}
+
+/// What a read can move now, and the time that takes.
+#[inline]
+fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
+    record.planned = channel.readable().min(bytes - record.moved);
+    if record.planned == 0 {
+        record.stage = Stage::Block;
+        return prices.block;
+    }
+    prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
 }

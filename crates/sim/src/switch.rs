@@ -7,7 +7,7 @@ use schedlab_sched::WakeKind;
 use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
-use crate::task::{Account, Identity, Place, State, Task};
+use crate::task::{Account, Identity, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -32,7 +32,7 @@ impl<S: EventSink> Engine<'_, S> {
         if let Some(attributes) = &program.template(template).attributes {
             self.sched.sched_setattr(child, attributes);
         }
-        let cursor = self.arena.places[parent as usize].0.child(program, template, instance);
+        let cursor = self.arena.tasks[parent as usize].cursor.child(program, template, instance);
         self.add_task(child, cursor, template, instance, parent);
         self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
         self.wake_new(child, cpu);
@@ -44,9 +44,8 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks.len(),
             "tasks are numbered in the order in which they are made"
         );
-        self.arena.tasks.push(Task::NEW);
+        self.arena.tasks.push(Task::new(cursor));
         self.arena.accounts.push(Account { since: self.now, ..Account::default() });
-        self.arena.places.push(Place(cursor));
         self.arena.identities.push(Identity {
             template,
             instance,

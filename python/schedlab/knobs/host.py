@@ -99,7 +99,7 @@ def _from_file(knob: Knob, text: str) -> str | None:
         words = text.split()
         return "1" if name in words else "0" if f"NO_{name}" in words else None
     try:
-        number = int(text.split()[0])
+        number = int(text.split(maxsplit=1)[0])
     except (ValueError, IndexError):
         return None
     if knob.unlimited and number == -1:

@@ -71,7 +71,7 @@ Settings = tuple[int, int, int]
 
 
 def discover_1(period: int) -> Settings:
-    """Return the settings of Parameter Discovery Algorithm 1 (figure 2): more tasks than nr_latency.
+    """Return the settings of Parameter Discovery Algorithm 1 (figure 2): tasks > nr_latency.
 
     >>> discover_1(20_000_000), discover_1(201 * SECOND)
     ((19900000, 100000, 0), (19900000, 1000000000, 1000000000))
@@ -82,7 +82,7 @@ def discover_1(period: int) -> Settings:
 
 
 def discover_2(period: int) -> Settings:
-    """Return the settings of Parameter Discovery Algorithm 2 (figure 3): at most nr_latency tasks.
+    """Return the settings of Parameter Discovery Algorithm 2 (figure 3): tasks <= nr_latency.
 
     The min granularity may lie under the kernel's range; see `clamp`.
 
@@ -197,6 +197,10 @@ class Study:
         machine: the machine it was simulated on.
         default_ns: the turnaround with every knob at its default.
         golden_minimum_jiffies: what both golden section searches attain.
+        particles: in a swarm.
+        iterations: moves of a swarm.
+        random_share: the share of settings drawn at random, the swarms' first positions, that
+            attain the least turnaround any search met.
         runs: by search: one run a seed for the swarms, one for golden section, which draws nothing.
         sweeps: each knob alone.
     """
@@ -206,6 +210,9 @@ class Study:
     machine: Machine
     default_ns: int
     golden_minimum_jiffies: int
+    particles: int
+    iterations: int
+    random_share: stats.Estimate
     runs: dict[str, tuple[SearchRun, ...]]
     sweeps: tuple[Sweep, ...]
 
@@ -272,7 +279,7 @@ def study(
     golden = {name: golden_section(objective, *how) for name, how in GOLDEN.items()}
     # Both attain the larger of their two minima, so every search has a number of executions to it.
     target = max(int(history.minimum) for history, _ in golden.values())
-    runs = {
+    runs: dict[str, tuple[SearchRun, ...]] = {
         name: (_summary(objective, history, target, GOLDEN[name][1], clamped),)
         for name, (history, clamped) in golden.items()
     }
@@ -284,12 +291,17 @@ def study(
         told = None if progress is None else _named(progress, name)
         histories = run_many(swarms, objective, remember=True, progress=told)
         runs[name] = tuple(_summary(objective, history, target) for history in histories)
+        drawn = np.concatenate([history.values[:particles] for history in histories])
+    least = min(one.minimum_jiffies for each in runs.values() for one in each)
     return Study(
         workload=objective.workload,
         scheduler=objective.scheduler,
         machine=place,
         default_ns=_default(objective),
         golden_minimum_jiffies=target,
+        particles=particles,
+        iterations=iterations,
+        random_share=stats.proportion(int((drawn <= least).sum()), len(drawn)),
         runs={name: runs[name] for name in [*SWARMS, *GOLDEN]},
         sweeps=tuple(sweep(objective, knob) for knob in KNOBS),
     )

@@ -22,7 +22,7 @@ pub(crate) struct Bench {
     pub(crate) there: Option<u32>,
     /// CPUs that this process may use.
     pub(crate) cpus: u32,
-    /// How many batches a measurement has at most; quick calibrations have fewer.
+    /// How many batches a measurement has in one pass, about.
     pub(crate) batches: usize,
     /// Words that helpers share with the measuring process.
     pub(crate) words: &'static [AtomicU64],
@@ -31,7 +31,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(quick: bool) -> Result<Self, NativeError> {
+    pub(crate) fn new(batches: usize) -> Result<Self, NativeError> {
         let cpus = system::allowed_cpus();
         let Some(&here) = cpus.first() else {
             return Err(NativeError::Limit("this process may run on no CPU".to_owned()));
@@ -48,7 +48,6 @@ impl Bench {
         }
         // SAFETY: the mapping is page-aligned, zeroed, as long as the slice, and never unmapped; all access is atomic.
         let words = unsafe { std::slice::from_raw_parts(memory.cast::<AtomicU64>(), WORDS) };
-        let batches = if quick { 15 } else { 50 };
         let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
         let mut bench = Self { here, there: cpus.get(1).copied(), cpus: count, batches, words, clock: 0.0 };
         bench.stand(here)?;

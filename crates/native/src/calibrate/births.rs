@@ -12,15 +12,15 @@ use crate::system::{self, exit_now, monotonic, wait_own};
 /// Tasks made in one batch.
 const LITTER: usize = 32;
 
-/// What a task's birth and end take, in nanoseconds.
+/// What tasks' births and ends take, in nanoseconds.
 #[derive(Default)]
 pub(crate) struct Births {
     /// Making one, for its parent.
-    pub(crate) fork: Option<Spread>,
+    pub(crate) forks: Vec<f64>,
     /// From one task's last own instruction to the next one's first: an end, a switch, a start.
-    pub(crate) exit: Option<Spread>,
+    pub(crate) gaps: Vec<f64>,
     /// Collecting one that has ended.
-    pub(crate) reap: Option<Spread>,
+    pub(crate) reaps: Vec<f64>,
 }
 
 /// Where a batch leaves its figures: of each task when it started and ended, and what making and collecting it took.
@@ -56,7 +56,7 @@ fn values(words: &[AtomicU64]) -> impl Iterator<Item = f64> {
 ///
 /// All are SCHED_BATCH, so that no child preempts its parent; they run once the parent sleeps.
 pub(crate) fn births(bench: &Bench, threads: bool) -> Result<Births, NativeError> {
-    let (mut forks, mut exits, mut reaps) = (Vec::new(), Vec::new(), Vec::new());
+    let mut births = Births::default();
     for _ in 0..bench.batches / 3 + 1 {
         let record = Record::new(bench.words);
         let parent = bench.helper(bench.here, Policy::Batch, || {
@@ -69,12 +69,13 @@ pub(crate) fn births(bench: &Bench, threads: bool) -> Result<Births, NativeError
         // The handle would kill it; it is to end by itself.
         let _ = wait_own(parent.pid);
         std::mem::forget(parent);
-        // The first ones find cold caches and the parent's pages still shared.
-        forks.extend(Spread::of(values(record.forks).collect()).map(|spread| spread.median_ns - bench.clock));
-        exits.extend(Spread::of(record.gaps()).map(|spread| spread.median_ns));
-        reaps.extend(Spread::of(values(record.reaps).collect()).map(|spread| spread.median_ns - bench.clock));
+        // The first ones find cold caches and the parent's pages still shared: the middle of each batch counts.
+        let median = |times: Vec<f64>| Spread::of(times).map(|spread| spread.median_ns - bench.clock);
+        births.forks.extend(median(values(record.forks).collect()));
+        births.gaps.extend(median(record.gaps()));
+        births.reaps.extend(median(values(record.reaps).collect()));
     }
-    Ok(Births { fork: Spread::of(forks), exit: Spread::of(exits), reap: Spread::of(reaps) })
+    Ok(births)
 }
 
 /// Sleeps until all have ended, or a second is over, and a little longer for the kernel to be done with them.

@@ -13,8 +13,8 @@ use crate::system::{monotonic, set_affinity};
 const PHASES: u64 = 64;
 
 /// A tick, as a computing task sees it: the gaps in its time that recur at the timer's period.
-pub(crate) fn tick(bench: &Bench, hz: u32, quick: bool) -> Option<Spread> {
-    let span = if quick { 300_000_000 } else { 1_000_000_000 };
+pub(crate) fn tick(bench: &Bench, hz: u32) -> Vec<f64> {
+    let span = 200_000_000;
     let usual = bench.clock.max(1.0);
     let mut gaps: Vec<(u64, u64)> = Vec::with_capacity(16_384);
     let start = monotonic();
@@ -27,7 +27,7 @@ pub(crate) fn tick(bench: &Bench, hz: u32, quick: bool) -> Option<Spread> {
         last = now;
     }
     let ticks = recurring(&gaps, 1_000_000_000 / u64::from(hz.max(1)));
-    Spread::of(ticks.into_iter().map(|length| length as f64 - usual).collect())
+    ticks.into_iter().map(|length| length as f64 - usual).collect()
 }
 
 /// Of gaps, by start and length, those that recur: the phase of the period at which most periods have one, and of each period the
@@ -48,9 +48,8 @@ fn recurring(gaps: &[(u64, u64)], period: u64) -> Vec<u64> {
 /// Moving a queued task: setting the affinity of one that waits behind others, beyond setting it to what it is.
 ///
 /// The task is SCHED_IDLE and both CPUs compute, so that it is hardly ever found running; then a stopper thread would have to move
-/// it. Nothing where there is no other CPU.
-pub(crate) fn migration(bench: &Bench) -> Result<Option<Spread>, NativeError> {
-    let Some(there) = bench.there else { return Ok(None) };
+/// it.
+pub(crate) fn migration(bench: &Bench, there: u32) -> Result<Vec<f64>, NativeError> {
     let compute = || {
         loop {
             std::hint::spin_loop();
@@ -75,7 +74,7 @@ pub(crate) fn migration(bench: &Bench) -> Result<Option<Spread>, NativeError> {
         }
         Some(Spread::of(moving)?.median_ns - Spread::of(staying)?.median_ns)
     };
-    Ok(Spread::of((0..bench.batches).filter_map(|_| batch()).collect()))
+    Ok((0..bench.batches).filter_map(|_| batch()).collect())
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use schedlab_model::{ChannelKind, Policy};
 
 use super::bench::{Bench, Helper, Pipe, timed};
-use super::stats::Spread;
 use crate::NativeError;
 use crate::system::monotonic;
 
@@ -15,32 +14,32 @@ const CHANNELS: usize = 64;
 const IN_FLIGHT: usize = 12;
 
 /// Entering and leaving the kernel: `getppid(2)`, which does nothing else.
-pub(crate) fn system_call(bench: &Bench) -> Option<Spread> {
+pub(crate) fn system_call(bench: &Bench) -> Vec<f64> {
     let call = || {
         // SAFETY: no preconditions; `syscall` because the library may remember the answer.
         unsafe { libc::syscall(libc::SYS_getppid) };
     };
-    Spread::of((0..bench.batches).map(|_| timed(2_000, call)).collect())
+    (0..bench.batches).map(|_| timed(2_000, call)).collect()
 }
 
 /// A write and a read of one byte through one pipe, again and again: all in the innermost cache.
-pub(crate) fn exchange(bench: &Bench) -> Result<Option<Spread>, NativeError> {
+pub(crate) fn exchange(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     let pipe = bench.pipe()?;
     let exchange = || {
         pipe.send();
         pipe.receive();
     };
-    Ok(Spread::of((0..bench.batches).map(|_| timed(500, exchange)).collect()))
+    Ok((0..bench.batches).map(|_| timed(500, exchange)).collect())
 }
 
-/// Time of a write and of a read, the system call included.
-pub(crate) struct Exchange {
-    pub(crate) write: Option<Spread>,
-    pub(crate) read: Option<Spread>,
-}
-
-/// Many messages of so many bytes in many channels: all are written here, and then all are read on CPU `reader`.
-pub(crate) fn bulk(bench: &Bench, kind: ChannelKind, bytes: usize, reader: u32) -> Result<Exchange, NativeError> {
+/// Many messages of so many bytes in many channels: all are written here, and then all are read on CPU `reader`. Times of a write and
+/// of a read, system calls included.
+pub(crate) fn bulk(
+    bench: &Bench,
+    kind: ChannelKind,
+    bytes: usize,
+    reader: u32,
+) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
     let open = || match kind {
         ChannelKind::Pipe => bench.pipe(),
         ChannelKind::Socket => bench.socket(),
@@ -84,6 +83,5 @@ pub(crate) fn bulk(bench: &Bench, kind: ChannelKind, bytes: usize, reader: u32) 
     (0..2).for_each(|_| {
         let _ = batch();
     });
-    let (writes, reads) = (0..bench.batches / 2 + 1).map(|_| batch()).unzip();
-    Ok(Exchange { write: Spread::of(writes), read: Spread::of(reads) })
+    Ok((0..bench.batches / 2 + 1).map(|_| batch()).unzip())
 }

@@ -1,7 +1,25 @@
 //! Medians of many batches: what a measurement came to, and how far it scattered.
 
+use std::collections::BTreeMap;
+
 use schedlab_model::Time;
 use serde::Serialize;
+
+/// Batches by what they measured, over all passes.
+#[derive(Debug, Default)]
+pub(crate) struct Samples(BTreeMap<String, Vec<f64>>);
+
+impl Samples {
+    /// Adds batches, in nanoseconds.
+    pub(crate) fn add(&mut self, name: &str, batches: Vec<f64>) {
+        self.0.entry(name.to_owned()).or_default().extend(batches);
+    }
+
+    /// The quartiles of each measurement that has any batch.
+    pub(crate) fn spreads(self) -> BTreeMap<String, Spread> {
+        self.0.into_iter().filter_map(|(name, batches)| Some((name, Spread::of(batches)?))).collect()
+    }
+}
 
 /// Quartiles of a measurement's batches, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

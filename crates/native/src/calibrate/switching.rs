@@ -17,9 +17,9 @@ pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
 /// One switch between two processes of one CPU: both yield, and what their yields themselves take (measured alone) is taken off.
 ///
 /// Not every yield switches; the kernel's count of those that did is what the time is divided by.
-pub(crate) fn switch(bench: &Bench) -> Result<Option<Spread>, NativeError> {
+pub(crate) fn switch(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     let alone = Spread::of((0..bench.batches).map(|_| timed(500, sched_yield)).collect());
-    let Some(alone) = alone else { return Ok(None) };
+    let Some(alone) = alone else { return Ok(Vec::new()) };
     let counter = &bench.words[0];
     counter.store(0, Relaxed);
     let _other = bench.helper(bench.here, Policy::Other, || {
@@ -47,12 +47,12 @@ pub(crate) fn switch(bench: &Bench) -> Result<Option<Spread>, NativeError> {
     (0..3).for_each(|_| {
         let _ = batch();
     });
-    Ok(Spread::of((0..bench.batches).map(|_| batch()).collect()))
+    Ok((0..bench.batches).map(|_| batch()).collect())
 }
 
 /// Half a round trip of one byte between this process and one on another CPU, both of which idle when it is not their turn: a write
 /// that wakes, the other CPU's way out of idling, a switch, and a read that slept.
-pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Option<Spread>, NativeError> {
+pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Vec<f64>, NativeError> {
     let (to, fro) = (bench.pipe()?, bench.pipe()?);
     let _other = bench.helper(cpu, Policy::Other, || {
         loop {
@@ -65,7 +65,7 @@ pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Option<Spread>, Nativ
         fro.receive();
     };
     timed(50, round);
-    Ok(Spread::of((0..bench.batches).map(|_| timed(100, round) / 2.0).collect()))
+    Ok((0..bench.batches).map(|_| timed(100, round) / 2.0).collect())
 }
 
 /// A ring of processes on one CPU, each of which sends a byte on to the next. Time of one hop: a write that wakes, one switch, and a
@@ -73,7 +73,7 @@ pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Option<Spread>, Nativ
 ///
 /// All are SCHED_BATCH: others would preempt their wakers now and then, and how many switches a hop has would depend on the kernel's
 /// taste. At least four, because a member of a shorter ring is woken before it has quite left the run queue.
-pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Option<Spread>, NativeError> {
+pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Vec<f64>, NativeError> {
     let pipes = (0..length).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
     let before = sched_getattr().map_err(during("asking for the own policy"))?;
     set_policy(&Attributes { policy: Policy::Batch, ..Attributes::default() })
@@ -97,7 +97,7 @@ pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Option<Spread>, Nativ
     let batches = bench.batches / 2 + 1;
     let hops = (0..batches).map(|_| timed(rounds, round) / length as f64).collect();
     sched_setattr(before).map_err(during("taking the own policy back"))?;
-    Ok(Spread::of(hops))
+    Ok(hops)
 }
 
 /// How a hop grows with the ring: further nanoseconds for each further member, and in all, from hops of [`RINGS`].

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use schedlab_model::Policy;
 
 use super::bench::{Bench, Helper, Pipe};
-use super::stats::Spread;
 use crate::NativeError;
 use crate::system::{self, monotonic, sched_yield};
 
@@ -18,21 +17,20 @@ pub(crate) enum Where {
     /// It is the waker's own.
     Here,
     /// Another one, on which a task computes that the sleepers do not preempt.
-    Busy,
+    Busy(u32),
     /// Another one, which idles.
-    Idle,
+    Idle(u32),
 }
 
-/// One write that wakes a sleeping reader who does not preempt the writer. Nothing where there is no other CPU.
+/// One write that wakes a sleeping reader who does not preempt the writer.
 ///
 /// The sleepers are SCHED_BATCH, whose wake-ups preempt nobody (`wakeup_preempt_fair`).
-pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Option<Spread>, NativeError> {
-    let cpu = match (place, bench.there) {
-        (Where::Here, _) => bench.here,
-        (_, Some(there)) => there,
-        (_, None) => return Ok(None),
+pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeError> {
+    let (cpu, count) = match place {
+        Where::Here => (bench.here, SLEEPERS),
+        Where::Busy(there) => (there, SLEEPERS),
+        Where::Idle(there) => (there, 1),
     };
-    let count = if place == Where::Idle { 1 } else { SLEEPERS };
     let (woken, calm) = (&bench.words[0], &bench.words[1]);
     woken.store(0, SeqCst);
     calm.store(0, SeqCst);
@@ -48,7 +46,7 @@ pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Option<Spread>, Nati
     let _sleepers = sleepers.collect::<Result<Vec<Helper>, _>>()?;
     let _hog = match place {
         // Computes while a batch is timed; between batches it lets the sleepers run.
-        Where::Busy => Some(bench.helper(cpu, Policy::Other, || {
+        Where::Busy(_) => Some(bench.helper(cpu, Policy::Other, || {
             loop {
                 if calm.load(Relaxed) == 1 {
                     std::hint::spin_loop();
@@ -91,5 +89,5 @@ pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Option<Spread>, Nati
     (0..5).for_each(|_| {
         let _ = batch();
     });
-    Ok(Spread::of((0..2 * bench.batches).map(|_| batch()).collect()))
+    Ok((0..2 * bench.batches).map(|_| batch()).collect())
 }

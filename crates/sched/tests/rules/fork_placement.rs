@@ -27,6 +27,20 @@ fn a_child_starts_a_virtual_slice_late() {
     }
 }
 
+/// The newcomer counts in the number of tasks too: a ninth stretches the period from 6 to 6.75 ms.
+#[test]
+fn a_child_counts_in_the_period_that_it_is_placed_by() {
+    let mut lab = Lab::new("5.10", &[]);
+    let parent = lab.task();
+    (0..7).for_each(|_| {
+        lab.task();
+    });
+    lab.schedule(CPU0);
+    let child = lab.fork(parent, CPU0);
+    // 6.75 ms / 9 as in periods.rs = 749998.
+    assert_eq!(lab.vruntime(child), 749_998);
+}
+
 /// The debit is in the child's virtual time: at nice 5 half a latency is 1024 / 335 times as far.
 #[test]
 fn the_debit_of_a_light_child_is_in_its_own_virtual_time() {
@@ -140,6 +154,18 @@ fn the_first_kernel_places_a_child_at_its_first_wake_up() {
     let child = lab.fork(parent, CPU0);
     // min_vruntime is 0, for the other waits there. 20 ms × 1024 / 3072 = 6666666.7 → 6666666: before its parent at 15 ms.
     assert_eq!(lab.vruntime(child), 6_666_666);
+}
+
+/// 2.6.24 sets the child's virtual time outright (no `max_vruntime` for a new one), whatever it held before.
+#[test]
+fn the_first_kernel_forgets_what_the_child_copied() {
+    let mut lab = Lab::new("2.6.24", &[("latency", "100us"), ("min_granularity", "100us"), ("child_runs_first", "0")]);
+    let parent = lab.task();
+    lab.schedule(CPU0);
+    lab.run(CPU0, 100_000);
+    let child = lab.fork(parent, CPU0);
+    // nr_latency is 1: 100 µs × 2 / 1 × 1024 / 2048 = 100 µs behind 100 µs. (A plain 0 lies 2^20 ns after the queue's start.)
+    assert_eq!(lab.vruntime(child), 200_000);
 }
 
 /// 2.6.24 reschedules after every fork, and by default the child goes first.

@@ -87,6 +87,14 @@ fn later_kernels_stretch_the_period_to_a_granularity_each() {
     crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 5).assert_slice(CPU0, 2_999_997);
 }
 
+/// Exactly nr_latency tasks still share a latency, though each gets less than a granularity where nr_latency was rounded up.
+#[test]
+fn the_period_stretches_only_beyond_nr_latency() {
+    // ⌈10 / 3⌉ = 4 tasks: 10 ms. Load 4096: inverse 1048575; × 1024 = 1073740800; 10 ms × that / 2^32 = 2499997.6 → 2499997.
+    crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 4).assert_slice(CPU0, 2_499_997);
+    crowd("2.6.24", &[("latency", "10ms"), ("min_granularity", "3ms")], 4).assert_slice(CPU0, 2_500_000);
+}
+
 /// BASE_SLICE (6.1): a slice is at least the granularity, so the few nanoseconds that truncation takes come back.
 #[test]
 fn a_slice_of_6_1_is_no_shorter_than_the_granularity() {

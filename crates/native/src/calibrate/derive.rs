@@ -1,0 +1,257 @@
+//! From what was measured to costs.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::{Costs, Time};
+
+use super::stats::Spread;
+use super::switching::{RINGS, refill};
+use super::{SIZES, hop, message};
+
+/// Costs, and how sure they are.
+pub(crate) struct Derived {
+    pub(crate) costs: Costs,
+    pub(crate) spread: BTreeMap<&'static str, Spread>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Takes apart what was measured on a machine of `cpus` CPUs: each cost is a measurement without the parts that are other costs.
+pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived {
+    let mut found = Found { measured, spread: BTreeMap::new(), notes: Vec::new() };
+    messages(&mut found, cpus);
+    switching(&mut found);
+    waking(&mut found);
+    let switch = found.get("switch");
+    for (name, from, part) in [
+        ("fork_process", "making_a_process", 0.0),
+        ("fork_thread", "making_a_thread", 0.0),
+        ("exit_process", "from_process_to_process", switch),
+        ("exit_thread", "from_thread_to_thread", switch),
+        ("reap", "collecting_a_process", 0.0),
+        ("tick", "tick", 0.0),
+        ("migration", "migration", 0.0),
+    ] {
+        found.cost(name, found.direct(from), part);
+    }
+    if cpus == 1 {
+        found.notes.push("one CPU: wakeup_remote, idle_exit and migration cannot be measured and are zero".to_owned());
+    }
+    Derived { costs: found.costs(), spread: found.spread, notes: found.notes }
+}
+
+struct Found<'a> {
+    measured: &'a BTreeMap<String, Spread>,
+    spread: BTreeMap<&'static str, Spread>,
+    notes: Vec<String>,
+}
+
+impl Found<'_> {
+    fn direct(&self, name: &str) -> Option<Spread> {
+        self.measured.get(name).copied()
+    }
+
+    /// Notes a cost: a measurement without other costs' parts, in nanoseconds.
+    fn cost(&mut self, name: &'static str, whole: Option<Spread>, parts: f64) {
+        let Some(spread) = whole.map(|whole| whole.less(parts)) else { return };
+        if spread.median_ns < 0.0 {
+            self.notes.push(format!("{name}: {:.0} ns, taken as zero", spread.median_ns));
+        }
+        self.spread.insert(name, spread);
+    }
+
+    /// A cost found so far, in nanoseconds, not below zero.
+    fn get(&self, name: &str) -> f64 {
+        self.spread.get(name).map_or(0.0, |spread| spread.median_ns.max(0.0))
+    }
+
+    /// A write and a read of one byte, system calls included.
+    fn exchange(&self) -> f64 {
+        self.direct("exchange_of_a_byte").map_or(0.0, |spread| spread.median_ns)
+    }
+
+    fn costs(&self) -> Costs {
+        let time = |name: &str| self.spread.get(name).map_or(Time::ZERO, |spread| spread.time());
+        Costs {
+            switch: time("switch"),
+            cache_refill: time("cache_refill"),
+            cache_refill_limit: time("cache_refill_limit"),
+            wakeup: time("wakeup"),
+            wakeup_remote: time("wakeup_remote"),
+            idle_exit: time("idle_exit"),
+            tick: time("tick"),
+            system_call: time("system_call"),
+            pipe_write: time("pipe_write"),
+            pipe_read: time("pipe_read"),
+            socket_write: time("socket_write"),
+            socket_read: time("socket_read"),
+            copy_per_kib: time("copy_per_kib"),
+            block: time("block"),
+            migration: time("migration"),
+            fork_process: time("fork_process"),
+            fork_thread: time("fork_thread"),
+            exit_process: time("exit_process"),
+            exit_thread: time("exit_thread"),
+            reap: time("reap"),
+        }
+    }
+}
+
+/// The time of a message whose reader is on any of the machine's CPUs with equal chance.
+fn anywhere(found: &Found<'_>, kind: &str, verb: &str, bytes: usize, cpus: u32) -> Option<Spread> {
+    let part = |place: &str, weight: u32| {
+        found.direct(&message(kind, verb, bytes, place)).map(|spread| (spread, f64::from(weight)))
+    };
+    let parts: Vec<_> = [part("here", 1), part("there", cpus.saturating_sub(1))].into_iter().flatten().collect();
+    Spread::mean(&parts)
+}
+
+fn messages(found: &mut Found<'_>, cpus: u32) {
+    found.cost("system_call", found.direct("system_call"), 0.0);
+    let system_call = found.get("system_call");
+    let mut copies = Vec::new();
+    for (name, kind, verb) in [
+        ("pipe_write", "pipe", "write"),
+        ("pipe_read", "pipe", "read"),
+        ("socket_write", "socket", "write"),
+        ("socket_read", "socket", "read"),
+    ] {
+        let [small, large] = SIZES.map(|bytes| anywhere(found, kind, verb, bytes, cpus));
+        found.cost(name, small, system_call);
+        if let (Some(small), Some(large)) = (small, large) {
+            copies.push((large.less(small.median_ns).times(1024.0 / (SIZES[1] - SIZES[0]) as f64), 1.0));
+        }
+    }
+    // Four ways of copying, one cost: their mean.
+    found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
+}
+
+fn switching(found: &mut Found<'_>) {
+    found.cost("switch", found.direct("switch"), 0.0);
+    let exchange = found.exchange();
+    found.cost("wakeup", found.direct("write_that_wakes_here"), exchange / 2.0);
+    let hops: Vec<Spread> = RINGS.iter().filter_map(|length| found.direct(&hop(*length))).collect();
+    found.cost("block", hops.first().copied(), exchange + found.get("switch") + found.get("wakeup"));
+    let samples = hops.iter().map(|hop| hop.samples).sum();
+    let line = |value: fn(&Spread) -> f64| refill(&hops.iter().map(value).collect::<Vec<_>>());
+    let [middle, low, high] = [line(|hop| hop.median_ns), line(|hop| hop.p25_ns), line(|hop| hop.p75_ns)];
+    let spread = |median_ns: f64, low: f64, high: f64| {
+        Some(Spread { median_ns, p25_ns: low.min(high), p75_ns: low.max(high), samples })
+    };
+    found.cost("cache_refill", spread(middle.0, low.0, high.0), 0.0);
+    found.cost("cache_refill_limit", spread(middle.1, low.1, high.1), 0.0);
+}
+
+fn waking(found: &mut Found<'_>) {
+    let exchange = found.exchange();
+    let busy = found.direct("write_that_wakes_on_a_busy_cpu");
+    found.cost("wakeup_remote", busy, exchange / 2.0 + found.get("wakeup"));
+    let parts = ["switch", "wakeup", "wakeup_remote", "block"].map(|name| found.get(name)).iter().sum::<f64>();
+    found.cost("idle_exit", found.direct("half_round_trip_there"), exchange + parts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the benchmarks would measure on a machine of two CPUs with these costs, each benchmark being the sum of its parts.
+    fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
+        let ns = |time: Time| time.as_nanos() as f64;
+        let call = ns(costs.system_call);
+        let exchange = 2.0 * call + ns(costs.pipe_write) + ns(costs.pipe_read);
+        let wakes = exchange / 2.0 + ns(costs.wakeup);
+        let half = exchange + ns(costs.wakeup) + ns(costs.block) + ns(costs.switch);
+        let mut all = BTreeMap::new();
+        let mut add = |name: &str, value: f64| {
+            all.insert(name.to_owned(), Spread { median_ns: value, p25_ns: value, p75_ns: value, samples: 1 })
+        };
+        add("system_call", call);
+        add("exchange_of_a_byte", exchange);
+        for (kind, verb, cost) in [
+            ("pipe", "write", costs.pipe_write),
+            ("pipe", "read", costs.pipe_read),
+            ("socket", "write", costs.socket_write),
+            ("socket", "read", costs.socket_read),
+        ] {
+            // A reader on the other CPU is as much slower as one on this CPU is faster.
+            for (place, further) in [("here", -10.0), ("there", 10.0)] {
+                for bytes in SIZES {
+                    let copied = ns(costs.copy_per_kib) * (bytes - SIZES[0]) as f64 / 1024.0;
+                    add(&message(kind, verb, bytes, place), call + ns(cost) + copied + further);
+                }
+            }
+        }
+        add("switch", ns(costs.switch));
+        add("write_that_wakes_here", wakes);
+        add("write_that_wakes_on_a_busy_cpu", wakes + ns(costs.wakeup_remote));
+        for length in RINGS {
+            let refill = ns(costs.cache_refill) * (length - RINGS[0]) as f64;
+            add(&hop(length), half + refill.min(ns(costs.cache_refill_limit)));
+        }
+        add("half_round_trip_there", half + ns(costs.wakeup_remote) + ns(costs.idle_exit));
+        add("making_a_process", ns(costs.fork_process));
+        add("making_a_thread", ns(costs.fork_thread));
+        add("from_process_to_process", ns(costs.exit_process) + ns(costs.switch));
+        add("from_thread_to_thread", ns(costs.exit_thread) + ns(costs.switch));
+        add("collecting_a_process", ns(costs.reap));
+        add("tick", ns(costs.tick));
+        add("migration", ns(costs.migration));
+        all
+    }
+
+    fn example() -> Costs {
+        let ns = Time::from_nanos;
+        Costs {
+            switch: ns(900),
+            cache_refill: ns(10),
+            cache_refill_limit: ns(300),
+            wakeup: ns(800),
+            wakeup_remote: ns(200),
+            idle_exit: ns(18_000),
+            tick: ns(1_500),
+            system_call: ns(160),
+            pipe_write: ns(140),
+            pipe_read: ns(180),
+            socket_write: ns(820),
+            socket_read: ns(1_000),
+            copy_per_kib: ns(120),
+            block: ns(950),
+            migration: ns(5_000),
+            fork_process: ns(35_000),
+            fork_thread: ns(16_000),
+            exit_process: ns(40_000),
+            exit_thread: ns(18_000),
+            reap: ns(1_700),
+        }
+    }
+
+    #[test]
+    fn the_parts_are_found_again() {
+        let costs = example();
+        let derived = derive(&measured(&costs), 2);
+        assert_eq!(derived.costs, costs);
+        assert_eq!(derived.spread.len(), 20);
+        assert!(derived.notes.is_empty(), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_zero_and_said() {
+        let mut measured = measured(&example());
+        measured.retain(|name, _| !name.contains("there") && !name.contains("busy") && name != "migration");
+        let derived = derive(&measured, 1);
+        let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
+        assert_eq!(zero, [Time::ZERO; 3]);
+        assert!(derived.notes.iter().any(|note| note.contains("one CPU")), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn a_part_larger_than_its_whole_is_zero_and_said() {
+        let mut measured = measured(&example());
+        // The write that wakes elsewhere takes 100 ns less than the one here: 200 − 300.
+        if let Some(busy) = measured.get_mut("write_that_wakes_on_a_busy_cpu") {
+            *busy = busy.less(300.0);
+        }
+        let derived = derive(&measured, 2);
+        assert_eq!(derived.costs.wakeup_remote, Time::ZERO);
+        assert!(derived.notes.iter().any(|note| note.contains("wakeup_remote: -100 ns")), "{:?}", derived.notes);
+    }
+}

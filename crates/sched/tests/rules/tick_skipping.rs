@@ -1,0 +1,170 @@
+//! Skipped ticks leave what executed ticks would have left, and none that would have acted is skipped (`inactive_ticks`, `skip_ticks`).
+
+use proptest::prelude::*;
+use schedlab_model::{Policy, TaskId, Time};
+use schedlab_sched::Clocks;
+
+use crate::lab::{CPU0, Lab, MS, rules};
+
+/// What a queue has been through before its ticks are skipped.
+#[derive(Debug, Clone)]
+enum Before {
+    Spawn(Policy, i8),
+    Run(u64),
+    Schedule,
+    Sleep,
+    Wake(usize),
+    Yield,
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        6 => Just(Policy::Other),
+        1 => Just(Policy::Batch),
+        1 => Just(Policy::Idle),
+        1 => (1u8..4).prop_map(Policy::Fifo),
+        2 => (1u8..4).prop_map(Policy::Rr),
+    ]
+}
+
+fn befores() -> impl Strategy<Value = Vec<Before>> {
+    let before = prop_oneof![
+        4 => (policies(), -20i8..=19).prop_map(|(policy, nice)| Before::Spawn(policy, nice)),
+        4 => (1u64..30 * MS).prop_map(Before::Run),
+        2 => Just(Before::Schedule),
+        2 => Just(Before::Sleep),
+        2 => (0usize..8).prop_map(Before::Wake),
+        1 => Just(Before::Yield),
+    ];
+    proptest::collection::vec(before, 1..40)
+}
+
+fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'static str)>)> {
+    let cfs_knobs = prop_oneof![
+        Just(vec![]),
+        Just(vec![("latency", "20ms"), ("min_granularity", "4ms")]),
+        Just(vec![("latency", "1s")]),
+        Just(vec![("feature.WAKEUP_PREEMPTION", "0")]),
+    ];
+    let eevdf_knobs = prop_oneof![
+        Just(vec![]),
+        Just(vec![("base_slice", "20ms")]),
+        Just(vec![("feature.RUN_TO_PARITY", "0")]),
+        Just(vec![("feature.DELAY_DEQUEUE", "0")]),
+    ];
+    let hz = prop_oneof![Just(100u32), Just(250), Just(300), Just(1000)];
+    let cfs = (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], hz.clone(), cfs_knobs);
+    let eevdf = (prop_oneof![Just("6.12"), Just("6.18")], hz, eevdf_knobs);
+    prop_oneof![3 => cfs, 2 => eevdf]
+}
+
+/// A queue after `befores`, its running task just picked or going on for a while.
+fn queue(release: &str, hz: u32, knobs: &[(&str, &str)], befores: &[Before]) -> Lab {
+    let mut lab = Lab::with_rules(rules(release, hz, knobs), 1);
+    let mut tasks: Vec<TaskId> = Vec::new();
+    for before in befores {
+        match *before {
+            Before::Spawn(policy, nice) => tasks.push(lab.spawn(policy, nice)),
+            Before::Run(nanoseconds) if lab.curr(CPU0) != TaskId::IDLE => lab.run(CPU0, nanoseconds),
+            Before::Run(nanoseconds) => lab.advance(nanoseconds),
+            Before::Schedule => {
+                lab.schedule(CPU0);
+            }
+            Before::Sleep => {
+                lab.sleep(CPU0);
+            }
+            Before::Wake(index) => {
+                lab.sync(CPU0);
+                if let Some(task) = tasks.get(index) {
+                    lab.sched.try_to_wake_up(*task, CPU0);
+                }
+            }
+            Before::Yield => {
+                lab.yields(CPU0);
+            }
+        }
+    }
+    if lab.sched.need_resched(CPU0) {
+        lab.schedule(CPU0);
+    }
+    lab
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn skipped_ticks_are_executed_ticks(
+        (release, hz, knobs) in settings(),
+        befores in befores(),
+        offset in 0.0f64..1.0,
+        asked in 1u64..400,
+    ) {
+        let mut executed = queue(release, hz, &knobs, &befores);
+        let tick = executed.sched.rules().tick;
+        let first = Time::from_nanos(executed.now + 1 + (offset * (tick - 1) as f64) as u64);
+        let inactive = executed.sched.inactive_ticks(CPU0, first);
+        let count = inactive.min(asked);
+
+        let mut skipped = executed.clone();
+        skipped.sched.skip_ticks(CPU0, first, count);
+        for number in 0..count {
+            executed.sched.set_clocks(CPU0, Clocks::all(first + Time::from_nanos(tick * number)));
+            executed.sched.sched_tick(CPU0);
+            prop_assert!(!executed.sched.need_resched(CPU0), "tick {} of {} acts", number, inactive);
+        }
+        prop_assert_eq!(format!("{:#?}", skipped.sched), format!("{:#?}", executed.sched));
+
+        // CFS: the bound is exact, the next tick does act.
+        if inactive == count && !executed.sched.rules().series.is_eevdf() && matches!(
+            executed.sched.curr_class(CPU0), schedlab_sched::Class::Fair
+        ) {
+            executed.sched.set_clocks(CPU0, Clocks::all(first + Time::from_nanos(tick * count)));
+            executed.sched.sched_tick(CPU0);
+            prop_assert!(executed.sched.need_resched(CPU0), "tick {} does not act", count);
+        }
+    }
+}
+
+/// Nobody there, or nobody else: no tick ever acts.
+#[test]
+fn ticks_of_idle_cpus_and_lone_tasks_never_act() {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18"] {
+        let mut lab = Lab::new(release, &[]);
+        let next = Time::from_nanos(lab.now + 4 * MS);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), u64::MAX, "{release}");
+        lab.task();
+        lab.schedule(CPU0);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), u64::MAX, "{release}");
+        let mut lab = Lab::new(release, &[]);
+        lab.spawn(Policy::Rr(1), 0);
+        lab.schedule(CPU0);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), u64::MAX, "{release}");
+    }
+}
+
+/// Two tasks of 20 ms latency at 250 Hz: the slice is 10 ms, so ticks at 4 and 8 ms do not act and the one at 12 ms does.
+#[test]
+fn the_bound_counts_the_ticks_of_a_slice() {
+    for release in ["2.6.24", "5.10", "6.1"] {
+        let mut lab = Lab::new(release, &[("latency", "20ms")]);
+        lab.task();
+        lab.task();
+        lab.schedule(CPU0);
+        let next = Time::from_nanos(lab.now + 4 * MS);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), 2, "{release}");
+        // The first tick 2 ms from now: 2, 6 and 10 ms (10 is not more than the 10 ms, on 5.10 and 6.1 than 9.999997 it is).
+        let next = Time::from_nanos(lab.now + 2 * MS);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), if release == "2.6.24" { 3 } else { 2 }, "{release}");
+    }
+}
+
+/// A round-robin task with a competitor: its slice of 25 ticks ends with the 25th.
+#[test]
+fn the_bound_counts_the_ticks_of_a_round_robin_slice() {
+    let mut lab = Lab::new("6.1", &[]);
+    lab.spawn(Policy::Rr(1), 0);
+    lab.spawn(Policy::Rr(1), 0);
+    lab.schedule(CPU0);
+    assert_eq!(lab.sched.inactive_ticks(CPU0, Time::from_nanos(lab.now + 4 * MS)), 24);
+}

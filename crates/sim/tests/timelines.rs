@@ -1,0 +1,257 @@
+//! Whole runs derived by hand: who runs when, and to whom time is billed.
+
+mod common;
+
+use common::{microseconds, milliseconds, run, run_with, scheduler, task, workload};
+use schedlab_model::{
+    Attributes, Channel, ChannelKind, Costs, Event, EventKind, Machine, Outcome, Policy, Scheduler, Step, TaskId,
+    TaskKind, Time, Workload,
+};
+use schedlab_sim::Options;
+
+const IDLE: u32 = u32::MAX;
+
+fn fifo(priority: u8) -> Attributes {
+    Attributes { policy: Policy::Fifo(priority), ..Attributes::default() }
+}
+
+fn micros(count: u64) -> Time {
+    Time::from_micros(count)
+}
+
+fn write(channel: &str, bytes: u32) -> Step {
+    Step::Write { channel: channel.into(), bytes }
+}
+
+fn read(channel: &str, bytes: u32) -> Step {
+    Step::Read { channel: channel.into(), bytes }
+}
+
+fn with_channels(mut workload: Workload, kind: ChannelKind, names: &[&str]) -> Workload {
+    workload.channels = names.iter().map(|name| ((*name).to_owned(), Channel { kind })).collect();
+    workload
+}
+
+/// The switches: when (in microseconds), on which CPU, who comes.
+fn switches(events: &[Event]) -> Vec<(u64, u32, u32)> {
+    let switch = |event: &Event| match event.kind {
+        EventKind::Switch { next, .. } => Some((event.time.as_nanos() / 1000, event.cpu.0, next.0)),
+        _ => None,
+    };
+    events.iter().filter_map(switch).collect()
+}
+
+fn wakings(events: &[Event]) -> Vec<u32> {
+    let waking = |event: &Event| match event.kind {
+        EventKind::Waking { task, .. } => Some(task.0),
+        _ => None,
+    };
+    events.iter().filter_map(waking).collect()
+}
+
+/// A task's life, run, wait and sleep, in microseconds.
+fn shares(outcome: &Outcome, task: usize) -> [u64; 4] {
+    let task = &outcome.tasks[task];
+    [task.life_ns, task.run_ns, task.wait_ns, task.sleep_ns].map(|time| time / 1000)
+}
+
+#[test]
+fn two_hogs_take_turns_of_a_tick() {
+    // 6.1 on one CPU: latency 6 ms for two tasks makes slices of 3 ms, so at 250 Hz the first tick that finds more than that is the
+    // one at 4 ms. EEVDF: a request of 0.7 ms is long served at 4 ms. Then whoever ran less is on; equal ones in the order in which
+    // they were queued.
+    let hogs = workload(vec![task("hog", 2, Attributes::default(), vec![Step::Run(milliseconds(12))])]);
+    for release in ["6.1", "5.10", "6.12", "6.18"] {
+        let (outcome, events) = run(&hogs, release, &Machine::ideal(1));
+        let turns =
+            [(0, 0, 0), (4000, 0, 1), (8000, 0, 0), (12_000, 0, 1), (16_000, 0, 0), (20_000, 0, 1), (24_000, 0, IDLE)];
+        assert_eq!(switches(&events), turns, "{release}");
+        // The first hog waits for two turns of the other's, the second for three.
+        assert_eq!(shares(&outcome, 0), [20_000, 12_000, 8000, 0]);
+        assert_eq!(shares(&outcome, 1), [24_000, 12_000, 12_000, 0]);
+        assert_eq!((outcome.tasks[0].involuntary, outcome.tasks[1].involuntary), (2, 2));
+        assert_eq!((outcome.tasks[0].voluntary, outcome.switches), (0, 7));
+    }
+    // At 1000 Hz the tick at 3 ms finds more than the slice already: __calc_delta multiplies with an inverse weight of 32 bits,
+    // ⌊(2³² − 1) / 2048·1024⌋ = 2047, and 6 ms · 1024·1024 · 2047 / 2³² = 2.9985 ms.
+    let scheduler = Scheduler { hz: 1000, ..scheduler("6.1") };
+    let (_, events) = run_with(&hogs, &scheduler, &Machine::ideal(1), &Options::default()).unwrap();
+    let turns: Vec<(u64, u32, u32)> = (0..8).map(|turn| (3000 * turn, 0, turn as u32 % 2)).collect();
+    assert_eq!(switches(&events)[..8], turns);
+}
+
+#[test]
+fn nice_levels_share_by_weight() {
+    // Nice 0 weighs 1024, nice 5 335: of the first 100 ms, in which both run, the first gets 1024/1359 = 75.3 %. What is off is at
+    // most a tick (4 ms) of either.
+    let nice = Attributes { nice: 5, ..Attributes::default() };
+    let hog = || vec![Step::Run(milliseconds(1000))];
+    let hogs = workload(vec![task("plain", 1, Attributes::default(), hog()), task("nice", 1, nice, hog())]);
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let (outcome, _) = run(&hogs, release, &Machine::ideal(1));
+        // The plain one ends its second when 1000 · 1359/1024 = 1327.1 ms have passed.
+        let ended = outcome.tasks[0].life_ns as f64 / 1e6;
+        assert!((ended - 1327.1).abs() <= 8.0, "{release}: {ended} ms");
+    }
+}
+
+#[test]
+fn round_robin_takes_turns_of_its_slice() {
+    // 100 ms, the default of rr_timeslice, are 25 ticks.
+    let rr = Attributes { policy: Policy::Rr(5), ..Attributes::default() };
+    let hogs = workload(vec![task("hog", 2, rr, vec![Step::Run(milliseconds(150))])]);
+    let (_, events) = run(&hogs, "6.1", &Machine::ideal(1));
+    let turns = [(0, 0, 0), (100_000, 0, 1), (200_000, 0, 0), (250_000, 0, 1), (300_000, 0, IDLE)];
+    assert_eq!(switches(&events), turns);
+}
+
+#[test]
+fn fifo_preempts_other_in_the_middle_of_its_work() {
+    // The sleeper wakes at 3 ms and takes the CPU at once, for 5 ms; the hog has 7 of its 10 ms left.
+    let sleeper = vec![Step::Sleep(milliseconds(3)), Step::Run(milliseconds(5))];
+    let hog = vec![Step::Run(milliseconds(10))];
+    let both = workload(vec![task("hog", 1, Attributes::default(), hog), task("sleeper", 1, fifo(1), sleeper)]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&both, release, &Machine::ideal(1));
+        let expected = [(0, 0, 1), (0, 0, 0), (3000, 0, 1), (8000, 0, 0), (15_000, 0, IDLE)];
+        assert_eq!(switches(&events), expected, "{release}");
+        assert_eq!(shares(&outcome, 0), [15_000, 10_000, 5000, 0]);
+        assert_eq!(shares(&outcome, 1), [8000, 5000, 0, 3000]);
+    }
+    // The interrupt that wakes it costs 100 µs, which the hog pays.
+    let costs = Costs { wakeup: micros(100), ..Costs::ideal() };
+    let (outcome, _) = run(&both, "6.1", &Machine { cpus: 1, costs });
+    assert_eq!(shares(&outcome, 0), [15_100, 10_100, 5000, 0]);
+    assert_eq!((outcome.tasks[0].user_ns, outcome.tasks[0].system_ns), (10_000_000, 100_000));
+}
+
+#[test]
+fn a_ping_pong_pays_for_each_of_its_steps() {
+    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
+    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It finds nothing to read and goes to sleep (5): 18.
+    // 18  pong comes (10), reads (4): 32; writes (3): 35, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    //     delays its end to 39.
+    // 39  ping comes (10), reads (4): 53.
+    let costs = Costs {
+        system_call: micros(1),
+        pipe_write: micros(2),
+        pipe_read: micros(3),
+        wakeup: micros(4),
+        block: micros(5),
+        switch: micros(10),
+        ..Costs::ideal()
+    };
+    let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
+    let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
+    let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
+    let (outcome, events) = run(&both, "6.1", &Machine { cpus: 1, costs });
+    assert_eq!(switches(&events), [(0, 0, 0), (18, 0, 1), (39, 0, 0), (53, 0, IDLE)]);
+    assert_eq!(wakings(&events), [0]);
+    assert_eq!(shares(&outcome, 0), [53, 18 + 14, 39 - 35, 35 - 18]);
+    assert_eq!(shares(&outcome, 1), [39, 21, 18, 0]);
+    assert_eq!((outcome.messages, outcome.bytes), (2, 2));
+}
+
+#[test]
+fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
+    // Leaving idle takes 50 µs, so both start at 50. The reader goes to sleep until 55 (block: 5). The writer has run 1000 µs at 1050
+    // and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060. The reader's CPU schedules at 1100.
+    let costs = Costs {
+        wakeup: micros(4),
+        wakeup_remote: micros(6),
+        idle_exit: micros(50),
+        block: micros(5),
+        ..Costs::ideal()
+    };
+    let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);
+    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
+    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
+    let (outcome, events) = run(&both, "6.1", &Machine { cpus: 2, costs });
+    let expected = [(50, 0, 0), (50, 1, 1), (55, 1, IDLE), (1060, 0, IDLE), (1100, 1, 1), (1100, 1, IDLE)];
+    assert_eq!(switches(&events), expected);
+    assert_eq!(shares(&outcome, 0), [1060, 1010, 50, 0]);
+    assert_eq!(shares(&outcome, 1), [1100, 5, 50 + 50, 1050 - 55]);
+    assert_eq!(outcome.cpu_busy_ns, [1_010_000, 5000]);
+}
+
+#[test]
+fn a_switch_costs_more_the_more_others_ran_in_between() {
+    // A switch is 10 µs, each other task's turn in between adds 1, at most 2.5; who never ran there finds nothing and pays 2.5.
+    // Three tasks in turns of 100: 112.5 each in the first round, then two others came in between: 112 each. In the third round each
+    // has only to end: the first pays 12 (two others), the second 11 (one other is left alive), the third 10.
+    let costs = Costs {
+        switch: micros(10),
+        cache_refill: micros(1),
+        cache_refill_limit: Time::from_nanos(2500),
+        ..Costs::ideal()
+    };
+    let steps = vec![Step::Loop { count: 2, steps: vec![Step::Run(microseconds(100)), Step::Yield] }];
+    let three = workload(vec![task("turn", 3, fifo(1), steps)]);
+    let (outcome, _) = run(&three, "6.1", &Machine { cpus: 1, costs: costs.clone() });
+    assert_eq!(outcome.elapsed_ns, 3 * 112_500 + 3 * 112_000 + 12_000 + 11_000 + 10_000);
+    // Alone it comes back to what it left: only its first coming costs.
+    let steps = vec![Step::Run(microseconds(100)), Step::Sleep(microseconds(70)), Step::Run(microseconds(100))];
+    let (outcome, _) = run(&workload(vec![task("alone", 1, fifo(1), steps)]), "6.1", &Machine { cpus: 1, costs });
+    assert_eq!(outcome.elapsed_ns, 12_500 + 100_000 + 70_000 + 100_000);
+}
+
+#[test]
+fn ticks_take_time_from_whoever_runs() {
+    // At 1000 Hz ticks of 10 µs fall on 1 and 2 ms; a third would on 3 ms, but the work is done at 2.52. Work that ends on a tick is
+    // done before it. What remains idle has no ticks: after the sleep until 10.5 the first is at 11 ms, on the very end.
+    let costs = Costs { tick: micros(10), ..Costs::ideal() };
+    let scheduler = Scheduler { hz: 1000, ..scheduler("6.1") };
+    for (steps, end, ticks) in [
+        (vec![Step::Run(microseconds(2500))], 2520, 2),
+        (vec![Step::Run(milliseconds(1))], 1000, 0),
+        (vec![Step::Run(microseconds(1001))], 1011, 1),
+        (vec![Step::Sleep(microseconds(10_500)), Step::Run(microseconds(500))], 11_000, 0),
+    ] {
+        for no_tick_skip in [false, true] {
+            let options = Options { no_tick_skip, ..Options::default() };
+            let machine = Machine { cpus: 1, costs: costs.clone() };
+            let one = workload(vec![task("hog", 1, Attributes::default(), steps.clone())]);
+            let (outcome, _) = run_with(&one, &scheduler, &machine, &options).unwrap();
+            assert_eq!(outcome.elapsed_ns, end * 1000, "{steps:?}");
+            assert_eq!(outcome.tasks[0].system_ns, ticks * 10_000, "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn a_family_pays_for_births_and_deaths() {
+    // In microseconds: a process is made in 50 and ends in 30, a thread in 15 and 6; collecting a child takes 9. The parent, FIFO as
+    // the child, makes it (50), waits; the child computes 100 and ends (30), which wakes the parent: it collects (9) and ends (30).
+    let costs = Costs {
+        fork_process: micros(50),
+        exit_process: micros(30),
+        fork_thread: micros(15),
+        exit_thread: micros(6),
+        reap: micros(9),
+        ..Costs::ideal()
+    };
+    for (kind, make, end) in [(TaskKind::Process, 50, 30), (TaskKind::Thread, 15, 6)] {
+        let parent = task("parent", 1, fifo(1), vec![Step::Fork { task: "child".into(), count: 1 }, Step::Join]);
+        let mut child = task("child", 0, fifo(1), vec![Step::Run(microseconds(100))]);
+        (child.kind, child.attributes) = (kind, None);
+        let family = workload(vec![parent, child]);
+        let (outcome, events) = run(&family, "6.1", &Machine { cpus: 1, costs: costs.clone() });
+        assert_eq!(shares(&outcome, 0), [make + 100 + end + 9 + 30, make + 9 + 30, 0, 100 + end], "{kind:?}");
+        assert_eq!(shares(&outcome, 1), [100 + end, 100 + end, 0, 0]);
+        let fork = EventKind::Fork { parent: TaskId(0), child: TaskId(1) };
+        assert!(events.iter().any(|event| event.kind == fork && event.time == micros(make)));
+    }
+}
+
+#[test]
+fn the_turnaround_counts_from_the_mark_until_that_task_has_done_its_steps() {
+    // The mark is at 2 ms; the task's steps are done at 5 ms. Its own end (1 ms) and the other task's come later.
+    let steps = vec![Step::Run(milliseconds(2)), Step::Mark("go".into()), Step::Run(milliseconds(3))];
+    let other = task("other", 1, Attributes::default(), vec![Step::Run(milliseconds(20))]);
+    let mut marked = workload(vec![task("marks", 1, Attributes::default(), steps), other]);
+    marked.turnaround_from = Some("go".into());
+    let costs = Costs { exit_process: Time::from_millis(1), ..Costs::ideal() };
+    let (outcome, _) = run(&marked, "6.1", &Machine { cpus: 2, costs });
+    // In jiffies of 4 ms, rounded up: 1.
+    assert_eq!((outcome.turnaround_ns, outcome.turnaround_jiffies, outcome.elapsed_ns), (3_000_000, 1, 21_000_000));
+}

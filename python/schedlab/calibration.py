@@ -1,0 +1,203 @@
+"""What this machine's operations cost: measured by the native runner, kept in a file.
+
+The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
+tell whether it still fits: kernel, CPU, number of CPUs and date. A file of one's own needs no more
+than a table ``[costs]`` of times with their units.
+"""
+
+import datetime as dt
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import InputError
+from schedlab.files import make_directory, write_text
+from schedlab.model import Costs
+from schedlab.targets import host
+from schedlab.targets.facts import facts
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Quartiles of a measurement's batches, in nanoseconds.
+
+    Attributes:
+        median_ns: half of the batches were faster.
+        p25_ns: a quarter was.
+        p75_ns: three quarters were.
+        samples: batches.
+    """
+
+    median_ns: float
+    p25_ns: float
+    p75_ns: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The costs of one machine, and how they were found.
+
+    Attributes:
+        costs: the costs.
+        kernel: what ``uname -r`` printed; empty for a file of costs alone.
+        cpu_model: the CPUs' name.
+        cpus: how many.
+        hz: timer interrupts a second.
+        date: when, in UTC, as ISO 8601.
+        elapsed_ns: how long it took.
+        spread: quartiles of each cost.
+        measured: quartiles of what was measured directly.
+        notes: what could not be measured, and why.
+    """
+
+    costs: Costs
+    kernel: str = ""
+    cpu_model: str = ""
+    cpus: int = 0
+    hz: int = 0
+    date: str = ""
+    elapsed_ns: int = 0
+    spread: Mapping[str, Spread] = field(default_factory=dict)
+    measured: Mapping[str, Spread] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def stale(self) -> str | None:
+        """Return why it may not fit this machine any more, None where it does."""
+        here = facts()
+        for what, then, now in (
+            ("kernel", self.kernel, here.kernel),
+            ("CPU", self.cpu_model, here.cpu_model),
+            ("number of CPUs", self.cpus, here.cpus),
+        ):
+            if then and then != now:
+                return f"the costs were calibrated with {what} {then}, this is {now}"
+        return None
+
+
+def path() -> Path:
+    """Return the file in which this user's calibration is kept."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    directory = Path(base) if base.startswith("/") else Path.home() / ".local" / "share"
+    return directory / "schedlab" / "calibration.toml"
+
+
+def calibrate(*, quick: bool = False) -> Calibration:
+    """Measure this machine's costs, in about five seconds, or two.
+
+    Args:
+        quick: measure fewer batches.
+
+    Raises:
+        InputError: the native runner is not there.
+        RunError: it failed.
+    """
+    arguments = ["calibrate", "--quick"] if quick else ["calibrate"]
+    found = json.loads(host.native_program(arguments, timeout=120))
+    here = facts()
+    return Calibration(
+        costs=Costs.from_times("calibrated", found["costs"]),
+        kernel=found["release"],
+        cpu_model=here.cpu_model,
+        cpus=found["cpus"],
+        hz=found["hz"],
+        date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        elapsed_ns=found["elapsed_ns"],
+        spread={name: Spread(**value) for name, value in found["spread"].items()},
+        measured={name: Spread(**value) for name, value in found["measured"].items()},
+        notes=tuple(found["notes"]),
+    )
+
+
+def save(calibration: Calibration, file: Path | None = None) -> Path:
+    """Write a calibration, whole or not at all, and return where.
+
+    Args:
+        calibration: what to write.
+        file: where to; this user's own file otherwise.
+    """
+    target = path() if file is None else file
+    if file is None:
+        make_directory(target.parent)
+    write_text(target, to_toml(calibration))
+    return target
+
+
+def load(file: Path | None = None) -> Calibration:
+    """Read a calibration.
+
+    Args:
+        file: where from; this user's own file otherwise.
+
+    Raises:
+        InputError: there is none, or it holds none.
+    """
+    target = path() if file is None else file
+    try:
+        text = target.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if file is None:
+            raise InputError(
+                "this machine was never calibrated: run 'schedlab calibrate' (some seconds), or "
+                "choose --costs ideal or linsched"
+            ) from None
+        raise InputError(f"costs file '{target}': No such file or directory") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"costs file '{target}': {error}") from None
+    name = "calibrated" if file is None else str(file)
+    try:
+        return _read(tomllib.loads(text), name)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"costs file '{target}': not TOML: {error}") from None
+    except (TypeError, AttributeError, InputError) as error:
+        raise InputError(f"costs file '{target}': {error}") from None
+
+
+def _read(value: dict[str, Any], name: str) -> Calibration:
+    costs = value.get("costs")
+    if not isinstance(costs, dict):
+        raise InputError("it has no table [costs]")
+    machine = value.get("machine", {})
+    return Calibration(
+        costs=Costs.from_times(name, costs),
+        kernel=str(machine.get("kernel", "")),
+        cpu_model=str(machine.get("cpu_model", "")),
+        cpus=int(machine.get("cpus", 0)),
+        hz=int(machine.get("hz", 0)),
+        date=str(machine.get("date", "")),
+        elapsed_ns=int(machine.get("elapsed_ns", 0)),
+        spread={key: Spread(**one) for key, one in value.get("spread", {}).items()},
+        measured={key: Spread(**one) for key, one in value.get("measured", {}).items()},
+        notes=tuple(str(note) for note in machine.get("notes", ())),
+    )
+
+
+def to_toml(calibration: Calibration) -> str:
+    """Return the text of a calibration's file."""
+    lines = ["# What operations cost on this machine, measured by 'schedlab calibrate'.", ""]
+    lines.append("[machine]")
+    texts, numbers = ("kernel", "cpu_model", "date"), ("cpus", "hz", "elapsed_ns")
+    lines += [f"{name} = {_string(getattr(calibration, name))}" for name in texts]
+    lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
+    lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")
+    lines += ["", "[costs]"]
+    lines += [f"{name} = {_string(text)}" for name, text in calibration.costs.as_text().items()]
+    for title in ("spread", "measured"):
+        for name, spread in getattr(calibration, title).items():
+            lines += [
+                "",
+                f"[{title}.{name}]",
+                f"median_ns = {spread.median_ns:.1f}",
+                f"p25_ns = {spread.p25_ns:.1f}",
+                f"p75_ns = {spread.p75_ns:.1f}",
+                f"samples = {spread.samples}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _string(text: str) -> str:
+    return json.dumps(text.replace("\x7f", " "), ensure_ascii=False)

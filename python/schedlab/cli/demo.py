@@ -1,0 +1,34 @@
+"""``schedlab demo``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedlab import demo
+from schedlab.cli import options
+from schedlab.report.terminal import emit_json
+
+
+def command(
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIRECTORY", help="Where the results go.")
+    ] = Path("out/demo"),
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Few seeds and repeats: shows how it goes, proves little."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Calibrate, validate, tune, verify and report, in under three minutes.
+
+    Writes report.html, hackbench.pftrace and summary.json.
+
+    Example: [bold]schedlab demo --quick --output out/quick[/bold]
+    """
+    if json:
+        with options.silent():
+            summary = demo.run(output, demo.QUICK if quick else demo.FULL)
+        emit_json(summary)
+        return
+    demo.run(output, demo.QUICK if quick else demo.FULL)

@@ -1,0 +1,113 @@
+"""The program ``schedlab``: its commands, and how they end.
+
+Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad input or not permitted;
+130 interrupted.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version as package_version
+from typing import Annotated
+
+import typer
+
+from schedlab.cli import (
+    calibrate,
+    demo,
+    doctor,
+    kernels,
+    knobs,
+    replay,
+    report,
+    run,
+    tune,
+    validate,
+)
+from schedlab.errors import InputError, NotPermittedError, SchedlabError
+from schedlab.report.terminal import complain
+
+EPILOG = (
+    "Exit codes: 0 done; 1 a run failed or a comparison came out unequal; "
+    "2 bad input or not permitted; 130 interrupted."
+)
+
+app = typer.Typer(
+    name="schedlab",
+    help="A laboratory for the Linux CPU scheduler: simulate a workload, tune the scheduler for "
+    "it, check the result on a real kernel.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"schedlab {package_version('schedlab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (run, tune, validate, calibrate, replay, doctor, knobs, kernels, report, demo):
+    app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and leave with its exit code."""
+    # A termination gets the same orderly end as Ctrl-C: whatever was started is ended first.
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(invoke(arguments))
+
+
+def _interrupt(number: int, frame: object) -> None:
+    del number, frame
+    raise KeyboardInterrupt
+
+
+def invoke(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code; what went wrong is one line on standard error."""
+    try:
+        code = app(args=arguments, prog_name="schedlab", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        code = 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; so must the interpreter's last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except SchedlabError as error:
+        complain(str(error))
+        code = 2 if isinstance(error, InputError | NotPermittedError) else 1
+    except Exception as error:
+        code = _usage_error(error)
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: Exception) -> int:
+    """Tell of a mistake in the arguments; Typer's class for them has no public name."""
+    message = getattr(error, "format_message", None)
+    if message is None:
+        raise error
+    context = getattr(error, "ctx", None)
+    path = getattr(context, "command_path", "schedlab")
+    text = " ".join(message().split()).rstrip(".")
+    if text:
+        complain(f"{text} (see {path} --help)")
+    elif context is not None:
+        typer.echo(context.get_help())
+    return 2

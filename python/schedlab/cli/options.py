@@ -1,0 +1,136 @@
+"""Options that several commands share, and what they stand for."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedlab.errors import InputError
+from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
+from schedlab.report.terminal import note
+from schedlab.targets.facts import facts
+
+
+class Target(StrEnum):
+    """Where a run takes place."""
+
+    SIM = "sim"
+    HOST = "host"
+
+
+Workload = Annotated[
+    str,
+    typer.Argument(
+        help="name:key=value,… or the path of a JSON file; see 'schedlab run --help'.",
+        metavar="WORKLOAD",
+    ),
+]
+On = Annotated[Target, typer.Option("--on", help="Simulate, or run on this kernel.")]
+Kernel = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="RELEASE", help="Kernel to simulate; this one's otherwise."),
+]
+Cpus = Annotated[
+    int | None,
+    typer.Option("--cpus", metavar="N", help="CPUs to use; all of this machine's otherwise."),
+]
+Hz = Annotated[
+    int | None,
+    typer.Option("--hz", metavar="N", help="Timer interrupts a second to simulate."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KNOB=VALUE", help="Set a knob; may be given several times."),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="P", help="other, batch, idle, fifo[:N] or rr[:N]."),
+]
+Slice = Annotated[
+    str | None,
+    typer.Option("--slice", metavar="TIME", help="Slice of every task, 100us to 100ms (6.12 on)."),
+]
+Nice = Annotated[
+    int | None, typer.Option("--nice", metavar="N", help="Nice level of every task, -20 to 19.")
+]
+Costs = Annotated[
+    str | None,
+    typer.Option(
+        "--costs",
+        metavar="COSTS",
+        help="ideal, linsched, calibrated (the default), or a calibration's file.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def scheduler_of(kernel: str | None, hz: int | None, pairs: list[str] | None) -> Scheduler:
+    """Return the scheduler that the options name; say so where another release stands in."""
+    here = facts()
+    release = kernel if kernel is not None else here.release
+    if hz is None:
+        hz = here.hz if kernel is None else 250
+    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []))
+    if kernel is None and here.stand_in:
+        note(here.stand_in)
+    return scheduler
+
+
+def machine_of(cpus: int | None, costs: str | None) -> Machine:
+    """Return the machine that the options name."""
+    return Machine(facts().cpus if cpus is None else cpus, costs or "calibrated")
+
+
+def attributes_of(
+    policy: str | None, time_slice: str | None, nice: int | None, affinity: tuple[int, ...] = ()
+) -> Attributes | None:
+    """Return the attributes that the options name; None where they name none."""
+    if policy is None and time_slice is None and nice is None and not affinity:
+        return None
+    return Attributes(policy or "other", nice or 0, time_slice, affinity)
+
+
+def refuse(target: Target, **given: object) -> None:
+    """Refuse options that mean nothing on a target.
+
+    Raises:
+        InputError: one of them was given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name} means nothing with --on {target.value}: leave it out")
+
+
+def seconds(text: str, option: str) -> float:
+    """Return the seconds of a time option.
+
+    Raises:
+        InputError: it is no time above zero.
+    """
+    value = parse_time(text) / 1e9
+    if value <= 0:
+        raise InputError(f"--{option} is {text}; allowed: above 0")
+    return value
+
+
+def output(path: Path | None) -> Path | None:
+    """Refuse an output file whose directory is missing, before any work is done.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
+    return path
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep standard output for the JSON that follows."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield

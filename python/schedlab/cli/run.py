@@ -1,0 +1,139 @@
+"""``schedlab run``."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schedlab.cli import options
+from schedlab.cli.options import Target
+from schedlab.errors import InputError
+from schedlab.model import Machine, Outcome, Scheduler, Workload, settings, short_time
+from schedlab.report.tasks import TaskRow, by_kind, each
+from schedlab.report.terminal import emit_json, say, show
+from schedlab.targets import host
+from schedlab.targets.sim import simulate, trace_format
+
+COLUMNS = (
+    "task",
+    "tasks",
+    "run",
+    "voluntary",
+    "involuntary",
+    "migrations",
+    "delays",
+    "avg delay",
+    "max delay",
+)
+
+
+def command(
+    workload: options.Workload,
+    *,
+    on: options.On = Target.SIM,
+    kernel: options.Kernel = None,
+    cpus: options.Cpus = None,
+    hz: options.Hz = None,
+    knobs: options.Set = None,
+    policy: options.Policy = None,
+    time_slice: options.Slice = None,
+    nice: options.Nice = None,
+    costs: options.Costs = None,
+    seed: options.Seed = 1,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write events: .pftrace or .txt (ftrace)."),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="TIME", help="Give a real run up after that (60s)."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="A line a task, not one a kind.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Run a workload and say what each task got.
+
+    Workloads: hackbench, pipe, hogs and sleepers, each with keys; an unknown key lists them.
+
+    Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs linsched[/bold]
+    """
+    work = Workload.parse(workload)
+    if on is Target.SIM:
+        options.refuse(on, timeout=timeout)
+        if trace is not None:
+            trace_format(trace)
+        scheduler = options.scheduler_of(kernel, hz, knobs)
+        machine = options.machine_of(cpus, costs)
+        attributes = options.attributes_of(policy, time_slice, nice)
+        outcome = simulate(
+            work,
+            scheduler=scheduler,
+            machine=machine,
+            attributes=attributes,
+            seed=seed,
+            trace=trace,
+        )
+        where = f"simulated: {_under(scheduler, machine)}"
+    else:
+        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace)
+        attributes = options.attributes_of(policy, time_slice, nice, _first_cpus(cpus))
+        outcome = host.run(
+            work,
+            attributes=attributes,
+            knobs=settings(knobs or []),
+            seed=seed,
+            timeout=60.0 if timeout is None else options.seconds(timeout, "timeout"),
+            delays=True,
+        )
+        where = f"on this kernel: {outcome.release}, {cpus or outcome.cpus} CPUs"
+    if json:
+        emit_json(outcome)
+        return
+    say(f"{outcome.workload}")
+    say(where + (f"; {attributes}" if attributes is not None else "") + f"; seed {seed}")
+    _print(outcome, each(outcome) if every else by_kind(outcome))
+    if trace is not None:
+        say(f"events: {trace} ({trace_format(trace)})")
+
+
+def _under(scheduler: Scheduler, machine: Machine) -> str:
+    return f"{scheduler}; {machine}"
+
+
+def _print(outcome: Outcome, rows: list[TaskRow]) -> None:
+    say()
+    cells = [
+        (
+            row.name,
+            str(row.tasks),
+            short_time(row.run_ns),
+            str(row.voluntary),
+            str(row.involuntary),
+            str(row.migrations),
+            str(row.delays),
+            short_time(row.average_delay_ns) if row.delays else "-",
+            short_time(row.max_delay_ns) if row.max_delay_ns else "-",
+        )
+        for row in rows
+    ]
+    show(cells, COLUMNS)
+    say()
+    busy = ""
+    if outcome.cpu_busy_ns and outcome.elapsed_ns:
+        share = sum(outcome.cpu_busy_ns) / (outcome.elapsed_ns * len(outcome.cpu_busy_ns))
+        busy = f", CPUs {share:.1%} busy"
+    say(
+        f"turnaround {short_time(outcome.turnaround_ns)} ({outcome.turnaround_jiffies} jiffies), "
+        f"{outcome.switches} switches, {outcome.messages} messages{busy}"
+    )
+
+
+def _first_cpus(count: int | None) -> tuple[int, ...]:
+    """Return the first CPUs of those this process may use."""
+    if count is None:
+        return ()
+    allowed = sorted(os.sched_getaffinity(0))
+    if not 1 <= count <= len(allowed):
+        raise InputError(f"--cpus is {count}; allowed with --on host: 1 to {len(allowed)}")
+    return tuple(allowed[:count]) if count < len(allowed) else ()

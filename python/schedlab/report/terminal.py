@@ -1,0 +1,110 @@
+"""Output: tables for people on standard output, JSON for machines, everything else on stderr."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+_WIDTH = 120
+"""Columns of running text that goes to a file or a pipe."""
+
+_UNLIMITED = 10_000
+
+
+def out() -> Console:
+    """Return the console of standard output as it is now."""
+    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+
+
+def err() -> Console:
+    """Return the console of standard error as it is now."""
+    return Console(stderr=True, width=None if sys.stderr.isatty() else _WIDTH, highlight=False)
+
+
+def say(text: str = "") -> None:
+    """Print a line of the result."""
+    out().print(escape(text), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a remark about the result on standard error."""
+    err().print(f"[dim]note:[/dim] {escape(text)}", soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong as one line on standard error."""
+    line = " ".join(text.split())
+    err().print(f"[bold red]error:[/bold red] {escape(line)}", soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """Print the heading of a part."""
+    out().print(f"\n[bold]{escape(text)}[/bold]", soft_wrap=True)
+
+
+def show(
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    *,
+    left: int = 1,
+    title: str | None = None,
+    wrap: bool = False,
+) -> None:
+    """Print a table; the first ``left`` columns are text, the others numbers.
+
+    Args:
+        rows: of texts.
+        columns: their headings.
+        left: columns of text.
+        title: over the table.
+        wrap: let long cells go over several lines, rather than past the edge.
+    """
+    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", no_wrap=not wrap)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console = out()
+    if not wrap and not console.is_terminal:
+        console.width = _UNLIMITED
+    console.print(table)
+
+
+def emit_json(value: Any) -> None:
+    """Print a result for machines."""
+    sys.stdout.write(to_json(value) + "\n")
+
+
+def to_json(value: Any) -> str:
+    """Return JSON text of data classes, mappings and sequences."""
+    return json.dumps(value, default=_plain, indent=2)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)
+
+
+@contextmanager
+def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, and nothing elsewhere; gives a function to tell what is done."""
+    console = err()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(description), total=total)
+        yield lambda done: bar.update(task, completed=done)

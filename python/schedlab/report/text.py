@@ -1,0 +1,222 @@
+"""Results on the terminal."""
+
+from collections.abc import Iterable
+
+from schedlab import validation as validating
+from schedlab.calibration import Calibration
+from schedlab.doctor import Diagnosis
+from schedlab.knobs import Reading
+from schedlab.model import short_time
+from schedlab.report.terminal import heading, note, say, show
+from schedlab.report.words import interval_words, percent, verdict_words
+from schedlab.stats import Estimate
+from schedlab.studies.policy_and_slice import Verified
+from schedlab.studies.scheduler_tuning import JIFFY, PAPER, Study
+
+
+def describe_machine(diagnosis: Diagnosis) -> None:
+    """Print machine, policies and knobs."""
+    here = diagnosis.facts
+    user = "root" if here.root else "an ordinary user"
+    say(f"kernel {here.kernel}, {here.hz} Hz ({here.hz_source})")
+    say(f"{here.cpus} CPUs ({here.cpu_model}); you are {user}")
+    if here.stand_in:
+        say(here.stand_in)
+    heading("policies and slices")
+    for permission in (*diagnosis.policies, diagnosis.slices):
+        say(f"  {permission.name:8} {'yes' if permission.allowed else 'no: ' + permission.why}")
+    heading("knobs")
+    settable = [reading for reading in diagnosis.knobs if reading.settable]
+    show(
+        [(reading.knob.name, reading.value or "?", reading.knob.range) for reading in settable],
+        ("can be set here", "present", "range"),
+        left=3,
+    )
+    for why, names in _by_reason(reading for reading in diagnosis.knobs if not reading.settable):
+        say(f"cannot be set: {', '.join(names)}")
+        say(f"  for {why}")
+
+
+def describe_calibration(found: Calibration) -> None:
+    """Print the costs with their quartiles."""
+    say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
+    say()
+    rows = []
+    for name, value in found.costs.times.items():
+        spread = found.spread.get(name)
+        quartiles = (
+            ("-", "-", "-")
+            if spread is None
+            else (
+                short_time(max(0.0, spread.p25_ns)),
+                short_time(max(0.0, spread.p75_ns)),
+                str(spread.samples),
+            )
+        )
+        rows.append((name.replace("_", " "), short_time(value), *quartiles))
+    show(rows, ("cost", "median", "lower quartile", "upper quartile", "batches"))
+    for text in found.notes:
+        note(text)
+
+
+def describe_validation(result: validating.Validation) -> None:
+    """Print a validation."""
+    say(f"simulated: {result.scheduler}; {result.machine}")
+    say(f"measured: medians of {result.repeats} interleaved runs")
+    say()
+    varied = len({point.settings.loops for point in result.points}) == len(result.points)
+    rows = [
+        (
+            str(point.settings.loops) if varied else point.settings.text.partition(":")[2],
+            short_time(point.simulated_ns),
+            short_time(point.measured_ns),
+            f"{point.log_error:+.3f}",
+            short_time(point.constant_cost_ns),
+            f"{point.constant_cost_log_error:+.3f}",
+        )
+        for point in result.points
+    ]
+    show(
+        rows,
+        (
+            "messages" if varied else "workload",
+            "simulated",
+            "measured",
+            "ln(sim/real)",
+            "constant cost",
+            "ln(const/real)",
+        ),
+        left=0 if varied else 1,
+    )
+    say()
+    fit = result.fit
+    say(
+        f"measured = {short_time(fit.intercept)} + {fit.slope:.3f} x simulated, "
+        f"R² = {fit.r_squared:.4f}, median absolute error {result.median_absolute_error:.1%}"
+    )
+    constant = result.constant_cost_fit
+    say(
+        f"a constant {short_time(result.message_cost_ns)} per message (one write, one read, one "
+        f"switch): R² = {constant.r_squared:.4f}, median absolute error "
+        f"{result.constant_cost_error:.1%}"
+    )
+
+
+def describe_equivalence(equivalence: validating.Equivalence) -> None:
+    """Print how ours compares with rt-tests' hackbench."""
+    work = "the same" if equivalence.same_work else "NOT the same"
+    say(f"rt-tests' hackbench beside ours: {work} tasks, messages and bytes")
+    if equivalence.ratio is not None:
+        say(
+            f"  turnaround of ours against its: {percent(equivalence.ratio.value)} "
+            f"({interval_words(equivalence.ratio)}), {validating.RESOLUTION} messages and more"
+        )
+
+
+def _by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
+    """Group knobs by why they cannot be set; the reason names a file, which is left out."""
+    groups: dict[str, list[str]] = {}
+    for reading in readings:
+        path = reading.knob.path or ""
+        why = reading.why.replace(f" {path}", " its file")
+        groups.setdefault(why, []).append(reading.knob.name)
+    return list(groups.items())
+
+
+SEARCHES = {
+    "pso_optimized": "PSO, optimised (0.4365, 3.020, 3.020)",
+    "pso_default": "PSO, default (0.9, 4, 4)",
+    "golden_section_1": "golden section, algorithm 1",
+    "golden_section_2": "golden section, algorithm 2",
+}
+
+
+def describe_study(study: Study) -> None:
+    """Print the searches beside the paper's figures."""
+    say(
+        f"{study.workload.name}; {study.scheduler}; {study.machine} (every callback takes a whole "
+        "jiffy)"
+    )
+    say(
+        f"{len(study.runs['pso_optimized'])} seeds a swarm of {study.particles} particles and at "
+        f"most {study.iterations} iterations; medians with 95% intervals; golden section draws "
+        "nothing"
+    )
+    say()
+    rows = []
+    for key, name in SEARCHES.items():
+        paper = PAPER[key]
+        rows.append(
+            (
+                name,
+                _cell(study.median(key, "minimum_jiffies")),
+                _paper(paper["minimum"]),
+                _cell(study.median(key, "executions_to_minimum")),
+                _paper(paper["to_minimum"]),
+                _cell(study.median(key, "executions_to_golden_minimum")),
+                _paper(paper["to_golden"]),
+                _cell(study.median(key, "executions")),
+            )
+        )
+    show(
+        rows,
+        (
+            "search",
+            "minimum (jiffies)",
+            "paper",
+            "executions to it",
+            "paper",
+            "to golden's",
+            "paper",
+            "executions",
+        ),
+    )
+    say()
+    default = -(-study.default_ns // JIFFY)
+    say(
+        f"defaults: {default} jiffies; golden's minimum: the {study.golden_minimum_jiffies} "
+        "jiffies that both its runs attain; a repeated position is no execution"
+    )
+    for sweep in study.sweeps:
+        low, high = (-(-end // JIFFY) for end in (min(sweep.turnarounds), max(sweep.turnarounds)))
+        told = f"{low} to {high} jiffies" if sweep.moves else "does not move the turnaround"
+        say(f"{sweep.knob} alone: {told}")
+    share = study.random_share
+    say(
+        f"{share.value:.1%} ({share.interval.low:.1%} to {share.interval.high:.1%}) of settings "
+        "drawn at random attain the least turnaround: the easier that is, the less a search shows"
+    )
+    clamped = sum(one.clamped for one in study.runs["golden_section_2"])
+    say(f"algorithm 2 undercut the least min granularity in {clamped} executions (clamped)")
+
+
+def describe_verified(verified: Verified) -> None:
+    """Print the candidates and what the real runs say."""
+    say(f"{verified.workload.name}; {verified.scheduler}; {verified.machine}")
+    if len(verified.simulated) > 1:
+        say(
+            f"simulated: means over {len(verified.simulated)} neighbours, {verified.simulated[0]} "
+            f"to {verified.simulated[-1]}, since a single run is chaotic"
+        )
+    say()
+    show(
+        [(str(one.attributes), short_time(one.simulated_ns)) for one in verified.candidates],
+        ("what may be set here", "simulated" if len(verified.simulated) == 1 else "mean simulated"),
+    )
+    say()
+    say(
+        f"simulated best: {verified.best.attributes}, {percent(verified.predicted)} against "
+        f"{verified.default.attributes}"
+    )
+    say(f"{verified.repeats} interleaved real runs of each: {verdict_words(verified.comparison)}")
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "never"
+    low, high = estimate.interval.low, estimate.interval.high
+    return f"{estimate.value:g}" if low == high else f"{estimate.value:g} ({low:g}-{high:g})"
+
+
+def _paper(value: int | None) -> str:
+    return "-" if value is None else str(value)

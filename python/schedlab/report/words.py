@@ -1,0 +1,40 @@
+"""Results in words."""
+
+from schedlab.experiment import Comparison
+from schedlab.stats import Estimate, Verdict
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as a change.
+
+    >>> percent(0.9), percent(1.0), percent(1.034)
+    ('-10.0%', 'no change', '+3.4%')
+    """
+    change = ratio - 1
+    return "no change" if abs(change) < 0.0005 else f"{change:+.1%}"
+
+
+def interval_words(estimate: Estimate) -> str:
+    """Return an interval of a ratio as changes."""
+    low, high = estimate.interval.low, estimate.interval.high
+    return f"{low - 1:+.1%} to {high - 1:+.1%}"
+
+
+def verdict_words(comparison: Comparison) -> str:
+    """Return a verdict on turnaround as a sentence.
+
+    A difference is only claimed where the interval excludes none.
+    """
+    ratio = comparison.ratio
+    interval = f"{ratio.interval.confidence:.0%} interval {interval_words(ratio)}"
+    pairs = f"{ratio.size} interleaved pairs"
+    match comparison.verdict:
+        case Verdict.BETTER:
+            told = f"{comparison.treatment} is faster than {comparison.baseline}"
+        case Verdict.WORSE:
+            told = f"{comparison.treatment} is slower than {comparison.baseline}"
+        case Verdict.SAME:
+            told = f"no difference beyond {comparison.band:.0%}"
+        case Verdict.INCONCLUSIVE:
+            told = "no difference shown; the runs scatter too much to exclude one"
+    return f"{told}: turnaround {percent(ratio.value)}, {interval}, {pairs}"
