@@ -53,8 +53,12 @@ pub(crate) fn policy_refusal(attributes: &Attributes, error: &io::Error) -> Stri
             }
         }
         Policy::Deadline { .. } => match error.raw_os_error() {
-            Some(libc::EBUSY) => format!("setting policy {policy}: the deadline tasks of these CPUs would have too much bandwidth"),
-            Some(libc::EPERM) => format!("setting policy {policy} needs CAP_SYS_NICE and every CPU of the machine allowed"),
+            Some(libc::EBUSY) => {
+                format!("setting policy {policy}: the deadline tasks of these CPUs would have too much bandwidth")
+            }
+            Some(libc::EPERM) => {
+                format!("setting policy {policy} needs CAP_SYS_NICE and every CPU of the machine allowed")
+            }
             _ => format!("setting policy {policy} failed: {error}"),
         },
         _ => {
