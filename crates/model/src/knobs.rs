@@ -375,7 +375,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(0, 4 * SECOND),
         summary: "what each fair_server_period keeps for fair tasks beside real-time ones (per CPU)",
         instead: "it came with 6.12; rt_runtime throttles before",
-        simulated: true,
+        simulated: false,
         setting: |series| match series {
             Series::V6_12 | Series::V6_18 => debugfs(50_000_000, Scaling::None, "fair_server/cpu0/runtime"),
             _ => None,
@@ -386,7 +386,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(100_000, 4 * SECOND),
         summary: "the period of fair_server_runtime (per CPU)",
         instead: "it came with 6.12; rt_period before",
-        simulated: true,
+        simulated: false,
         setting: |series| match series {
             Series::V6_12 | Series::V6_18 => debugfs(SECOND, Scaling::None, "fair_server/cpu0/period"),
             _ => None,

@@ -92,8 +92,9 @@ impl<D: Decider> Sched<D> {
         let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
         let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
         let deadline = rq.dl.iter().map(|id| self.dl_entities[id.index()].task);
-        // Real-time tasks whose runtime is used up wait where they are.
-        let realtime = rq.rt.iter().filter(|_| !rq.rt.budget.throttled);
+        // Real-time tasks whose runtime is used up wait where they are, and none come to where it is.
+        let throttled = rq.rt.budget.throttled || self.rqs[to.index()].rt.budget.throttled;
+        let realtime = rq.rt.iter().filter(|_| !throttled);
         deadline
             .chain(realtime)
             .chain(fair)
