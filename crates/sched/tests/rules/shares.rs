@@ -66,6 +66,35 @@ proptest! {
         });
     }
 
+    /// EEVDF: nobody is served more than a request and a tick beyond its share, so nobody less than the sum of the others' excess.
+    ///
+    /// A task starts a turn only without debt (eligible) and goes at the first tick after its request is served; and lags, weighted,
+    /// sum to zero.
+    #[test]
+    fn lag_is_within_a_request_and_a_tick(
+        release in prop_oneof![Just("6.12"), Just("6.18")],
+        hz in prop_oneof![Just(100u32), Just(250), Just(1000)],
+        nices in nices(),
+    ) {
+        let (mut lab, tasks) = hogs(release, hz, &[], &nices);
+        let rules = *lab.sched.rules();
+        let turn = i128::from(rules.tunables.base_slice.as_nanos() + rules.tick);
+        run_until(&mut lab, 4 * SECOND, |lab| {
+            let weighted = |task: &TaskId| {
+                (i128::from(lab.entity(*task).load.scaled >> 10), i128::from(lab.vruntime(*task)))
+            };
+            let sums = tasks.iter().map(weighted).fold((0, 0), |sums, (weight, at)| (sums.0 + weight, sums.1 + weight * at));
+            let average = sums.1.div_euclid(sums.0);
+            for task in &tasks {
+                let (weight, at) = weighted(task);
+                // In real time; a microsecond for rounding.
+                let lag = weight * (average - at) / 1024;
+                assert!(lag >= -turn - 1_000, "{lag} < -{turn}");
+                assert!(lag <= (tasks.len() as i128 - 1) * turn + 1_000, "{lag}");
+            }
+        });
+    }
+
     /// Over a window long against a turn, CPU time is divided by weight to within 1 %.
     ///
     /// A task's CPU time is its weight times its gain of virtual time. Gains differ by a turn at most (CFS) or by the limits of two lags,
