@@ -31,7 +31,10 @@ pub(crate) const BW_SHIFT: u32 = 20;
 
 /// `to_ratio`: `runtime / period` as a bandwidth.
 pub(crate) const fn to_ratio(period: u64, runtime: u64) -> u64 {
-    if period == 0 { 0 } else { (runtime << BW_SHIFT) / period }
+    match (runtime << BW_SHIFT).checked_div(period) {
+        Some(ratio) => ratio,
+        None => 0,
+    }
 }
 
 /// `struct sched_dl_entity`. Times are nanoseconds.

@@ -159,10 +159,10 @@ fn the_documentation_s_constrained_pair_meets_its_deadlines() {
 }
 
 fn refusal(workload: &Workload, scheduler: &Scheduler, cpus: u32) -> String {
-    match run_with(workload, scheduler, &Machine::ideal(cpus), &Options::default()) {
-        Err(error @ SimError::Refused { .. }) => error.to_string(),
-        other => panic!("not refused: {other:?}"),
-    }
+    let run = run_with(workload, scheduler, &Machine::ideal(cpus), &Options::default());
+    let error = run.expect_err("it is refused");
+    assert!(matches!(error, SimError::Refused { .. }), "{error}");
+    error.to_string()
 }
 
 #[test]
