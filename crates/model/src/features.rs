@@ -59,6 +59,8 @@ features! {
     delay_dequeue "DELAY_DEQUEUE",
     /// A delayed task's positive lag is clipped to zero (EEVDF).
     delay_zero "DELAY_ZERO",
+    /// A CPU whose real-time tasks used up their runtime borrows what other CPUs' left (before 6.12).
+    rt_runtime_share "RT_RUNTIME_SHARE",
 }
 
 impl Features {
@@ -83,6 +85,7 @@ impl Features {
             preempt_short: false,
             delay_dequeue: false,
             delay_zero: false,
+            rt_runtime_share: false,
         };
         match series {
             Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
@@ -109,7 +112,9 @@ impl Features {
             "START_DEBIT" => !series.is_eevdf(),
             "NEW_FAIR_SLEEPERS" | "TREE_AVG" | "APPROX_AVG" => series == Series::V2_6_24,
             "NEXT_BUDDY" => series != Series::V2_6_24,
-            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" => matches!(series, Series::V5_10 | Series::V6_1),
+            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" => {
+                matches!(series, Series::V5_10 | Series::V6_1)
+            }
             "PLACE_LAG"
             | "PLACE_DEADLINE_INITIAL"
             | "PLACE_REL_DEADLINE"

@@ -305,9 +305,10 @@ pub const KNOBS: &[Knob] = &[
     Knob {
         name: "rt_runtime",
         kind: KnobKind::Time { low: Time::ZERO, high: Time::from_nanos(4_294 * SECOND), unlimited: true },
-        summary: "how much of each rt_period real-time tasks may use",
+        summary: "how much of each rt_period real-time tasks may use (before 6.12), and the bandwidth deadline tasks may be \
+                  given (every kernel that has them); without RT_GROUP_SCHED it throttles nobody from 6.12 on",
         instead: "it came with 2.6.25",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => None,
             _ => sysctl(950_000_000, Scaling::None, "sched_rt_runtime_us", 1_000),
@@ -318,7 +319,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(1_000, 4_294 * SECOND),
         summary: "the period of rt_runtime",
         instead: "it came with 2.6.25",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => None,
             _ => sysctl(SECOND, Scaling::None, "sched_rt_period_us", 1_000),

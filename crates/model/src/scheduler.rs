@@ -55,6 +55,14 @@ pub struct Tunables {
     pub child_runs_first: bool,
     /// `sched_rr_timeslice`.
     pub rr_timeslice: Time,
+    /// `sysctl_sched_rt_runtime`; none where it is unlimited, or where the kernel has no such limit.
+    pub rt_runtime: Option<Time>,
+    /// `sysctl_sched_rt_period`.
+    pub rt_period: Time,
+    /// The fair server's runtime (6.12 on); zero where there is no such server.
+    pub fair_server_runtime: Time,
+    /// The fair server's period.
+    pub fair_server_period: Time,
     /// Feature flags.
     pub features: Features,
 }
@@ -127,6 +135,19 @@ impl Scheduler {
             matches!(value, Some(KnobValue::Switch(true) | KnobValue::Count(1)))
         };
         let base_slice = time("base_slice", Time::from_micros(700))?;
+        let second = Time::from_millis(1000);
+        let rt_period = time("rt_period", second)?;
+        let rt_runtime = match self.knobs.get("rt_runtime") {
+            Some(KnobValue::Unlimited) => None,
+            _ if self.series() == Series::V2_6_24 => None,
+            _ => Some(time("rt_runtime", rt_period)?),
+        };
+        let fair_server_runtime = time("fair_server_runtime", Time::ZERO)?;
+        let fair_server_period = time("fair_server_period", second)?;
+        if let Some(runtime) = rt_runtime {
+            within("rt_runtime", runtime, "rt_period", rt_period)?;
+        }
+        within("fair_server_runtime", fair_server_runtime, "fair_server_period", fair_server_period)?;
         Ok(Tunables {
             latency: time("latency", Time::ZERO)?,
             min_granularity: time("min_granularity", base_slice)?,
@@ -135,6 +156,10 @@ impl Scheduler {
             base_slice,
             child_runs_first: switch("child_runs_first"),
             rr_timeslice: time("rr_timeslice", Time::from_millis(100))?,
+            rt_runtime,
+            rt_period,
+            fair_server_runtime,
+            fair_server_period,
             features,
         })
     }
@@ -149,6 +174,15 @@ impl Scheduler {
     pub fn series(&self) -> Series {
         self.release.series()
     }
+}
+
+/// A runtime may not exceed its period (`sched_rt_global_validate`, `sched_fair_server_write`).
+fn within(name: &str, runtime: Time, period_name: &str, period: Time) -> Result<(), ModelError> {
+    if runtime <= period {
+        return Ok(());
+    }
+    let why = format!("allowed: at most {period_name}, which is {period} (set both)");
+    Err(ModelError::KnobValue { name: name.to_owned(), found: runtime.to_string(), why })
 }
 
 #[cfg(test)]
@@ -192,6 +226,19 @@ mod tests {
             assert!(error.contains(said), "{name}={value}: {error}");
         }
         assert!(scheduler.knobs.is_empty());
+    }
+
+    #[test]
+    fn a_runtime_is_within_its_period() {
+        // rt_runtime is 950 ms unless set, more than a period of 100 ms.
+        let mut scheduler = scheduler("6.1");
+        scheduler.set("rt_period", "100ms").unwrap();
+        let error = scheduler.tunables(1).unwrap_err().to_string();
+        assert!(error.contains("rt_runtime") && error.contains("100ms"), "{error}");
+        scheduler.set("rt_runtime", "unlimited").unwrap();
+        assert_eq!(scheduler.tunables(1).unwrap().rt_runtime, None);
+        scheduler.set("rt_runtime", "95ms").unwrap();
+        assert_eq!(scheduler.tunables(1).unwrap().rt_runtime, Some(Time::from_millis(95)));
     }
 
     #[test]

@@ -109,12 +109,65 @@ pub enum Policy {
     Fifo(u8),
     /// `SCHED_RR` at a priority of 1 to 99.
     Rr(u8),
+    /// `SCHED_DEADLINE`: `runtime` in each `period`, within `deadline` of its beginning.
+    Deadline {
+        /// CPU time an instance may take (`sched_runtime`), more than 1.024 µs.
+        runtime: Time,
+        /// How soon after its beginning it is to have had it (`sched_deadline`), `runtime` or more.
+        deadline: Time,
+        /// From instance to instance (`sched_period`), `deadline` or more, 100 µs to 4.194304 s.
+        period: Time,
+    },
 }
+
+/// `sched_deadline_period_min_us` and `sched_deadline_period_max_us`: 100 µs and 2²² µs.
+const DEADLINE_PERIODS: (Time, Time) = (Time::from_micros(100), Time::from_micros(1 << 22));
+
+/// `1 << DL_SCALE` ns: runtimes are compared in units of this.
+const DEADLINE_RUNTIME: Time = Time::from_nanos(1024);
 
 impl Policy {
     /// Whether the real-time class serves it.
     pub const fn is_realtime(self) -> bool {
         matches!(self, Self::Fifo(_) | Self::Rr(_))
+    }
+
+    /// Whether the deadline class serves it.
+    pub const fn is_deadline(self) -> bool {
+        matches!(self, Self::Deadline { .. })
+    }
+
+    /// What is wrong with the policy's parameters, if anything, and what is allowed.
+    ///
+    /// Source: `rt_policy` and `__checkparam_dl` as `__sched_setscheduler` asks them.
+    ///
+    /// ```
+    /// use schedlab_model::Policy;
+    /// let policy: Policy = "deadline:runtime=2ms,deadline=10ms".parse()?;
+    /// assert_eq!(policy.fault(), None);
+    /// assert!(Policy::Fifo(0).fault().is_some());
+    /// # Ok::<(), schedlab_model::ModelError>(())
+    /// ```
+    pub fn fault(self) -> Option<String> {
+        match self {
+            Self::Fifo(priority) | Self::Rr(priority) if !(1..=99).contains(&priority) => {
+                Some(format!("real-time priority {priority} is out of range; allowed: 1 to 99"))
+            }
+            Self::Deadline { runtime, .. } if runtime < DEADLINE_RUNTIME => Some(format!(
+                "a deadline task's runtime of {runtime} is too short; allowed: {DEADLINE_RUNTIME} or more"
+            )),
+            Self::Deadline { runtime, deadline, period } if runtime > deadline || deadline > period => Some(format!(
+                "a deadline task needs runtime ≤ deadline ≤ period; found runtime {runtime}, deadline {deadline}, \
+                 period {period}"
+            )),
+            Self::Deadline { period, .. } if period < DEADLINE_PERIODS.0 || period > DEADLINE_PERIODS.1 => {
+                Some(format!(
+                    "a deadline task's period of {period} is out of range; allowed: {} to {}",
+                    DEADLINE_PERIODS.0, DEADLINE_PERIODS.1
+                ))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -126,6 +179,9 @@ impl fmt::Display for Policy {
             Self::Idle => formatter.write_str("idle"),
             Self::Fifo(priority) => write!(formatter, "fifo:{priority}"),
             Self::Rr(priority) => write!(formatter, "rr:{priority}"),
+            Self::Deadline { runtime, deadline, period } => {
+                write!(formatter, "deadline:runtime={runtime},deadline={deadline},period={period}")
+            }
         }
     }
 }
@@ -133,9 +189,14 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = ModelError;
 
-    /// Reads `other`, `batch`, `idle`, `fifo`, `rr` (priority 1) or `fifo:50`, `rr:50`.
+    /// Reads `other`, `batch`, `idle`, `fifo`, `rr` (priority 1), `fifo:50`, `rr:50` or
+    /// `deadline:runtime=2ms,deadline=10ms,period=10ms` (the period is the deadline where there is none).
     fn from_str(text: &str) -> Result<Self, ModelError> {
         let wrong = |why: &str| ModelError::Policy { found: text.to_owned(), why: why.to_owned() };
+        if let Some(parameters) = text.strip_prefix("deadline") {
+            let parameters = parameters.strip_prefix(':').unwrap_or(parameters);
+            return deadline_policy(parameters).map_err(|why| wrong(&why));
+        }
         let (name, priority) = match text.split_once(':') {
             Some((name, priority)) => (name, Some(priority)),
             None => (text, None),
@@ -152,9 +213,32 @@ impl FromStr for Policy {
             ("fifo", priority) => Ok(Self::Fifo(priority.unwrap_or(1))),
             ("rr", priority) => Ok(Self::Rr(priority.unwrap_or(1))),
             ("other" | "batch" | "idle", Some(_)) => Err(wrong("only fifo and rr take a priority")),
-            _ => Err(wrong("allowed: other, batch, idle, fifo[:1-99], rr[:1-99]")),
+            _ => Err(wrong(
+                "allowed: other, batch, idle, fifo[:1-99], rr[:1-99], deadline:runtime=TIME,deadline=TIME[,period=TIME]",
+            )),
         }
     }
+}
+
+/// The parameters of a deadline policy, or what is wrong with them.
+fn deadline_policy(parameters: &str) -> Result<Policy, String> {
+    let form = "write deadline:runtime=TIME,deadline=TIME[,period=TIME]";
+    let (mut runtime, mut deadline, mut period) = (None, None, None);
+    for parameter in parameters.split(',') {
+        let (name, value) = parameter.split_once('=').ok_or(form)?;
+        let place = match name {
+            "runtime" => &mut runtime,
+            "deadline" => &mut deadline,
+            "period" => &mut period,
+            _ => return Err(format!("a deadline task has no '{name}'; {form}")),
+        };
+        if place.replace(value.parse::<Time>().map_err(|error| error.to_string())?).is_some() {
+            return Err(format!("'{name}' is there twice; {form}"));
+        }
+    }
+    let (Some(runtime), Some(deadline)) = (runtime, deadline) else { return Err(form.to_owned()) };
+    let policy = Policy::Deadline { runtime, deadline, period: period.unwrap_or(deadline) };
+    policy.fault().map_or(Ok(policy), Err)
 }
 
 /// How long something takes: fixed, or drawn anew each time from the task's own random stream.
@@ -255,6 +339,30 @@ mod tests {
         assert_eq!("rr:99".parse::<Policy>().unwrap(), Policy::Rr(99));
         for text in ["rr:0", "rr:100", "other:1", "cfs", ""] {
             assert!(text.parse::<Policy>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn deadline_policies_say_their_parameters() {
+        let text = "deadline:runtime=2ms,deadline=5ms,period=10ms";
+        let policy: Policy = text.parse().unwrap();
+        assert_eq!(policy.to_string(), text);
+        let json = serde_json::to_string(&policy).unwrap();
+        assert_eq!(json, r#"{"deadline":{"runtime":"2ms","deadline":"5ms","period":"10ms"}}"#);
+        assert_eq!(serde_json::from_str::<Policy>(&json).unwrap(), policy);
+        for (text, said) in [
+            ("deadline", "write deadline:runtime"),
+            ("deadline:runtime=2ms", "write deadline:runtime"),
+            ("deadline:runtime=2,deadline=5ms", "unit"),
+            ("deadline:runtime=6ms,deadline=5ms", "runtime ≤ deadline"),
+            ("deadline:runtime=1us,deadline=5ms", "1.024us"),
+            ("deadline:runtime=10us,deadline=20us", "100us to 4.194304s"),
+            ("deadline:runtime=10us,deadline=5s", "100us to 4.194304s"),
+            ("deadline:budget=1ms,deadline=5ms", "budget"),
+            ("deadline:runtime=1ms,runtime=1ms,deadline=5ms", "twice"),
+        ] {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
         }
     }
 

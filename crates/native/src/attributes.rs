@@ -14,11 +14,17 @@ pub(crate) const fn number(policy: Policy) -> (u32, u32) {
         Policy::Rr(priority) => (libc::SCHED_RR as u32, priority as u32),
         Policy::Batch => (libc::SCHED_BATCH as u32, 0),
         Policy::Idle => (libc::SCHED_IDLE as u32, 0),
+        Policy::Deadline { .. } => (libc::SCHED_DEADLINE as u32, 0),
     }
 }
 
-/// Policy, nice level and slice of the calling thread.
+/// Policy, nice level and slice, or a deadline task's reservation, of the calling thread.
 pub(crate) fn set_policy(attributes: &Attributes) -> io::Result<()> {
+    if let Policy::Deadline { runtime, deadline, period } = attributes.policy {
+        let [runtime, deadline, period] = [runtime, deadline, period].map(Time::as_nanos);
+        let (policy, _) = number(attributes.policy);
+        return sched_setattr(SchedAttr { policy, runtime, deadline, period, ..SchedAttr::default() });
+    }
     let (policy, priority) = number(attributes.policy);
     let (nice, runtime) = match attributes.policy.is_realtime() {
         true => (0, 0),
@@ -46,6 +52,15 @@ pub(crate) fn policy_refusal(attributes: &Attributes, error: &io::Error) -> Stri
                 _ => format!("setting policy {policy} failed: {error}"),
             }
         }
+        Policy::Deadline { .. } => match error.raw_os_error() {
+            Some(libc::EBUSY) => {
+                format!("setting policy {policy}: the deadline tasks of these CPUs would have too much bandwidth")
+            }
+            Some(libc::EPERM) => {
+                format!("setting policy {policy} needs CAP_SYS_NICE and every CPU of the machine allowed")
+            }
+            _ => format!("setting policy {policy} failed: {error}"),
+        },
         _ => {
             let slice = slice.map_or(String::new(), |slice| format!(", slice {slice}"));
             match error.raw_os_error() {

@@ -1,6 +1,6 @@
 //! What a workload must satisfy, and how it is refused.
 
-use schedlab_model::{Attributes, Duration, MAX_CPUS, ModelError, Policy, Time, Workload};
+use schedlab_model::{Attributes, Duration, MAX_CPUS, ModelError, Time, Workload};
 
 /// The longest message, in bytes (16 MiB).
 pub const MAX_MESSAGE: u32 = 1 << 24;
@@ -32,11 +32,8 @@ pub(crate) fn duration_fault(duration: Duration) -> Option<String> {
 /// What is wrong with attributes, if anything.
 pub(crate) fn attributes_fault(attributes: &Attributes) -> Option<String> {
     let slices = Time::from_micros(100)..=Time::from_millis(100);
-    match attributes.policy {
-        Policy::Fifo(priority) | Policy::Rr(priority) if !(1..=99).contains(&priority) => {
-            return Some(format!("real-time priority {priority} is out of range; allowed: 1 to 99"));
-        }
-        _ => {}
+    if let Some(fault) = attributes.policy.fault() {
+        return Some(fault);
     }
     if !(-20..=19).contains(&attributes.nice) {
         return Some(format!("nice level {} is out of range; allowed: -20 to 19", attributes.nice));

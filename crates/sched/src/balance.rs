@@ -91,8 +91,12 @@ impl<D: Decider> Sched<D> {
         let rq = &self.rqs[from.index()];
         let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
         let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
-        rq.rt
-            .iter()
+        let deadline = rq.dl.iter().map(|id| self.dl_entities[id.index()].task);
+        // Real-time tasks whose runtime is used up wait where they are, and none come to where it is.
+        let throttled = rq.rt.budget.throttled || self.rqs[to.index()].rt.budget.throttled;
+        let realtime = rq.rt.iter().filter(|_| !throttled);
+        deadline
+            .chain(realtime)
             .chain(fair)
             .chain(self.runnable_custom(from))
             .filter(|task| *task != TaskId::IDLE && *task != rq.curr)

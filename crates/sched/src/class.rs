@@ -8,6 +8,8 @@ use crate::decider::Decider;
 /// Scheduling classes in their order: an earlier one's tasks run before any later one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
+    /// `dl_sched_class`: DEADLINE.
+    Deadline,
     /// `rt_sched_class`: FIFO and RR.
     Rt,
     /// `fair_sched_class`: OTHER, BATCH and IDLE.
@@ -21,7 +23,11 @@ pub enum Class {
 impl Class {
     /// The class that serves `policy`.
     pub const fn of(policy: Policy) -> Self {
-        if policy.is_realtime() { Self::Rt } else { Self::Fair }
+        match policy {
+            Policy::Deadline { .. } => Self::Deadline,
+            Policy::Fifo(_) | Policy::Rr(_) => Self::Rt,
+            Policy::Other | Policy::Batch | Policy::Idle => Self::Fair,
+        }
     }
 }
 
@@ -44,6 +50,8 @@ impl EnqueueFlags {
     pub const NOCLOCK: Self = Self(0x08);
     /// `ENQUEUE_HEAD`: in front of its equals (real-time).
     pub const HEAD: Self = Self(0x10);
+    /// `ENQUEUE_REPLENISH`: with its runtime given anew (deadline).
+    pub const REPLENISH: Self = Self(0x20);
     /// `ENQUEUE_MIGRATED`: from another CPU, by a wake-up.
     pub const MIGRATED: Self = Self(0x40);
     /// `ENQUEUE_INITIAL`: for the first time (EEVDF).
@@ -101,6 +109,7 @@ impl<D: Decider> Sched<D> {
     /// `enqueue_task`.
     pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
         match self.tasks[task.index()].class {
+            Class::Deadline => self.enqueue_task_dl(cpu, task, flags),
             Class::Rt => self.enqueue_task_rt(cpu, task, flags),
             Class::Fair => self.enqueue_task_fair(task, flags),
             Class::Custom => self.enqueue_task_custom(cpu, task, flags),
@@ -111,6 +120,10 @@ impl<D: Decider> Sched<D> {
     /// `dequeue_task`: false if the task stays queued for a while (EEVDF's delayed dequeue).
     pub fn dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) -> bool {
         match self.tasks[task.index()].class {
+            Class::Deadline => {
+                self.dequeue_task_dl(cpu, task, flags);
+                true
+            }
             Class::Rt => {
                 self.dequeue_task_rt(cpu, task);
                 true
@@ -130,6 +143,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         match self.tasks[task.index()].class {
+            Class::Deadline => self.put_prev_task_dl(cpu, task),
             Class::Rt => self.put_prev_task_rt(cpu, task),
             Class::Fair => self.put_prev_task_fair(task),
             Class::Custom => self.put_prev_task_custom(cpu, task),
@@ -143,6 +157,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         match self.tasks[task.index()].class {
+            Class::Deadline => self.set_next_task_dl(cpu, task),
             Class::Rt => self.set_next_task_rt(cpu, task),
             Class::Fair => self.set_next_task_fair(cpu, task),
             Class::Custom => self.set_next_task_custom(cpu, task),
@@ -153,6 +168,7 @@ impl<D: Decider> Sched<D> {
     /// `task_tick` of the running task's class.
     pub fn task_tick(&mut self, cpu: CpuId) {
         match self.curr_class(cpu) {
+            Class::Deadline => self.update_curr_dl(cpu),
             Class::Rt => self.task_tick_rt(cpu),
             Class::Fair => self.task_tick_fair(cpu),
             Class::Custom => self.task_tick_custom(cpu),
@@ -163,6 +179,7 @@ impl<D: Decider> Sched<D> {
     /// `update_curr` of the running task's class: charges the time since it was last charged.
     pub fn update_curr(&mut self, cpu: CpuId) {
         match self.curr_class(cpu) {
+            Class::Deadline => self.update_curr_dl(cpu),
             Class::Rt => self.update_curr_rt(cpu),
             Class::Fair => self.update_curr_fair(cpu),
             Class::Custom => self.update_curr_custom(cpu),
@@ -175,6 +192,7 @@ impl<D: Decider> Sched<D> {
         let (running, waking) = (self.curr_class(cpu), self.tasks[woken.index()].class);
         if waking == running {
             match running {
+                Class::Deadline => self.wakeup_preempt_dl(cpu, woken),
                 Class::Rt => self.wakeup_preempt_rt(cpu, woken),
                 Class::Fair if self.rules.eevdf() => self.check_preempt_wakeup_eevdf(cpu, woken, fork),
                 Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),

@@ -5,13 +5,16 @@ use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::custom::Custom;
+use crate::deadline::DlEntity;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::weight::weight_of_nice;
 use crate::process::Processes;
+use crate::rt_bandwidth::RtBandwidth;
 use crate::rules::Rules;
 use crate::runqueue::{Clocks, Rq};
+use crate::timers::Timers;
 
 /// What [`Sched::schedule`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,11 @@ pub struct Sched<D: Decider> {
     pub(crate) online_cpus: u32,
     pub(crate) entities: Vec<Entity>,
     pub(crate) cfs_rqs: Vec<CfsRq>,
+    pub(crate) dl_entities: Vec<DlEntity>,
+    /// `dl_bw.total_bw`: the bandwidth promised, of all CPUs together.
+    pub(crate) dl_total_bw: u64,
+    pub(crate) rt_bandwidth: RtBandwidth,
+    pub(crate) timers: Timers,
     /// CPUs on which nothing runs and nothing waits.
     pub(crate) idle_cpus: Bitmap,
     /// The decision point.
@@ -47,8 +55,8 @@ pub struct Sched<D: Decider> {
 impl<D: Decider> Sched<D> {
     /// A machine of `cpus` idle CPUs without tasks.
     pub fn new(rules: Rules, cpus: u32, decider: D) -> Self {
+        let runtime = rules.rt_runtime().unwrap_or(0);
         let mut sched = Self {
-            rules,
             rqs: Vec::with_capacity(cpus as usize),
             tasks: Vec::new(),
             processes: Processes::default(),
@@ -56,12 +64,18 @@ impl<D: Decider> Sched<D> {
             online_cpus: cpus,
             entities: Vec::new(),
             cfs_rqs: Vec::with_capacity(cpus as usize),
+            dl_entities: Vec::new(),
+            dl_total_bw: rules.fair_server_bw() * u64::from(cpus),
+            rt_bandwidth: RtBandwidth::default(),
+            timers: Timers::default(),
             idle_cpus: Bitmap::full(cpus as usize),
             decider,
+            rules,
         };
         for cpu in 0..cpus {
             sched.cfs_rqs.push(CfsRq::new(CpuId(cpu)));
             sched.rqs.push(Rq::new(CfsRqId(cpu)));
+            sched.rqs[cpu as usize].rt.budget.runtime = runtime;
         }
         sched
     }
@@ -119,6 +133,7 @@ impl<D: Decider> Sched<D> {
             nice: 0,
             cpu,
             life: Life::New,
+            dl: None,
             forked: false,
             time_slice: self.rules.rr_ticks,
             affinity: None,
@@ -127,17 +142,19 @@ impl<D: Decider> Sched<D> {
         task
     }
 
-    /// Writes attributes into a task that is on no queue (`__setscheduler_params`, `set_load_weight`).
     /// `sched_fork`: a child of `parent` that inherits its attributes, on its CPU for now. The parent's queue must have its clocks.
     ///
     /// With `same_process` it is a further thread of its parent's process; where weights follow their number, the other threads'
     /// are the driver's to bring up to date ([`Sched::reweight_task`]).
+    /// Ask whether it may fork first ([`Sched::may_fork`]).
     pub fn sched_fork(&mut self, parent: TaskId, same_process: bool) -> TaskId {
         let (policy, nice, class, cpu, affinity, parent_se) = {
             let parent = &self.tasks[parent.index()];
             (parent.policy, parent.nice, parent.class, parent.cpu, parent.affinity.clone(), parent.se)
         };
         let child = self.add_task(cpu, same_process.then_some(parent));
+        // Where a deadline task may fork at all (sched_reset_on_fork), its child is not one.
+        let (policy, class) = if class == Class::Deadline { (Policy::Other, Class::Fair) } else { (policy, class) };
         let record = &mut self.tasks[child.index()];
         (record.policy, record.nice, record.class, record.affinity) = (policy, nice, class, affinity);
         record.forked = true;
@@ -231,9 +248,12 @@ impl<D: Decider> Sched<D> {
     /// `activate_task`.
     fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
         self.enqueue_task(cpu, task, flags);
-        self.account_enqueue(cpu);
+        if self.tasks[task.index()].class == Class::Fair {
+            self.account_enqueue(cpu);
+        }
     }
 
+    /// `add_nr_running` of a fair task; the other classes count their own, as throttling takes many off at once.
     fn account_enqueue(&mut self, cpu: CpuId) {
         self.rqs[cpu.index()].nr_running += 1;
         self.idle_cpus.remove(cpu.index());
@@ -241,7 +261,7 @@ impl<D: Decider> Sched<D> {
 
     /// `deactivate_task`.
     fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
-        if self.dequeue_task(cpu, task, flags) {
+        if self.dequeue_task(cpu, task, flags) && self.tasks[task.index()].class == Class::Fair {
             self.rqs[cpu.index()].nr_running -= 1;
         }
     }
@@ -275,6 +295,10 @@ impl<D: Decider> Sched<D> {
                 self.processes.remove(previous);
             }
         }
+        if self.curr_class(cpu) <= Class::Rt && !self.rules.eevdf() {
+            // put_prev_task_balance comes before the pick, and may throttle. From 6.12 on the pick comes first.
+            self.update_curr(cpu);
+        }
         let next = self.pick_next_task(cpu);
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || self.rules.series == Series::V2_6_24 {
@@ -297,7 +321,7 @@ impl<D: Decider> Sched<D> {
 
     /// `pick_next_task`: the highest class that has somebody decides.
     fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
-        if let Some(task) = self.rqs[cpu.index()].rt.first() {
+        if let Some(task) = self.pick_task_dl(cpu).or_else(|| self.rqs[cpu.index()].rt.pick()) {
             return task;
         }
         self.pick_task_fair(cpu).or_else(|| self.pick_task_custom(cpu)).unwrap_or(TaskId::IDLE)

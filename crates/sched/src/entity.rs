@@ -4,6 +4,7 @@ use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::bitmap::Bitmap;
 use crate::class::Class;
+use crate::deadline::DlEntityId;
 use crate::fair::weight::Weight;
 
 /// Virtual time: wraps, and is compared by signed difference, as the kernel does. Not the time type on purpose.
@@ -145,6 +146,8 @@ pub struct TaskStruct {
     /// The CPU whose queue it is, or was last, on.
     pub cpu: CpuId,
     pub(crate) life: Life,
+    /// `dl`: its deadline entity, once it had one.
+    pub(crate) dl: Option<DlEntityId>,
     /// Made by another task (`sched_fork`), not there from the start.
     pub(crate) forked: bool,
     /// `rt.time_slice`: ticks left of a round-robin slice.
@@ -166,12 +169,13 @@ impl TaskStruct {
         matches!(self.policy, Policy::Idle)
     }
 
-    /// `prio`: 0 (highest) to 98 real-time, 100 to 139 by nice level.
+    /// `prio`: −1 deadline, 0 (highest) to 98 real-time, 100 to 139 by nice level.
     #[inline]
-    pub(crate) fn prio(&self) -> u8 {
+    pub(crate) fn prio(&self) -> i16 {
         match self.policy {
-            Policy::Fifo(priority) | Policy::Rr(priority) => 99 - priority,
-            _ => (120 + i16::from(self.nice)) as u8,
+            Policy::Deadline { .. } => -1,
+            Policy::Fifo(priority) | Policy::Rr(priority) => 99 - i16::from(priority),
+            _ => 120 + i16::from(self.nice),
         }
     }
 

@@ -7,6 +7,7 @@ use schedlab_model::{CpuId, Policy, TaskId};
 use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::rt_bandwidth::RtBudget;
 
 /// Priorities of real-time tasks, 1 to 99.
 const MAX_RT_PRIO: usize = 100;
@@ -19,6 +20,9 @@ pub(crate) struct RtRq {
     /// Bit p: priority p has tasks.
     occupied: u128,
     pub(crate) nr_running: u32,
+    /// `rt_queued`: its tasks count among `rq->nr_running`.
+    pub(crate) queued: bool,
+    pub(crate) budget: RtBudget,
 }
 
 impl RtRq {
@@ -42,6 +46,12 @@ impl RtRq {
         if list.is_empty() {
             self.occupied &= !(1 << priority);
         }
+    }
+
+    /// `pick_next_task_rt`: who would run, unless all are throttled.
+    #[inline]
+    pub(crate) fn pick(&self) -> Option<TaskId> {
+        if self.queued { self.first() } else { None }
     }
 
     /// `pick_next_rt_entity`: the head of the highest occupied list (`sched_find_first_bit`).
@@ -68,6 +78,16 @@ impl<D: Decider> Sched<D> {
         rt.nr_running += 1;
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].on_rq = true;
+        self.start_rt_bandwidth(cpu);
+        // enqueue_top_rt_rq
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.rt.queued {
+            rq.nr_running += 1;
+        } else if !rq.rt.budget.throttled {
+            rq.rt.queued = true;
+            rq.nr_running += rq.rt.nr_running;
+            self.idle_cpus.remove(cpu.index());
+        }
     }
 
     pub(crate) fn dequeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
@@ -75,14 +95,18 @@ impl<D: Decider> Sched<D> {
             self.update_curr_rt(cpu);
         }
         let priority = self.tasks[task.index()].rt_priority();
-        let rt = &mut self.rqs[cpu.index()].rt;
-        rt.remove(priority, task);
-        rt.nr_running -= 1;
+        let rq = &mut self.rqs[cpu.index()];
+        rq.rt.remove(priority, task);
+        rq.rt.nr_running -= 1;
+        if rq.rt.queued {
+            rq.nr_running -= 1;
+            rq.rt.queued = rq.rt.nr_running > 0;
+        }
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].on_rq = false;
     }
 
-    /// `update_curr_rt`, without bandwidth control.
+    /// `update_curr_rt`.
     pub(crate) fn update_curr_rt(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
         let se = self.tasks[rq.curr.index()].se;
@@ -91,6 +115,9 @@ impl<D: Decider> Sched<D> {
         if delta > 0 {
             entity.sum_exec_runtime += delta as u64;
             entity.exec_start = rq.clock_task;
+            if self.rules.rt_runtime().is_some() {
+                self.charge_rt_bandwidth(cpu, delta as u64);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use schedlab_model::{TaskId, Time};
 
+use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
 use crate::rt::RtRq;
 
@@ -37,6 +38,8 @@ pub(crate) struct Rq {
     pub(crate) need_resched: bool,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
+    /// The deadline queue.
+    pub(crate) dl: DlRq,
     /// The real-time queue.
     pub(crate) rt: RtRq,
 }
@@ -51,6 +54,7 @@ impl Rq {
             nr_running: 0,
             need_resched: false,
             cfs,
+            dl: DlRq::default(),
             rt: RtRq::default(),
         }
     }

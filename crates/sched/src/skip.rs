@@ -18,20 +18,24 @@ impl<D: Decider> Sched<D> {
     pub fn inactive_ticks(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
         match self.curr_class(cpu) {
             Class::Idle => u64::MAX,
-            Class::Rt => self.inactive_ticks_rt(cpu),
+            Class::Deadline => self.inactive_ticks_dl(cpu, next_tick.as_nanos()),
+            Class::Rt => self.inactive_ticks_rt(cpu, next_tick.as_nanos()),
             Class::Fair => self.inactive_ticks_fair(cpu, next_tick.as_nanos()),
             Class::Custom => self.inactive_ticks_custom(cpu, next_tick),
         }
     }
 
-    fn inactive_ticks_rt(&self, cpu: CpuId) -> u64 {
+    fn inactive_ticks_rt(&self, cpu: CpuId, next_tick: u64) -> u64 {
         let rq = &self.rqs[cpu.index()];
         let task = &self.tasks[rq.curr.index()];
-        match task.policy {
+        let first = next_tick.saturating_sub(self.entities[task.se.index()].exec_start);
+        let until_throttled = self.inactive_ticks_rt_bandwidth(cpu, first);
+        let until_slice = match task.policy {
             // Alone on the CPU no slice ends anything.
             Policy::Rr(_) if rq.rt.nr_running > 1 => u64::from(task.time_slice.saturating_sub(1)),
             _ => u64::MAX,
-        }
+        };
+        until_slice.min(until_throttled)
     }
 
     fn inactive_ticks_fair(&mut self, cpu: CpuId, next_tick: u64) -> u64 {
@@ -104,6 +108,13 @@ impl<D: Decider> Sched<D> {
             Class::Custom => {
                 self.set_clocks(cpu, Clocks::all(last));
                 self.update_curr_custom(cpu);
+            }
+            // What it has left, and whether that counts for real-time tasks, is a matter of each tick.
+            Class::Deadline => {
+                for number in 0..count {
+                    self.set_clocks(cpu, Clocks::all(first + self.rules.tick_time() * number));
+                    self.update_curr_dl(cpu);
+                }
             }
             // Alone on its queue an EEVDF task renews its deadline every slice: that is counted tick by tick.
             Class::Fair if self.rules.eevdf() => {

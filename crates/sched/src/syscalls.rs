@@ -12,6 +12,7 @@ impl<D: Decider> Sched<D> {
     /// `do_sched_yield`, but for the `schedule` that follows it.
     pub fn sched_yield(&mut self, cpu: CpuId) {
         match self.curr_class(cpu) {
+            Class::Deadline => self.yield_task_dl(cpu),
             Class::Rt => self.yield_task_rt(cpu),
             Class::Fair => self.yield_task_fair(cpu),
             Class::Custom => self.yield_task_custom(cpu),
@@ -25,7 +26,7 @@ impl<D: Decider> Sched<D> {
         if record.nice == nice {
             return;
         }
-        if record.class == Class::Rt {
+        if record.class <= Class::Rt {
             // It counts once the task is fair again.
             record.nice = nice;
             return;
@@ -82,6 +83,9 @@ impl<D: Decider> Sched<D> {
         let requeues = queued && (old_class == Class::Fair || flags.has(DequeueFlags::MOVE));
         if requeues {
             self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
+            if old_class == Class::Fair {
+                self.rqs[cpu.index()].nr_running -= 1;
+            }
         }
         if sets_anew {
             self.put_prev_task(cpu, task);
@@ -113,11 +117,18 @@ impl<D: Decider> Sched<D> {
                 enqueue = enqueue.and(EnqueueFlags::HEAD);
             }
             self.enqueue_task(cpu, task, enqueue);
+            if class == Class::Fair {
+                self.rqs[cpu.index()].nr_running += 1;
+            }
         }
         if sets_anew {
             self.set_next_task(cpu, task);
         }
         if !queued {
+            return;
+        }
+        if class == Class::Deadline && old_class == Class::Deadline {
+            self.prio_changed_dl(cpu, task, running);
             return;
         }
         if first_kernel && !flags.has(DequeueFlags::MOVE) {
@@ -133,7 +144,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Whether a running task whose class or priority changed must go: `switched_to` and `prio_changed` of its class.
-    fn must_go(&self, cpu: CpuId, task: TaskId, switched: bool, running: bool, before: u8) -> bool {
+    fn must_go(&self, cpu: CpuId, task: TaskId, switched: bool, running: bool, before: i16) -> bool {
         let record = &self.tasks[task.index()];
         let falls = record.prio() > before;
         match record.class {
@@ -154,6 +165,16 @@ impl<D: Decider> Sched<D> {
     /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
     pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
         let cpus = self.rqs.len();
+        let record = &self.tasks[task.index()];
+        let was_deadline = record.policy.is_deadline();
+        if attributes.policy.is_deadline() {
+            let old = record.dl.filter(|_| was_deadline).map_or(0, |id| self.dl_entities[id.index()].dl_bw);
+            self.setparam_dl(task, attributes.policy);
+            self.book_dl_bandwidth(self.dl_of(task), old);
+        } else if was_deadline {
+            let now = self.rqs[record.cpu.index()].clock;
+            self.switched_from_dl(task, now);
+        }
         let class = self.class_of(attributes.policy);
         let load = self.weight_of(task, attributes.policy, attributes.nice);
         let record = &mut self.tasks[task.index()];

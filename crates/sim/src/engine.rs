@@ -88,6 +88,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) stopped: Option<u64>,
     /// The task that started that clock.
     pub(crate) starter: u32,
+    /// What the kernel would have refused.
+    refusal: Option<SimError>,
 }
 
 impl<'a, S: EventSink> Engine<'a, S> {
@@ -134,16 +136,29 @@ impl<'a, S: EventSink> Engine<'a, S> {
             started: None,
             stopped: None,
             starter: NONE,
+            refusal: None,
         })
     }
 
     /// Runs until every task has ended.
     pub(crate) fn run(&mut self) -> Result<(), SimError> {
-        self.start();
+        let end = self.run_to_the_end();
+        self.refusal.take().map_or(end, Err)
+    }
+
+    /// Lets the run end, with an error, before time goes on.
+    pub(crate) fn give_up(&mut self, refusal: SimError) {
+        self.refusal = Some(refusal);
+        self.limit = 0;
+    }
+
+    fn run_to_the_end(&mut self) -> Result<(), SimError> {
+        self.start()?;
         while self.alive > 0 {
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
-            let first = key.min(timer);
+            let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
+            let first = key.min(timer).min(rule);
             let time = first.time();
             if time != self.now {
                 if first == Key::NEVER {
@@ -155,6 +170,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 debug_assert!(time > self.now, "time went back");
                 self.now = time;
                 self.operations = 0;
+            }
+            // At one instant the rules' own timers come before sleepers'.
+            if rule == first && rule != Key::NEVER {
+                self.rule_timer();
+                continue;
             }
             if timer < key {
                 if let Some(task) = self.arena.timers.pop() {
@@ -222,6 +242,28 @@ impl<'a, S: EventSink> Engine<'a, S> {
             let record = &mut self.arena.cpus[cpu as usize];
             record.end = record.end.saturating_add(cost);
             self.refresh(cpu);
+        }
+    }
+
+    /// A timer of the rules expires: they look at one CPU's queue, or at every one.
+    fn rule_timer(&mut self) {
+        let Some((time, timer)) = self.sched.next_timer() else { return };
+        let cpus = match self.sched.timer_cpu(timer) {
+            Some(cpu) => cpu.0..cpu.0 + 1,
+            None => 0..self.arena.cpus.len() as u32,
+        };
+        cpus.clone().for_each(|cpu| self.touch(cpu));
+        // Ticks that were made up for may have put it off.
+        if self.sched.next_timer() == Some((time, timer)) {
+            self.sched.run_timer();
+        }
+        for cpu in cpus {
+            let record = &self.arena.cpus[cpu as usize];
+            if record.current == NONE && record.resched_at == NEVER && self.sched.need_resched(CpuId(cpu)) {
+                self.rouse(cpu);
+            } else {
+                self.refresh(cpu);
+            }
         }
     }
 

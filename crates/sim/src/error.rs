@@ -1,6 +1,7 @@
 //! What can go wrong in a simulation.
 
 use schedlab_model::{ModelError, Time};
+use schedlab_sched::SchedError;
 use thiserror::Error;
 
 /// Why a run was refused or came to no end.
@@ -32,6 +33,16 @@ pub enum SimError {
         cost: Time,
         /// From one to the next.
         period: Time,
+    },
+    /// A policy that the kernel does not let a task have, or a fork that it does not allow.
+    #[error("task '{task}' is refused at {time}: {why}")]
+    Refused {
+        /// The task template's name.
+        task: String,
+        /// When.
+        time: Time,
+        /// What the kernel would say.
+        why: SchedError,
     },
     /// Every task that is left sleeps, and nothing will wake one.
     #[error("deadlock at {time}: {waiting}")]

@@ -1,8 +1,8 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState};
+use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState, Time};
 use schedlab_program::{Cursor, TemplateId};
-use schedlab_sched::WakeKind;
+use schedlab_sched::{SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -12,11 +12,12 @@ use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
     /// Makes and wakes the tasks that are there from the start, on CPU 0's word. Threads among them are those of one process.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self) -> Result<(), SimError> {
         let program = self.program;
         let mut host = None;
         for (template, instance) in program.roots() {
             let attributes = program.template(template).attributes.clone().unwrap_or_default();
+            self.sched.sched_dl_overflow(None, &attributes).map_err(|why| self.refused(template, why))?;
             let thread = program.template(template).kind == TaskKind::Thread;
             let task = match host {
                 Some(other) if thread => self.sched.new_thread(other, &attributes),
@@ -31,15 +32,29 @@ impl<S: EventSink> Engine<'_, S> {
             self.reweight_threads(task, 0);
             self.wake_new(task, 0);
         }
+        Ok(())
     }
 
-    /// `fork(2)` and the like: the new task's number.
+    fn refused(&self, template: TemplateId, why: SchedError) -> SimError {
+        SimError::Refused { task: self.program.template(template).name.clone(), time: Time::from_nanos(self.now), why }
+    }
+
+    /// `fork(2)` and the like. What the kernel would refuse ends the run.
     pub(crate) fn fork(&mut self, parent: u32, cpu: u32, template: TemplateId, instance: u32) {
         self.touch(cpu);
         let program = self.program;
+        if let Err(why) = self.sched.may_fork(task_id(parent)) {
+            let refused = self.refused(self.arena.identities[parent as usize].template, why);
+            return self.give_up(refused);
+        }
+        let attributes = program.template(template).attributes.as_ref();
+        if let Err(why) = attributes.map_or(Ok(()), |attributes| self.sched.sched_dl_overflow(None, attributes)) {
+            let refused = self.refused(template, why);
+            return self.give_up(refused);
+        }
         let same_process = program.template(template).kind == TaskKind::Thread;
         let child = self.sched.sched_fork(task_id(parent), same_process);
-        if let Some(attributes) = &program.template(template).attributes {
+        if let Some(attributes) = attributes {
             self.sched.sched_setattr(child, attributes);
         }
         let cursor = self.arena.tasks[parent as usize].cursor.child(program, template, instance);
@@ -129,7 +144,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Tells an idle CPU to schedule.
-    fn rouse(&mut self, cpu: u32) {
+    pub(crate) fn rouse(&mut self, cpu: u32) {
         self.idle -= 1;
         self.arena.cpus[cpu as usize].resched_at = self.now + self.prices.idle_exit;
         self.refresh(cpu);

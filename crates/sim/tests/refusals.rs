@@ -55,9 +55,9 @@ fn a_run_beyond_the_time_limit_is_given_up() {
 #[test]
 fn knobs_without_effect_are_refused_by_name() {
     let mut scheduler = scheduler("6.1");
-    scheduler.set("rt_runtime", "900ms").expect("a knob of the kernel's");
+    scheduler.set("migration_cost", "900us").expect("a knob of the kernel's");
     let error = refused(&hog(), &scheduler, &Machine::ideal(1), &Options::default());
-    assert!(error.to_string().contains("rt_runtime"), "{error}");
+    assert!(error.to_string().contains("migration_cost"), "{error}");
     // In a batch only that one is.
     let program = Program::compile(&hog()).expect("it compiles");
     let results =

@@ -23,7 +23,7 @@ pub const fn pid(task: TaskId) -> Pid {
 pub struct TaskLabel {
     /// Its name. Line breaks become `_`.
     pub name: String,
-    /// The kernel's priority: 120 + nice for the fair policies, 99 − priority for the real-time ones.
+    /// The kernel's priority: 120 + nice for the fair policies, 99 − priority for the real-time ones, −1 for deadline tasks.
     pub priority: i32,
     /// For a thread, the first thread of its process.
     pub process: Option<TaskId>,
@@ -47,6 +47,7 @@ impl TaskLabel {
     pub fn with_attributes(mut self, attributes: &Attributes) -> Self {
         self.priority = match attributes.policy {
             Policy::Fifo(priority) | Policy::Rr(priority) => 99 - i32::from(priority),
+            Policy::Deadline { .. } => -1,
             Policy::Other | Policy::Batch | Policy::Idle => 120 + i32::from(attributes.nice),
         };
         self

@@ -4,6 +4,7 @@
 mod buddies;
 mod changing_attributes;
 mod choosing_cpus;
+mod deadline;
 mod eevdf;
 mod fork_placement;
 mod lab;

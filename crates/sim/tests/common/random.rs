@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, Duration, Machine, Policy, Scheduler, Step, Task, TaskKind, Time, Workload,
+    Attributes, Channel, ChannelKind, Costs, Duration, Machine, Policy, Scheduler, Series, Step, Task, TaskKind, Time,
+    Workload,
 };
 
 use super::{RELEASES, scheduler, some_costs, word};
@@ -50,16 +51,35 @@ pub fn case() -> impl Strategy<Value = Case> {
     ];
     let hz = prop_oneof![Just(100), Just(250), Just(1000)];
     let weights = prop_oneof![4 => Just("none"), 1 => Just("pfs"), 1 => Just("dw-cfs:beta=1.5")];
+    let limit = prop::sample::select(&[None, None, Some("20ms"), Some("3ms"), Some("unlimited")][..]);
     let machine = (cpus, costs);
-    (machine, prop::sample::select(&RELEASES[..]), hz, weights).prop_flat_map(
-        |((cpus, costs), release, hz, weights)| {
+    (machine, prop::sample::select(&RELEASES[..]), hz, weights, limit).prop_flat_map(
+        |((cpus, costs), release, hz, weights, limit)| {
             workload(cpus).prop_map(move |workload| Case {
                 workload,
                 machine: Machine { cpus, costs: costs.clone() },
-                scheduler: Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
+                // Where all the time goes into ticks or switches, a task whose runs are cut short gets nowhere.
+                scheduler: limited(
+                    Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
+                    limit.filter(|_| costs.tick.max(costs.switch) < Time::from_micros(10)),
+                ),
             })
         },
     )
+}
+
+/// With real-time tasks limited to so much of each 25 ms, where the release can.
+pub fn limited(mut scheduler: Scheduler, runtime: Option<&str>) -> Scheduler {
+    if let (Some(runtime), true) = (runtime, matches!(scheduler.series(), Series::V5_10 | Series::V6_1)) {
+        for (name, value) in [("rt_period", "25ms"), ("rt_runtime", runtime)] {
+            scheduler.set(name, value).expect("a knob of the release");
+        }
+        // CPUs share on 5.10, so that both are tried.
+        if scheduler.series() == Series::V5_10 {
+            scheduler.set("feature.RT_RUNTIME_SHARE", "1").expect("a feature of the release");
+        }
+    }
+    scheduler
 }
 
 fn workload(cpus: u32) -> impl Strategy<Value = Workload> {

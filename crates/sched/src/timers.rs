@@ -1,0 +1,69 @@
+//! The timers of the rules: high-resolution timers that the driver runs when they are due.
+
+use std::collections::BTreeSet;
+
+use schedlab_model::{CpuId, Time};
+
+use crate::core::Sched;
+use crate::deadline::DlEntityId;
+use crate::decider::Decider;
+
+/// A timer of the rules. Those due at the same instant run in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// `sched_rt_period_timer`: gives every CPU's real-time tasks their runtime anew.
+    RtPeriod,
+    /// `dl_task_timer`: gives a deadline entity its runtime anew.
+    Deadline(DlEntityId),
+    /// `inactive_task_timer`: the bandwidth of a deadline task that is no more is free.
+    Inactive(DlEntityId),
+}
+
+/// Timers that are armed, in the order in which they expire.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timers {
+    armed: BTreeSet<(u64, Timer)>,
+}
+
+impl Timers {
+    pub(crate) fn arm(&mut self, expires: u64, timer: Timer) {
+        self.armed.insert((expires, timer));
+    }
+
+    pub(crate) fn cancel(&mut self, expires: u64, timer: Timer) {
+        self.armed.remove(&(expires, timer));
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(u64, Timer)> {
+        self.armed.first().copied()
+    }
+}
+
+impl<D: Decider> Sched<D> {
+    /// When the next timer of the rules is due, and which it is. The driver catches up and gives their clocks to the queues that it
+    /// touches ([`Sched::timer_cpu`]), asks again, as catching up may have put it off, and runs it ([`Sched::run_timer`]).
+    #[inline]
+    pub fn next_timer(&self) -> Option<(Time, Timer)> {
+        self.timers.first().map(|(expires, timer)| (Time::from_nanos(expires), timer))
+    }
+
+    /// The CPU whose queue the timer touches; none if it touches all of them.
+    pub fn timer_cpu(&self, timer: Timer) -> Option<CpuId> {
+        match timer {
+            Timer::RtPeriod => None,
+            Timer::Deadline(entity) | Timer::Inactive(entity) => Some(self.dl_cpu(entity)),
+        }
+    }
+
+    /// Runs the next timer, which is due. CPUs may have to schedule then ([`Sched::need_resched`]).
+    pub fn run_timer(&mut self) {
+        let Some((expires, timer)) = self.timers.first() else { return };
+        self.timers.cancel(expires, timer);
+        match timer {
+            Timer::RtPeriod => self.sched_rt_period_timer(expires),
+            Timer::Deadline(entity) => self.dl_timer(entity),
+            Timer::Inactive(entity) => self.inactive_task_timer(entity),
+        }
+    }
+}
