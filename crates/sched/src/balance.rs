@@ -95,11 +95,9 @@ impl<D: Decider> Sched<D> {
         // Real-time tasks whose runtime is used up wait where they are, and none come to where it is.
         let throttled = rq.rt.budget.throttled || self.rqs[to.index()].rt.budget.throttled;
         let realtime = rq.rt.iter().filter(|_| !throttled);
-        deadline
-            .chain(realtime)
-            .chain(fair)
-            .chain(self.runnable_custom(from))
-            .filter(|task| *task != TaskId::IDLE && *task != rq.curr)
-            .find(|task| self.tasks[task.index()].may_run_on(to))
+        let pullable =
+            |task: &TaskId| *task != TaskId::IDLE && *task != rq.curr && self.tasks[task.index()].may_run_on(to);
+        let found = deadline.chain(realtime).chain(fair).find(pullable);
+        found.or_else(|| self.runnable_custom(from).into_iter().find(pullable))
     }
 }

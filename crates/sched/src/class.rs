@@ -29,6 +29,12 @@ impl Class {
             Policy::Other | Policy::Batch | Policy::Idle => Self::Fair,
         }
     }
+
+    /// Whether core counts the class's tasks in `nr_running` one by one; deadline and real-time queues count their own, as
+    /// throttling takes many off at once.
+    pub(crate) const fn is_counted_by_core(self) -> bool {
+        matches!(self, Self::Fair | Self::Custom)
+    }
 }
 
 /// `ENQUEUE_*`: why a task is put on a queue.

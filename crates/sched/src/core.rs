@@ -248,12 +248,12 @@ impl<D: Decider> Sched<D> {
     /// `activate_task`.
     fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
         self.enqueue_task(cpu, task, flags);
-        if self.tasks[task.index()].class == Class::Fair {
+        if self.tasks[task.index()].class.is_counted_by_core() {
             self.account_enqueue(cpu);
         }
     }
 
-    /// `add_nr_running` of a fair task; the other classes count their own, as throttling takes many off at once.
+    /// `add_nr_running`, see [`Class::is_counted_by_core`].
     fn account_enqueue(&mut self, cpu: CpuId) {
         self.rqs[cpu.index()].nr_running += 1;
         self.idle_cpus.remove(cpu.index());
@@ -261,7 +261,7 @@ impl<D: Decider> Sched<D> {
 
     /// `deactivate_task`.
     fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
-        if self.dequeue_task(cpu, task, flags) && self.tasks[task.index()].class == Class::Fair {
+        if self.dequeue_task(cpu, task, flags) && self.tasks[task.index()].class.is_counted_by_core() {
             self.rqs[cpu.index()].nr_running -= 1;
         }
     }

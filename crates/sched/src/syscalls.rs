@@ -83,7 +83,7 @@ impl<D: Decider> Sched<D> {
         let requeues = queued && (old_class == Class::Fair || flags.has(DequeueFlags::MOVE));
         if requeues {
             self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
-            if old_class == Class::Fair {
+            if old_class.is_counted_by_core() {
                 self.rqs[cpu.index()].nr_running -= 1;
             }
         }
@@ -117,7 +117,7 @@ impl<D: Decider> Sched<D> {
                 enqueue = enqueue.and(EnqueueFlags::HEAD);
             }
             self.enqueue_task(cpu, task, enqueue);
-            if class == Class::Fair {
+            if class.is_counted_by_core() {
                 self.rqs[cpu.index()].nr_running += 1;
             }
         }
