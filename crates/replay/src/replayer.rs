@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
-use schedlab_sched::{Clocks, EntityId, Sched, Vruntime, weight_of_nice};
+use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime, weight_of_nice};
 use schedlab_trace::{Pid, Record, RecordState, TaskRef};
 
 use crate::first_sight::{self, FirstSight};
@@ -210,7 +210,7 @@ impl<'a> Replayer<'a> {
                 self.advance(runtime);
                 let Some(task) = self.tasks.get(&pid).copied() else { return self.lose_track() };
                 self.sched.decider.expect(None, false);
-                self.sched.sched_move_task(task);
+                self.sched.sched_move_task(task, GroupId::ROOT);
                 self.placed.remove(&task);
                 self.forget_slice(set);
                 self.compare_set(set);

@@ -1,6 +1,6 @@
 //! The rules of one kernel release, resolved to flags and values.
 
-use schedlab_model::{ModelError, Scheduler, Series, Time, Tunables};
+use schedlab_model::{KnobValue, ModelError, Scheduler, Series, Time, Tunables};
 
 /// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub struct Rules {
     pub tunables: Tunables,
     /// `sched_nr_latency` = ⌈latency / min_granularity⌉ (`sched_proc_update_handler`): with more tasks the period stretches.
     pub nr_latency: u64,
+    /// What a CPU takes of a group's quota at once (`sched_cfs_bandwidth_slice`), in nanoseconds.
+    pub cfs_bandwidth_slice: u64,
     /// The round-robin slice in ticks, at least one (`sched_rr_timeslice`).
     pub rr_ticks: u32,
 }
@@ -24,7 +26,11 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        Ok(Self::from_tunables(scheduler.series(), scheduler.hz, tunables))
+        let mut rules = Self::from_tunables(scheduler.series(), scheduler.hz, tunables);
+        if let Some(KnobValue::Time(slice)) = scheduler.knobs.get("cfs_bandwidth_slice") {
+            rules.cfs_bandwidth_slice = slice.as_nanos();
+        }
+        Ok(rules)
     }
 
     /// From values read elsewhere, such as a recorded kernel's own.
@@ -36,6 +42,7 @@ impl Rules {
             tick,
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
+            cfs_bandwidth_slice: 5_000_000,
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
         }
     }
