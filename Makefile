@@ -81,8 +81,10 @@ fmt:
 clippy: venv
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+# A fixed seed, as Hypothesis has here too: the same commit passes or fails the same way everywhere. To search
+# further, run `PROPTEST_CASES=100000 cargo test` without it.
 cargo-test:
-	$(CARGO) test --locked $(CARGO_TESTED)
+	PROPTEST_RNG_SEED=1 $(CARGO) test --locked $(CARGO_TESTED)
 
 ruff: venv
 	$(BIN)/ruff check python tests

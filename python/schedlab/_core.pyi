@@ -8,6 +8,25 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "attributes",
+    "check_workload",
+    "costs",
+    "format_time",
+    "knobs",
+    "machine",
+    "parse_time",
+    "release",
+    "releases",
+    "replay",
+    "scheduler",
+    "simulate",
+    "simulate_many",
+    "with_attributes",
+    "workload",
+    "workloads",
+]
+
 def parse_time(text: str) -> int: ...
 def format_time(nanoseconds: int) -> str: ...
 def scheduler(release: str, hz: int, knobs: list[tuple[str, str]]) -> str: ...

@@ -417,6 +417,7 @@ def settings(pairs: Iterable[str], what: str = "knob") -> dict[str, str]:
 
 
 def _setting(value: object) -> str:
+    """Return a setting as text: switches as the kernel writes them, 0 or 1."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

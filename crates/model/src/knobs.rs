@@ -274,8 +274,8 @@ pub const KNOBS: &[Knob] = &[
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
-            Series::V6_12 => debugfs(750_000, Scaling::Logarithmic, "base_slice_ns"),
-            Series::V6_18 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
+            // The first releases of 6.12 had 0.75 ms.
+            Series::V6_12 | Series::V6_18 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
             _ => None,
         },
     },
@@ -363,7 +363,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(1_000, SECOND),
         summary: "how much of a group's quota a CPU takes at once",
         instead: "it came with 3.2",
-        simulated: true,
+        simulated: false,
         setting: |series| match series {
             Series::V2_6_24 => None,
             _ => sysctl(5_000_000, Scaling::None, "sched_cfs_bandwidth_slice_us", 1_000),

@@ -259,6 +259,15 @@ pub(crate) fn wait_own(pid: libc::pid_t) -> io::Result<(libc::pid_t, c_int)> {
     Ok((pid, status))
 }
 
+/// Waits for a child to end and leaves it to be collected.
+pub(crate) fn await_end(child: libc::pid_t) {
+    // SAFETY: all zero bytes are a valid `siginfo_t`, to which the kernel writes.
+    unsafe {
+        let mut information: libc::siginfo_t = zeroed();
+        libc::waitid(libc::P_PID, child as libc::id_t, &raw mut information, libc::WEXITED | libc::WNOWAIT);
+    }
+}
+
 /// What a wait status says, or nothing for an ordinary end.
 pub(crate) fn abnormal(status: c_int) -> Option<String> {
     if libc::WIFSIGNALED(status) {

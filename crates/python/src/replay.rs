@@ -17,8 +17,13 @@ pub fn replay(
     release: Option<&str>,
 ) -> PyResult<String> {
     let release: Option<Release> = release.map(str::parse).transpose().map_err(errors::input)?;
+    let file = trace.display().to_string();
     let report = background::run(py, move || schedlab_replay::replay_file(&trace, snapshot.as_deref(), release))?;
-    let report = report.map_err(errors::input)?;
+    let report = report.map_err(|error| match error.to_string() {
+        // What cannot be opened is named already.
+        text if text.starts_with(&file) => errors::input(text),
+        text => errors::input(format!("{file}: {text}")),
+    })?;
     let mut value = serde_json::to_value(&report).map_err(errors::json("report"))?;
     if let Some(object) = value.as_object_mut() {
         object.insert("exact".to_owned(), report.is_exact().into());

@@ -1,15 +1,20 @@
 //! Comparing our state and decisions with the recorded ones.
 
 use schedlab_model::TaskId;
+use schedlab_sched::Vruntime;
 use schedlab_trace::Pid;
 
 use crate::replayer::{CPU, Replayer};
-use crate::step::{Check, PickProbe, Runtime, SetProbe};
+use crate::step::{Check, Coming, Look};
+use crate::view::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
+
+/// Bits by which the rules drop a weight to its nice-table value (`scale_load_down`).
+const LOAD_SHIFT: u32 = 10;
 
 impl Replayer<'_> {
-    /// Our next, last and skip buddies; the entity of `gone` is about to be dequeued, which ends its being one.
-    pub(crate) fn buddies(&self, gone: Option<TaskId>) -> [Pid; 3] {
-        let gone = gone.map(|task| self.sched.task(task).se);
+    /// Our next, last and skip buddies. `previous` is about to be dequeued if it leaves, which ends its being one.
+    pub(crate) fn buddies(&self, previous: TaskId, leaves: bool) -> [Pid; 3] {
+        let gone = (leaves && previous != TaskId::IDLE).then(|| self.sched.task(previous).se);
         let queue = self.sched.cfs_rq(CPU);
         [queue.next, queue.last, queue.skip].map(|buddy| {
             let buddy = buddy.filter(|buddy| Some(*buddy) != gone);
@@ -21,35 +26,39 @@ impl Replayer<'_> {
     pub(crate) fn queue(&self) -> Vec<String> {
         let queue = self.sched.cfs_rq(CPU);
         let entities = queue.curr.into_iter().chain(queue.timeline.iter());
+        let eevdf = self.eevdf();
         let line = |task: TaskId| {
             let entity = self.sched.entity(task);
-            format!("{} {} {}", self.pid(task), entity.vruntime.0, entity.load.scaled)
+            let deadline = if eevdf { format!(" {}", entity.deadline.0) } else { String::new() };
+            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.scaled >> LOAD_SHIFT)
         };
         entities.filter_map(|entity| self.task_of_entity(entity)).map(line).collect()
     }
 
-    pub(crate) fn expect_equal(
-        &mut self,
-        what: &'static str,
-        equal: bool,
-        ours: impl ToString,
-        kernels: impl ToString,
-    ) {
+    fn expect_equal(&mut self, what: &'static str, equal: bool, ours: impl ToString, kernels: impl ToString) {
         if !equal {
             let queue = self.queue();
-            self.differ(what, ours, kernels, queue);
+            self.differ(what, ours, kernels, &queue);
         }
     }
 
-    pub(crate) fn compare_vruntime(&mut self, what: &'static str, ours: u64, kernels: u64) {
-        if self.running_unseen() {
-            return;
-        }
+    pub(crate) fn compare_need_resched(&mut self, kernels: bool) {
+        let ours = self.sched.need_resched(CPU);
+        let equal = self.report.state.need_resched.add(ours == kernels);
+        self.expect_equal("need_resched", equal, ours, kernels);
+    }
+
+    pub(crate) fn compare_vruntime(&mut self, ours: u64, kernels: u64) {
         let equal = self.report.state.vruntime.add(ours, kernels);
-        self.expect_equal(what, equal, ours, kernels);
+        self.expect_equal("vruntime", equal, ours, kernels);
     }
 
-    pub(crate) fn compare_min_vruntime(&mut self, kernels: u64) {
+    fn compare_deadline(&mut self, ours: u64, kernels: u64) {
+        let equal = self.report.state.deadline.add(ours, kernels);
+        self.expect_equal("deadline", equal, ours, kernels);
+    }
+
+    fn compare_min_vruntime(&mut self, kernels: u64) {
         let ours = self.sched.cfs_rq(CPU).min_vruntime.0;
         let equal = self.report.state.min_vruntime.add(ours, kernels);
         self.expect_equal("min_vruntime", equal, ours, kernels);
@@ -58,91 +67,202 @@ impl Replayer<'_> {
     /// After `update_curr`: the charged task's virtual time, where this kernel records it.
     pub(crate) fn compare_charge(&mut self, runtime: Option<Runtime>) {
         if let Some(Runtime { pid, vruntime: Some(kernels), .. }) = runtime
+            && !self.running_unseen
             && let Some(task) = self.task_of(pid)
         {
             let ours = self.sched.entity(task).vruntime.0;
-            self.compare_vruntime("vruntime", ours, kernels);
+            self.compare_vruntime(ours, kernels);
         }
     }
 
-    /// After `set_next_entity`: the task's virtual time, which also tells where it was placed.
-    pub(crate) fn compare_set(&mut self, set: Option<SetProbe>) {
-        let Some(SetProbe { pid, vruntime, min_vruntime }) = set else { return };
-        self.compare_min_vruntime(min_vruntime);
+    /// Before it is queued: what a task kept over its sleep. A new one has no past of its own.
+    pub(crate) fn compare_sleeper(&mut self, task: TaskId, coming: Coming, placement: Placement) {
+        if coming == Coming::New {
+            return;
+        }
+        let entity = self.sched.entity(task);
+        let (vruntime, our_deadline, our_lag) = (entity.vruntime.0, entity.deadline.0, entity.vlag);
+        self.compare_vruntime(vruntime, placement.vruntime);
+        let PlacementClass::Eevdf { deadline, lag, .. } = placement.class else { return };
+        if self.see_running(task, deadline) {
+            return;
+        }
+        self.compare_deadline(our_deadline, deadline);
+        // Lag is measured anew as a delayed task is queued again.
+        if coming == Coming::Woken {
+            let equal = self.report.state.lag.add(our_lag as u64, lag as u64);
+            self.expect_equal("lag", equal, our_lag, lag);
+        }
+    }
+
+    /// First sight of the deadline of the task that ran as the recording began: taken, not compared. While the task waits in the
+    /// timeline, which deadlines order, it stays unseen.
+    fn see_running(&mut self, task: TaskId, deadline: u64) -> bool {
+        let first = self.running_unseen && self.eevdf() && self.pid(task) == self.sight.running;
+        let waits = self.sched.entity(task).on_rq && self.sched.curr(CPU) != task;
+        if first && !waits {
+            self.running_unseen = false;
+            self.sched.entity_mut(task).deadline = Vruntime(deadline);
+        }
+        first
+    }
+
+    /// After a placement: the queue it was made in.
+    pub(crate) fn compare_placement_queue(&mut self, placement: Placement) {
+        if let PlacementClass::Cfs { min_vruntime } = placement.class {
+            self.compare_min_vruntime(min_vruntime);
+        }
+    }
+
+    /// After `set_next_entity`: the task's virtual time and deadline, which also tell where it was placed.
+    pub(crate) fn compare_set(&mut self, set: Option<SetView>) {
+        let Some(SetView { pid, vruntime, class }) = set else { return };
         let Some(task) = self.task_of(pid) else { return };
-        let ours = self.sched.entity(task).vruntime.0;
-        self.compare_vruntime("vruntime", ours, vruntime);
-        if let Some(naive) = self.take_placed(task) {
+        let entity = self.sched.entity(task);
+        let (ours, our_deadline, our_slice) = (entity.vruntime.0, entity.deadline.0, entity.slice);
+        self.compare_vruntime(ours, vruntime);
+        if let Some(naive) = self.placed.remove(&task) {
             self.report.decisions.placement.add(ours == vruntime, naive == vruntime);
         }
+        match class {
+            SetClass::Cfs { min_vruntime } => self.compare_min_vruntime(min_vruntime),
+            SetClass::Eevdf { deadline, slice } => {
+                if !self.see_running(task, deadline) {
+                    self.compare_deadline(our_deadline, deadline);
+                }
+                let equal = self.report.state.slice.add(our_slice, slice);
+                self.expect_equal("slice", equal, our_slice, slice);
+            }
+        }
     }
 
-    /// What `pick_next_entity` saw.
-    pub(crate) fn compare_queue(&mut self, pick: PickProbe, buddies: [Pid; 3]) {
-        self.compare_min_vruntime(pick.min_vruntime);
-        let (running, weight) = {
-            let queue = self.sched.cfs_rq(CPU);
-            (queue.nr_running, queue.load.scaled)
-        };
-        let equal = self.report.state.nr_running.add(running == pick.running);
-        self.expect_equal("nr_running", equal, running, pick.running);
-        let equal = self.report.state.load.add(weight == pick.weight);
-        self.expect_equal("load", equal, weight, pick.weight);
-        let kernels = [pick.next, pick.last, pick.skip];
-        let equal = self.report.state.buddies.add(buddies == kernels);
-        self.expect_equal("buddies", equal, format!("{buddies:?}"), format!("{kernels:?}"));
+    /// After a schedule: what the last look at the queue saw. Since then the picked task came off the timeline and the previous one
+    /// went onto it.
+    pub(crate) fn compare_look(&mut self, look: &Look, buddies: [Pid; 3], previous: TaskId, next: TaskId) {
+        let QueueView { running, next: kernels_next, class } = look.queue;
+        let queue = self.sched.cfs_rq(CPU);
+        // Whoever was taken off by the look itself was still there.
+        let ours = queue.nr_running + u32::from(look.delayed.is_some());
+        let equal = self.report.state.nr_running.add(ours == running);
+        self.expect_equal("nr_running", equal, ours, running);
+        match class {
+            QueueClass::Cfs { min_vruntime, weight, last, skip } => {
+                self.compare_min_vruntime(min_vruntime);
+                let ours = self.sched.cfs_rq(CPU).load.scaled;
+                let equal = self.report.state.load.add(ours == weight);
+                self.expect_equal("load", equal, ours, weight);
+                let kernels = [kernels_next, last, skip];
+                let equal = self.report.state.buddies.add(buddies == kernels);
+                self.expect_equal("buddies", equal, format!("{buddies:?}"), format!("{kernels:?}"));
+            }
+            QueueClass::Eevdf { .. } => {
+                if look.delayed.is_some() {
+                    return;
+                }
+                let changed = |task: &TaskId| previous != next && self.is_fair(*task) && self.sched.entity(*task).on_rq;
+                let came = Some(next).filter(changed).map(|next| (next, 1));
+                let left = Some(previous).filter(changed).map(|previous| (previous, -1));
+                let swapped: Vec<(TaskId, i64)> = came.into_iter().chain(left).collect();
+                self.compare_sum(look.queue, &swapped);
+            }
+        }
     }
 
-    pub(crate) fn compare_need_resched(&mut self, check: Check) {
-        let ours = self.sched.need_resched(CPU);
-        let equal = self.report.state.need_resched.add(ours == check.need_resched);
-        self.expect_equal("need_resched", equal, ours, check.need_resched);
+    /// The queue's weighted sum of virtual times, with `others` added to (1) or taken out of (−1) what is in our timeline.
+    ///
+    /// From where a queue counts is moved whenever somebody asks for its average, be it by reading `sched/debug`, and means
+    /// nothing by itself; so our sum is counted from where the kernel's is.
+    fn compare_sum(&mut self, view: QueueView, others: &[(TaskId, i64)]) {
+        let QueueClass::Eevdf { zero, average, load } = view.class else { return };
+        let zero = Vruntime(zero);
+        let queue = self.sched.cfs_rq(CPU);
+        let moved = queue.zero_vruntime.since(zero);
+        let mut ours_load = queue.avg_load;
+        let mut ours = queue.avg_vruntime.wrapping_add(moved.wrapping_mul(ours_load));
+        for (task, sign) in others {
+            let entity = self.sched.entity(*task);
+            let weight = (entity.load.scaled >> LOAD_SHIFT) as i64 * sign;
+            ours = ours.wrapping_add(entity.vruntime.since(zero).wrapping_mul(weight));
+            ours_load += weight;
+        }
+        let equal = self.report.state.avg_vruntime.add(ours == average);
+        self.expect_equal("avg_vruntime", equal, ours, average);
+        let equal = self.report.state.load.add(u64::try_from(ours_load) == Ok(load));
+        self.expect_equal("load", equal, ours_load, load);
     }
 
-    /// After a pick among several; `queue` is ours before it.
-    pub(crate) fn score_pick(&mut self, kernels: Option<TaskId>, queue: Vec<String>) {
-        let (Some((pick, ours)), Some(kernels)) = (self.sched.decider.pick, kernels) else {
-            return self.differ("pick", "nobody to pick", "picks", queue);
-        };
-        if pick.candidates < 2 {
+    /// After a schedule: each look's pick; `queue` is ours before it.
+    pub(crate) fn score_picks(&mut self, kernels: &[TaskId], queue: &[String]) {
+        let ours = std::mem::take(&mut self.sched.decider.picks);
+        if ours.len() != kernels.len() {
+            return self.differ("pick", format!("{} looks", ours.len()), format!("{} looks", kernels.len()), queue);
+        }
+        for ((pick, ours), kernels) in ours.into_iter().zip(kernels.iter().copied()) {
             if ours != kernels {
                 self.differ("pick", self.pid(ours), self.pid(kernels), queue);
             }
-            return;
-        }
-        if self.running_unseen() {
-            self.report.decisions.pick.unverifiable += 1;
-            return;
-        }
-        self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
-        if ours != kernels {
-            self.differ("pick", self.pid(ours), self.pid(kernels), queue);
+            if pick.candidates < 2 {
+                continue;
+            }
+            if self.running_unseen {
+                self.report.decisions.pick.unverifiable += 1;
+            } else {
+                self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
+            }
         }
     }
 
+    /// After a tick.
+    pub(crate) fn score_tick(&mut self, resched: bool) {
+        match self.sched.decider.preempt {
+            Some(_) if self.slice_unknown_matters() || self.running_unseen => {
+                self.report.decisions.tick.unverifiable += 1;
+            }
+            Some(ours) => {
+                let naive = self.first_is_before_running();
+                self.report.decisions.tick.add(ours == resched, naive == resched);
+                self.expect_equal("tick", ours == resched, ours, resched);
+            }
+            None => self.expect_equal("tick", !resched, "not looked at", "preempts"),
+        }
+    }
+
+    /// CFS compares what the running task ran since it was picked, which a recording does not tell of the first one.
+    fn slice_unknown_matters(&self) -> bool {
+        !self.eevdf() && self.slice_unknown == Some(self.sched.curr(CPU))
+    }
+
     /// After `check_preempt_wakeup`. With need_resched set before it there was nothing to decide.
-    pub(crate) fn score_wakeup(&mut self, check: Check, resched: bool) {
+    pub(crate) fn score_wakeup(&mut self, check: Check) {
+        if let Some(view) = check.queue {
+            self.compare_sum(view, &[]);
+        }
         if check.need_resched {
             return;
         }
-        if self.running_unseen() {
+        if self.running_unseen {
             self.report.decisions.wakeup.unverifiable += 1;
             return;
         }
         // Not asked means that the rules see nothing to decide: they do not preempt.
-        let ours = self.sched.decider.preempt.is_some_and(|(_, ours)| ours);
+        let ours = self.sched.decider.preempt.unwrap_or(false);
         let naive = self.task_of(check.woken).is_some_and(|woken| self.is_before_running(woken));
-        self.report.decisions.wakeup.add(ours == resched, naive == resched);
-        self.expect_equal("wakeup", ours == resched, ours, resched);
+        self.report.decisions.wakeup.add(ours == check.resched, naive == check.resched);
+        self.expect_equal("wakeup", ours == check.resched, ours, check.resched);
+    }
+
+    fn key(&self, task: TaskId) -> Vruntime {
+        let entity = self.sched.entity(task);
+        if self.eevdf() { entity.deadline } else { entity.vruntime }
     }
 
     fn is_before_running(&self, task: TaskId) -> bool {
         let running = self.sched.curr(CPU);
-        running != TaskId::IDLE && self.sched.entity(task).vruntime.before(self.sched.entity(running).vruntime)
+        running != TaskId::IDLE && self.key(task).before(self.key(running))
     }
 
-    /// The naive rule for ticks: whoever is leftmost should run.
-    pub(crate) fn leftmost_is_before_running(&self) -> bool {
+    /// The naive rule for ticks: whoever is first should run.
+    fn first_is_before_running(&self) -> bool {
         let first = self.sched.cfs_rq(CPU).timeline.first().and_then(|entity| self.task_of_entity(entity));
         first.is_some_and(|first| self.is_before_running(first))
     }

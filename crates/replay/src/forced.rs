@@ -1,45 +1,51 @@
 //! The decider of a replay: notes what ours would be, gives back what the kernel did.
 
+use std::collections::VecDeque;
+
 use schedlab_model::{CpuId, TaskId};
 use schedlab_sched::{Decider, Pick, Preemption, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forced {
-    /// The task the kernel picked; ours if it picked none.
-    pub(crate) kernels_pick: Option<TaskId>,
+    /// The tasks the kernel picked, one a look; ours once these are used up.
+    pub(crate) kernels_picks: VecDeque<TaskId>,
     /// Whether the kernel rescheduled.
     pub(crate) kernels_preempt: bool,
-    /// Our pick.
-    pub(crate) pick: Option<(Pick, TaskId)>,
+    /// Where a task is to be placed, whatever the rules say: only to build the state in which a recording begins.
+    pub(crate) initial_place: Option<Vruntime>,
+    /// Our picks.
+    pub(crate) picks: Vec<(Pick, TaskId)>,
     /// Our answer to a tick or a wake-up.
-    pub(crate) preempt: Option<(Preemption, bool)>,
-    /// Where ours placed a task.
-    pub(crate) place: Option<(TaskId, Vruntime)>,
+    pub(crate) preempt: Option<bool>,
 }
 
 impl Forced {
-    /// Prepares for a step in which the kernel did this.
-    pub(crate) fn expect(&mut self, pick: Option<TaskId>, preempt: bool) {
-        *self = Self { kernels_pick: pick, kernels_preempt: preempt, ..Self::default() };
+    /// Prepares for a step in which the kernel made these picks.
+    pub(crate) fn expect_picks(&mut self, picks: impl IntoIterator<Item = TaskId>) {
+        *self = Self { kernels_picks: picks.into_iter().collect(), ..Self::default() };
+    }
+
+    /// Prepares for a step in which the kernel rescheduled or not.
+    pub(crate) fn expect_preempt(&mut self, preempt: bool) {
+        *self = Self { kernels_preempt: preempt, ..Self::default() };
     }
 }
 
 impl Decider for Forced {
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId {
-        self.pick = Some((pick, ours));
-        self.kernels_pick.unwrap_or(ours)
+        self.picks.push((pick, ours));
+        self.kernels_picks.pop_front().unwrap_or(ours)
     }
 
-    fn preempt(&mut self, preemption: Preemption, ours: bool) -> bool {
-        self.preempt = Some((preemption, ours));
+    fn preempt(&mut self, _: Preemption, ours: bool) -> bool {
+        self.preempt = Some(ours);
         self.kernels_preempt
     }
 
     /// Where the kernel placed it is seen only later; ours stands, and is compared then.
-    fn place(&mut self, task: TaskId, ours: Vruntime) -> Vruntime {
-        self.place = Some((task, ours));
-        ours
+    fn place(&mut self, _: TaskId, ours: Vruntime) -> Vruntime {
+        self.initial_place.take().unwrap_or(ours)
     }
 
     fn select_cpu(&mut self, _: TaskId, ours: CpuId) -> CpuId {

@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod begin;
 mod compare;
 mod error;
 mod first_sight;
@@ -28,6 +29,7 @@ mod replayer;
 mod report;
 mod settings;
 mod step;
+mod view;
 
 use std::path::Path;
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
+use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime, weight_of_nice};
-use schedlab_trace::{Pid, Record, RecordState, TaskRef};
+use schedlab_trace::{Pid, Record, RecordKind, RecordState, TaskRef};
 
 use crate::first_sight::{self, FirstSight};
 use crate::forced::Forced;
 use crate::report::{Difference, Report};
 use crate::settings::Settings;
-use crate::step::{Check, FIRST_FAIR_PRIORITY, PickProbe, Placement, Runtime, SetProbe, Step};
+use crate::step::{Check, Coming, Look, Step};
+use crate::view::{Placement, Runtime, SetView};
 
 /// The one CPU.
 pub(crate) const CPU: CpuId = CpuId(0);
@@ -22,20 +23,22 @@ const FORKED: u32 = 0x4;
 /// Our side of a replay.
 pub(crate) struct Replayer<'a> {
     pub(crate) sched: Sched<Forced>,
-    settings: &'a Settings,
-    sight: &'a FirstSight,
-    tasks: BTreeMap<Pid, TaskId>,
-    pids: Vec<Pid>,
-    by_entity: BTreeMap<u32, TaskId>,
-    /// Whether the running task's `vruntime` is still to be seen for the first time.
-    running_unseen: bool,
-    /// The task whose slice began before the recording.
-    slice_unknown: Option<TaskId>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) sight: &'a FirstSight,
+    pub(crate) tasks: BTreeMap<Pid, TaskId>,
+    pub(crate) pids: Vec<Pid>,
+    pub(crate) by_entity: BTreeMap<u32, TaskId>,
+    /// Whether something of the task that runs as the recording begins is still to be seen for the first time.
+    pub(crate) running_unseen: bool,
+    /// The task whose slice began before the recording (CFS).
+    pub(crate) slice_unknown: Option<TaskId>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
-    placed: BTreeMap<TaskId, u64>,
+    pub(crate) placed: BTreeMap<TaskId, u64>,
     reader: Option<Pid>,
-    reader_gone: bool,
+    pub(crate) reader_gone: bool,
     yielded: bool,
+    /// Whether the running task was about to be rescheduled when the recording began.
+    resched_before: bool,
     clock: u64,
     line: u64,
     time: Time,
@@ -45,10 +48,8 @@ pub(crate) struct Replayer<'a> {
 impl<'a> Replayer<'a> {
     /// Builds the state in which the recording begins.
     pub(crate) fn new(settings: &'a Settings, sight: &'a FirstSight, report: Report) -> Self {
-        let sched = Sched::new(settings.rules(), 1, Forced::default());
-        let reader = first_sight::reader_of(settings.snapshot.as_ref());
         let mut replayer = Self {
-            sched,
+            sched: Sched::new(settings.rules(), 1, Forced::default()),
             settings,
             sight,
             tasks: BTreeMap::new(),
@@ -57,9 +58,10 @@ impl<'a> Replayer<'a> {
             running_unseen: false,
             slice_unknown: None,
             placed: BTreeMap::new(),
-            reader,
+            reader: first_sight::reader_of(settings.snapshot.as_ref()),
             reader_gone: false,
             yielded: false,
+            resched_before: sight.need_resched,
             clock: 1,
             line: 0,
             time: Time::ZERO,
@@ -69,90 +71,27 @@ impl<'a> Replayer<'a> {
         replayer
     }
 
-    fn begin(&mut self) {
-        self.set_clocks();
-        let least = Vruntime(self.sight.min_vruntime.unwrap_or(0));
-        self.sched.cfs_rq_mut(CPU).min_vruntime = least;
-        let running = self.sight.running;
-        if running != 0 {
-            let task = self.begin_runnable(running, least.0);
-            self.sched.decider.expect(Some(task), false);
-            self.sched.schedule(CPU, TaskState::Running);
-            if self.is_fair(task) {
-                self.running_unseen = true;
-                self.slice_unknown = Some(task);
-            }
-        }
-        for &(pid, vruntime) in &self.sight.waiting {
-            self.begin_runnable(pid, vruntime);
-        }
-        if let Some((next, last)) = self.sight.buddies {
-            // Buddies of the first pick that were queued before the recording; later ones arise by rule.
-            let known = |pid| self.tasks.get(&pid).map(|task| self.sched.task(*task).se);
-            let (next, last) = (known(next), known(last));
-            let queue = self.sched.cfs_rq_mut(CPU);
-            (queue.next, queue.last) = (next, last);
-        }
-    }
-
-    /// A task that is queued when the recording begins.
-    fn begin_runnable(&mut self, pid: Pid, vruntime: u64) -> TaskId {
-        let task = self.add(pid);
-        self.report.first_sights.recording += 1;
-        // Queueing a new task makes its virtual time absolute.
-        let base = self.sched.cfs_rq(CPU).min_vruntime.0;
-        self.sched.entity_mut(task).vruntime = Vruntime(vruntime.wrapping_sub(base));
-        self.sched.decider.expect(None, false);
-        self.sched.wake_up_new_task(task, CPU);
-        task
-    }
-
-    fn add(&mut self, pid: Pid) -> TaskId {
-        let priority = self.sight.priorities.get(&pid).copied().unwrap_or(120);
-        let task = self.sched.new_task(&attributes_of(priority));
-        self.bind(pid, task);
-        task
-    }
-
-    fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.insert(pid, task);
-        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
-        self.pids[task.index()] = pid;
-        self.by_entity.insert(self.sched.task(task).se.0, task);
-        self.report.tasks += 1;
-    }
-
-    /// A task that sleeps, known or first seen now.
-    fn sleeper(&mut self, pid: Pid, seen: Option<u64>) -> TaskId {
-        if let Some(task) = self.tasks.get(&pid) {
-            return *task;
-        }
-        let task = self.add(pid);
-        let snapshot = self.settings.snapshot.as_ref();
-        let vruntime = match first_sight::from_snapshot(snapshot, self.reader_gone, pid) {
-            Some(vruntime) => {
-                self.report.first_sights.snapshot += 1;
-                Some(vruntime)
-            }
-            None => {
-                self.report.first_sights.recording += 1;
-                seen
-            }
-        };
-        self.sched.entity_mut(task).vruntime = Vruntime(vruntime.unwrap_or(0));
-        self.sched.assume_asleep(task, CPU);
-        task
+    pub(crate) fn eevdf(&self) -> bool {
+        self.settings.release.series().is_eevdf()
     }
 
     pub(crate) fn pid(&self, task: TaskId) -> Pid {
         self.pids.get(task.index()).copied().unwrap_or(0)
     }
 
-    fn is_fair(&self, task: TaskId) -> bool {
+    pub(crate) fn task_of(&self, pid: Pid) -> Option<TaskId> {
+        self.tasks.get(&pid).copied()
+    }
+
+    pub(crate) fn task_of_entity(&self, entity: EntityId) -> Option<TaskId> {
+        self.by_entity.get(&entity.0).copied()
+    }
+
+    pub(crate) fn is_fair(&self, task: TaskId) -> bool {
         task != TaskId::IDLE && !self.sched.task(task).policy.is_realtime()
     }
 
-    fn set_clocks(&mut self) {
+    pub(crate) fn set_clocks(&mut self) {
         self.sched.set_clocks(CPU, Clocks::all(Time::from_nanos(self.clock)));
     }
 
@@ -163,14 +102,13 @@ impl<'a> Replayer<'a> {
             && running != TaskId::IDLE
             && self.pid(running) == runtime.pid
         {
-            if self.running_unseen {
+            match runtime.vruntime {
                 // First sight of the task that runs as the recording begins: its time up to now is in the value.
-                self.running_unseen = false;
-                if let Some(vruntime) = runtime.vruntime {
+                Some(vruntime) if self.running_unseen => {
+                    self.running_unseen = false;
                     self.sched.entity_mut(running).vruntime = Vruntime(vruntime);
                 }
-            } else {
-                self.clock = self.sched.entity(running).exec_start.wrapping_add(runtime.runtime);
+                _ => self.clock = self.sched.entity(running).exec_start.wrapping_add(runtime.runtime),
             }
         }
         self.set_clocks();
@@ -179,6 +117,10 @@ impl<'a> Replayer<'a> {
     /// Takes one step, which begins with `record`.
     pub(crate) fn step(&mut self, record: &Record, step: Step<'_>) {
         (self.line, self.time) = (record.line, record.time);
+        if matches!(step, Step::Nothing) {
+            return;
+        }
+        self.note_need_resched(record);
         match step {
             Step::Nothing => {}
             Step::Unexplained => self.report.unexplained += 1,
@@ -188,119 +130,110 @@ impl<'a> Replayer<'a> {
                 self.sched.update_curr(CPU);
                 self.compare_charge(Some(runtime));
             }
-            Step::Tick { runtime, resched } => self.tick(runtime, resched),
-            Step::Wake { pid, new, runtime, placement, check, resched } => {
-                self.wake(pid, new, runtime, placement, check, resched);
-            }
-            Step::WakeHigher { task } => self.wake_higher(task),
-            Step::Check { check, runtime, resched } => {
+            Step::Tick { runtime, resched } => {
                 self.advance(runtime);
-                let Some(woken) = self.tasks.get(&check.woken).copied() else { return self.lose_track() };
-                self.compare_need_resched(check);
-                self.sched.decider.expect(None, resched);
+                self.sched.decider.expect_preempt(resched);
+                self.sched.sched_tick(CPU);
+                self.compare_charge(runtime);
+                self.score_tick(resched);
+            }
+            Step::Wake { pid, coming, runtime, placement, check } => self.wake(pid, coming, runtime, placement, check),
+            Step::WakeHigher { task } => {
+                self.advance(None);
+                let task = self.sleeper(task.pid, None);
+                self.sched.decider.expect_preempt(false);
+                self.sched.try_to_wake_up(task, CPU);
+            }
+            Step::Check { check, runtime } => {
+                self.advance(runtime);
+                let Some(woken) = self.task_of(check.woken) else { return self.lose_track() };
+                self.sched.decider.expect_preempt(check.resched);
                 self.sched.wakeup_preempt(CPU, woken, check.flags & FORKED != 0);
                 self.compare_charge(runtime);
-                self.score_wakeup(check, resched);
+                self.score_wakeup(check);
             }
-            Step::Fork { child, runtime, placement } => self.fork(child, runtime, placement),
-            Step::Schedule { dequeued, runtime, pick, set, switch } => {
-                self.schedule(dequeued, runtime, pick, set, switch)
+            Step::Fork { parent, child, runtime, placement } => self.fork(parent, child, runtime, placement),
+            Step::Schedule { dequeued, runtime, looks, set, switch } => {
+                self.schedule(dequeued, runtime, &looks, set, switch);
             }
             Step::Move { pid, runtime, set } => {
                 self.advance(runtime);
-                let Some(task) = self.tasks.get(&pid).copied() else { return self.lose_track() };
-                self.sched.decider.expect(None, false);
+                let Some(task) = self.task_of(pid) else { return self.lose_track() };
                 self.sched.sched_move_task(task, GroupId::ROOT);
-                self.placed.remove(&task);
-                self.forget_slice(set);
-                self.compare_set(set);
+                self.changed(task, set);
             }
-            Step::Reweight { pid, weight, runtime, set, check, resched } => {
-                self.reweight(pid, weight, runtime, set, check, resched);
-            }
+            Step::Reweight { pid, weight, runtime, set, check } => self.reweight(pid, weight, runtime, set, check),
         }
     }
 
-    fn tick(&mut self, runtime: Option<Runtime>, resched: bool) {
-        self.advance(runtime);
-        self.sched.decider.expect(None, resched);
-        self.sched.sched_tick(CPU);
-        self.compare_charge(runtime);
-        match self.sched.decider.preempt {
-            Some(_) if self.slice_unknown == Some(self.sched.curr(CPU)) || self.running_unseen => {
-                self.report.decisions.tick.unverifiable += 1;
-            }
-            Some((_, ours)) => {
-                let naive = self.leftmost_is_before_running();
-                self.report.decisions.tick.add(ours == resched, naive == resched);
-                self.expect_equal("tick", ours == resched, ours, resched);
-            }
-            None => {
-                self.expect_equal("tick", !resched, "not looked at", "preempts");
-            }
+    /// The flag that the record carries, which tells what was decided before it.
+    fn note_need_resched(&mut self, record: &Record) {
+        match record.kind {
+            // The switch comes after the flag is cleared.
+            RecordKind::Switch { .. } => {}
+            // An interrupt may come between reading the flag and writing the event.
+            _ if !record.flags.interrupts_off => {}
+            // Why it was set before the recording is not told; the first schedule clears it.
+            _ if self.resched_before => self.resched_before = record.flags.need_resched,
+            _ => self.compare_need_resched(record.flags.need_resched),
         }
     }
 
     fn wake(
         &mut self,
         pid: Pid,
-        new: bool,
+        coming: Coming,
         runtime: Option<Runtime>,
         placement: Option<Placement>,
         check: Option<Check>,
-        resched: bool,
     ) {
         self.advance(runtime);
-        let task = self.sleeper(pid, placement.map(|placement| placement.vruntime));
-        if self.sched.entity(task).on_rq {
+        let task = self.sleeper(pid, placement);
+        let entity = self.sched.entity(task);
+        if (entity.on_rq, entity.sched_delayed) != (coming == Coming::Delayed, coming == Coming::Delayed) {
             return self.lose_track();
         }
-        if let Some(placement) = placement.filter(|_| !new) {
-            let ours = self.sched.entity(task).vruntime.0;
-            self.compare_vruntime("vruntime", ours, placement.vruntime);
+        if let Some(placement) = placement {
+            self.compare_sleeper(task, coming, placement);
         }
-        if let Some(check) = check {
-            self.compare_need_resched(check);
-        }
-        self.sched.decider.expect(None, resched);
-        if new {
+        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
+        if coming == Coming::New {
             self.sched.wake_up_new_task(task, CPU);
         } else {
             self.sched.try_to_wake_up(task, CPU);
         }
-        let least = self.sched.cfs_rq(CPU).min_vruntime.0;
-        self.placed.insert(task, least);
+        if placement.is_some() || coming == Coming::New {
+            let queue = self.sched.cfs_rq(CPU);
+            let naive = if self.eevdf() { queue.zero_vruntime } else { queue.min_vruntime };
+            self.placed.insert(task, naive.0);
+        }
         self.compare_charge(runtime);
         if let Some(placement) = placement {
-            self.compare_min_vruntime(placement.min_vruntime);
+            self.compare_placement_queue(placement);
         }
         if let Some(check) = check {
-            self.score_wakeup(check, resched);
+            self.score_wakeup(check);
         }
     }
 
-    fn wake_higher(&mut self, task: &TaskRef) {
-        self.advance(None);
-        let task = self.sleeper(task.pid, None);
-        self.sched.decider.expect(None, false);
-        self.sched.try_to_wake_up(task, CPU);
-    }
-
-    fn fork(&mut self, child: Pid, runtime: Option<Runtime>, placement: Placement) {
+    /// CFS places a child as it is made, before the event that tells of it; EEVDF only as it is first queued.
+    fn fork(&mut self, parent: Option<Pid>, child: Pid, runtime: Option<Runtime>, placement: Option<Placement>) {
+        if placement.is_none() && !self.eevdf() {
+            return;
+        }
         self.advance(runtime);
-        let parent = self.sched.curr(CPU);
-        if parent == TaskId::IDLE {
-            return self.lose_track();
-        }
-        self.sched.decider.expect(None, false);
+        let parent = parent.map_or(Some(self.sched.curr(CPU)), |parent| self.task_of(parent));
+        let Some(parent) = parent.filter(|parent| *parent != TaskId::IDLE) else { return self.lose_track() };
         let task = self.sched.sched_fork(parent);
         self.bind(child, task);
         self.compare_charge(runtime);
-        self.compare_min_vruntime(placement.min_vruntime);
-        if !self.settings.tunables.child_runs_first {
-            // The child's is its parent's until it is placed.
-            let ours = self.sched.entity(parent).vruntime.0;
-            self.compare_vruntime("vruntime", ours, placement.vruntime);
+        if let Some(placement) = placement {
+            self.compare_placement_queue(placement);
+            if !self.settings.tunables.child_runs_first {
+                // The child's is its parent's until it is placed.
+                let ours = self.sched.entity(parent).vruntime.0;
+                self.compare_vruntime(ours, placement.vruntime);
+            }
         }
     }
 
@@ -308,14 +241,13 @@ impl<'a> Replayer<'a> {
         &mut self,
         dequeued: Option<Pid>,
         runtime: Option<Runtime>,
-        pick: Option<PickProbe>,
-        set: Option<SetProbe>,
+        looks: &[Look],
+        set: Option<SetView>,
         switch: Option<(&TaskRef, RecordState, &TaskRef)>,
     ) {
         self.advance(runtime);
         let previous = self.sched.curr(CPU);
         if std::mem::take(&mut self.yielded) && self.is_fair(previous) {
-            self.sched.decider.expect(None, false);
             self.sched.sched_yield(CPU);
         }
         // A task of a higher class shows only in the switch that it leaves; a fair one shows its dequeueing, and one that a
@@ -331,33 +263,27 @@ impl<'a> Replayer<'a> {
             (true, true) => TaskState::Dead,
             (true, false) => TaskState::Interruptible,
         };
-        let kernels = match (pick, set) {
-            (Some(_), Some(set)) => self.tasks.get(&set.pid).copied(),
-            (Some(_), None) => Some(previous),
-            (None, _) => None,
-        };
-        let gone = dequeued.map(|pid| self.tasks.get(&pid).copied());
-        let cannot_run = |task| task == TaskId::IDLE || !self.sched.entity(task).on_rq || gone == Some(Some(task));
-        if gone.is_some_and(|gone| gone != Some(previous)) || kernels.is_some_and(cannot_run) {
+        if dequeued.is_some_and(|pid| self.task_of(pid) != Some(previous)) {
             return self.lose_track();
         }
-        let gone = gone.flatten();
-        let buddies = pick.map(|pick| (pick, self.buddies(gone)));
+        let Some(picks) = self.recorded_picks(looks, set, previous, leaves) else { return self.lose_track() };
+        let buddies = self.buddies(previous, leaves);
         let queue = self.queue();
-        self.sched.decider.expect(kernels, false);
+        self.sched.decider.expect_picks(picks.clone());
         let scheduled = self.sched.schedule(CPU, state);
         self.compare_charge(runtime);
-        if let Some((pick, buddies)) = buddies {
-            self.compare_queue(pick, buddies);
-            self.score_pick(kernels, queue);
+        if let Some(look) = looks.last() {
+            self.compare_look(look, buddies, scheduled.previous, scheduled.next);
         }
+        self.score_picks(&picks, &queue);
+        self.resched_before = false;
         if scheduled.next != previous {
             self.slice_unknown = None;
-            self.running_unseen = false;
+            self.running_unseen &= self.eevdf();
         }
         self.compare_set(set);
         if let Some((_, _, next)) = switch
-            && self.tasks.get(&next.pid).copied().unwrap_or(TaskId::IDLE) != scheduled.next
+            && self.task_of(next.pid).unwrap_or(TaskId::IDLE) != scheduled.next
         {
             self.lose_track();
         }
@@ -368,17 +294,43 @@ impl<'a> Replayer<'a> {
         }
     }
 
+    /// Who the kernel picked at each look; `None` if one of them cannot be picked in our state.
+    fn recorded_picks(
+        &self,
+        looks: &[Look],
+        set: Option<SetView>,
+        previous: TaskId,
+        leaves: bool,
+    ) -> Option<Vec<TaskId>> {
+        let mut gone: Vec<TaskId> = Vec::new();
+        let mut picks = Vec::with_capacity(looks.len());
+        for look in looks {
+            let task = match (look.delayed, set) {
+                (Some(pid), _) => self.task_of(pid)?,
+                (None, Some(set)) => self.task_of(set.pid)?,
+                (None, None) => previous,
+            };
+            // Whoever has just gone to sleep may only be picked to be taken off.
+            let sleeps = leaves && task == previous && look.delayed.is_none();
+            if task == TaskId::IDLE || sleeps || gone.contains(&task) || !self.sched.entity(task).on_rq {
+                return None;
+            }
+            gone.extend(look.delayed.map(|_| task));
+            picks.push(task);
+        }
+        Some(picks)
+    }
+
     fn reweight(
         &mut self,
         pid: Pid,
         weight: u64,
         runtime: Option<Runtime>,
-        set: Option<SetProbe>,
+        set: Option<SetView>,
         check: Option<Check>,
-        resched: bool,
     ) {
         self.advance(runtime);
-        let Some(task) = self.tasks.get(&pid).copied() else { return };
+        let Some(task) = self.task_of(pid) else { return };
         let mut attributes = self.sched.attributes(task);
         let series = self.settings.release.series();
         let nice = (-20i8..=19).find(|nice| weight_of_nice(series, Policy::Other, *nice).scaled == weight);
@@ -386,76 +338,44 @@ impl<'a> Replayer<'a> {
             Some(nice) => (Policy::Other, nice),
             None => (Policy::Idle, attributes.nice),
         };
-        self.sched.decider.expect(None, resched);
+        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
         if attributes.policy == self.sched.task(task).policy {
             self.sched.set_user_nice(task, attributes.nice);
         } else {
             self.sched.sched_setattr(task, &attributes);
         }
-        self.placed.remove(&task);
-        self.forget_slice(set);
-        self.compare_set(set);
+        self.changed(task, set);
         if let Some(check) = check {
-            self.score_wakeup(check, resched);
+            self.score_wakeup(check);
         }
     }
 
-    /// Setting the running task anew begins its slice anew.
-    fn forget_slice(&mut self, set: Option<SetProbe>) {
+    /// A task was dequeued, changed and queued again. Setting the running task anew begins its slice anew.
+    fn changed(&mut self, task: TaskId, set: Option<SetView>) {
+        self.placed.remove(&task);
         if set.is_some() {
             self.slice_unknown = None;
         }
+        self.compare_set(set);
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.
-    fn lose_track(&mut self) {
+    pub(crate) fn lose_track(&mut self) {
         self.report.resynchronisations += 1;
-        self.differ("state", "not so", "as recorded", self.queue());
+        let queue = self.queue();
+        self.differ("state", "not so", "as recorded", &queue);
     }
 
-    pub(crate) fn differ(
-        &mut self,
-        what: &'static str,
-        ours: impl ToString,
-        kernels: impl ToString,
-        queue: Vec<String>,
-    ) {
+    pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
         if self.report.differences.len() < KEPT {
-            let (ours, kernels) = (ours.to_string(), kernels.to_string());
+            let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
             self.report.differences.push(Difference { line: self.line, time: self.time, what, ours, kernels, queue });
         }
     }
 
-    /// Placements whose task was not picked again before the recording ended.
+    /// Placements whose task was not picked again before the recording ended stay open.
     pub(crate) fn end(mut self) -> Report {
         self.report.decisions.placement.unverifiable += self.placed.len() as u64;
         self.report
     }
-
-    pub(crate) fn take_placed(&mut self, task: TaskId) -> Option<u64> {
-        self.placed.remove(&task)
-    }
-
-    pub(crate) fn task_of(&self, pid: Pid) -> Option<TaskId> {
-        self.tasks.get(&pid).copied()
-    }
-
-    pub(crate) fn task_of_entity(&self, entity: EntityId) -> Option<TaskId> {
-        self.by_entity.get(&entity.0).copied()
-    }
-
-    pub(crate) const fn running_unseen(&self) -> bool {
-        self.running_unseen
-    }
-}
-
-/// The policy and nice level of a kernel priority. The fair policies look alike in it; they are taken for SCHED_OTHER.
-fn attributes_of(priority: i32) -> Attributes {
-    if priority >= FIRST_FAIR_PRIORITY {
-        let nice = i8::try_from(priority.saturating_sub(120)).unwrap_or(0).clamp(-20, 19);
-        return Attributes { nice, ..Attributes::default() };
-    }
-    // Stop and deadline tasks stand above every real-time priority; the highest of these is the nearest.
-    let priority = u8::try_from(99 - priority.clamp(0, 98)).unwrap_or(99);
-    Attributes { policy: Policy::Fifo(priority), ..Attributes::default() }
 }

@@ -48,8 +48,9 @@ pub struct Score {
     pub compared: u64,
     /// Of these, ours was the kernel's.
     pub equal: u64,
-    /// Of these, the naive rule's was the kernel's: the leftmost task runs, whoever lies before the running task
-    /// preempts it (tick, wake-up), a task comes in at the queue's `min_vruntime`.
+    /// Of these, the naive rule's was the kernel's: the first task in virtual time (EEVDF: by deadline, eligible or not) runs,
+    /// whoever comes before the running task preempts it (tick, wake-up), a task comes in at the queue's `min_vruntime` (EEVDF:
+    /// at the average).
     pub naive_equal: u64,
     /// Decisions not compared since something they depend on is not in the recording.
     pub unverifiable: u64,
@@ -73,15 +74,23 @@ impl Score {
 pub struct State {
     /// The running, picked or placed task's `vruntime`.
     pub vruntime: Deviation,
-    /// The queue's `min_vruntime`.
+    /// The queue's `min_vruntime` (CFS).
     pub min_vruntime: Deviation,
-    /// The queue's load weight.
+    /// The picked or placed task's virtual deadline (EEVDF).
+    pub deadline: Deviation,
+    /// The woken task's lag (EEVDF).
+    pub lag: Deviation,
+    /// The picked task's slice (EEVDF).
+    pub slice: Deviation,
+    /// The queue's `avg_vruntime`, the weighted sum of its virtual times (EEVDF).
+    pub avg_vruntime: Agreement,
+    /// The queue's load weight (EEVDF: without the running task).
     pub load: Agreement,
     /// The queue's number of tasks.
     pub nr_running: Agreement,
-    /// The queue's next, last and skip buddies.
+    /// The queue's next, last and skip buddies (CFS).
     pub buddies: Agreement,
-    /// Whether the running task was about to be rescheduled.
+    /// Whether the running task was about to be rescheduled, at the start of each step.
     pub need_resched: Agreement,
 }
 
@@ -147,23 +156,35 @@ pub struct Difference {
     pub queue: Vec<String>,
 }
 
+impl State {
+    /// Whether virtual times were compared, and nothing differed.
+    const fn is_exact(&self) -> bool {
+        let Self { vruntime, min_vruntime, deadline, lag, slice, .. } = self;
+        let Self { avg_vruntime, load, nr_running, buddies, need_resched, .. } = self;
+        vruntime.compared > 0
+            && vruntime.max_error_ns == 0
+            && min_vruntime.max_error_ns == 0
+            && deadline.max_error_ns == 0
+            && lag.max_error_ns == 0
+            && slice.max_error_ns == 0
+            && avg_vruntime.equal == avg_vruntime.compared
+            && load.equal == load.compared
+            && nr_running.equal == nr_running.compared
+            && buddies.equal == buddies.compared
+            && need_resched.equal == need_resched.compared
+    }
+}
+
 impl Report {
     /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
     /// virtual times among them.
     pub const fn is_exact(&self) -> bool {
         let Decisions { pick, tick, wakeup, placement } = &self.decisions;
-        let State { vruntime, min_vruntime, load, nr_running, buddies, need_resched } = &self.state;
         pick.is_exact()
             && tick.is_exact()
             && wakeup.is_exact()
             && placement.equal == placement.compared
-            && vruntime.compared > 0
-            && vruntime.max_error_ns == 0
-            && min_vruntime.max_error_ns == 0
-            && load.equal == load.compared
-            && nr_running.equal == nr_running.compared
-            && buddies.equal == buddies.compared
-            && need_resched.equal == need_resched.compared
+            && self.state.is_exact()
             && self.resynchronisations == 0
             && self.unexplained == 0
     }

@@ -18,11 +18,28 @@ pub struct Settings {
 }
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
-const CFS_FEATURES: [&str; 6] =
-    ["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "NEXT_BUDDY", "LAST_BUDDY", "CACHE_HOT_BUDDY", "WAKEUP_PREEMPTION"];
+const CFS_FEATURES: &[&str] =
+    &["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "NEXT_BUDDY", "LAST_BUDDY", CACHE_HOT_BUDDY, "WAKEUP_PREEMPTION"];
 
-/// Of these, the one the rules do not act on: it bears on load balancing alone.
-const UNUSED: &str = "CACHE_HOT_BUDDY";
+/// Those of 6.12.
+const EEVDF_FEATURES: &[&str] = &[
+    "PLACE_LAG",
+    "PLACE_DEADLINE_INITIAL",
+    "PLACE_REL_DEADLINE",
+    "RUN_TO_PARITY",
+    "PREEMPT_SHORT",
+    "NEXT_BUDDY",
+    PICK_BUDDY,
+    CACHE_HOT_BUDDY,
+    "DELAY_DEQUEUE",
+    "DELAY_ZERO",
+    "WAKEUP_PREEMPTION",
+];
+
+/// Bears on load balancing alone.
+const CACHE_HOT_BUDDY: &str = "CACHE_HOT_BUDDY";
+/// Bears on groups alone as long as NEXT_BUDDY is off.
+const PICK_BUDDY: &str = "PICK_BUDDY";
 
 impl Settings {
     /// A kernel of one CPU with the defaults of its release.
@@ -61,14 +78,19 @@ impl Settings {
                 .ok_or_else(|| settings(format!("the snapshot has no number called sysctl_sched_{name}")))
         };
         let tunables = &mut result.tunables;
-        tunables.latency = time("latency")?;
-        tunables.min_granularity = time("min_granularity")?;
-        tunables.wakeup_granularity = time("wakeup_granularity")?;
-        tunables.child_runs_first = number("child_runs_first")? != 0;
-        if let Some(granularity) = snapshot.time("idle_min_granularity") {
-            tunables.idle_min_granularity = granularity;
+        if release.series().is_eevdf() {
+            tunables.base_slice = time("base_slice")?;
+            set_features(&mut tunables.features, EEVDF_FEATURES, number("features")?);
+        } else {
+            tunables.latency = time("latency")?;
+            tunables.min_granularity = time("min_granularity")?;
+            tunables.wakeup_granularity = time("wakeup_granularity")?;
+            tunables.child_runs_first = number("child_runs_first")? != 0;
+            if let Some(granularity) = snapshot.time("idle_min_granularity") {
+                tunables.idle_min_granularity = granularity;
+            }
+            set_features(&mut tunables.features, CFS_FEATURES, number("features")?);
         }
-        set_features(&mut tunables.features, number("features")?);
         result.snapshot = Some(snapshot);
         Ok(result)
     }
@@ -82,17 +104,18 @@ impl Settings {
 const HZ: u32 = 250;
 
 fn supported(release: Release) -> Result<(), ReplayError> {
-    use schedlab_model::Series::{V5_10, V6_1};
-    if matches!(release.series(), V5_10 | V6_1) {
+    use schedlab_model::Series::{V5_10, V6_1, V6_12};
+    if matches!(release.series(), V5_10 | V6_1 | V6_12) {
         return Ok(());
     }
-    let why = "so far recordings of CFS kernels from 5.10 to 6.5 can be";
+    let why = "so far recordings of kernels with the rules of 5.10, 6.1 and 6.12 can be";
     Err(ReplayError::Unsupported { what: format!("a recording of kernel {release}"), why })
 }
 
-/// Sets the flags that `bits`, the number `sched/debug` prints, has.
-fn set_features(features: &mut Features, bits: u64) {
-    for (bit, name) in CFS_FEATURES.iter().enumerate().filter(|(_, name)| **name != UNUSED) {
+/// Sets the flags that `bits`, the number `sched/debug` prints, has; `names` are theirs from bit 0 on.
+fn set_features(features: &mut Features, names: &[&str], bits: u64) {
+    for (bit, name) in names.iter().enumerate() {
+        // False for a flag that the rules do not act on.
         features.set(name, bits >> bit & 1 != 0);
     }
 }
@@ -105,14 +128,14 @@ mod tests {
     fn feature_bits_stand_in_the_order_of_features_h() {
         // 59 = 0b111011: GENTLE_FAIR_SLEEPERS, START_DEBIT, LAST_BUDDY, CACHE_HOT_BUDDY, WAKEUP_PREEMPTION.
         let mut features = Features::default();
-        set_features(&mut features, 59);
+        set_features(&mut features, CFS_FEATURES, 59);
         let on: Vec<_> = Features::NAMES.iter().filter(|name| features.get(name) == Some(true)).collect();
         assert_eq!(on, [&"GENTLE_FAIR_SLEEPERS", &"START_DEBIT", &"LAST_BUDDY", &"WAKEUP_PREEMPTION"]);
     }
 
     #[test]
-    fn an_eevdf_kernel_is_refused_for_now() {
-        let error = Settings::defaults(Release::new(6, 12, 95)).unwrap_err().to_string();
-        assert!(error.contains("6.12.95"), "{error}");
+    fn series_whose_recordings_are_not_known_are_refused() {
+        let error = Settings::defaults(Release::new(6, 18, 44)).unwrap_err().to_string();
+        assert!(error.contains("6.18.44"), "{error}");
     }
 }

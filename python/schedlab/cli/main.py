@@ -33,6 +33,8 @@ EPILOG = (
     "2 bad input or not permitted; 130 interrupted."
 )
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="schedlab",
     help="A laboratory for the Linux CPU scheduler: simulate a workload, tune the scheduler for "
@@ -82,10 +84,12 @@ def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code; what went wrong is one line on standard error."""
     try:
         code = app(args=arguments, prog_name="schedlab", standalone_mode=False)
+        if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code
+            complain("interrupted")
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
-        code = 130
+        code = _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; so must the interpreter's last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,8 +110,6 @@ def _usage_error(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "schedlab")
     text = " ".join(message().split()).rstrip(".")
-    if text:
+    if text:  # without arguments there is only the help, which was printed
         complain(f"{text} (see {path} --help)")
-    elif context is not None:
-        typer.echo(context.get_help())
     return 2

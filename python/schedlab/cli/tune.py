@@ -128,6 +128,8 @@ def _print(result: tuning.Tuning, comparison: Comparison | None) -> None:
     if (minimum := result.minimum()) is not None:
         low, high = (short_time(end) for end in (minimum.interval.low, minimum.interval.high))
         say(f"over seeds: median {short_time(minimum.value)}, 95% interval {low} to {high}")
+    if result.best_ns >= result.default_ns:
+        say("nothing that was tried beats the defaults")
     executions, to_minimum = result.executions, result.executions_to_minimum
     say(
         f"executions {_over(executions)}, to the minimum {_over(to_minimum)}"

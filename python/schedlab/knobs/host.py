@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schedlab.errors import NotPermittedError, RunError
 from schedlab.knobs.table import Knob, find, table
-from schedlab.model import parse_time
+from schedlab.model import Scheduler, parse_time
 
 _DEBUGFS = Path("/sys/kernel/debug")
 
@@ -61,11 +61,12 @@ def applied(settings: Mapping[str, str], release: str, cpus: int) -> Iterator[No
         cpus: its CPUs.
 
     Raises:
-        InputError: a knob this kernel has not.
+        InputError: a knob this kernel has not, or a value it cannot have.
         NotPermittedError: a knob that may not be set here; none is then changed.
         RunError: the kernel refused a value; those set before are put back.
     """
-    knobs = [(find(name, release, cpus), value) for name, value in settings.items()]
+    checked = Scheduler(release, knobs=settings).knobs
+    knobs = [(find(name, release, cpus), value) for name, value in checked.items()]
     before: list[tuple[Knob, str]] = []
     for knob, _ in knobs:
         reading = read(knob)

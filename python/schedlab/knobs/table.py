@@ -86,8 +86,8 @@ def find(name: str, release: str, cpus: int = 1) -> Knob:
     Raises:
         InputError: no kernel has such a knob, or this release has not.
 
-    >>> find("base_slice", "6.12", 2).default_text
-    '1.5ms'
+    >>> find("latency", "5.10", 2).default_text
+    '12ms'
     """
     for knob in table(release, cpus):
         if knob.name == name:

@@ -78,9 +78,18 @@ def tuning_distributions(tuning: Values) -> str:
         alt.Chart(_data(rows))
         .mark_circle(color=_BLUE, opacity=0.6)
         .encode(
-            x=alt.X("executions:Q", title="executions to the search's own minimum"),
+            x=alt.X(
+                "executions:Q",
+                title="executions to the search's own minimum",
+                axis=alt.Axis(tickMinStep=1),
+            ),
             y=alt.Y("search:N", title=None, sort=list(_SEARCHES.values())),
-            size=alt.Size("seeds:Q", title="runs", scale=alt.Scale(range=[15, 400])),
+            size=alt.Size(
+                "seeds:Q",
+                title="runs",
+                scale=alt.Scale(range=[15, 400]),
+                legend=alt.Legend(format="d", tickMinStep=1),
+            ),
         )
     )
     return _svg(chart.properties(width=420, height=150))

@@ -138,7 +138,8 @@ def _machine(summary: Values) -> str:
     return _section(
         "This machine",
         f"<p>Kernel {_text(facts['kernel'])}, {facts['hz']} Hz; {facts['cpus']} CPUs "
-        f"({_text(facts['cpu_model'])}); {'root' if facts['root'] else 'an ordinary user'}. "
+        f"({_text(facts['cpu_model'])}); {'root' if facts['root'] else 'an ordinary user'}; "
+        f"load average {facts['load']} at the start. "
         f"Can be set here: {_text(', '.join([*allowed, *knobs]))}. Cannot:</p><ul>{reasons}</ul>"
         "<p>Costs, measured alone, with no workload used below:</p>"
         + _table(("cost", "median", "lower quartile", "upper quartile"), rows),

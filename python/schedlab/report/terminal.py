@@ -89,7 +89,9 @@ def to_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
+        # A field called json holds the same once more, for the core.
+        names = [f.name for f in dataclasses.fields(value) if f.name != "json"]
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "tolist"):

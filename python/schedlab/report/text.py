@@ -20,8 +20,9 @@ def describe_machine(diagnosis: Diagnosis) -> None:
     user = "root" if here.root else "an ordinary user"
     say(f"kernel {here.kernel}, {here.hz} Hz ({here.hz_source})")
     say(f"{here.cpus} CPUs ({here.cpu_model}); you are {user}")
-    if here.stand_in:
-        say(here.stand_in)
+    for remark in (here.stand_in, here.busy):
+        if remark is not None:
+            say(remark)
     heading("policies and slices")
     for permission in (*diagnosis.policies, diagnosis.slices):
         say(f"  {permission.name:8} {'yes' if permission.allowed else 'no: ' + permission.why}")

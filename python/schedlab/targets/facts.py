@@ -28,6 +28,7 @@ class Facts:
         hz: timer interrupts a second.
         hz_source: where ``hz`` was read.
         root: whether this user is root.
+        load: the load average of the last minute when this was read.
     """
 
     kernel: str
@@ -38,6 +39,17 @@ class Facts:
     hz: int
     hz_source: str
     root: bool
+    load: float
+
+    @property
+    def busy(self) -> str | None:
+        """A sentence where other work disturbs measurements; else None."""
+        if self.load <= self.cpus / 2:
+            return None
+        return (
+            f"the load average is {self.load:.1f} on {self.cpus} CPUs: other work will disturb "
+            "what is measured here"
+        )
 
 
 @cache
@@ -59,6 +71,7 @@ def facts() -> Facts:
         hz=hz,
         hz_source=source,
         root=os.geteuid() == 0,
+        load=round(os.getloadavg()[0], 2),
     )
 
 

@@ -9,7 +9,7 @@ use crate::NativeError;
 use crate::attributes::set_policy;
 use crate::error::during;
 use crate::plumbing::Ends;
-use crate::system::{self, die_with, exit_now, monotonic, set_affinity};
+use crate::system::{self, die_with, exit_now, monotonic, sched_getattr, set_affinity, thread_cpu};
 
 /// Shared 64-bit words of a bench.
 const WORDS: usize = 4096;
@@ -28,6 +28,8 @@ pub(crate) struct Bench {
     pub(crate) words: &'static [AtomicU64],
     /// What reading `CLOCK_MONOTONIC` takes, in nanoseconds.
     pub(crate) clock: f64,
+    /// What reading the thread's CPU time takes, in nanoseconds.
+    pub(crate) cpu_clock: f64,
 }
 
 impl Bench {
@@ -49,16 +51,22 @@ impl Bench {
         // SAFETY: the mapping is page-aligned, zeroed, as long as the slice, and never unmapped; all access is atomic.
         let words = unsafe { std::slice::from_raw_parts(memory.cast::<AtomicU64>(), WORDS) };
         let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        let mut bench = Self { here, there: cpus.get(1).copied(), cpus: count, batches, words, clock: 0.0 };
+        let mut bench =
+            Self { here, there: cpus.get(1).copied(), cpus: count, batches, words, clock: 0.0, cpu_clock: 0.0 };
         bench.stand(here)?;
-        bench.clock = (0..50)
-            .map(|_| {
-                timed(200, || {
-                    let _ = monotonic();
-                })
-            })
-            .fold(f64::INFINITY, f64::min);
+        let fastest = |call: fn() -> u64| {
+            let read = || {
+                let _ = call();
+            };
+            (0..50).map(|_| timed(200, read)).fold(f64::INFINITY, f64::min)
+        };
+        (bench.clock, bench.cpu_clock) = (fastest(monotonic), fastest(thread_cpu));
         Ok(bench)
+    }
+
+    /// The CPU time, in nanoseconds, of what was done since `start`, a look at the thread's CPU time.
+    pub(crate) fn since(&self, start: u64) -> f64 {
+        (thread_cpu() - start) as f64 - self.cpu_clock
     }
 
     /// Binds the calling process to a CPU.
@@ -72,8 +80,7 @@ impl Bench {
         // SAFETY: `calibrate` asks for a process without other threads.
         match unsafe { system::fork() }.map_err(during("making a helper"))? {
             0 => {
-                let ready = die_with(parent) && set_affinity(0, &[cpu]).is_ok();
-                if ready && set_policy(&Attributes { policy, ..Attributes::default() }).is_ok() {
+                if die_with(parent) && set_affinity(0, &[cpu]).is_ok() && become_one(policy).is_ok() {
                     work();
                 }
                 exit_now(0)
@@ -95,18 +102,31 @@ impl Bench {
     }
 }
 
-/// The average time of `count` calls, in nanoseconds.
+/// Gives the calling process a fair policy and leaves its nice level.
+pub(crate) fn become_one(policy: Policy) -> io::Result<()> {
+    let nice = i8::try_from(sched_getattr()?.nice).unwrap_or_default();
+    set_policy(&Attributes { policy, nice, ..Attributes::default() })
+}
+
+/// The average CPU time of `count` calls, in nanoseconds. Whoever else wants the CPU meanwhile does no harm but to the caches.
 pub(crate) fn timed(count: u32, mut call: impl FnMut()) -> f64 {
-    let start = monotonic();
+    let start = thread_cpu();
     for _ in 0..count {
         call();
     }
-    (monotonic() - start) as f64 / f64::from(count)
+    (thread_cpu() - start) as f64 / f64::from(count)
 }
 
 /// A process that takes part in a measurement; killed and collected when the handle goes.
 pub(crate) struct Helper {
     pub(crate) pid: libc::pid_t,
+}
+
+impl Helper {
+    /// Waits until it has done its work.
+    pub(crate) fn finish(self) {
+        system::await_end(self.pid);
+    }
 }
 
 impl Drop for Helper {
@@ -134,6 +154,20 @@ impl Pipe {
     /// Writes a message.
     pub(crate) fn write(&self, message: &[u8]) {
         let _ = system::write(self.0.write, message);
+    }
+
+    /// How many such messages fit in before a writer would have to wait, at most `most`, less one for safety. Makes the pipe or
+    /// socket one that never lets anybody wait, and leaves it empty.
+    pub(crate) fn depth(&self, message: &[u8], most: usize) -> usize {
+        for end in [self.0.read, self.0.write] {
+            // SAFETY: changing a flag of an open descriptor.
+            unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        let whole = |_: &usize| system::write(self.0.write, message).is_ok_and(|written| written == message.len());
+        let fit = (0..most).take_while(whole).count();
+        let mut buffer = vec![0; 1 << 16];
+        while system::read(self.0.read, &mut buffer).is_ok_and(|read| read > 0) {}
+        if fit < most { fit.saturating_sub(1).max(1) } else { most }
     }
 
     /// Reads a message.

@@ -1,133 +1,138 @@
 //! Making, ending and collecting processes and threads.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use schedlab_model::Policy;
+use schedlab_model::{Channel, ChannelKind, Policy, Step, Task, TaskKind, Workload};
+use schedlab_program::Program;
 
 use super::bench::Bench;
 use super::stats::Spread;
 use crate::NativeError;
-use crate::system::{self, exit_now, monotonic, wait_own};
+use crate::supervise::{RunOptions, run};
+use crate::system::{self, exit_now, set_affinity, thread_cpu, wait_own};
 
 /// Tasks made in one batch.
 const LITTER: usize = 32;
 
-/// What tasks' births and ends take, in nanoseconds.
+/// Tasks that end at the same time.
+const ENDING: u32 = 100;
+
+/// What making and collecting tasks takes their parent, in nanoseconds.
 #[derive(Default)]
 pub(crate) struct Births {
-    /// Making one, for its parent.
+    /// Making one.
     pub(crate) forks: Vec<f64>,
-    /// From one task's last own instruction to the next one's first: an end, a switch, a start.
-    pub(crate) gaps: Vec<f64>,
-    /// Collecting one that has ended.
+    /// Collecting one that has ended; of processes only.
     pub(crate) reaps: Vec<f64>,
-}
-
-/// Where a batch leaves its figures: of each task when it started and ended, and what making and collecting it took.
-struct Record<'a> {
-    starts: &'a [AtomicU64],
-    ends: &'a [AtomicU64],
-    forks: &'a [AtomicU64],
-    reaps: &'a [AtomicU64],
-}
-
-impl<'a> Record<'a> {
-    fn new(words: &'a [AtomicU64]) -> Self {
-        words.iter().take(4 * LITTER).for_each(|word| word.store(0, SeqCst));
-        let part = |index: usize| &words[index * LITTER..(index + 1) * LITTER];
-        Self { starts: part(0), ends: part(1), forks: part(2), reaps: part(3) }
-    }
-
-    /// From each end to the start that came next.
-    fn gaps(&self) -> Vec<f64> {
-        let mut lives: Vec<(u64, u64)> =
-            self.starts.iter().zip(self.ends).map(|(start, end)| (start.load(SeqCst), end.load(SeqCst))).collect();
-        lives.retain(|(start, end)| *start > 0 && *end > 0);
-        lives.sort_unstable();
-        lives.windows(2).filter_map(|pair| Some(pair[1].0.checked_sub(pair[0].1)? as f64)).collect()
-    }
-}
-
-fn values(words: &[AtomicU64]) -> impl Iterator<Item = f64> {
-    words.iter().map(|word| word.load(SeqCst)).filter(|value| *value > 0).map(|value| value as f64)
 }
 
 /// The births of processes or threads, batch by batch, each batch in a fresh process on one CPU.
 ///
 /// All are SCHED_BATCH, so that no child preempts its parent; they run once the parent sleeps.
-pub(crate) fn births(bench: &Bench, threads: bool) -> Result<Births, NativeError> {
+pub(crate) fn births(bench: &Bench, kind: TaskKind) -> Result<Births, NativeError> {
     let mut births = Births::default();
+    let (forks, rest) = bench.words.split_at(LITTER);
+    let reaps = &rest[..LITTER];
     for _ in 0..bench.batches / 3 + 1 {
-        let record = Record::new(bench.words);
-        let parent = bench.helper(bench.here, Policy::Batch, || {
-            if threads {
-                litter_of_threads(&record);
-            } else {
-                litter_of_processes(&record);
-            }
+        forks.iter().chain(reaps).for_each(|word| word.store(0, SeqCst));
+        let parent = bench.helper(bench.here, Policy::Batch, || match kind {
+            TaskKind::Process => litter_of_processes(forks, reaps),
+            TaskKind::Thread => litter_of_threads(forks),
         })?;
-        // The handle would kill it; it is to end by itself.
-        let _ = wait_own(parent.pid);
-        std::mem::forget(parent);
+        parent.finish();
         // The first ones find cold caches and the parent's pages still shared: the middle of each batch counts.
-        let median = |times: Vec<f64>| Spread::of(times).map(|spread| spread.median_ns - bench.clock);
-        births.forks.extend(median(values(record.forks).collect()));
-        births.gaps.extend(median(record.gaps()));
-        births.reaps.extend(median(values(record.reaps).collect()));
+        let median = |words: &[AtomicU64]| {
+            let times = words.iter().map(|word| word.load(SeqCst) as f64).filter(|time| *time > 0.0);
+            Spread::of(times.collect()).map(|spread| spread.median_ns - bench.cpu_clock)
+        };
+        births.forks.extend(median(forks));
+        births.reaps.extend(median(reaps));
     }
     Ok(births)
 }
 
-/// Sleeps until all have ended, or a second is over, and a little longer for the kernel to be done with them.
-fn await_ends(ends: &[AtomicU64]) {
-    for _ in 0..1_000 {
-        if ends.iter().all(|end| end.load(SeqCst) > 0) {
-            break;
-        }
-        system::sleep(1_000_000);
-    }
-    system::sleep(1_000_000);
-}
-
-fn litter_of_processes(record: &Record<'_>) {
+fn litter_of_processes(forks: &[AtomicU64], reaps: &[AtomicU64]) {
     let mut children = Vec::with_capacity(LITTER);
-    for index in 0..LITTER {
-        let start = monotonic();
+    for fork in forks {
+        let start = thread_cpu();
         // SAFETY: a helper has no other threads.
         match unsafe { system::fork() } {
-            Ok(0) => {
-                record.starts[index].store(monotonic(), SeqCst);
-                record.ends[index].store(monotonic(), SeqCst);
-                exit_now(0)
-            }
+            Ok(0) => exit_now(0),
             Ok(child) => {
-                record.forks[index].store(monotonic() - start, SeqCst);
+                fork.store(thread_cpu() - start, SeqCst);
                 children.push(child);
             }
             Err(_) => return,
         }
     }
-    await_ends(record.ends);
-    for (child, reap) in children.into_iter().zip(record.reaps) {
-        let start = monotonic();
+    // They end one after the other on this CPU while we sleep; a little longer, for the kernel to be done with the last.
+    system::sleep(LITTER as u64 * 100_000);
+    for (child, reap) in children.into_iter().zip(reaps) {
+        system::await_end(child);
+        let start = thread_cpu();
         let _ = wait_own(child);
-        reap.store(monotonic() - start, SeqCst);
+        reap.store(thread_cpu() - start, SeqCst);
     }
 }
 
-fn litter_of_threads(record: &Record<'_>) {
+fn litter_of_threads(forks: &[AtomicU64]) {
     std::thread::scope(|scope| {
-        for (index, fork) in record.forks.iter().enumerate() {
-            let start = monotonic();
-            let made = std::thread::Builder::new().stack_size(crate::task::STACK).spawn_scoped(scope, move || {
-                record.starts[index].store(monotonic(), SeqCst);
-                record.ends[index].store(monotonic(), SeqCst);
-            });
-            fork.store(monotonic() - start, SeqCst);
+        for fork in forks {
+            let start = thread_cpu();
+            let made = std::thread::Builder::new().stack_size(crate::task::STACK).spawn_scoped(scope, || {});
+            fork.store(thread_cpu() - start, SeqCst);
             if made.is_err() {
                 return;
             }
         }
-        await_ends(record.ends);
     });
+}
+
+/// Many tasks that wait at a latch and have nothing to do but end when it opens. CPU time of each until it is collected, its waking,
+/// switches and collecting included: all of two CPUs' time (or of the only one's) divided among the tasks.
+///
+/// They end together on all CPUs and touch, like any task, some of their memory for the first time before they do: one that ends
+/// alone and untouched, as in [`births`], is done in half of the time.
+pub(crate) fn endings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
+    let program = Program::compile(&ending(kind))?;
+    let cpus: Vec<u32> = [Some(bench.here), bench.there].into_iter().flatten().collect();
+    let took = &bench.words[0];
+    let mut times = Vec::new();
+    for _ in 0..bench.batches / 8 + 1 {
+        took.store(0, SeqCst);
+        let supervisor = bench.helper(bench.here, Policy::Other, || {
+            let outcome = set_affinity(0, &cpus).ok().and_then(|()| run(program.clone(), &RunOptions::default()).ok());
+            took.store(outcome.map_or(0, |outcome| outcome.turnaround_ns), SeqCst);
+        })?;
+        supervisor.finish();
+        let time = took.load(SeqCst) as f64 * cpus.len() as f64 / f64::from(ENDING);
+        times.extend((time > 0.0).then_some(time));
+    }
+    Ok(times)
+}
+
+fn ending(kind: TaskKind) -> Workload {
+    let ready = |step: fn(String, u32) -> Step| step("ready".to_owned(), 1);
+    let write = ready(|channel, bytes| Step::Write { channel, bytes });
+    let read = ready(|channel, bytes| Step::Read { channel, bytes });
+    let task =
+        |name: &str, instances, kind, steps| Task { name: name.into(), instances, kind, attributes: None, steps };
+    let main = vec![
+        Step::Fork { task: "ending".into(), count: ENDING },
+        Step::Loop { count: ENDING.into(), steps: vec![read] },
+        Step::Mark("start".into()),
+        Step::OpenLatch("start".into()),
+        Step::Join,
+    ];
+    Workload {
+        name: "endings".into(),
+        channels: BTreeMap::from([("ready".to_owned(), Channel { kind: ChannelKind::Pipe })]),
+        latches: vec!["start".into()],
+        tasks: vec![
+            task("main", 1, TaskKind::Process, main),
+            task("ending", 0, kind, vec![write, Step::AwaitLatch("start".into())]),
+        ],
+        turnaround_from: Some("start".into()),
+    }
 }

@@ -7,7 +7,7 @@ use schedlab_model::Policy;
 use super::bench::Bench;
 use super::stats::Spread;
 use crate::NativeError;
-use crate::system::{monotonic, set_affinity};
+use crate::system::{monotonic, set_affinity, thread_cpu};
 
 /// Parts of the timer's period, within one of which every tick falls.
 const PHASES: u64 = 64;
@@ -59,9 +59,9 @@ pub(crate) fn migration(bench: &Bench, there: u32) -> Result<Vec<f64>, NativeErr
     let moved = bench.helper(bench.here, Policy::Idle, compute)?;
     crate::system::sleep(2_000_000);
     let time = |cpu: u32| {
-        let start = monotonic();
+        let start = thread_cpu();
         let _ = set_affinity(moved.pid, &[cpu]);
-        (monotonic() - start) as f64 - bench.clock
+        bench.since(start)
     };
     let rounds = 20;
     let batch = || {

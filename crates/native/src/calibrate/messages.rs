@@ -6,12 +6,15 @@ use schedlab_model::{ChannelKind, Policy};
 
 use super::bench::{Bench, Helper, Pipe, timed};
 use crate::NativeError;
-use crate::system::monotonic;
+use crate::system::{monotonic, thread_cpu};
 
-/// Channels of a bulk transfer, and messages that each holds before any is read: a pipe holds 16 pages, so that even 4096 bytes each
-/// never block. They are as many as make messages leave the innermost cache, and few enough to stay on the chip.
-const CHANNELS: usize = 64;
-const IN_FLIGHT: usize = 12;
+/// Channels of a stream, and messages on their way in each, if it holds so many: messages leave the inner caches before they are
+/// read, as they do wherever writers run ahead of readers.
+const CHANNELS: usize = 32;
+const DEPTH: usize = 200;
+
+/// Messages written to each channel, and read from each, in one batch.
+const ROUNDS: usize = 20;
 
 /// Entering and leaving the kernel: `getppid(2)`, which does nothing else.
 pub(crate) fn system_call(bench: &Bench) -> Vec<f64> {
@@ -20,6 +23,15 @@ pub(crate) fn system_call(bench: &Bench) -> Vec<f64> {
         unsafe { libc::syscall(libc::SYS_getppid) };
     };
     (0..bench.batches).map(|_| timed(2_000, call)).collect()
+}
+
+/// How much longer than its CPU time a computation takes, as a factor: 1 where nobody else wants the CPU.
+pub(crate) fn crowding() -> f64 {
+    let (start, cpu) = (monotonic(), thread_cpu());
+    while monotonic() - start < 20_000_000 {
+        std::hint::spin_loop();
+    }
+    (monotonic() - start) as f64 / (thread_cpu() - cpu).max(1) as f64
 }
 
 /// A write and a read of one byte through one pipe, again and again: all in the innermost cache.
@@ -32,9 +44,9 @@ pub(crate) fn exchange(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok((0..bench.batches).map(|_| timed(500, exchange)).collect())
 }
 
-/// Many messages of so many bytes in many channels: all are written here, and then all are read on CPU `reader`. Times of a write and
-/// of a read, system calls included.
-pub(crate) fn bulk(
+/// Streams of messages of so many bytes through many channels: in turn, one is written to each here, and one is read from each on CPU
+/// `reader`. Times of a write and of a read, system calls included.
+pub(crate) fn stream(
     bench: &Bench,
     kind: ChannelKind,
     bytes: usize,
@@ -47,41 +59,46 @@ pub(crate) fn bulk(
     let channels = (0..CHANNELS).map(|_| open()).collect::<Result<Vec<Pipe>, _>>()?;
     let message = vec![b'-'; bytes];
     let mut buffer = message.clone();
-    let per_message = |time: u64| (time as f64 - bench.clock) / (CHANNELS * IN_FLIGHT) as f64;
+    let depth = channels.iter().map(|channel| channel.depth(&message, DEPTH)).min().unwrap_or(1);
     let mut drain = || {
-        let start = monotonic();
-        (0..IN_FLIGHT).for_each(|_| channels.iter().for_each(|channel| channel.read(&mut buffer)));
-        monotonic() - start
+        let start = thread_cpu();
+        channels.iter().for_each(|channel| channel.read(&mut buffer));
+        bench.since(start)
     };
-    // A reader elsewhere sleeps until all is written, and says what it took.
+    // A reader elsewhere sleeps until it is its turn, and adds up what it takes, in whole nanoseconds.
     let (go, done, took) = (bench.pipe()?, bench.pipe()?, &bench.words[0]);
+    took.store(0, SeqCst);
     let elsewhere: Option<Helper> = if reader == bench.here {
         None
     } else {
         Some(bench.helper(reader, Policy::Other, || {
             loop {
                 go.receive();
-                took.store(drain(), SeqCst);
+                took.fetch_add(drain() as u64, SeqCst);
                 done.send();
             }
         })?)
     };
+    (0..depth).for_each(|_| channels.iter().for_each(|channel| channel.write(&message)));
     let mut batch = || {
-        let start = monotonic();
-        (0..IN_FLIGHT).for_each(|_| channels.iter().for_each(|channel| channel.write(&message)));
-        let write = monotonic() - start;
-        let read = if elsewhere.is_some() {
-            go.send();
-            done.receive();
-            took.load(SeqCst)
-        } else {
-            drain()
-        };
-        (per_message(write), per_message(read))
+        let (mut writing, mut reading) = (0.0, 0.0);
+        took.store(0, SeqCst);
+        for _ in 0..ROUNDS {
+            let start = thread_cpu();
+            channels.iter().for_each(|channel| channel.write(&message));
+            writing += bench.since(start);
+            if elsewhere.is_some() {
+                go.send();
+                done.receive();
+            } else {
+                reading += drain();
+            }
+        }
+        reading += took.load(SeqCst) as f64;
+        let messages = (ROUNDS * CHANNELS) as f64;
+        (writing / messages, reading / messages)
     };
-    // The first batches find fresh memory.
-    (0..2).for_each(|_| {
-        let _ = batch();
-    });
-    Ok((0..bench.batches / 2 + 1).map(|_| batch()).unzip())
+    // The first batch finds fresh memory.
+    let _ = batch();
+    Ok((0..bench.batches / 3 + 1).map(|_| batch()).unzip())
 }

@@ -16,7 +16,7 @@ mod waking;
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{ChannelKind, Costs};
+use schedlab_model::{ChannelKind, Costs, TaskKind};
 use serde::Serialize;
 
 use crate::NativeError;
@@ -66,11 +66,21 @@ pub fn calibrate(quick: bool) -> Result<Calibration, NativeError> {
             break;
         }
     }
-    let measured = samples.spreads();
-    let Derived { costs, spread, notes } = derive::derive(&measured, bench.cpus);
+    // SAFETY: no preconditions; nothing is left that could hang.
+    unsafe { libc::alarm(0) };
+    let mut measured = samples.spreads();
+    let crowding = measured.remove(CROWDING).map_or(1.0, |spread| spread.median_ns);
+    let Derived { costs, spread, mut notes } = derive::derive(&measured, bench.cpus);
+    if crowding > 1.1 {
+        let why = "caches and idling cost too much here, so cache_refill_limit, wakeup_remote, idle_exit and exits are too high";
+        notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
+    }
     let elapsed_ns = monotonic() - started;
     Ok(Calibration { release: kernel().0, hz: hz(), cpus: bench.cpus, elapsed_ns, costs, spread, measured, notes })
 }
+
+/// How the factor is called by which other work slows this one down.
+const CROWDING: &str = "crowding";
 
 /// No pass begins after so many nanoseconds.
 const LONG_ENOUGH: u64 = 5_500_000_000;
@@ -80,13 +90,14 @@ const SIZES: [usize; 2] = [1, 4096];
 
 /// Every micro-benchmark once.
 fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
+    samples.add(CROWDING, vec![messages::crowding()]);
     samples.add("system_call", messages::system_call(bench));
     samples.add("exchange_of_a_byte", messages::exchange(bench)?);
     for (kind, name) in [(ChannelKind::Pipe, "pipe"), (ChannelKind::Socket, "socket")] {
         for bytes in SIZES {
             for (place, cpu) in [("here", Some(bench.here)), ("there", bench.there)] {
                 let Some(cpu) = cpu else { continue };
-                let (writes, reads) = messages::bulk(bench, kind, bytes, cpu)?;
+                let (writes, reads) = messages::stream(bench, kind, bytes, cpu)?;
                 samples.add(&message(name, "write", bytes, place), writes);
                 samples.add(&message(name, "read", bytes, place), reads);
             }
@@ -103,13 +114,11 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add("half_round_trip_there", switching::ping_pong(bench, there)?);
         samples.add("migration", interrupts::migration(bench, there)?);
     }
-    for (threads, name) in [(false, "process"), (true, "thread")] {
-        let births = births::births(bench, threads)?;
+    for (kind, name) in [(TaskKind::Process, "process"), (TaskKind::Thread, "thread")] {
+        let births = births::births(bench, kind)?;
         samples.add(&format!("making_a_{name}"), births.forks);
-        samples.add(&format!("from_{name}_to_{name}"), births.gaps);
-        if !threads {
-            samples.add("collecting_a_process", births.reaps);
-        }
+        samples.add(&format!("collecting_a_{name}"), births.reaps);
+        samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
     }
     samples.add("tick", interrupts::tick(bench, hz()));
     Ok(())
@@ -125,13 +134,26 @@ fn hop(length: usize) -> String {
     format!("hop_in_a_ring_of_{length:03}")
 }
 
-/// Helpers die with us; all that an interrupt needs is the exit code.
+/// Seconds after which a calibration must have hung.
+const HUNG: u32 = 60;
+
+/// Helpers die with us; all that an interrupt needs is the exit code, and all that a benchmark needs whose helper was killed.
 fn end_on_interrupt() {
+    type Handler = extern "C" fn(libc::c_int);
     extern "C" fn end(_: libc::c_int) {
         exit_now(130)
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler only ends the process, which is allowed in a handler.
-        unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
+    extern "C" fn hung(_: libc::c_int) {
+        let line = b"schedlab-native: a helper of the calibration ended too early or never ran\n";
+        let _ = crate::system::write(2, line);
+        exit_now(1)
     }
+    for (signal, handler) in
+        [(libc::SIGINT, end as Handler), (libc::SIGTERM, end), (libc::SIGHUP, end), (libc::SIGALRM, hung)]
+    {
+        // SAFETY: the handlers do nothing but write and end the process, which is allowed in a handler.
+        unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
+    }
+    // SAFETY: no preconditions.
+    unsafe { libc::alarm(HUNG) };
 }

@@ -1,31 +1,26 @@
 //! Context switches: two tasks that yield to each other, two that wake each other, and rings of many.
 
-use std::sync::atomic::Ordering::Relaxed;
+use schedlab_model::Policy;
 
-use schedlab_model::{Attributes, Policy};
-
-use super::bench::{Bench, Helper, Pipe, timed};
+use super::bench::{Bench, Helper, Pipe, become_one, timed};
 use super::stats::Spread;
 use crate::NativeError;
-use crate::attributes::set_policy;
 use crate::error::during;
 use crate::system::{monotonic, sched_getattr, sched_setattr, sched_yield, usage};
 
 /// Lengths of the rings.
 pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
 
-/// One switch between two processes of one CPU: both yield, and what their yields themselves take (measured alone) is taken off.
+/// One switch between two processes of one CPU: both yield, and what the yields themselves take (measured alone) is taken off.
 ///
-/// Not every yield switches; the kernel's count of those that did is what the time is divided by.
+/// Not every yield switches; the kernel's count of those that did is what the time is divided by. Each time away is two switches,
+/// there and back, of which each of the two processes is billed for one.
 pub(crate) fn switch(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     let alone = Spread::of((0..bench.batches).map(|_| timed(500, sched_yield)).collect());
     let Some(alone) = alone else { return Ok(Vec::new()) };
-    let counter = &bench.words[0];
-    counter.store(0, Relaxed);
     let _other = bench.helper(bench.here, Policy::Other, || {
         loop {
             sched_yield();
-            counter.fetch_add(1, Relaxed);
         }
     })?;
     let yields = 1_000;
@@ -34,14 +29,9 @@ pub(crate) fn switch(bench: &Bench) -> Result<Vec<f64>, NativeError> {
         usage.voluntary + usage.involuntary
     };
     let batch = || {
-        let (before, theirs) = (away(), counter.load(Relaxed));
-        let start = monotonic();
-        (0..yields).for_each(|_| sched_yield());
-        let time = (monotonic() - start) as f64;
-        let theirs = counter.load(Relaxed) - theirs;
-        // Every time away is two switches: there and back.
-        let switches = 2 * (away() - before);
-        (time - (yields + theirs) as f64 * alone.median_ns) / switches as f64
+        let before = away();
+        let each = timed(yields, sched_yield);
+        (each - alone.median_ns) * f64::from(yields) / (away() - before) as f64
     };
     // The first batches still see the helper start.
     (0..3).for_each(|_| {
@@ -51,7 +41,7 @@ pub(crate) fn switch(bench: &Bench) -> Result<Vec<f64>, NativeError> {
 }
 
 /// Half a round trip of one byte between this process and one on another CPU, both of which idle when it is not their turn: a write
-/// that wakes, the other CPU's way out of idling, a switch, and a read that slept.
+/// that wakes, the other CPU's way out of idling, a switch, and a read that slept. The only time here that is not CPU time.
 pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Vec<f64>, NativeError> {
     let (to, fro) = (bench.pipe()?, bench.pipe()?);
     let _other = bench.helper(cpu, Policy::Other, || {
@@ -64,20 +54,25 @@ pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Vec<f64>, NativeError
         to.send();
         fro.receive();
     };
-    timed(50, round);
-    Ok((0..bench.batches).map(|_| timed(100, round) / 2.0).collect())
+    let rounds = 100;
+    let batch = || {
+        let start = monotonic();
+        (0..rounds).for_each(|_| round());
+        (monotonic() - start) as f64 / f64::from(2 * rounds)
+    };
+    let _ = batch();
+    Ok((0..bench.batches).map(|_| batch()).collect())
 }
 
 /// A ring of processes on one CPU, each of which sends a byte on to the next. Time of one hop: a write that wakes, one switch, and a
-/// read that slept.
+/// read that slept. In every round each member is billed for one.
 ///
 /// All are SCHED_BATCH: others would preempt their wakers now and then, and how many switches a hop has would depend on the kernel's
 /// taste. At least four, because a member of a shorter ring is woken before it has quite left the run queue.
 pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Vec<f64>, NativeError> {
     let pipes = (0..length).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
     let before = sched_getattr().map_err(during("asking for the own policy"))?;
-    set_policy(&Attributes { policy: Policy::Batch, ..Attributes::default() })
-        .map_err(during("becoming SCHED_BATCH"))?;
+    become_one(Policy::Batch).map_err(during("becoming SCHED_BATCH"))?;
     let helpers = (1..length).map(|index| {
         let (from, to) = (&pipes[index - 1], &pipes[index]);
         bench.helper(bench.here, Policy::Batch, || {
@@ -93,9 +88,9 @@ pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Vec<f64>, NativeError
         pipes[length - 1].receive();
     };
     timed(3, round);
-    let rounds = (256 / length).max(2) as u32;
+    let rounds = (512 / length).max(4) as u32;
     let batches = bench.batches / 2 + 1;
-    let hops = (0..batches).map(|_| timed(rounds, round) / length as f64).collect();
+    let hops = (0..batches).map(|_| timed(rounds, round)).collect();
     sched_setattr(before).map_err(during("taking the own policy back"))?;
     Ok(hops)
 }

@@ -6,7 +6,7 @@ use schedlab_model::Policy;
 
 use super::bench::{Bench, Helper, Pipe};
 use crate::NativeError;
-use crate::system::{self, monotonic, sched_yield};
+use crate::system::{self, monotonic, sched_yield, thread_cpu};
 
 /// How many sleepers are woken one after the other.
 const SLEEPERS: usize = 8;
@@ -77,13 +77,13 @@ pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeErro
     let mut expected = 0;
     let mut batch = || {
         calm.store(1, SeqCst);
-        let start = monotonic();
+        let start = thread_cpu();
         pipes.iter().for_each(Pipe::send);
-        let time = monotonic() - start;
+        let time = bench.since(start);
         calm.store(0, SeqCst);
         expected += count as u64;
         settle(expected);
-        (time as f64 - bench.clock) / count as f64
+        time / count as f64
     };
     system::sleep(2_000_000);
     (0..5).for_each(|_| {

@@ -320,6 +320,12 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// Whether a task's group, or one above it, is throttled on its CPU: a fair task waits then, queued or not.
+    pub fn is_throttled(&self, task: TaskId) -> bool {
+        let record = &self.tasks[task.index()];
+        record.class == crate::class::Class::Fair && self.throttled_hierarchy(self.entities[record.se.index()].cfs_rq)
+    }
+
     /// `throttled_hierarchy`: this queue or one above it is throttled.
     #[inline]
     pub(crate) fn throttled_hierarchy(&self, cfs: CfsRqId) -> bool {

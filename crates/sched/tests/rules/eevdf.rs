@@ -130,6 +130,21 @@ fn a_served_request_ends_the_turn() {
     }
 }
 
+/// A served request asks for a new pick even of a task that is owed more; which it may win again.
+#[test]
+fn a_served_request_is_picked_anew() {
+    for release in EEVDF {
+        let (mut lab, running, waiting) = pair(release, &[]);
+        lab.run(CPU0, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), waiting);
+        assert_ne!(lab.curr(CPU0), running);
+        // At 0.35 ms it is far before V = 2.7 ms, and due again at 1.05 ms.
+        assert!(!lab.tick_after(CPU0, 349_999), "{release}");
+        assert!(lab.tick_after(CPU0, 1), "{release}");
+        assert_eq!(lab.schedule(CPU0), waiting, "{release}");
+    }
+}
+
 /// Lag is kept over sleep: V − v when it leaves is V − v when it is back, whatever happened meanwhile.
 #[test]
 fn sleep_keeps_lag() {

@@ -7,6 +7,7 @@ mod changing_attributes;
 mod choosing_cpus;
 mod eevdf;
 mod fork_placement;
+mod group_properties;
 mod groups;
 mod lab;
 mod migration;

@@ -1,0 +1,202 @@
+"""What the commands print, for people and for machines."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from schedlab.cli.main import app, invoke
+
+Capture = pytest.CaptureFixture[str]
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "crates/replay/tests/fixtures"
+RUN = "run hackbench:groups=1,fds=4,loops=2 --kernel 6.1 --cpus 2 --costs linsched"
+
+
+def _run(line: str, capsys: Capture, code: int = 0) -> str:
+    assert invoke(line.split()) == code, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def test_run_prints_a_row_a_kind_of_task_and_the_total(capsys: Capture) -> None:
+    lines = _run(RUN, capsys).splitlines()
+    assert lines[0] == "hackbench:groups=1,fds=4,loops=2,datasize=100,pipe=0,threads=0"
+    assert re.fullmatch(r"simulated: 6\.1\.\d+, 250 Hz; 2 CPUs, linsched costs; seed 1", lines[1])
+    assert lines[3].split()[:3] == ["task", "tasks", "run"]
+    rows = {line.split()[0]: line.split() for line in lines[4:8]}
+    assert {name: row[1] for name, row in rows.items()} == {
+        "sender": "4",
+        "receiver": "4",
+        "main": "1",
+        "TOTAL": "9",
+    }
+    assert lines[9].startswith("turnaround ")
+    assert "40 messages" in lines[9]  # 4 * 4 * 2, and one a worker
+
+
+def test_run_all_prints_a_row_a_task(capsys: Capture) -> None:
+    text = _run(f"{RUN} --all", capsys)
+    assert all(f"receiver.g0.{number} " in text for number in range(4))
+    assert all(f"sender.g0[{number}]" in text for number in range(4))
+
+
+def test_run_json_is_the_outcome(capsys: Capture) -> None:
+    value = json.loads(_run(f"{RUN} --json", capsys))
+    assert value["target"] == "sim"
+    assert value["messages"] == 40
+    assert value["turnaround_ns"] > 0
+
+
+def test_run_acts_on_its_options(capsys: Capture) -> None:
+    text = _run(
+        "run sleepers:tasks=3,loops=2 --kernel 6.12 --hz 1000 --cpus 1 --costs ideal"
+        " --set base_slice=3ms --policy batch --nice 5 --slice 2ms --seed 7",
+        capsys,
+    )
+    assert "1000 Hz, base_slice=3ms; 1 CPU, ideal costs; batch, nice 5, slice 2ms; seed 7" in text
+
+
+def test_run_writes_the_trace_it_was_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "run.pftrace"
+    assert f"events: {file} (Perfetto)" in _run(f"{RUN} --trace {file}", capsys)
+    assert file.stat().st_size > 0
+
+
+def test_run_on_the_host_really_runs(capsys: Capture) -> None:
+    line = "run hackbench:groups=1,fds=2,loops=2 --on host --policy batch --cpus 1"
+    text = _run(line, capsys)
+    assert "on this kernel: " in text
+    value = json.loads(_run(f"{line} --json", capsys))
+    assert value["target"] == "host"
+    assert value["messages"] == 2 * 2 * 2 + 4
+    # The tasks' times and switches are the kernel's own counters.
+    assert {task["source"] for task in value["tasks"]} == {"counters"}
+    assert sum(task["run_ns"] for task in value["tasks"]) > 0
+
+
+def test_a_real_run_that_takes_too_long_fails(capsys: Capture) -> None:
+    assert invoke(["run", "hogs:tasks=1,time=60s", "--on", "host", "--timeout", "200ms"]) == 1
+    assert "did not end within 200ms" in capsys.readouterr().err
+
+
+def test_tune_prints_best_default_and_executions(capsys: Capture) -> None:
+    line = (
+        "tune hackbench:groups=1,fds=4,loops=1 --knobs latency,min_granularity --kernel 2.6.24"
+        " --hz 1000 --cpus 1 --costs linsched --seeds 2"
+    )
+    text = _run(line, capsys)
+    assert "pso, 2 seeds" in text
+    assert "with defaults" in text
+    assert "a repeated setting is none" in text
+    value = json.loads(_run(f"{line} --json", capsys))
+    assert set(value["best"]) == {"latency", "min_granularity"}
+    assert value["best_ns"] <= value["default_ns"]
+    assert len(value["executions"]) == 2
+    assert all(count <= 620 for count in value["executions"])
+
+
+def test_calibrate_writes_where_runs_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    text = _run("calibrate --quick", capsys)
+    assert "system call" in text
+    assert (tmp_path / "schedlab" / "calibration.toml").is_file()
+    assert "calibrated costs" in _run("run pipe --kernel 6.1", capsys)
+
+
+def test_validate_compares_and_says_how_far_off(tmp_path: Path, capsys: Capture) -> None:
+    costs = tmp_path / "costs.toml"
+    _run(f"calibrate --quick --output {costs}", capsys)
+    line = f"validate hackbench --messages 1,2 --repeats 1 --costs {costs}"
+    text = _run(line, capsys)
+    assert "median absolute error" in text
+    value = json.loads(_run(f"{line} --json", capsys))["validation"]
+    assert [point["messages"] for point in value["points"]] == [1, 2]
+    assert all(len(point["runs_ns"]) == 1 for point in value["points"])
+
+
+def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
+    trace, snapshot = FIXTURES / "k61-hogs.txt.gz", FIXTURES / "k61-hogs.snap1"
+    text = _run(f"replay {trace} --snapshot {snapshot}", capsys)
+    assert "every decision and every virtual time is the kernel's" in text
+    value = json.loads(_run(f"replay {trace} --snapshot {snapshot} --json", capsys))
+    assert value["exact"] is True
+    for decision in ("pick", "tick", "wakeup"):
+        assert value["decisions"][decision]["compared"] > 0
+
+
+def test_replay_under_wrong_settings_shows_the_differences(tmp_path: Path, capsys: Capture) -> None:
+    snapshot = (FIXTURES / "k61-hogs.snap1").read_text()
+    # Another latency than the recorded kernel had: slices end at other ticks.
+    wrong = re.sub(r"(sysctl_sched_latency\s*:\s*)[0-9.]+", r"\g<1>60.000000", snapshot)
+    assert wrong != snapshot
+    file = tmp_path / "wrong.snap"
+    file.write_text(wrong)
+    text = _run(f"replay {FIXTURES / 'k61-hogs.txt.gz'} --snapshot {file}", capsys, code=1)
+    assert "the first differences" in text
+
+
+def test_doctor_says_what_can_be_set_and_why_not(capsys: Capture) -> None:
+    text = _run("doctor", capsys)
+    assert "kernel " in text
+    assert "policies and slices" in text
+    value = json.loads(_run("doctor --json", capsys))
+    assert value["sound"] is True
+    assert {one["name"] for one in value["policies"]} == {
+        "other",
+        "batch",
+        "idle",
+        "fifo:1",
+        "rr:1",
+    }
+    for one in [*value["policies"], value["slices"]]:
+        assert one["allowed"] or one["why"]
+    for knob in value["knobs"]:
+        assert knob["settable"] or knob["why"]
+
+
+def test_knobs_lists_ranges_and_scaled_defaults(capsys: Capture) -> None:
+    text = _run("knobs --kernel 6.1 --cpus 4", capsys)
+    row = next(line for line in text.splitlines() if line.startswith("latency "))
+    # 6 ms * (1 + log2 4).
+    assert row.split() == [
+        "latency",
+        "/sys/kernel/debug/sched/latency_ns",
+        "100us",
+        "to",
+        "1s",
+        "18ms",
+    ]
+    value = json.loads(_run("knobs --json", capsys))
+    assert all(knob["exists"] for knob in value["knobs"])
+
+
+def test_kernels_lists_the_known_series(capsys: Capture) -> None:
+    rows = json.loads(_run("kernels --json", capsys))
+    assert [row["series"] for row in rows] == ["2.6.24", "5.10", "6.1", "6.12", "6.18"]
+    assert "EEVDF" in _run("kernels", capsys)
+
+
+def test_version(capsys: Capture) -> None:
+    assert re.fullmatch(r"schedlab \d+\.\d+\.\d+\n", _run("--version", capsys))
+
+
+@pytest.mark.parametrize("name", sorted(get_command(app).commands))  # type: ignore[attr-defined]
+def test_every_commands_help_has_an_example(name: str, capsys: Capture) -> None:
+    text = _run(f"{name} --help", capsys)
+    assert f"Example: schedlab {name}" in " ".join(text.split())
+    assert "Exit codes: 0 done" in text
+    assert "--json" in text
+
+
+def test_colours_are_for_terminals_alone(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in _run(RUN, capsys)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert invoke(["run", "nosuch"]) == 2
+    assert "\x1b" in capsys.readouterr().err
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert invoke(["run", "nosuch"]) == 2
+    assert "\x1b[31m" not in capsys.readouterr().err.replace("\x1b[1;31m", "\x1b[31m")

@@ -1,0 +1,85 @@
+"""Wrong input gets one line that says what is allowed, exit code 2, and nothing half-written."""
+
+from pathlib import Path
+
+import pytest
+
+from schedlab.cli.main import invoke
+
+WRONG = [
+    ("run hackbench:groups=0", "allowed: 1 to 100000"),
+    ("run hackbench:groups=99999999999999999999", "allowed: 1 to 100000"),
+    ("run hackbench:groups=100000,fds=10000", "at most 1000000"),
+    ("run hackbench:loop=3", "known: groups"),
+    ("run nosuch", "known: hackbench"),
+    ("run missing.json", "No such file"),
+    ("run hackbench --kernel 6.1 --set latencee=1ms", "known: latency"),
+    ("run hackbench --kernel 6.1 --set latency=20", "no unit"),
+    ("run hackbench --kernel 6.1 --set latency=5s", "100us to 1s"),
+    ("run hackbench --kernel 6.1 --set latency", "write name=value"),
+    ("run hackbench --kernel 6.12 --set latency=5ms", "base_slice"),
+    ("run hackbench --kernel 6.12 --costs linsched --set migration_cost=1ms", "does not act on"),
+    ("run hackbench --kernel 1.0", "known: 2.6.24"),
+    ("run hackbench --costs linsched --cpus 0", "1 to 4096"),
+    ("run hackbench --hz 5", "24 to 10000"),
+    ("run hackbench --costs linsched --seed -1", "0 to 18446744073709551615"),
+    ("run hackbench --costs linsched --policy fast", "other, batch, idle"),
+    ("run hackbench --costs linsched --nice 30", "-20 to 19"),
+    ("run hackbench --costs linsched --slice 1s", "100us to 100ms"),
+    ("run hackbench --costs nosuch", "ideal, linsched, calibrated"),
+    ("run hackbench --costs linsched --trace run.svg", ".pftrace"),
+    ("run hackbench --costs linsched --trace none/run.txt", "No such file or directory"),
+    ("run hackbench --on mars", "'sim', 'host'"),
+    ("run hackbench --on host --kernel 6.1", "--kernel means nothing with --on host"),
+    ("run hackbench --on host --cpus 0", "allowed with --on host: 1 to"),
+    ("run hackbench --on host --timeout 0s", "above 0"),
+    ("run hackbench --timeout 1s", "--timeout means nothing with --on sim"),
+    ("run", "Missing argument 'WORKLOAD'"),
+    ("run --bogus", "No such option"),
+    ("nosuch", "No such command"),
+    ("tune hackbench --knobs nosuch --costs linsched", "known: latency"),
+    ("tune hackbench --knobs rr_timeslice --costs linsched --verify sim", "allowed: host"),
+    ("tune hackbench --knobs , --costs linsched", "at least one"),
+    ("tune hackbench --knobs rr_timeslice --on host --costs ideal", "--costs means nothing"),
+    ("tune hackbench --knobs rr_timeslice --costs ideal --by golden --seeds 2", "draws nothing"),
+    ("validate pipe", "known: hackbench"),
+    ("validate hackbench --on sim", "allowed: host"),
+    ("validate hackbench --messages 1,x --costs linsched", "different whole numbers"),
+    ("validate hackbench --messages 5 --costs linsched", "at least two"),
+    ("validate hackbench --wide --messages 1,2 --costs linsched", "leave it out"),
+    ("replay missing.txt", "No such file"),
+    ("replay {readme}", "README.md: line "),
+    ("replay {trace} --kernel 7.x", "major.minor"),
+    ("report missing.json", "No such file"),
+    ("report {readme}", "is no JSON"),
+    ("calibrate --output none/costs.toml", "no directory"),
+    ("knobs --kernel 1.0", "known: 2.6.24"),
+]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("line", "said"), WRONG, ids=[line for line, _ in WRONG])
+def test_one_line_and_exit_code_2(
+    line: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trace = ROOT / "crates/replay/tests/fixtures/k61-hogs.txt.gz"
+    words = [word.format(readme=ROOT / "README.md", trace=trace) for word in line.split()]
+    assert invoke(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_arguments_there_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out + captured.err).count("Usage: schedlab") == 1

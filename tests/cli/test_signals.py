@@ -1,0 +1,95 @@
+"""Ctrl-C and friends: exit code 130, and no process left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCHEDLAB = Path(sys.executable).with_name("schedlab")
+
+
+def _children(pid: int) -> set[int]:
+    """Return the process, its children, and theirs."""
+    found = {pid}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == pid:
+                found |= _children(int(entry.name))
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _wait(condition: object, seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [SCHEDLAB, "run", "hogs:tasks=3,time=300s", "--on", "host", "--timeout", "300s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # schedlab, the runner and three tasks.
+    assert _wait(lambda: len(_children(process.pid)) >= 5)
+    family = _children(process.pid)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert err == "error: interrupted\n"
+    assert _wait(lambda: not any(_alive(pid) for pid in family), 5)
+
+
+def test_an_interrupted_simulation_leaves_no_trace_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.pftrace"
+    process = subprocess.Popen(
+        [
+            SCHEDLAB,
+            "run",
+            # 100,000 messages to each of 400 receivers: minutes of work.
+            "hackbench:groups=20,fds=20,loops=5000",
+            "--kernel=6.1",
+            "--costs=linsched",
+            "--cpus=2",
+            f"--trace={file}",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # The trace's temporary file is there once the simulation runs.
+    assert _wait(lambda: any(tmp_path.iterdir()))
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "error: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves_is_no_crash() -> None:
+    script = f"{SCHEDLAB} run hackbench:groups=1 --kernel 6.1 --costs ideal --all | head -n 1"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("hackbench:")
+    assert "Traceback" not in done.stderr
