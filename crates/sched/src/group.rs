@@ -34,6 +34,9 @@ impl<D: Decider> Sched<D> {
         if running {
             self.set_next_task(cpu, task);
             self.resched_curr(cpu);
+        } else if self.curr(cpu) == TaskId::IDLE && self.nr_running(cpu) > 0 {
+            // Out of a throttled group onto an idle CPU: the kernel leaves that to the CPU's next interrupt.
+            self.resched_curr(cpu);
         }
     }
 

@@ -20,7 +20,7 @@ pub struct CfsRq {
     pub h_nr_running: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
-    /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups.
+    /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups (CFS).
     pub idle_nr_running: u32,
     /// The group whose queue it is.
     pub group: GroupId,

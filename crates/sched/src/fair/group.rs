@@ -88,10 +88,23 @@ impl<D: Decider> Sched<D> {
         if self.rqs.len() > 1 {
             self.track_load();
         }
+        if !self.has_groups() && !self.rules.eevdf() {
+            self.count_idle_entities();
+        }
         let group = GroupId(self.groups.len() as u32);
         self.groups.push(TaskGroup::new(parent, self.rqs.len()));
         self.groups[parent.index()].children.push(group);
         Ok(group)
+    }
+
+    /// Counts the SCHED_IDLE tasks of each root queue (`idle_nr_running`), which is kept from the first group on.
+    fn count_idle_entities(&mut self) {
+        for cfs in 0..self.cfs_rqs.len() {
+            let queue = &self.cfs_rqs[cfs];
+            let running = queue.curr.filter(|curr| self.entities[curr.index()].on_rq);
+            let idle = queue.timeline.iter().chain(running).filter(|se| self.se_is_idle(*se)).count();
+            self.cfs_rqs[cfs].idle_nr_running = idle as u32;
+        }
     }
 
     /// `cpu.weight`: 1 to 10000, 100 by default. Every CPU must have its clocks.
@@ -155,7 +168,7 @@ impl<D: Decider> Sched<D> {
             below.idle = idle;
             let busy = below.h_nr_running - below.idle_h_nr_running;
             let count = |number: u32, change: u32| if idle { number + change } else { number - change };
-            if self.entities[se.index()].on_rq {
+            if self.entities[se.index()].on_rq && !self.rules.eevdf() {
                 let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
                 above.idle_nr_running = count(above.idle_nr_running, 1);
             }
