@@ -172,8 +172,8 @@ impl<D: Decider> Sched<D> {
                 let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
                 above.idle_nr_running = count(above.idle_nr_running, 1);
             }
-            let mut level = Some(se).filter(|se| self.entities[se.index()].on_rq);
-            while let Some(se) = level {
+            let mut level = Some(se);
+            while let Some(se) = level.filter(|se| self.entities[se.index()].on_rq) {
                 let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
                 above.idle_h_nr_running = count(above.idle_h_nr_running, busy);
                 // Above an idle group they count as idle already.
