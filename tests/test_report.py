@@ -67,7 +67,15 @@ def test_every_figure_has_a_text_alternative(summary: dict[str, Any]) -> None:
 def test_the_answers_come_first(summary: dict[str, Any]) -> None:
     text = report(summary)
     assert text.index('class="answer"') < text.index("<h2>")
-    assert len(answers(summary)) == 3
+    calm = copy.deepcopy(summary)
+    calm["machine"]["facts"]["busy"] = False
+    assert len(answers(calm)) == 3
+
+
+def test_a_busy_machine_is_admitted(summary: dict[str, Any]) -> None:
+    value = copy.deepcopy(summary)
+    value["machine"]["facts"]["busy"] = True
+    assert "Other work was running" in answers(value)[-1]
 
 
 def test_hostile_names_stay_text(summary: dict[str, Any]) -> None:

@@ -10,12 +10,7 @@ use crate::{background, errors};
 /// Replays a recording of one CPU and returns the comparison as JSON, with `exact` beside it: whether everything was equal.
 #[pyfunction]
 #[pyo3(signature = (trace, snapshot=None, release=None))]
-pub fn replay(
-    py: Python<'_>,
-    trace: PathBuf,
-    snapshot: Option<PathBuf>,
-    release: Option<&str>,
-) -> PyResult<String> {
+pub fn replay(py: Python<'_>, trace: PathBuf, snapshot: Option<PathBuf>, release: Option<&str>) -> PyResult<String> {
     let release: Option<Release> = release.map(str::parse).transpose().map_err(errors::input)?;
     let file = trace.display().to_string();
     let report = background::run(py, move || schedlab_replay::replay_file(&trace, snapshot.as_deref(), release))?;

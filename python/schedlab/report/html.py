@@ -61,6 +61,15 @@ def report(summary: Values) -> str:
 def answers(summary: Values) -> list[str]:
     """Return what came out, a sentence a part."""
     validation, tuning = summary["validation"], summary["tuning"]
+    facts = summary["machine"]["facts"]
+    busy = (
+        [
+            f"Other work was running (load average {facts['load']} on {facts['cpus']} CPUs): what "
+            "was measured is disturbed by it, and a real-time policy takes time from it too."
+        ]
+        if facts["busy"]
+        else []
+    )
     return [
         verified_answer(summary["verified"]),
         f"The simulator follows this kernel over {len(validation['points'])} message counts with "
@@ -68,6 +77,7 @@ def answers(summary: Values) -> list[str]:
         f"{validation['median_absolute_error']:.1%}; a constant cost per message has an error of "
         f"{validation['constant_cost']['median_absolute_error']:.1%}.",
         tuning_answer(tuning),
+        *busy,
     ]
 
 

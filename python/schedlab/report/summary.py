@@ -1,5 +1,7 @@
 """Results as JSON has them."""
 
+from dataclasses import asdict
+
 from schedlab.calibration import Calibration
 from schedlab.doctor import Diagnosis
 from schedlab.stats import Estimate
@@ -21,7 +23,7 @@ MEDIANS = (
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, object]:
     """Return a diagnosis."""
     return {
-        "facts": diagnosis.facts,
+        "facts": {**asdict(diagnosis.facts), "busy": diagnosis.facts.busy is not None},
         "policies": diagnosis.policies,
         "slices": diagnosis.slices,
         "knobs": [

@@ -96,10 +96,10 @@ def describe_validation(result: validating.Validation) -> None:
         f"R² = {fit.r_squared:.4f}, median absolute error {result.median_absolute_error:.1%}"
     )
     constant = result.constant_cost_fit
+    cost = f" of {short_time(result.message_cost_ns)}" if varied else ""
     say(
-        f"a constant {short_time(result.message_cost_ns)} per message (one write, one read, one "
-        f"switch): R² = {constant.r_squared:.4f}, median absolute error "
-        f"{result.constant_cost_error:.1%}"
+        f"a constant cost{cost} per message (one write, one read, one switch): "
+        f"R² = {constant.r_squared:.4f}, median absolute error {result.constant_cost_error:.1%}"
     )
 
 

@@ -31,7 +31,8 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
         ("tick", "tick", 0.0),
         ("migration", "migration", 0.0),
     ] {
-        found.cost(name, found.direct(from), part);
+        let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
+        found.cost(name, whole, part);
     }
     if cpus == 1 {
         found.notes.push("one CPU: wakeup_remote, idle_exit and migration cannot be measured and are zero".to_owned());
@@ -48,6 +49,12 @@ struct Found<'a> {
 impl Found<'_> {
     fn direct(&self, name: &str) -> Option<Spread> {
         self.measured.get(name).copied()
+    }
+
+    /// A measurement that is no CPU time. Others' work only ever makes it longer, and its median would say how busy they are: the least
+    /// disturbed quarter of its batches counts.
+    fn undisturbed(&self, name: &str) -> Option<Spread> {
+        self.direct(name).map(|spread| Spread { median_ns: spread.p25_ns, ..spread })
     }
 
     /// Notes a cost: a measurement without other costs' parts, in nanoseconds.
@@ -146,9 +153,7 @@ fn waking(found: &mut Found<'_>) {
     let busy = found.direct("write_that_wakes_on_a_busy_cpu");
     found.cost("wakeup_remote", busy, exchange / 2.0 + found.get("wakeup"));
     let parts = ["switch", "wakeup", "wakeup_remote", "block"].map(|name| found.get(name)).iter().sum::<f64>();
-    // Others' work only ever makes this wait longer, and its median would say how busy they are: the least disturbed quarter counts.
-    let half = found.direct("half_round_trip_there").map(|half| Spread { median_ns: half.p25_ns, ..half });
-    found.cost("idle_exit", half, exchange + parts);
+    found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange + parts);
 }
 
 #[cfg(test)]
