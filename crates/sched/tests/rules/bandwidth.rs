@@ -25,7 +25,7 @@ fn run(lab: &mut Lab, milliseconds: u64) {
         }
         for cpu in lab.cpus() {
             lab.sync(cpu);
-            if lab.now % (4 * MS) == 0 {
+            if lab.now.is_multiple_of(4 * MS) {
                 lab.sched.sched_tick(cpu);
             } else {
                 lab.sched.update_curr(cpu);

@@ -130,10 +130,8 @@ impl World {
                 let policy = if realtime { Policy::Fifo(10) } else { Policy::Other };
                 self.lab.sched.sched_setattr(self.tasks[which % self.tasks.len()], &attributes(policy, 0));
             }
-            Act::Yield(at) => {
-                if self.lab.curr(cpu(at)) != TaskId::IDLE {
-                    self.lab.yields(cpu(at));
-                }
+            Act::Yield(at) if self.lab.curr(cpu(at)) != TaskId::IDLE => {
+                self.lab.yields(cpu(at));
             }
             Act::Pass(microseconds) => self.pass(microseconds),
             _ => {}
