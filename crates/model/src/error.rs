@@ -77,6 +77,9 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
+    /// A group of tasks that cannot be, or cannot be set so.
+    #[error("group: {0}")]
+    Group(String),
     /// A machine that cannot be simulated.
     #[error("machine: {0}")]
     Machine(String),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
-use schedlab_sched::{Clocks, EntityId, Sched, Vruntime, weight_of_nice};
+use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime, weight_of_nice};
 use schedlab_trace::{Pid, Record, RecordKind, RecordState, TaskRef};
 
 use crate::first_sight::{self, FirstSight};
@@ -159,7 +159,7 @@ impl<'a> Replayer<'a> {
             Step::Move { pid, runtime, set } => {
                 self.advance(runtime);
                 let Some(task) = self.task_of(pid) else { return self.lose_track() };
-                self.sched.sched_move_task(task);
+                self.sched.sched_move_task(task, GroupId::ROOT);
                 self.changed(task, set);
             }
             Step::Reweight { pid, weight, runtime, set, check } => self.reweight(pid, weight, runtime, set, check),

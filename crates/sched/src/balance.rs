@@ -6,7 +6,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::EntityId;
+use crate::entity::{CfsRqId, EntityId};
 
 /// Why a CPU is chosen for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,9 @@ impl<D: Decider> Sched<D> {
     /// The waiting task that would run next on `from` among those that may run on `to`.
     fn first_pullable(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[from.index()];
+        if self.has_groups() {
+            return self.first_pullable_of_groups(from, to);
+        }
         let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
         let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
         let deadline = rq.dl.iter().map(|id| self.dl_entities[id.index()].task);
@@ -99,5 +102,30 @@ impl<D: Decider> Sched<D> {
             |task: &TaskId| *task != TaskId::IDLE && *task != rq.curr && self.tasks[task.index()].may_run_on(to);
         let found = deadline.chain(realtime).chain(fair).find(pullable);
         found.or_else(|| self.runnable_custom(from).into_iter().find(pullable))
+    }
+
+    /// The same where there are groups: their tasks stand where their group does. Throttled ones stay (`throttled_lb_pair`).
+    fn first_pullable_of_groups(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
+        let rq = &self.rqs[from.index()];
+        let mut waiting: Vec<TaskId> = rq.rt.iter().collect();
+        self.collect_waiting(rq.cfs, &mut waiting);
+        waiting.into_iter().find(|task| {
+            let record = &self.tasks[task.index()];
+            let there = self.groups[record.group.index()].cpus.get(to.index()).copied().flatten();
+            let throttled = there.is_some_and(|(queue, _)| self.throttled_hierarchy(queue));
+            *task != rq.curr && record.may_run_on(to) && !throttled
+        })
+    }
+
+    fn collect_waiting(&self, cfs: CfsRqId, waiting: &mut Vec<TaskId>) {
+        let queue = &self.cfs_rqs[cfs.index()];
+        for se in queue.timeline.iter().chain(queue.curr) {
+            let entity = &self.entities[se.index()];
+            match entity.my_q {
+                Some(group) => self.collect_waiting(group, waiting),
+                None if entity.sched_delayed => {}
+                None => waiting.push(entity.task),
+            }
+        }
     }
 }

@@ -89,6 +89,8 @@ impl DequeueFlags {
     pub const NOCLOCK: Self = Self(0x08);
     /// `DEQUEUE_SPECIAL`: it sleeps in a state that may not be delayed (EEVDF).
     pub const SPECIAL: Self = Self(0x10);
+    /// `DEQUEUE_MIGRATING`: it goes to another CPU (`TASK_ON_RQ_MIGRATING` before 6.16).
+    pub const MIGRATING: Self = Self(0x100);
     /// `DEQUEUE_DELAYED`: a delayed entity leaves for good (EEVDF).
     pub const DELAYED: Self = Self(0x200);
 
@@ -102,6 +104,12 @@ impl DequeueFlags {
     #[inline]
     pub const fn any(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
+    }
+
+    /// These without `flags`.
+    #[must_use]
+    pub const fn without(self, flags: Self) -> Self {
+        Self(self.0 & !flags.0)
     }
 
     /// Both.
@@ -165,7 +173,7 @@ impl<D: Decider> Sched<D> {
         match self.tasks[task.index()].class {
             Class::Deadline => self.set_next_task_dl(cpu, task),
             Class::Rt => self.set_next_task_rt(cpu, task),
-            Class::Fair => self.set_next_task_fair(cpu, task),
+            Class::Fair => self.set_next_task_fair(task),
             Class::Custom => self.set_next_task_custom(cpu, task),
             Class::Idle => {}
         }

@@ -8,7 +8,9 @@ use crate::custom::Custom;
 use crate::deadline::DlEntity;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
+use crate::fair::Loads;
 use crate::fair::cfs_rq::CfsRq;
+use crate::fair::group::{GroupId, TaskGroup};
 use crate::fair::weight::weight_of_nice;
 use crate::process::Processes;
 use crate::rt_bandwidth::RtBandwidth;
@@ -46,6 +48,10 @@ pub struct Sched<D: Decider> {
     pub(crate) dl_total_bw: u64,
     pub(crate) rt_bandwidth: RtBandwidth,
     pub(crate) timers: Timers,
+    /// Task groups, the root's first.
+    pub(crate) groups: Vec<TaskGroup>,
+    /// Load averages, where something depends on them.
+    pub(crate) loads: Option<Box<Loads>>,
     /// CPUs on which nothing runs and nothing waits.
     pub(crate) idle_cpus: Bitmap,
     /// The decision point.
@@ -68,6 +74,8 @@ impl<D: Decider> Sched<D> {
             dl_total_bw: rules.fair_server_bw() * u64::from(cpus),
             rt_bandwidth: RtBandwidth::default(),
             timers: Timers::default(),
+            groups: vec![TaskGroup::new(GroupId::ROOT, 0)],
+            loads: None,
             idle_cpus: Bitmap::full(cpus as usize),
             decider,
             rules,
@@ -98,6 +106,7 @@ impl<D: Decider> Sched<D> {
     pub fn new_task(&mut self, attributes: &Attributes) -> TaskId {
         let task = self.add_task(CpuId(0), None);
         self.apply_attributes(task, attributes);
+        self.init_entity_runnable_average(self.tasks[task.index()].se);
         task
     }
 
@@ -132,6 +141,7 @@ impl<D: Decider> Sched<D> {
             policy: Policy::Other,
             nice: 0,
             cpu,
+            group: GroupId::ROOT,
             life: Life::New,
             dl: None,
             forked: false,
@@ -166,6 +176,9 @@ impl<D: Decider> Sched<D> {
         let load = if self.rules.weights.is_none() { load } else { self.weight_of(child, policy, nice) };
         let entity = &mut self.entities[se.index()];
         (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        self.tasks[child.index()].group = self.tasks[parent.index()].group;
+        self.set_task_rq(child, cpu);
+        self.init_entity_runnable_average(se);
         // 2.6.24 places a new task when it is first woken (task_new_fair).
         // EEVDF when it is first queued, from no lag.
         if class == Class::Fair && self.rules.series != Series::V2_6_24 && !self.rules.eevdf() {
@@ -181,7 +194,8 @@ impl<D: Decider> Sched<D> {
         let parent_cpu = record.cpu;
         record.cpu = cpu;
         let (class, se, forked) = (record.class, record.se, record.forked);
-        self.entities[se.index()].cfs_rq = self.rqs[cpu.index()].cfs;
+        self.set_task_rq(task, cpu);
+        self.post_init_entity_util_avg(se);
         if self.rules.series == Series::V2_6_24 && class == Class::Fair {
             if forked {
                 self.task_new_fair(cpu, task, parent_cpu);
@@ -227,11 +241,13 @@ impl<D: Decider> Sched<D> {
     /// `set_task_cpu` with `migrate_task_rq_fair`: a sleeping task's virtual time becomes relative to the queue it leaves;
     /// queueing makes it absolute again. 2.6.24 converts at once.
     fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
-        let record = &mut self.tasks[task.index()];
-        record.cpu = cpu;
+        self.tasks[task.index()].cpu = cpu;
+        let from = self.set_task_rq(task, cpu);
+        let record = &self.tasks[task.index()];
+        self.remove_entity_load_avg(from, record.se);
+        let record = &self.tasks[task.index()];
         let entity = &mut self.entities[record.se.index()];
-        let to = self.rqs[cpu.index()].cfs;
-        let from = std::mem::replace(&mut entity.cfs_rq, to);
+        let to = entity.cfs_rq;
         // EEVDF keeps the lag instead and needs no queue's virtual time.
         if self.rules.eevdf() {
             return;
@@ -254,15 +270,25 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `add_nr_running`, see [`Class::is_counted_by_core`].
-    fn account_enqueue(&mut self, cpu: CpuId) {
-        self.rqs[cpu.index()].nr_running += 1;
-        self.idle_cpus.remove(cpu.index());
+    pub(crate) fn account_enqueue(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        rq.nr_running = rq.nr_running.wrapping_add(1);
+        // A throttled group's task leaves an idle CPU idle.
+        if rq.nr_running > 0 {
+            self.idle_cpus.remove(cpu.index());
+        }
+    }
+
+    /// `sub_nr_running`. A throttled group's task was not counted: below zero until the queue's own account follows.
+    pub(crate) fn account_dequeue(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        rq.nr_running = rq.nr_running.wrapping_sub(1);
     }
 
     /// `deactivate_task`.
     fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
         if self.dequeue_task(cpu, task, flags) && self.tasks[task.index()].class.is_counted_by_core() {
-            self.rqs[cpu.index()].nr_running -= 1;
+            self.account_dequeue(cpu);
         }
     }
 
@@ -302,8 +328,12 @@ impl<D: Decider> Sched<D> {
         let next = self.pick_next_task(cpu);
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || self.rules.series == Series::V2_6_24 {
-            self.put_prev_task(cpu, previous);
-            self.set_next_task(cpu, next);
+            if self.has_groups() && self.fair(previous) && self.fair(next) {
+                self.put_prev_set_next_fair(previous, next);
+            } else {
+                self.put_prev_task(cpu, previous);
+                self.set_next_task(cpu, next);
+            }
         } else if self.rules.series == Series::V5_10 && self.curr_class(cpu) == Class::Fair {
             // pick_next_entity clears the buddies of whoever it picks; from 5.14 on only set_next_entity does.
             let se = self.tasks[next.index()].se;
@@ -317,6 +347,10 @@ impl<D: Decider> Sched<D> {
             self.idle_cpus.insert(cpu.index());
         }
         Scheduled { previous, next }
+    }
+
+    fn fair(&self, task: TaskId) -> bool {
+        task != TaskId::IDLE && self.tasks[task.index()].class == Class::Fair
     }
 
     /// `pick_next_task`: the highest class that has somebody decides.
@@ -335,12 +369,13 @@ impl<D: Decider> Sched<D> {
     /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
     pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task.index()].cpu;
-        self.deactivate_task(from, task, DequeueFlags::NOCLOCK);
+        self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
         self.tasks[task.index()].cpu = to;
         let se = self.tasks[task.index()].se;
-        let queue = self.rqs[to.index()].cfs;
+        self.forget_load_time(se);
+        let left = self.set_task_rq(task, to);
         let entity = &mut self.entities[se.index()];
-        let left = std::mem::replace(&mut entity.cfs_rq, queue);
+        let queue = entity.cfs_rq;
         if self.rules.series == Series::V2_6_24 {
             let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
             entity.vruntime = entity.vruntime.minus(from).plus(to);
@@ -396,8 +431,7 @@ impl<D: Decider> Sched<D> {
     pub fn assume_asleep(&mut self, task: TaskId, cpu: CpuId) {
         let record = &mut self.tasks[task.index()];
         (record.life, record.cpu) = (Life::Asleep, cpu);
-        let queue = self.rqs[cpu.index()].cfs;
-        self.entities[record.se.index()].cfs_rq = queue;
+        self.set_task_rq(task, cpu);
     }
 
     /// CPU time charged to the task so far, in nanoseconds (`se.sum_exec_runtime`).

@@ -5,6 +5,7 @@ use schedlab_model::{CpuId, Policy, TaskId};
 use crate::bitmap::Bitmap;
 use crate::class::Class;
 use crate::deadline::DlEntityId;
+use crate::fair::group::GroupId;
 use crate::fair::weight::Weight;
 
 /// Virtual time: wraps, and is compared by signed difference, as the kernel does. Not the time type on purpose.
@@ -145,6 +146,8 @@ pub struct TaskStruct {
     pub nice: i8,
     /// The CPU whose queue it is, or was last, on.
     pub cpu: CpuId,
+    /// The group it is in.
+    pub(crate) group: GroupId,
     pub(crate) life: Life,
     /// `dl`: its deadline entity, once it had one.
     pub(crate) dl: Option<DlEntityId>,

@@ -1,17 +1,19 @@
 //! Tasks that change their group.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Series, TaskId};
 
-use crate::class::{DequeueFlags, EnqueueFlags};
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::entity::Life;
+use crate::fair::group::GroupId;
 
 impl<D: Decider> Sched<D> {
-    /// `sched_move_task`: takes a task out and puts it back where it belongs, which is where it was until there are groups.
+    /// `sched_move_task`: takes a task out and puts it back where it belongs, in `group`. Its CPU must have its clocks.
     ///
-    /// It shows all the same: every exit does this (`autogroup_exit_task`, whether autogroup is on or not), and it begins the
-    /// running task's slice anew, brings its virtual time along with `min_vruntime`, and reschedules.
-    pub fn sched_move_task(&mut self, task: TaskId) {
+    /// It shows even where the group stays the same: every exit does this (`autogroup_exit_task`, whether autogroup is on or not),
+    /// and it begins the running task's slice anew, brings its virtual time along with `min_vruntime`, and reschedules.
+    pub fn sched_move_task(&mut self, task: TaskId, group: GroupId) {
         let cpu: CpuId = self.task_cpu(task);
         let queued = self.entity(task).on_rq;
         let running = self.curr(cpu) == task;
@@ -22,6 +24,9 @@ impl<D: Decider> Sched<D> {
         if running {
             self.put_prev_task(cpu, task);
         }
+        if self.tasks[task.index()].group != group {
+            self.change_group(task, group, queued);
+        }
         if queued {
             let enqueue = EnqueueFlags::RESTORE.and(EnqueueFlags::MOVE).and(EnqueueFlags::NOCLOCK);
             self.enqueue_task(cpu, task, enqueue);
@@ -29,6 +34,39 @@ impl<D: Decider> Sched<D> {
         if running {
             self.set_next_task(cpu, task);
             self.resched_curr(cpu);
+        } else if self.curr(cpu) == TaskId::IDLE && self.nr_running(cpu) > 0 {
+            // Out of a throttled group onto an idle CPU: the kernel leaves that to the CPU's next interrupt.
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// `sched_change_group`, `task_change_group_fair`: a fair sleeper's virtual time goes over relative to `min_vruntime`, after it
+    /// was placed as if it woke, so that the sleep until now earns it no more than any other.
+    fn change_group(&mut self, task: TaskId, group: GroupId, queued: bool) {
+        let record = &mut self.tasks[task.index()];
+        let (se, cpu, fair, life) = (record.se, record.cpu, record.class == Class::Fair, record.life);
+        record.group = group;
+        if !fair || life == Life::New {
+            self.set_task_rq(task, cpu);
+            return;
+        }
+        let relative = !self.rules.eevdf() && self.rules.series != Series::V2_6_24;
+        // Queued, dequeueing made it relative already; a task that never ran still is.
+        let absolute = relative && !queued && self.entities[se.index()].sum_exec_runtime != 0;
+        if absolute {
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.place_entity(cfs, se, false);
+            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.minus(base);
+        }
+        self.detach_entity_cfs_rq(se);
+        self.set_task_rq(task, cpu);
+        self.attach_entity_cfs_rq(se);
+        if absolute {
+            let base = self.cfs_rqs[self.entities[se.index()].cfs_rq.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = entity.vruntime.plus(base);
         }
     }
 }

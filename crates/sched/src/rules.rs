@@ -1,6 +1,6 @@
 //! The rules of one kernel release, resolved to flags and values.
 
-use schedlab_model::{ModelError, Scheduler, Series, ThreadWeights, Time, Tunables};
+use schedlab_model::{KnobValue, ModelError, Scheduler, Series, ThreadWeights, Time, Tunables};
 
 /// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub struct Rules {
     pub tunables: Tunables,
     /// `sched_nr_latency` = ⌈latency / min_granularity⌉ (`sched_proc_update_handler`): with more tasks the period stretches.
     pub nr_latency: u64,
+    /// What a CPU takes of a group's quota at once (`sched_cfs_bandwidth_slice`), in nanoseconds.
+    pub cfs_bandwidth_slice: u64,
     /// The round-robin slice in ticks, at least one (`sched_rr_timeslice`).
     pub rr_ticks: u32,
     /// What the number of a process's threads does to their weights; nothing in any kernel.
@@ -26,7 +28,12 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        Ok(Self { weights: scheduler.weights, ..Self::from_tunables(scheduler.series(), scheduler.hz, tunables) })
+        let mut rules =
+            Self { weights: scheduler.weights, ..Self::from_tunables(scheduler.series(), scheduler.hz, tunables) };
+        if let Some(KnobValue::Time(slice)) = scheduler.knobs.get("cfs_bandwidth_slice") {
+            rules.cfs_bandwidth_slice = slice.as_nanos();
+        }
+        Ok(rules)
     }
 
     /// From values read elsewhere, such as a recorded kernel's own.
@@ -38,6 +45,7 @@ impl Rules {
             tick,
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
+            cfs_bandwidth_slice: 5_000_000,
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
             weights: ThreadWeights::None,
         }

@@ -41,7 +41,8 @@ impl<D: Decider> Sched<D> {
     fn inactive_ticks_fair(&mut self, cpu: CpuId, next_tick: u64) -> u64 {
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
-        if self.entities[se.index()].parent.is_some() {
+        // Groups' weights and load averages follow each tick.
+        if self.entities[se.index()].parent.is_some() || self.loads.is_some() {
             return 0;
         }
         if !self.looks_at_slice(cfs) {

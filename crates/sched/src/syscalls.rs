@@ -84,7 +84,7 @@ impl<D: Decider> Sched<D> {
         if requeues {
             self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
             if old_class.is_counted_by_core() {
-                self.rqs[cpu.index()].nr_running -= 1;
+                self.account_dequeue(cpu);
             }
         }
         if sets_anew {
@@ -92,6 +92,9 @@ impl<D: Decider> Sched<D> {
         }
         let normalised = queued || self.tasks[task.index()].life != Life::Asleep || first_kernel || self.rules.eevdf();
         self.apply_attributes(task, attributes);
+        if old_class == Class::Fair && class != Class::Fair {
+            self.detach_entity_cfs_rq(se);
+        }
         if old_class == Class::Fair && class != Class::Fair && !normalised {
             // detach_task_cfs_rq: a sleeper leaves the fair class with a relative virtual time.
             let cfs = self.entities[se.index()].cfs_rq;
@@ -99,6 +102,9 @@ impl<D: Decider> Sched<D> {
             let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.vruntime.minus(base);
+        }
+        if class == Class::Fair && old_class != Class::Fair && self.tasks[task.index()].life != Life::New {
+            self.attach_entity_cfs_rq(se);
         }
         if class == Class::Fair && old_class != Class::Fair && !normalised {
             // attach_task_cfs_rq
@@ -118,7 +124,7 @@ impl<D: Decider> Sched<D> {
             }
             self.enqueue_task(cpu, task, enqueue);
             if class.is_counted_by_core() {
-                self.rqs[cpu.index()].nr_running += 1;
+                self.account_enqueue(cpu);
             }
         }
         if sets_anew {
@@ -190,11 +196,15 @@ impl<D: Decider> Sched<D> {
                 .for_each(|cpu| allowed.insert(*cpu as usize));
             Box::new(allowed)
         });
+        let record_se = record.se;
         let entity = &mut self.entities[record.se.index()];
         if self.rules.eevdf() && record.life != Life::New {
             // reweight_entity off the queue: what is kept is the lag, weight × vlag.
             entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;
         }
+        let cfs = entity.cfs_rq;
+        self.reweight_load(cfs, record_se, load.scaled);
+        let entity = &mut self.entities[record_se.index()];
         entity.load = load;
         entity.custom_slice = attributes.slice.is_some();
         // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.

@@ -57,8 +57,14 @@ impl<D: Decider> Sched<D> {
     }
 
     fn granularity_of(&self, cfs: CfsRqId, se: EntityId) -> u64 {
-        let queue = &self.cfs_rqs[cfs.index()];
-        let all_idle = queue.nr_running > 0 && queue.idle_h_nr_running == queue.h_nr_running;
+        let root = &self.cfs_rqs[self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].cfs.index()];
+        // sched_idle_cfs_rq, of the root queue, where sched_slice's walk ends.
+        let idle = if self.has_groups() {
+            root.idle_nr_running == root.nr_running
+        } else {
+            root.idle_h_nr_running == root.h_nr_running
+        };
+        let all_idle = root.nr_running > 0 && idle;
         let tunables = &self.rules.tunables;
         if self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
             .as_nanos()
@@ -66,8 +72,11 @@ impl<D: Decider> Sched<D> {
 
     /// `se_is_idle`.
     pub(crate) fn se_is_idle(&self, se: EntityId) -> bool {
-        let task = self.entities[se.index()].task;
-        task != TaskId::IDLE && self.tasks[task.index()].has_idle_policy()
+        let entity = &self.entities[se.index()];
+        match entity.my_q {
+            Some(group) => self.cfs_rqs[group.index()].idle,
+            None => self.tasks[entity.task.index()].has_idle_policy(),
+        }
     }
 
     /// The virtual slice that a new entity is placed behind (`sched_vslice`; 2.6.24's `sched_vslice_add`).
@@ -235,6 +244,9 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
+            return;
+        }
         let root = self.entities[se.index()].cfs_rq;
         let scale = u64::from(self.cfs_rqs[root.index()].nr_running) >= self.rules.nr_latency;
         let features = self.rules.tunables.features;
@@ -253,13 +265,20 @@ impl<D: Decider> Sched<D> {
             return;
         } else {
             let (se, pse) = self.find_matching_se(se, pse);
-            let queue = self.entities[se.index()].cfs_rq;
-            self.update_curr_cfs(queue);
-            let ours = self.wakeup_preempt_entity(se, pse) == 1;
-            if ours && !nominated {
-                self.set_next_buddy(pse);
+            // Idle groups (5.15 on): whoever is not idle goes before them.
+            match (self.has_groups() && self.se_is_idle(se), self.has_groups() && self.se_is_idle(pse)) {
+                (true, false) => (se, true),
+                (false, true) => return,
+                _ => {
+                    let queue = self.entities[se.index()].cfs_rq;
+                    self.update_curr_cfs(queue);
+                    let ours = self.wakeup_preempt_entity(se, pse) == 1;
+                    if ours && !nominated {
+                        self.set_next_buddy(pse);
+                    }
+                    (se, ours)
+                }
             }
-            (se, ours)
         };
         if !self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
             return;
@@ -394,9 +413,8 @@ impl<D: Decider> Sched<D> {
     /// `task_fork_fair`: a child starts at its parent's virtual time, a slice late. The result is relative to the queue's
     /// `min_vruntime`, for the child may wake on another CPU.
     pub(crate) fn task_fork_fair(&mut self, cpu: CpuId, child: TaskId) {
-        let cfs = self.rqs[cpu.index()].cfs;
         let se = self.tasks[child.index()].se;
-        self.entities[se.index()].cfs_rq = cfs;
+        let cfs = self.entities[se.index()].cfs_rq;
         let curr = self.cfs_rqs[cfs.index()].curr;
         if let Some(curr) = curr {
             self.update_curr_cfs(cfs);

@@ -3,6 +3,7 @@
 use schedlab_model::CpuId;
 
 use crate::entity::{EntityId, Vruntime};
+use crate::fair::group::GroupId;
 use crate::fair::timeline::Timeline;
 use crate::fair::weight::Weight;
 
@@ -19,6 +20,22 @@ pub struct CfsRq {
     pub h_nr_running: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
+    /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups (CFS).
+    pub idle_nr_running: u32,
+    /// The group whose queue it is.
+    pub group: GroupId,
+    /// `idle`: its group is idle (`cpu.idle`).
+    pub idle: bool,
+    /// `runtime_enabled`: its group's bandwidth is limited.
+    pub runtime_enabled: bool,
+    /// `throttled`: it has no runtime left and is out of the queue above.
+    pub throttled: bool,
+    /// `throttle_count`: how many queues from it upwards are throttled.
+    pub throttle_count: u32,
+    /// `runtime_remaining`, in nanoseconds, where bandwidth is limited.
+    pub runtime_remaining: i64,
+    /// `throttled_clock`: since when it is throttled.
+    pub throttled_clock: u64,
     /// `min_vruntime`: never goes back.
     pub min_vruntime: Vruntime,
     /// `curr`: the running entity; it is not in the timeline.
@@ -48,6 +65,14 @@ impl CfsRq {
             nr_running: 0,
             h_nr_running: 0,
             idle_h_nr_running: 0,
+            idle_nr_running: 0,
+            group: GroupId::ROOT,
+            idle: false,
+            runtime_enabled: false,
+            throttled: false,
+            throttle_count: 0,
+            runtime_remaining: 0,
+            throttled_clock: 0,
             min_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             curr: None,
             next: None,

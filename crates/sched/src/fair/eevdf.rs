@@ -9,6 +9,7 @@ use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::load::Action;
 
 impl<D: Decider> Sched<D> {
     fn weight(&self, se: EntityId) -> i64 {
@@ -86,7 +87,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_entity_lag`.
-    fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(super) fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) {
         let average = self.avg_vruntime(cfs);
         self.entities[se.index()].vlag = self.entity_lag(average, se);
     }
@@ -132,7 +133,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `cfs_rq_min_slice`: the shortest slice on the queue.
-    fn min_slice(&self, cfs: CfsRqId) -> u64 {
+    pub(super) fn min_slice(&self, cfs: CfsRqId) -> u64 {
         let running = self.running(cfs).map(|curr| self.entities[curr.index()].slice);
         let waiting = self.cfs_rqs[cfs.index()].timeline.shortest_slice();
         running.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
@@ -179,6 +180,12 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
+    pub(super) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
+        let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| self.rules.series == Series::V6_12);
+        buddy.filter(|next| self.entity_eligible(cfs, *next)).or_else(|| self.pick_eevdf(cfs, true))
+    }
+
     /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is
     /// protected (`protect` false: looks past that, for a shorter slice).
     pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
@@ -188,7 +195,7 @@ impl<D: Decider> Sched<D> {
             return running.or(queue.timeline.first());
         }
         let features = self.rules.tunables.features;
-        if features.next_buddy
+        if self.rules.series != Series::V6_12
             && let Some(next) = queue.next
             && self.entity_eligible(cfs, next)
         {
@@ -256,6 +263,7 @@ impl<D: Decider> Sched<D> {
             self.place_entity_eevdf(cfs, se, flags);
         }
         self.update_curr_cfs(cfs);
+        self.update_for_enqueue(cfs, se);
         if !running {
             self.place_entity_eevdf(cfs, se, flags);
         }
@@ -270,22 +278,18 @@ impl<D: Decider> Sched<D> {
             self.timeline_insert(cfs, se);
         }
         self.entities[se.index()].on_rq = true;
+        if self.cfs_rqs[cfs.index()].nr_running == 1 {
+            self.check_enqueue_throttle(cfs);
+        }
     }
 
-    /// The part of `dequeue_entity` before it takes the entity off: false if it stays, asleep, until its negative lag is used up
-    /// (DELAY_DEQUEUE); else its lag is kept.
-    pub(super) fn leaves_with_lag(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
-        let sleep = flags.has(DequeueFlags::SLEEP);
-        let features = self.rules.tunables.features;
-        if !flags.has(DequeueFlags::DELAYED) {
-            let delay = sleep && !flags.has(DequeueFlags::SPECIAL);
-            if features.delay_dequeue && delay && !self.entity_eligible(cfs, se) {
-                self.entities[se.index()].sched_delayed = true;
-                return false;
-            }
-        }
-        self.update_entity_lag(cfs, se);
-        true
+    /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
+    /// (DELAY_DEQUEUE).
+    pub(super) fn lingers(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+        let delay = flags.has(DequeueFlags::SLEEP) && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
+        let lingers = delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se);
+        self.entities[se.index()].sched_delayed |= lingers;
+        lingers
     }
 
     /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
@@ -333,6 +337,7 @@ impl<D: Decider> Sched<D> {
                 self.cfs_rqs[cfs.index()].nr_running += 1;
             }
         }
+        self.update_load_avg(cfs, se, Action::default());
         self.entities[se.index()].sched_delayed = false;
     }
 
@@ -345,6 +350,9 @@ impl<D: Decider> Sched<D> {
         }
         let features = self.rules.tunables.features;
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
+            return;
+        }
         if features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }

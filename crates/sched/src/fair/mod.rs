@@ -3,9 +3,14 @@
 //! `cfs.rs` has what is CFS's own (periods, placement, buddies, wake-up granularity), `eevdf.rs` what is EEVDF's (lag,
 //! eligibility, deadlines, delayed dequeue).
 
+pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
+pub(crate) mod group;
+mod load;
+pub mod pelt;
+mod pick;
 mod reweight;
 pub mod thread_fairness;
 pub(crate) mod timeline;
@@ -15,11 +20,20 @@ use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
-use crate::decider::{Decider, Pick, Preemption};
+use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::load::Action;
 use crate::fair::weight::{calc_delta, calc_delta_mine};
 
+pub(crate) use load::Loads;
+
 impl<D: Decider> Sched<D> {
+    /// Whether there are groups at all; flat queues skip what only groups need.
+    #[inline]
+    pub(crate) fn has_groups(&self) -> bool {
+        self.groups.len() > 1
+    }
+
     /// `calc_delta_fair`: real time to the virtual time of `se`. Nice 0 runs at the speed of the wall clock.
     #[inline]
     pub(crate) fn calc_delta_fair(&mut self, delta: u64, se: EntityId) -> u64 {
@@ -64,6 +78,9 @@ impl<D: Decider> Sched<D> {
         let virtual_delta = self.calc_delta_fair(delta, curr);
         let entity = &mut self.entities[curr.index()];
         entity.vruntime = entity.vruntime.plus(virtual_delta);
+        if self.cfs_rqs[cfs.index()].runtime_enabled {
+            self.account_cfs_rq_runtime(cfs, delta);
+        }
         if self.rules.eevdf() {
             return self.served(cfs, curr);
         }
@@ -141,15 +158,18 @@ impl<D: Decider> Sched<D> {
         if renormalise && !running {
             self.renormalise(cfs, se);
         }
+        self.update_for_enqueue(cfs, se);
         // From 2.6.26 on the queue counts the entity before it is placed; the order matters to sched_slice alone, which placement
         // of a woken entity does not ask.
         if flags.has(EnqueueFlags::WAKEUP) {
             self.place_entity(cfs, se, false);
         }
+        let idle = self.has_groups() && self.se_is_idle(se);
         let weight = self.entities[se.index()].load.scaled;
         let queue = &mut self.cfs_rqs[cfs.index()];
         queue.load.add(weight);
         queue.nr_running += 1;
+        queue.idle_nr_running += u32::from(idle);
         if relative && flags.has(EnqueueFlags::MIGRATED) {
             self.entities[se.index()].exec_start = 0;
         }
@@ -157,6 +177,19 @@ impl<D: Decider> Sched<D> {
             self.timeline_insert(cfs, se);
         }
         self.entities[se.index()].on_rq = true;
+        if self.cfs_rqs[cfs.index()].nr_running == 1 {
+            self.check_enqueue_throttle(cfs);
+        }
+    }
+
+    /// What `enqueue_entity` does for load tracking and for a group's weight before it counts the entity.
+    #[inline]
+    fn update_for_enqueue(&mut self, cfs: CfsRqId, se: EntityId) {
+        if self.has_groups() || self.loads.is_some() {
+            self.update_load_avg(cfs, se, Action { update_group: true, attach: true, detach: false });
+            self.se_update_runnable(se);
+            self.update_cfs_group(se);
+        }
     }
 
     fn renormalise(&mut self, cfs: CfsRqId, se: EntityId) {
@@ -168,20 +201,33 @@ impl<D: Decider> Sched<D> {
     /// `dequeue_entity`: false if the entity stays queued for a while (EEVDF's delayed dequeue).
     fn dequeue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         self.update_curr_cfs(cfs);
+        let eevdf = self.rules.eevdf();
         self.clear_buddies(cfs, se);
-        if self.rules.eevdf() && !self.leaves_with_lag(cfs, se, flags) {
+        if eevdf && self.lingers(cfs, se, flags) {
+            self.update_load_avg(cfs, se, Action::default());
             return false;
+        }
+        if self.has_groups() || self.loads.is_some() {
+            let detach = flags.has(DequeueFlags::MIGRATING) && self.entities[se.index()].my_q.is_none();
+            self.update_load_avg(cfs, se, Action { detach, ..Action::UPDATE });
+            self.se_update_runnable(se);
+        }
+        if eevdf {
+            self.update_entity_lag(cfs, se);
         }
         if self.cfs_rqs[cfs.index()].curr != Some(se) {
             self.timeline_remove(cfs, se);
         }
+        let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
         entity.on_rq = false;
         let queue = &mut self.cfs_rqs[cfs.index()];
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
-        if self.rules.eevdf() {
+        queue.idle_nr_running -= u32::from(idle);
+        if eevdf {
             self.keep_relative_deadline(se, flags);
+            self.leave_group(cfs, se);
             if flags.has(DequeueFlags::DELAYED) {
                 self.finish_delayed_dequeue(se);
             }
@@ -193,11 +239,21 @@ impl<D: Decider> Sched<D> {
         if !flags.has(DequeueFlags::SLEEP) {
             entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
         }
+        self.leave_group(cfs, se);
         // With SAVE and not MOVE it comes back at once: advancing now would place it further back than it was.
         if !flags.has(DequeueFlags::SAVE) || flags.has(DequeueFlags::MOVE) {
             self.update_min_vruntime(cfs);
         }
         true
+    }
+
+    /// What `dequeue_entity` does for bandwidth and for a group's weight once the entity is off.
+    #[inline]
+    fn leave_group(&mut self, cfs: CfsRqId, se: EntityId) {
+        if self.has_groups() {
+            self.return_cfs_rq_runtime(cfs);
+            self.update_cfs_group(se);
+        }
     }
 
     /// `enqueue_task_fair`.
@@ -206,133 +262,117 @@ impl<D: Decider> Sched<D> {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
         }
-        let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
+        let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
+        let mut joins = true;
+        let mut slice = None;
         while let Some(se) = level {
-            let entity = &self.entities[se.index()];
+            let entity = &mut self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            if !entity.on_rq {
+            if joins && entity.on_rq {
+                joins = false;
+                if entity.sched_delayed {
+                    self.requeue_delayed_entity(se);
+                }
+            }
+            if joins {
+                if let Some(slice) = slice {
+                    let entity = &mut self.entities[se.index()];
+                    (entity.slice, entity.custom_slice) = (slice, true);
+                }
                 self.enqueue_entity(cfs, se, flags);
+            } else {
+                self.update_group_entity(cfs, se, slice);
+            }
+            if parent.is_some() && self.rules.eevdf() {
+                slice = Some(self.min_slice(cfs));
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running += 1;
             queue.idle_h_nr_running += idle_policy;
+            if queue.idle {
+                idle_policy = 1;
+            }
+            if queue.throttled {
+                // It is not the CPU's to run until then: what core counts is taken back.
+                let rq = &mut self.rqs[queue.cpu.index()];
+                rq.nr_running = rq.nr_running.wrapping_sub(1);
+                return;
+            }
             flags = EnqueueFlags::WAKEUP;
             level = parent;
         }
     }
 
-    /// `dequeue_task_fair` (`dequeue_entities`): false if the task stays queued for a while.
-    pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, mut flags: DequeueFlags) -> bool {
+    /// `dequeue_task_fair`: false if the task stays queued for a while.
+    pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, flags: DequeueFlags) -> bool {
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
-        let mut level = Some(self.tasks[task.index()].se);
+        self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy)
+    }
+
+    /// `dequeue_entities`: a task, or a group that lingered (EEVDF), and what is left empty above it.
+    fn dequeue_entities(&mut self, se: EntityId, mut flags: DequeueFlags, mut idle_policy: u32) -> bool {
+        let first = se;
+        let tasks = u32::from(self.entities[se.index()].my_q.is_none());
+        let sleeps = flags.has(DequeueFlags::SLEEP);
+        let mut level = Some(se);
         let mut leaves = true;
+        let mut slice = None;
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
             if leaves && !self.dequeue_entity(cfs, se, flags) {
-                if self.entities[se.index()].task == task {
+                if se == first {
                     return false;
                 }
                 leaves = false;
             }
-            let queue = &mut self.cfs_rqs[cfs.index()];
-            queue.h_nr_running -= 1;
-            queue.idle_h_nr_running -= idle_policy;
-            // A group stays while anything is on its queue.
-            if queue.load.scaled != 0 {
-                leaves = false;
+            if !leaves {
+                self.update_group_entity(cfs, se, slice);
             }
-            flags = flags.and(DequeueFlags::SLEEP);
+            let queue = &mut self.cfs_rqs[cfs.index()];
+            queue.h_nr_running -= tasks;
+            queue.idle_h_nr_running -= idle_policy;
+            if queue.idle {
+                idle_policy = tasks;
+            }
+            if queue.throttled {
+                // It was not counted.
+                let rq = &mut self.rqs[queue.cpu.index()];
+                rq.nr_running = rq.nr_running.wrapping_add(tasks);
+                return true;
+            }
+            // A group stays while anything is on its queue.
+            let stays = queue.load.scaled != 0;
+            if let Some(parent) = parent
+                && (stays || !leaves)
+            {
+                if leaves && sleeps && !self.throttled_hierarchy(cfs) {
+                    self.set_next_buddy(parent);
+                }
+                if self.rules.eevdf() {
+                    slice = Some(self.min_slice(cfs));
+                }
+            }
+            leaves &= !stays;
+            flags = flags.and(DequeueFlags::SLEEP).without(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
             level = parent;
         }
         true
     }
 
-    /// `put_prev_entity` at each level.
-    pub(crate) fn put_prev_task_fair(&mut self, task: TaskId) {
-        let mut level = Some(self.tasks[task.index()].se);
-        while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            if entity.on_rq {
-                self.update_curr_cfs(cfs);
-                self.timeline_insert(cfs, se);
-            }
-            self.cfs_rqs[cfs.index()].curr = None;
-            level = parent;
-        }
-    }
-
-    /// `set_next_entity` at each level.
-    pub(crate) fn set_next_task_fair(&mut self, cpu: CpuId, task: TaskId) {
-        let rq = &self.rqs[cpu.index()];
-        let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
-        let mut level = Some(self.tasks[task.index()].se);
-        while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            self.clear_buddies(cfs, se);
-            if self.entities[se.index()].on_rq {
-                self.timeline_remove(cfs, se);
-                if self.rules.eevdf() {
-                    self.set_protect_slice(cfs, se);
-                }
-            }
-            self.cfs_rqs[cfs.index()].curr = Some(se);
-            let entity = &mut self.entities[se.index()];
-            entity.exec_start = now;
-            entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-            level = parent;
-        }
-    }
-
-    /// `pick_task_fair`: who should run; nothing is changed but the charge of whoever runs.
-    ///
-    /// The running task takes part while it is runnable (`pick_next_task_fair` with `prev` of the fair class).
-    pub(crate) fn pick_task_fair(&mut self, cpu: CpuId) -> Option<TaskId> {
-        let root = self.rqs[cpu.index()].cfs;
-        loop {
-            let candidates = self.cfs_rqs[root.index()].h_nr_running;
-            if candidates == 0 {
-                return None;
-            }
-            let ours = self.descend(root)?;
-            let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
-            let taken = self.decider.pick(Pick { cpu, candidates, naive }, ours);
-            let se = self.tasks[taken.index()].se;
-            if !self.entities[se.index()].sched_delayed {
-                return Some(taken);
-            }
-            // A delayed entity has become eligible: now it leaves, and the pick starts anew.
-            self.dequeue_delayed(cpu, taken);
-        }
-    }
-
-    /// From the root queue down through groups to the task that should run.
-    fn descend(&mut self, root: CfsRqId) -> Option<TaskId> {
-        let mut cfs = root;
-        loop {
-            let curr = self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq);
-            if curr.is_some() {
-                self.update_curr_cfs(cfs);
-            }
-            let se = if self.rules.eevdf() { self.pick_eevdf(cfs, true)? } else { self.pick_next_entity(cfs, curr)? };
-            match self.entities[se.index()].my_q {
-                Some(group) => cfs = group,
-                None => return Some(self.entities[se.index()].task),
-            }
-        }
-    }
-
-    /// The first of the timeline and the running entity, the naive rule's choice.
-    fn leftmost(&self, cfs: CfsRqId) -> Option<EntityId> {
-        let queue = &self.cfs_rqs[cfs.index()];
-        let curr = queue.curr.filter(|curr| self.entities[curr.index()].on_rq);
-        match (queue.timeline.first(), curr) {
-            (Some(first), Some(curr)) if self.key(curr).before(self.key(first)) => Some(curr),
-            (Some(first), _) => Some(first),
-            (None, curr) => curr,
+    /// An entity that stays where it is while something came or went below it: its load, its weight, and (EEVDF) its slice, the
+    /// shortest of its queue.
+    fn update_group_entity(&mut self, cfs: CfsRqId, se: EntityId, slice: Option<u64>) {
+        self.update_load_avg(cfs, se, Action::UPDATE);
+        self.se_update_runnable(se);
+        self.update_cfs_group(se);
+        let Some(slice) = slice else { return };
+        let (key, waits) = (self.key(se), self.cfs_rqs[cfs.index()].curr != Some(se));
+        let entity = &mut self.entities[se.index()];
+        entity.slice = slice;
+        if waits && entity.on_rq {
+            self.cfs_rqs[cfs.index()].timeline.set_slice(key, entity.sequence, slice);
         }
     }
 
@@ -343,6 +383,10 @@ impl<D: Decider> Sched<D> {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
             let served = self.charge(cfs);
+            if self.has_groups() || self.loads.is_some() {
+                self.update_load_avg(cfs, se, Action::UPDATE);
+                self.update_cfs_group(se);
+            }
             if self.looks_at_slice(cfs) {
                 let ours = if self.rules.eevdf() { served } else { self.check_preempt_tick(cfs, se) };
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {

@@ -28,6 +28,7 @@ impl<D: Decider> Sched<D> {
             load.subtract(old);
             load.add(weight.scaled);
         }
+        self.reweight_load(cfs, se, weight.scaled);
         self.entities[se.index()].load = weight;
     }
 
@@ -41,7 +42,8 @@ impl<D: Decider> Sched<D> {
             if rescales_deadline && entity.rel_deadline {
                 entity.deadline = Vruntime(scale(entity.deadline.0 as i64) as u64);
             }
-            entity.load = weight;
+            self.reweight_load(cfs, se, weight.scaled);
+            self.entities[se.index()].load = weight;
             return;
         }
         self.update_curr_cfs(cfs);
@@ -53,6 +55,7 @@ impl<D: Decider> Sched<D> {
             self.timeline_remove(cfs, se);
         }
         self.cfs_rqs[cfs.index()].load.subtract(old);
+        self.reweight_load(cfs, se, weight.scaled);
         let entity = &mut self.entities[se.index()];
         entity.load = weight;
         if self.rules.series == Series::V6_12 {

@@ -1,0 +1,303 @@
+//! Task groups (`CONFIG_FAIR_GROUP_SCHED`): cgroups with a weight, and the sessions of autogroup.
+//!
+//! A group has a queue on each CPU where it has tasks, and an entity that stands for that queue among its siblings. Both are made
+//! when the first task comes.
+
+use schedlab_model::{CpuId, ModelError, Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
+use crate::fair::bandwidth::Bandwidth;
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::Action;
+use crate::fair::weight::Weight;
+
+/// A task group's place in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// `root_task_group`.
+    pub const ROOT: Self = Self(0);
+
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The least and the greatest shares (`MIN_SHARES`, `MAX_SHARES`), before scaling.
+const MIN_SHARES: u64 = 2;
+const MAX_SHARES: u64 = 1 << 18;
+/// `WEIGHT_IDLEPRIO`.
+const IDLE_SHARES: u64 = 3;
+
+/// `struct task_group`.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskGroup {
+    pub(crate) parent: GroupId,
+    pub(crate) children: Vec<GroupId>,
+    /// `shares`, with the ten extra bits.
+    pub(crate) shares: u64,
+    /// `cpu.idle`.
+    pub(crate) idle: bool,
+    /// By CPU: the queue and the entity that stands for it.
+    pub(crate) cpus: Vec<Option<(CfsRqId, EntityId)>>,
+    /// `load_avg`: the sum of its queues' load averages, as far as they told.
+    pub(crate) load_avg: i64,
+    pub(crate) bandwidth: Bandwidth,
+}
+
+impl TaskGroup {
+    pub(crate) fn new(parent: GroupId, cpus: usize) -> Self {
+        Self {
+            parent,
+            children: Vec::new(),
+            shares: 1024 << 10,
+            idle: false,
+            cpus: vec![None; cpus],
+            load_avg: 0,
+            bandwidth: Bandwidth::default(),
+        }
+    }
+}
+
+/// `sched_weight_from_cgroup`: shares of a `cpu.weight`, of which 100 is the default and stands for 1024.
+///
+/// ```
+/// use schedlab_sched::shares_of_cgroup_weight;
+/// assert_eq!(shares_of_cgroup_weight(100), 1024);
+/// assert_eq!(shares_of_cgroup_weight(1), 10);
+/// assert_eq!(shares_of_cgroup_weight(10_000), 102_400);
+/// ```
+pub const fn shares_of_cgroup_weight(weight: u64) -> u64 {
+    (weight * 1024 + 50) / 100
+}
+
+impl<D: Decider> Sched<D> {
+    /// Makes a group below `parent` with the default weight. On several CPUs the shares of groups follow their load, so that load
+    /// is tracked from then on ([`Sched::track_load`]).
+    ///
+    /// # Errors
+    /// [`ModelError::Group`] on 2.6.24, whose groups are not modelled.
+    pub fn create_group(&mut self, parent: GroupId) -> Result<GroupId, ModelError> {
+        if self.rules.series == Series::V2_6_24 {
+            return Err(ModelError::Group("2.6.24's groups are not modelled; use 5.10 or later".to_owned()));
+        }
+        if self.rqs.len() > 1 {
+            self.track_load();
+        }
+        if !self.has_groups() && !self.rules.eevdf() {
+            self.count_idle_entities();
+        }
+        let group = GroupId(self.groups.len() as u32);
+        self.groups.push(TaskGroup::new(parent, self.rqs.len()));
+        self.groups[parent.index()].children.push(group);
+        Ok(group)
+    }
+
+    /// Counts the SCHED_IDLE tasks of each root queue (`idle_nr_running`), which is kept from the first group on.
+    fn count_idle_entities(&mut self) {
+        for cfs in 0..self.cfs_rqs.len() {
+            let queue = &self.cfs_rqs[cfs];
+            let running = queue.curr.filter(|curr| self.entities[curr.index()].on_rq);
+            let idle = queue.timeline.iter().chain(running).filter(|se| self.se_is_idle(*se)).count();
+            self.cfs_rqs[cfs].idle_nr_running = idle as u32;
+        }
+    }
+
+    /// `cpu.weight`: 1 to 10000, 100 by default. Every CPU must have its clocks.
+    ///
+    /// # Errors
+    /// [`ModelError::Group`] for a weight out of range, the root group and an idle group.
+    pub fn set_group_weight(&mut self, group: GroupId, weight: u64) -> Result<(), ModelError> {
+        if !(1..=10_000).contains(&weight) {
+            return Err(ModelError::Group(format!("weight = {weight} is out of range; allowed: 1 to 10000")));
+        }
+        self.set_group_shares(group, shares_of_cgroup_weight(weight))
+    }
+
+    /// `sched_group_set_shares` (`cpu.shares` of cgroup v1): clamped to 2 and 2¹⁸. Every CPU must have its clocks.
+    ///
+    /// # Errors
+    /// [`ModelError::Group`] for the root group and an idle group.
+    pub fn set_group_shares(&mut self, group: GroupId, shares: u64) -> Result<(), ModelError> {
+        if group == GroupId::ROOT {
+            return Err(ModelError::Group("the root group has no weight".to_owned()));
+        }
+        if self.groups[group.index()].idle {
+            return Err(ModelError::Group("an idle group's weight cannot be set".to_owned()));
+        }
+        self.apply_shares(group, shares.clamp(MIN_SHARES, MAX_SHARES) << 10);
+        Ok(())
+    }
+
+    /// `__sched_group_set_shares`.
+    fn apply_shares(&mut self, group: GroupId, shares: u64) {
+        if std::mem::replace(&mut self.groups[group.index()].shares, shares) == shares {
+            return;
+        }
+        for cpu in 0..self.rqs.len() {
+            let mut level = self.groups[group.index()].cpus[cpu].map(|(_, se)| se);
+            while let Some(se) = level {
+                let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
+                self.update_load_avg(cfs, se, Action::UPDATE);
+                self.update_cfs_group(se);
+                level = parent;
+            }
+        }
+    }
+
+    /// `cpu.idle` (`sched_group_set_idle`): to its siblings the group is like a SCHED_IDLE task. Every CPU must have its clocks.
+    ///
+    /// # Errors
+    /// [`ModelError::Group`] for the root group, and on 5.10, which has no idle groups (they came with 5.15).
+    pub fn set_group_idle(&mut self, group: GroupId, idle: bool) -> Result<(), ModelError> {
+        if group == GroupId::ROOT {
+            return Err(ModelError::Group("the root group cannot be idle".to_owned()));
+        }
+        if self.rules.series == Series::V5_10 {
+            return Err(ModelError::Group("idle groups came with 5.15; this is 5.10".to_owned()));
+        }
+        if std::mem::replace(&mut self.groups[group.index()].idle, idle) == idle {
+            return Ok(());
+        }
+        for (queue, se) in self.groups[group.index()].cpus.clone().into_iter().flatten() {
+            let below = &mut self.cfs_rqs[queue.index()];
+            below.idle = idle;
+            let busy = below.h_nr_running - below.idle_h_nr_running;
+            let count = |number: u32, change: u32| if idle { number + change } else { number - change };
+            if self.entities[se.index()].on_rq && !self.rules.eevdf() {
+                let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
+                above.idle_nr_running = count(above.idle_nr_running, 1);
+            }
+            let mut level = Some(se);
+            while let Some(se) = level.filter(|se| self.entities[se.index()].on_rq) {
+                let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
+                above.idle_h_nr_running = count(above.idle_h_nr_running, busy);
+                // Above an idle group they count as idle already.
+                level = self.entities[se.index()].parent.filter(|_| !above.idle);
+            }
+        }
+        self.apply_shares(group, if idle { IDLE_SHARES } else { 1024 } << 10);
+        Ok(())
+    }
+
+    /// The group a task is in.
+    pub fn group_of(&self, task: TaskId) -> GroupId {
+        self.tasks[task.index()].group
+    }
+
+    /// The entity that stands for a group on a CPU, once it had a task there.
+    pub fn group_entity(&self, group: GroupId, cpu: CpuId) -> Option<&Entity> {
+        let (_, se) = self.groups[group.index()].cpus.get(cpu.index()).copied().flatten()?;
+        Some(&self.entities[se.index()])
+    }
+
+    /// `setsid(2)` under autogroup (`sched_autogroup_create_attach`): the task begins a session, whose tasks share one group's
+    /// weight. A task that is in a cgroup already stays there.
+    ///
+    /// # Errors
+    /// As [`Sched::create_group`].
+    pub fn setsid(&mut self, task: TaskId) -> Result<GroupId, ModelError> {
+        let group = self.create_group(GroupId::ROOT)?;
+        self.sched_move_task(task, group);
+        Ok(group)
+    }
+
+    /// `proc_sched_autogroup_set_nice`: a session's group weighs what a task of that nice level does.
+    ///
+    /// # Errors
+    /// As [`Sched::set_group_shares`].
+    pub fn set_autogroup_nice(&mut self, group: GroupId, nice: i8) -> Result<(), ModelError> {
+        let weight = crate::fair::weight::weight_of_nice(self.rules.series, schedlab_model::Policy::Other, nice);
+        self.set_group_shares(group, weight.scaled >> 10)
+    }
+
+    /// The queue of a group on a CPU and the entity that stands for it (none for the root), made if need be
+    /// (`alloc_fair_sched_group`, `init_tg_cfs_entry`).
+    pub(crate) fn group_on(&mut self, group: GroupId, cpu: CpuId) -> (CfsRqId, Option<EntityId>) {
+        if group == GroupId::ROOT {
+            return (self.rqs[cpu.index()].cfs, None);
+        }
+        if let Some((queue, se)) = self.groups[group.index()].cpus[cpu.index()] {
+            return (queue, Some(se));
+        }
+        let (above, parent) = self.group_on(self.groups[group.index()].parent, cpu);
+        let (queue, se) = (CfsRqId(self.cfs_rqs.len() as u32), EntityId(self.entities.len() as u32));
+        let record = &self.groups[group.index()];
+        self.cfs_rqs.push(CfsRq {
+            group,
+            idle: record.idle,
+            runtime_enabled: record.bandwidth.quota.is_some(),
+            throttle_count: self.cfs_rqs[above.index()].throttle_count,
+            ..CfsRq::new(cpu)
+        });
+        self.entities.push(Entity {
+            load: Weight { scaled: 1024 << 10, inverse: 0 },
+            vruntime: Vruntime::default(),
+            exec_start: 0,
+            sum_exec_runtime: 0,
+            prev_sum_exec_runtime: 0,
+            deadline: Vruntime::default(),
+            vlag: 0,
+            vprot: Vruntime::default(),
+            slice: self.rules.tunables.base_slice.as_nanos(),
+            sequence: 0,
+            parent,
+            cfs_rq: above,
+            my_q: Some(queue),
+            task: TaskId::IDLE,
+            depth: parent.map_or(0, |parent| self.entities[parent.index()].depth + 1),
+            on_rq: false,
+            sched_delayed: false,
+            custom_slice: false,
+            rel_deadline: false,
+        });
+        self.groups[group.index()].cpus[cpu.index()] = Some((queue, se));
+        if self.cfs_rqs[queue.index()].throttle_count > 0 {
+            self.throttle_load(queue, true);
+        }
+        // online_fair_sched_group
+        self.attach_entity_cfs_rq(se);
+        (queue, Some(se))
+    }
+
+    /// `set_task_rq`: from now on the task belongs on its group's queue on `cpu`. Gives the queue it belonged on.
+    pub(crate) fn set_task_rq(&mut self, task: TaskId, cpu: CpuId) -> CfsRqId {
+        let (se, group) = (self.tasks[task.index()].se, self.tasks[task.index()].group);
+        let (queue, parent) = self.group_on(group, cpu);
+        let depth = parent.map_or(0, |parent| self.entities[parent.index()].depth + 1);
+        let entity = &mut self.entities[se.index()];
+        (entity.parent, entity.depth) = (parent, depth);
+        std::mem::replace(&mut entity.cfs_rq, queue)
+    }
+
+    /// `update_cfs_group`: the entity of a group gets the part of the group's shares that its queue's load makes of the group's.
+    pub(crate) fn update_cfs_group(&mut self, se: EntityId) {
+        let Some(queue) = self.entities[se.index()].my_q else { return };
+        let below = &self.cfs_rqs[queue.index()];
+        // 6.12 on keep the weight of an emptied group, which may linger.
+        if below.throttle_count > 0 || (self.rules.eevdf() && below.load.scaled == 0) {
+            return;
+        }
+        let shares = self.calc_group_shares(queue);
+        if !self.rules.eevdf() || self.entities[se.index()].load.scaled != shares {
+            self.reweight_entity(self.entities[se.index()].cfs_rq, se, Weight { scaled: shares, inverse: 0 });
+        }
+    }
+
+    /// `calc_group_shares`: shares × load here / load everywhere, where this queue's load is what it is now rather than its average
+    /// if that is more. On one CPU that is all of the shares.
+    fn calc_group_shares(&self, queue: CfsRqId) -> u64 {
+        let below = &self.cfs_rqs[queue.index()];
+        let group = &self.groups[below.group.index()];
+        let (load_avg, contribution) = self.group_load(queue);
+        let load = ((below.load.scaled >> 10) as i64).max(load_avg);
+        let everywhere = group.load_avg - contribution + load;
+        let shares = (group.shares as i64).wrapping_mul(load);
+        let shares = if everywhere != 0 { shares / everywhere } else { shares };
+        shares.clamp(MIN_SHARES as i64, group.shares as i64) as u64
+    }
+}

@@ -1,0 +1,421 @@
+//! Load tracking of entities and queues (`kernel/sched/fair.c`): who updates the averages of `pelt.rs`, and when.
+//!
+//! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
+
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, EntityId};
+use crate::fair::group::GroupId;
+use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
+
+/// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Action {
+    pub(crate) update_group: bool,
+    pub(crate) attach: bool,
+    pub(crate) detach: bool,
+}
+
+impl Action {
+    pub(crate) const UPDATE: Self = Self { update_group: true, attach: false, detach: false };
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct EntityLoad {
+    avg: SchedAvg,
+    /// `runnable_weight` of a group: tasks below it when that was last looked at.
+    runnable_weight: u64,
+}
+
+/// The part of `struct cfs_rq` that load tracking needs.
+#[derive(Debug, Clone, Copy, Default)]
+struct QueueLoad {
+    avg: SchedAvg,
+    /// `removed`: what sleepers that went to another CPU took with them: how many, load, utilisation, runnable.
+    removed: (u32, u64, u64, u64),
+    propagate: bool,
+    prop_runnable_sum: i64,
+    /// `tg_load_avg_contrib`: what the group's sum has of it.
+    contribution: i64,
+    /// `last_update_tg_load_avg`.
+    contributed_at: u64,
+    /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
+    throttled_at: u64,
+    throttled_time: u64,
+}
+
+/// Every entity's and every queue's averages.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Loads {
+    entities: Vec<EntityLoad>,
+    queues: Vec<QueueLoad>,
+}
+
+impl<D: Decider> Sched<D> {
+    /// Keeps load averages of all entities and queues from now on (PELT). Tasks that are there count as new ones.
+    pub fn track_load(&mut self) {
+        if self.loads.is_none() {
+            self.loads = Some(Box::default());
+            (0..self.entities.len()).for_each(|index| self.init_entity_runnable_average(EntityId(index as u32)));
+        }
+    }
+
+    /// The load averages of a task, if they are kept ([`Sched::track_load`]).
+    pub fn load_of(&self, task: schedlab_model::TaskId) -> Option<SchedAvg> {
+        Some(self.loads.as_ref()?.entities.get(self.tasks[task.index()].se.index())?.avg)
+    }
+
+    /// The load averages of a CPU's root queue, if they are kept.
+    pub fn load_of_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
+        Some(self.loads.as_ref()?.queues.get(self.rqs[cpu.index()].cfs.index()).copied().unwrap_or_default().avg)
+    }
+
+    /// `init_entity_runnable_average`: a task starts with full load; a group with none, as nothing is attached to it.
+    pub(crate) fn init_entity_runnable_average(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        if self.entities[se.index()].my_q.is_none() {
+            loads.entities[se.index()].avg.load_avg = self.se_weight(se);
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `post_init_entity_util_avg`: a new task is expected to use half of what its queue leaves, at most in proportion to its
+    /// weight.
+    pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let queue = loads.queues[self.entities[se.index()].cfs_rq.index()].avg;
+        let cap = (1024 - queue.util_avg as i64) / 2;
+        let avg = &mut loads.entities[se.index()].avg;
+        if cap > 0 {
+            avg.util_avg = match queue.util_avg {
+                0 => cap as u64,
+                used => (used * self.entities[se.index()].load.scaled / (queue.load_avg + 1)).min(cap as u64),
+            };
+        }
+        avg.runnable_avg = avg.util_avg;
+        self.loads = Some(loads);
+    }
+
+    fn take_loads(&mut self) -> Option<Box<Loads>> {
+        let mut loads = self.loads.take()?;
+        loads.entities.resize(self.entities.len(), EntityLoad::default());
+        loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
+        Some(loads)
+    }
+
+    /// `se_weight`.
+    fn se_weight(&self, se: EntityId) -> u64 {
+        self.entities[se.index()].load.scaled >> 10
+    }
+
+    /// `update_load_avg`: brings an entity and its queue up to now, passes on what changed below, and attaches or detaches.
+    #[inline]
+    pub(crate) fn update_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        if self.loads.is_some() {
+            self.update_load_avg_slow(cfs, se, action);
+        }
+    }
+
+    fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let now = self.cfs_rq_clock_pelt(&loads, cfs);
+        let entity = &self.entities[se.index()];
+        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
+        let load = &mut loads.entities[se.index()];
+        let runnable = match entity.my_q {
+            Some(_) => load.runnable_weight,
+            None => u64::from(entity.on_rq && !entity.sched_delayed),
+        };
+        let attached = load.avg.last_update_time != 0;
+        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
+            load.avg.update_avg(entity.load.scaled >> 10);
+        }
+        let mut decayed = self.update_cfs_rq_load_avg(&mut loads, now, cfs);
+        decayed |= self.propagate_entity_load_avg(&mut loads, se);
+        if !attached && action.attach {
+            self.attach_entity_load_avg(&mut loads, cfs, se);
+            self.update_tg_load_avg(&mut loads, cfs);
+        } else if action.detach {
+            self.detach_entity_load_avg(&mut loads, cfs, se);
+            self.update_tg_load_avg(&mut loads, cfs);
+        } else if decayed && action.update_group {
+            self.update_tg_load_avg(&mut loads, cfs);
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
+    fn cfs_rq_clock_pelt(&self, loads: &Loads, cfs: CfsRqId) -> u64 {
+        let (queue, load) = (&self.cfs_rqs[cfs.index()], &loads.queues[cfs.index()]);
+        let now = if queue.throttle_count > 0 { load.throttled_at } else { self.rqs[queue.cpu.index()].clock_pelt };
+        now.wrapping_sub(load.throttled_time)
+    }
+
+    /// The queue's PELT clock stops, or goes on (`tg_throttle_down`, `tg_unthrottle_up`).
+    pub(crate) fn throttle_load(&mut self, cfs: CfsRqId, throttled: bool) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt;
+        let load = &mut loads.queues[cfs.index()];
+        if throttled {
+            load.throttled_at = now;
+        } else {
+            load.throttled_time += now - load.throttled_at;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `se_update_runnable`: how many tasks a group stands for.
+    pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
+        let Some(group) = self.entities[se.index()].my_q else { return };
+        let Some(mut loads) = self.take_loads() else { return };
+        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_running);
+        self.loads = Some(loads);
+    }
+
+    /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
+    fn update_cfs_rq_load_avg(&self, loads: &mut Loads, now: u64, cfs: CfsRqId) -> bool {
+        let load = &mut loads.queues[cfs.index()];
+        let mut decayed = false;
+        let (count, removed_load, removed_util, removed_runnable) = std::mem::take(&mut load.removed);
+        if count > 0 {
+            let divider = u64::from(load.avg.divider());
+            subtract_load(&mut load.avg, removed_load, removed_load * divider);
+            subtract_util(&mut load.avg, removed_util, removed_util * divider);
+            subtract_runnable(&mut load.avg, removed_runnable, removed_runnable * divider);
+            load.propagate = true;
+            load.prop_runnable_sum += -((removed_runnable * divider) as i64) >> CAPACITY_SHIFT;
+            decayed = true;
+        }
+        let queue = &self.cfs_rqs[cfs.index()];
+        let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
+            load.avg.update_avg(1);
+            decayed = true;
+        }
+        decayed
+    }
+
+    /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
+    fn attach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
+        let weight = self.se_weight(se);
+        let queue = &mut loads.queues[cfs.index()];
+        let divider = u64::from(queue.avg.divider());
+        let avg = &mut loads.entities[se.index()].avg;
+        (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
+        avg.util_sum = (avg.util_avg * divider) as u32;
+        avg.runnable_sum = avg.runnable_avg * divider;
+        let load_sum = avg.load_avg * divider;
+        avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
+        queue.avg.load_avg += avg.load_avg;
+        queue.avg.load_sum += weight * avg.load_sum;
+        queue.avg.util_avg += avg.util_avg;
+        queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
+        queue.avg.runnable_avg += avg.runnable_avg;
+        queue.avg.runnable_sum += avg.runnable_sum;
+        queue.propagate = true;
+        queue.prop_runnable_sum += avg.load_sum as i64;
+    }
+
+    /// `detach_entity_load_avg`.
+    fn detach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
+        let avg = loads.entities[se.index()].avg;
+        let queue = &mut loads.queues[cfs.index()];
+        subtract_load(&mut queue.avg, avg.load_avg, self.se_weight(se) * avg.load_sum);
+        subtract_util(&mut queue.avg, avg.util_avg, u64::from(avg.util_sum));
+        subtract_runnable(&mut queue.avg, avg.runnable_avg, avg.runnable_sum);
+        queue.propagate = true;
+        queue.prop_runnable_sum -= avg.load_sum as i64;
+    }
+
+    /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
+    /// once a millisecond.
+    fn update_tg_load_avg(&mut self, loads: &mut Loads, cfs: CfsRqId) {
+        let queue = &self.cfs_rqs[cfs.index()];
+        if queue.group == GroupId::ROOT {
+            return;
+        }
+        let now = self.rqs[queue.cpu.index()].clock;
+        let load = &mut loads.queues[cfs.index()];
+        let limited = self.rules.eevdf();
+        if limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
+            return;
+        }
+        let delta = load.avg.load_avg as i64 - load.contribution;
+        if delta.abs() > load.contribution / 64 {
+            self.groups[queue.group.index()].load_avg += delta;
+            load.contribution = load.avg.load_avg as i64;
+            load.contributed_at = now;
+        }
+    }
+
+    /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
+    fn propagate_entity_load_avg(&self, loads: &mut Loads, se: EntityId) -> bool {
+        let Some(group) = self.entities[se.index()].my_q else { return false };
+        if !std::mem::take(&mut loads.queues[group.index()].propagate) {
+            return false;
+        }
+        let below = loads.queues[group.index()];
+        loads.queues[group.index()].prop_runnable_sum = 0;
+        let cfs = self.entities[se.index()].cfs_rq;
+        let above = &mut loads.queues[cfs.index()];
+        above.propagate = true;
+        above.prop_runnable_sum += below.prop_runnable_sum;
+        let divider = u64::from(above.avg.divider());
+        let (avg, queue) = (&mut loads.entities[se.index()].avg, &mut above.avg);
+        // update_tg_cfs_util
+        let delta = below.avg.util_avg as i64 - avg.util_avg as i64;
+        if delta != 0 {
+            let sum = (below.avg.util_avg * divider) as u32;
+            let delta_sum = i64::from(sum) - i64::from(avg.util_sum);
+            (avg.util_avg, avg.util_sum) = (below.avg.util_avg, sum);
+            queue.util_avg = add_positive(queue.util_avg, delta);
+            queue.util_sum = at_least(add_positive(u64::from(queue.util_sum), delta_sum), queue.util_avg);
+        }
+        // update_tg_cfs_runnable
+        let delta = below.avg.runnable_avg as i64 - avg.runnable_avg as i64;
+        if delta != 0 {
+            let sum = below.avg.runnable_avg * divider;
+            let delta_sum = sum as i64 - avg.runnable_sum as i64;
+            (avg.runnable_avg, avg.runnable_sum) = (below.avg.runnable_avg, sum);
+            queue.runnable_avg = add_positive(queue.runnable_avg, delta);
+            let sum = add_positive(queue.runnable_sum, delta_sum);
+            queue.runnable_sum = u64::from(at_least(sum, queue.runnable_avg));
+        }
+        self.update_tg_cfs_load(se, group, below, avg, queue, divider);
+        true
+    }
+
+    /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less
+    /// is estimated as if all its tasks were equally runnable.
+    fn update_tg_cfs_load(
+        &self,
+        se: EntityId,
+        group: CfsRqId,
+        below: QueueLoad,
+        avg: &mut SchedAvg,
+        queue: &mut SchedAvg,
+        divider: u64,
+    ) {
+        let change = below.prop_runnable_sum;
+        if change == 0 {
+            return;
+        }
+        let runnable_sum = if change >= 0 {
+            (change as u64 + avg.load_sum).min(divider)
+        } else {
+            let weight = self.cfs_rqs[group.index()].load.scaled >> 10;
+            below.avg.load_sum.checked_div(weight).unwrap_or(0).min(avg.load_sum)
+        };
+        let runnable_sum = runnable_sum.max(u64::from(avg.util_sum >> CAPACITY_SHIFT));
+        let weight = self.se_weight(se);
+        let load_sum = weight * runnable_sum;
+        let load_avg = load_sum / divider;
+        let delta = load_avg as i64 - avg.load_avg as i64;
+        if delta == 0 {
+            return;
+        }
+        let delta_sum = load_sum as i64 - (weight * avg.load_sum) as i64;
+        (avg.load_sum, avg.load_avg) = (runnable_sum, load_avg);
+        queue.load_avg = add_positive(queue.load_avg, delta);
+        queue.load_sum = u64::from(at_least(add_positive(queue.load_sum, delta_sum), queue.load_avg));
+    }
+
+    /// A new weight as load tracking sees it (`reweight_entity`): the queue's load loses the old and gains the new.
+    pub(crate) fn reweight_load(&mut self, cfs: CfsRqId, se: EntityId, weight: u64) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let (old, new) = (self.se_weight(se), weight >> 10);
+        let avg = &mut loads.entities[se.index()].avg;
+        let queue = &mut loads.queues[cfs.index()].avg;
+        // A task that is on no queue's account, being new or on its way, has nothing to move there.
+        let attached = avg.last_update_time != 0;
+        if attached {
+            subtract_load(queue, avg.load_avg, old * avg.load_sum);
+            avg.load_avg = new * avg.load_sum / u64::from(avg.divider());
+            queue.load_avg += avg.load_avg;
+            queue.load_sum += new * avg.load_sum;
+        } else {
+            avg.load_avg = new;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
+    /// looks.
+    pub(crate) fn remove_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let queue = &mut loads.queues[cfs.index()];
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 {
+            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
+                avg.update_avg(self.se_weight(se));
+            }
+            let (count, load, util, runnable) = &mut queue.removed;
+            *count += 1;
+            *load += avg.load_avg;
+            *util += avg.util_avg;
+            *runnable += avg.runnable_avg;
+            avg.last_update_time = 0;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it.
+    pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
+        let attached =
+            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
+        if !self.loads.as_deref().is_some_and(attached) {
+            return;
+        }
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_load_avg_slow(cfs, se, Action { detach: true, ..Action::default() });
+        self.propagate_entity_cfs_rq(se);
+        self.forget_load_time(se);
+    }
+
+    /// `attach_entity_cfs_rq`.
+    pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
+        if self.loads.is_some() {
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.update_load_avg_slow(cfs, se, Action { attach: true, ..Action::default() });
+            self.propagate_entity_cfs_rq(se);
+        }
+    }
+
+    /// `propagate_entity_cfs_rq`.
+    fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
+        let mut level = self.entities[se.index()].parent;
+        while let Some(se) = level {
+            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
+            self.update_load_avg_slow(cfs, se, Action::UPDATE);
+            level = parent;
+        }
+    }
+
+    /// The entity is on no queue's account (`last_update_time` 0): it attaches when it is next queued.
+    pub(crate) fn forget_load_time(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        loads.entities[se.index()].avg.last_update_time = 0;
+        self.loads = Some(loads);
+    }
+
+    /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.
+    pub(crate) fn group_load(&self, cfs: CfsRqId) -> (i64, i64) {
+        let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
+        load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
+    }
+}
+
+fn subtract_load(avg: &mut SchedAvg, average: u64, sum: u64) {
+    avg.load_avg = avg.load_avg.saturating_sub(average);
+    avg.load_sum = u64::from(at_least(avg.load_sum.saturating_sub(sum), avg.load_avg));
+}
+
+fn subtract_util(avg: &mut SchedAvg, average: u64, sum: u64) {
+    avg.util_avg = avg.util_avg.saturating_sub(average);
+    avg.util_sum = at_least(u64::from(avg.util_sum).saturating_sub(sum), avg.util_avg);
+}
+
+fn subtract_runnable(avg: &mut SchedAvg, average: u64, sum: u64) {
+    avg.runnable_avg = avg.runnable_avg.saturating_sub(average);
+    avg.runnable_sum = u64::from(at_least(avg.runnable_sum.saturating_sub(sum), avg.runnable_avg));
+}

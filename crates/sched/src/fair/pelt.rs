@@ -1,0 +1,307 @@
+//! Per-entity load tracking (`kernel/sched/pelt.c`): how much an entity ran, could run and weighed, as geometric sums.
+//!
+//! Time is cut into periods of 1024 µs (of 1024 ns each). What happened n periods ago counts y^n, with y^32 = 1/2.
+
+/// Periods after which a contribution counts half (`LOAD_AVG_PERIOD`).
+pub const LOAD_AVG_PERIOD: u64 = 32;
+
+/// The sum of an entity that always ran (`LOAD_AVG_MAX`): 1024 · Σ y^n in the kernel's integers.
+pub const LOAD_AVG_MAX: u32 = 47742;
+
+/// `PELT_MIN_DIVIDER`: the greatest possible sum at the start of a period.
+pub(crate) const PELT_MIN_DIVIDER: u32 = LOAD_AVG_MAX - 1024;
+
+/// `SCHED_CAPACITY_SHIFT`.
+pub(crate) const CAPACITY_SHIFT: u32 = 10;
+
+/// `runnable_avg_yN_inv`: (2³² − 1) · y^n, rounded down.
+const YN_INVERSE: [u32; 32] = [
+    0xffff_ffff,
+    0xfa83_b2da,
+    0xf525_7d14,
+    0xefe4_b99a,
+    0xeac0_c6e6,
+    0xe5b9_06e6,
+    0xe0cc_deeb,
+    0xdbfb_b796,
+    0xd744_fcc9,
+    0xd2a8_1d91,
+    0xce24_8c14,
+    0xc9b9_bd85,
+    0xc567_2a10,
+    0xc12c_4cc9,
+    0xbd08_a39e,
+    0xb8fb_af46,
+    0xb504_f333,
+    0xb123_f581,
+    0xad58_3ee9,
+    0xa9a1_5ab4,
+    0xa5fe_d6a9,
+    0xa270_4302,
+    0x9ef5_325f,
+    0x9b8d_39b9,
+    0x9837_f050,
+    0x94f4_efa8,
+    0x91c3_d373,
+    0x8ea4_398a,
+    0x8b95_c1e3,
+    0x8898_0e80,
+    0x85aa_c367,
+    0x82cd_8698,
+];
+
+/// `decay_load`: `value` · y^`periods`.
+///
+/// ```
+/// use schedlab_sched::pelt::decay_load;
+/// // 32 periods halve; the factor for none is 2³² − 1 over 2³², which takes one off a whole number.
+/// assert_eq!(decay_load(1 << 20, 32), (1 << 19) - 1);
+/// ```
+pub const fn decay_load(value: u64, periods: u64) -> u64 {
+    if periods > LOAD_AVG_PERIOD * 63 {
+        return 0;
+    }
+    let value = value >> (periods / LOAD_AVG_PERIOD);
+    let factor = YN_INVERSE[(periods % LOAD_AVG_PERIOD) as usize];
+    ((value as u128 * factor as u128) >> 32) as u64
+}
+
+/// `__accumulate_pelt_segments`: what a stretch over `periods` ≥ 1 boundaries adds: `first` µs that end the period it began in,
+/// whole periods, and `last` µs of the current one.
+const fn accumulate_segments(periods: u64, first: u32, last: u32) -> u32 {
+    let oldest = decay_load(first as u64, periods) as u32;
+    let whole = LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX as u64, periods) as u32 - 1024;
+    oldest + whole + last
+}
+
+/// `struct sched_avg`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SchedAvg {
+    /// The PELT clock up to which the sums reach, in nanoseconds; 0 while attached to no queue.
+    pub last_update_time: u64,
+    /// Σ of time runnable, times weight for a queue.
+    pub load_sum: u64,
+    /// Σ of time runnable, times 1024 and the number of runnable tasks.
+    pub runnable_sum: u64,
+    /// Σ of time running, times 1024.
+    pub util_sum: u32,
+    /// Microseconds of the current period that are in the sums.
+    pub period_contrib: u32,
+    /// The sums over the greatest possible sum: load in units of weight.
+    pub load_avg: u64,
+    /// Runnable tasks, 1024 each.
+    pub runnable_avg: u64,
+    /// Time running, 1024 for always.
+    pub util_avg: u64,
+}
+
+impl SchedAvg {
+    /// `get_pelt_divider`: the greatest sum possible at this place in the period.
+    #[inline]
+    pub const fn divider(&self) -> u32 {
+        PELT_MIN_DIVIDER + self.period_contrib
+    }
+
+    /// `___update_load_sum`: brings the sums up to `now` (nanoseconds of the PELT clock), through which the entity weighed `load`,
+    /// had `runnable` tasks and was `running` or not. True if a period ended, so that the averages are to follow.
+    pub fn update_sum(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
+        let delta = now.wrapping_sub(self.last_update_time);
+        if (delta as i64) < 0 {
+            self.last_update_time = now;
+            return false;
+        }
+        let delta = delta >> 10;
+        if delta == 0 {
+            return false;
+        }
+        self.last_update_time += delta << 10;
+        // Without weight nothing counts, running least of all.
+        let (runnable, running) = if load == 0 { (0, false) } else { (runnable, running) };
+        self.accumulate(delta, load, runnable, running)
+    }
+
+    /// `accumulate_sum`, of `delta` µs.
+    fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
+        let mut contribution = delta as u32;
+        let reached = delta + u64::from(self.period_contrib);
+        let periods = reached / 1024;
+        let rest = (reached % 1024) as u32;
+        if periods > 0 {
+            self.load_sum = decay_load(self.load_sum, periods);
+            self.runnable_sum = decay_load(self.runnable_sum, periods);
+            self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;
+            if load > 0 {
+                contribution = accumulate_segments(periods, 1024 - self.period_contrib, rest);
+            }
+        }
+        self.period_contrib = rest;
+        let contribution = u64::from(contribution);
+        if load > 0 {
+            self.load_sum = self.load_sum.wrapping_add(load.wrapping_mul(contribution));
+        }
+        if runnable > 0 {
+            self.runnable_sum = self.runnable_sum.wrapping_add(runnable.wrapping_mul(contribution) << CAPACITY_SHIFT);
+        }
+        if running {
+            self.util_sum = self.util_sum.wrapping_add((contribution as u32) << CAPACITY_SHIFT);
+        }
+        periods > 0
+    }
+
+    /// `___update_load_avg`: the averages that follow from the sums, for an entity of weight `load` (1 for a queue).
+    pub const fn update_avg(&mut self, load: u64) {
+        let divider = self.divider() as u64;
+        self.load_avg = load.wrapping_mul(self.load_sum) / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = self.util_sum as u64 / divider;
+    }
+}
+
+/// `add_positive`: a signed difference added, zero at least.
+pub(crate) const fn add_positive(value: u64, delta: i64) -> u64 {
+    let sum = value.wrapping_add(delta as u64);
+    if delta < 0 && sum > value { 0 } else { sum }
+}
+
+/// `max_t(u32, sum, average × PELT_MIN_DIVIDER)`: a sum is never less than its average allows, in 32 bits as the kernel compares.
+pub(crate) const fn at_least(sum: u64, average: u64) -> u32 {
+    let least = average.wrapping_mul(PELT_MIN_DIVIDER as u64) as u32;
+    if sum as u32 > least { sum as u32 } else { least }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The generator `Documentation/scheduler/sched-pelt.c`: x = (2³² − 1) · y^n, and the sum iterated until it stands still, each
+    /// step old · y rounded down plus 1024.
+    #[test]
+    fn the_tables_are_those_of_the_generator() {
+        let y = libm_pow(0.5, 1.0 / 32.0);
+        for (n, inverse) in YN_INVERSE.iter().enumerate() {
+            let exact = 4_294_967_295.0 * libm_pow(y, n as f64);
+            assert_eq!(*inverse, exact as u32, "y^{n}");
+        }
+        let (mut sum, mut last) = (1024u64, 0);
+        while sum != last {
+            last = sum;
+            sum = ((sum * u64::from(YN_INVERSE[1])) >> 32) + 1024;
+        }
+        assert_eq!(sum, u64::from(LOAD_AVG_MAX));
+    }
+
+    fn libm_pow(base: f64, exponent: f64) -> f64 {
+        base.powf(exponent)
+    }
+
+    /// One stretch of an entity's life: µs, weight, runnable tasks, running.
+    fn stretches(longest: u64) -> impl Strategy<Value = Vec<(u64, u64, u64, bool)>> {
+        let stretch = (1..longest, prop_oneof![Just(0u64), 2..90_000u64], 1..40u64, any::<bool>());
+        proptest::collection::vec(stretch, 1..150)
+    }
+
+    proptest! {
+        /// Updated at least once a period, the closed form is one step: at a boundary the old sum and the end of the old period
+        /// are decayed once each. LOAD_AVG_MAX less its own decay (46718) less 1024 leaves nothing between them.
+        #[test]
+        fn it_equals_a_reference_that_steps_from_period_to_period(life in stretches(1024)) {
+            let mut average = SchedAvg::default();
+            let (mut now, mut place) = (0u64, 0u64);
+            let (mut load_sum, mut runnable_sum, mut util_sum) = (0u128, 0u128, 0u128);
+            let y = u128::from(YN_INVERSE[1]);
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                average.update_sum(now, load, runnable, running);
+                let end = place + length;
+                let counted = if end < 1024 {
+                    u128::from(length)
+                } else {
+                    load_sum = (load_sum * y) >> 32;
+                    runnable_sum = (runnable_sum * y) >> 32;
+                    util_sum = (util_sum * y) >> 32;
+                    ((u128::from(1024 - place) * y) >> 32) + u128::from(end - 1024)
+                };
+                place = end % 1024;
+                if load > 0 {
+                    load_sum += u128::from(load) * counted;
+                    runnable_sum += u128::from(runnable) * counted * 1024;
+                    util_sum += if running { counted * 1024 } else { 0 };
+                }
+                prop_assert_eq!(u128::from(average.load_sum), load_sum);
+                prop_assert_eq!(u128::from(average.runnable_sum), runnable_sum);
+                prop_assert_eq!(u128::from(average.util_sum), util_sum);
+                prop_assert_eq!(u64::from(average.period_contrib), place);
+            }
+        }
+
+        /// Against the real-valued sum of the whole history: within 0.1 % of the greatest sum, of which the constant LOAD_AVG_MAX
+        /// alone takes 1024/(1 − y) = 47788 − 47742 = 46, that is 0.096 %; the rest is truncation below one unit an update.
+        #[test]
+        fn it_is_close_to_the_real_geometric_sum(life in stretches(300_000)) {
+            let mut average = SchedAvg::default();
+            let y = 0.5f64.powf(1.0 / 32.0);
+            let (mut now, mut place, mut real) = (0u64, 0u64, 0f64);
+            for (length, _, _, running) in life {
+                now += length << 10;
+                average.update_sum(now, 1024, 1, running);
+                let end = place + length;
+                if end < 1024 {
+                    real += if running { length as f64 } else { 0.0 };
+                } else {
+                    let periods = end / 1024;
+                    let decay = y.powi(periods as i32);
+                    real *= decay;
+                    if running {
+                        // Σ y^n, n from 1 to periods − 1
+                        let whole = (y - decay) / (1.0 - y);
+                        real += (1024 - place) as f64 * decay + 1024.0 * whole + (end % 1024) as f64;
+                    }
+                }
+                place = end % 1024;
+                let ours = f64::from(average.util_sum) / 1024.0;
+                prop_assert!((ours - real).abs() <= 0.001 * 47_788.0 + 1.0, "{} against {}", ours, real);
+            }
+        }
+
+        /// However often it was looked at in between, an idle entity's sum never grows and a busy one's average stays within 1024.
+        #[test]
+        fn averages_stay_in_bounds(life in stretches(100_000)) {
+            let mut average = SchedAvg::default();
+            let mut now = 0;
+            for (length, load, _, running) in life {
+                now += length << 10;
+                let before = average.util_sum;
+                if average.update_sum(now, load, 1, running) {
+                    average.update_avg(1024);
+                }
+                prop_assert!(average.util_avg <= 1024);
+                prop_assert!(running && load > 0 || average.util_sum <= before);
+            }
+        }
+    }
+
+    /// An entity that always ran with weight 1024 and one task: each sum is the divider's share of its greatest, so every average
+    /// comes to 1024 but for truncation, and to no more.
+    #[test]
+    fn what_always_runs_weighs_its_weight() {
+        let mut average = SchedAvg::default();
+        for period in 1..2000u64 {
+            average.update_sum(period * 1024 * 1024, 1, 1, true);
+        }
+        average.update_avg(1024);
+        assert!((1023..=1024).contains(&average.load_avg), "{average:?}");
+        assert!((1023..=1024).contains(&average.util_avg), "{average:?}");
+    }
+
+    /// y^32 = 1/2: an entity that stops has half its load after 32 periods, a quarter after 64; the factor for zero further periods,
+    /// (2³² − 1)/2³², takes less than one unit off.
+    #[test]
+    fn load_halves_every_32_periods() {
+        for (periods, part) in [(32u64, 2u64), (64, 4), (320, 1024)] {
+            let mut average = SchedAvg { load_sum: 47_742 << 10, ..SchedAvg::default() };
+            average.update_sum(periods << 20, 0, 0, false);
+            assert_eq!(average.load_sum, (47_742 << 10) / part - 1, "after {periods} periods");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Who runs next of the fair class, and what changes hands: the picks and switches that CFS and EEVDF share, level by level.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::class::DequeueFlags;
+use crate::core::Sched;
+use crate::decider::{Decider, Pick};
+use crate::entity::{CfsRqId, EntityId};
+use crate::fair::load::Action;
+
+impl<D: Decider> Sched<D> {
+    /// `put_prev_task_fair`.
+    pub(crate) fn put_prev_task_fair(&mut self, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            level = entity.parent;
+            self.put_prev_entity(entity.cfs_rq, se);
+        }
+    }
+
+    /// `put_prev_entity`.
+    fn put_prev_entity(&mut self, cfs: CfsRqId, se: EntityId) {
+        if self.entities[se.index()].on_rq {
+            self.update_curr_cfs(cfs);
+        }
+        self.check_cfs_rq_runtime(cfs);
+        if self.entities[se.index()].on_rq {
+            self.timeline_insert(cfs, se);
+            self.update_load_avg(cfs, se, Action::default());
+        }
+        self.cfs_rqs[cfs.index()].curr = None;
+    }
+
+    /// `set_next_task_fair`.
+    pub(crate) fn set_next_task_fair(&mut self, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let cfs = entity.cfs_rq;
+            level = entity.parent;
+            self.set_next_entity(cfs, se);
+            self.account_cfs_rq_runtime(cfs, 0);
+        }
+    }
+
+    /// `set_next_entity`.
+    fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId) {
+        let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
+        let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
+        self.clear_buddies(cfs, se);
+        if self.entities[se.index()].on_rq {
+            self.timeline_remove(cfs, se);
+            self.update_load_avg(cfs, se, Action::UPDATE);
+            if self.rules.eevdf() {
+                self.set_protect_slice(cfs, se);
+            }
+        }
+        self.cfs_rqs[cfs.index()].curr = Some(se);
+        let entity = &mut self.entities[se.index()];
+        entity.exec_start = now;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+    }
+
+    /// The end of `pick_next_task_fair`: from one fair task to another, only the levels below their common queue change hands, so
+    /// that a group's slice goes on as its tasks take turns.
+    pub(crate) fn put_prev_set_next_fair(&mut self, previous: TaskId, next: TaskId) {
+        let (mut pse, mut se) = (self.tasks[previous.index()].se, self.tasks[next.index()].se);
+        loop {
+            let (before, after) = (&self.entities[pse.index()], &self.entities[se.index()]);
+            let (old, new) = (before.cfs_rq, after.cfs_rq);
+            let (puts, sets) = (after.depth <= before.depth, after.depth >= before.depth);
+            let (above_old, above_new) = (before.parent, after.parent);
+            if puts {
+                self.put_prev_entity(old, pse);
+            }
+            if sets {
+                self.set_next_entity(new, se);
+            }
+            if old == new {
+                return;
+            }
+            if puts {
+                pse = above_old.unwrap_or(pse);
+            }
+            if sets {
+                se = above_new.unwrap_or(se);
+            }
+        }
+    }
+
+    /// `pick_task_fair`: who should run; nothing is changed but the charge of whoever runs.
+    ///
+    /// The running task takes part while it is runnable (`pick_next_task_fair` with `prev` of the fair class).
+    pub(crate) fn pick_task_fair(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let root = self.rqs[cpu.index()].cfs;
+        loop {
+            if self.cfs_rqs[root.index()].nr_running == 0 {
+                return None;
+            }
+            let Some(ours) = self.descend(root) else { continue };
+            let candidates = self.cfs_rqs[root.index()].h_nr_running;
+            let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
+            let taken = self.decider.pick(Pick { cpu, candidates, naive }, ours);
+            let se = self.tasks[taken.index()].se;
+            if !self.entities[se.index()].sched_delayed {
+                return Some(taken);
+            }
+            // A delayed entity has become eligible: now it leaves, and the pick starts anew.
+            self.dequeue_delayed(cpu, taken);
+        }
+    }
+
+    /// From the root queue down through groups to the task that should run; none if a group was throttled, or one that lingered
+    /// left, on the way: then the pick starts anew.
+    fn descend(&mut self, root: CfsRqId) -> Option<TaskId> {
+        let mut cfs = root;
+        loop {
+            let curr = self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq);
+            if curr.is_some() {
+                self.update_curr_cfs(cfs);
+            }
+            if self.check_cfs_rq_runtime(cfs) {
+                return None;
+            }
+            let se = if self.rules.eevdf() { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };
+            let entity = &self.entities[se.index()];
+            match entity.my_q {
+                Some(_) if entity.sched_delayed => {
+                    self.dequeue_entities(se, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), 0);
+                    return None;
+                }
+                Some(group) => cfs = group,
+                None => return Some(entity.task),
+            }
+        }
+    }
+
+    /// The first of the timeline and the running entity, the naive rule's choice.
+    fn leftmost(&self, cfs: CfsRqId) -> Option<EntityId> {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let curr = queue.curr.filter(|curr| self.entities[curr.index()].on_rq);
+        match (queue.timeline.first(), curr) {
+            (Some(first), Some(curr)) if self.key(curr).before(self.key(first)) => Some(curr),
+            (Some(first), _) => Some(first),
+            (None, curr) => curr,
+        }
+    }
+}

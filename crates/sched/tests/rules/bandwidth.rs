@@ -1,0 +1,207 @@
+//! Bandwidth of groups: quotas, slices, throttling.
+
+use proptest::prelude::*;
+use schedlab_model::{Policy, TaskId, Time};
+use schedlab_sched::GroupId;
+
+use crate::groups::{group, member};
+use crate::lab::{CPU0, CPU1, Lab, MS};
+
+/// Limits a group: quota, period and burst in milliseconds.
+fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64) {
+    let [quota, period, burst] = [quota, period, burst].map(Time::from_millis);
+    lab.sched.set_group_bandwidth(group, Some(quota), period, burst).expect("a limit in range");
+}
+
+/// Lets time pass in steps of a millisecond with a tick every 4 ms, timers on time, and whoever must reschedules.
+fn run(lab: &mut Lab, milliseconds: u64) {
+    for _ in 0..milliseconds {
+        lab.advance(MS);
+        while let Some(timer) = lab.sched.bandwidth_timer().filter(|timer| timer.at.as_nanos() <= lab.now) {
+            for cpu in lab.sched.bandwidth_timer_cpus(timer) {
+                lab.sync(cpu);
+            }
+            lab.sched.run_bandwidth_timer(timer);
+        }
+        for cpu in lab.cpus() {
+            lab.sync(cpu);
+            if lab.now.is_multiple_of(4 * MS) {
+                lab.sched.sched_tick(cpu);
+            } else {
+                lab.sched.update_curr(cpu);
+            }
+            if lab.sched.need_resched(cpu) {
+                lab.schedule(cpu);
+            }
+        }
+    }
+}
+
+fn time(lab: &Lab, task: TaskId) -> u64 {
+    lab.sched.sum_exec_runtime(task)
+}
+
+const RELEASES: [&str; 4] = ["5.10", "6.1", "6.12", "6.18"];
+
+/// sched-bwc, example 3: a group limited to 20 % of one CPU, 10 ms of quota in a period of 50 ms. A queue takes slices of 5 ms, two
+/// are the quota; with time charged each millisecond it runs 10 ms and at most one more, which it owes to the next period.
+#[test]
+fn twenty_percent_of_one_cpu() {
+    for release in RELEASES {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 10, 50, 0);
+        let task = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        run(&mut lab, 50 * 100);
+        let used = time(&lab, task);
+        assert!(used.abs_diff(1_000 * MS) <= 11 * MS, "{release}: {used}");
+        // 100 periods ended, each with the queue throttled.
+        let stats = lab.sched.bandwidth_stats(limited);
+        assert!(stats.nr_periods.abs_diff(100) <= 1 && stats.nr_throttled == stats.nr_periods, "{release}: {stats:?}");
+        // Of each 50 ms it was throttled 40, but for the first and the last.
+        assert!(stats.throttled_time.abs_diff(4_000 * MS) <= 50 * MS, "{release}: {stats:?}");
+    }
+}
+
+/// sched-bwc, example 1: quota and period of 250 ms are one CPU: a task alone in such a group is never throttled.
+#[test]
+fn one_cpu_worth_of_runtime_does_not_hold_one_task_back() {
+    let mut lab = Lab::new("6.1", &[]);
+    let limited = group(&mut lab, GroupId::ROOT, 100);
+    limit(&mut lab, limited, 250, 250, 0);
+    let task = member(&mut lab, limited);
+    lab.schedule(CPU0);
+    run(&mut lab, 5_000);
+    assert_eq!(time(&lab, task), 5_000 * MS);
+    assert_eq!(lab.sched.bandwidth_stats(limited).nr_throttled, 0);
+}
+
+/// sched-bwc, example 2: 1000 ms of quota in 500 ms are two CPUs: two tasks on two CPUs run all the time, and so does nobody less.
+#[test]
+fn two_cpus_worth_of_runtime_on_two_cpus() {
+    let mut lab = Lab::with_cpus("6.1", 2, &[]);
+    let limited = group(&mut lab, GroupId::ROOT, 100);
+    limit(&mut lab, limited, 1000, 500, 0);
+    let tasks = [CPU0, CPU1].map(|cpu| {
+        let task = lab.spawn_on(cpu, Policy::Other, 0);
+        lab.sched.sched_move_task(task, limited);
+        lab.schedule(cpu);
+        task
+    });
+    run(&mut lab, 3_000);
+    for task in tasks {
+        assert_eq!(time(&lab, task), 3_000 * MS);
+    }
+}
+
+/// sched-bwc, example 4: quota 20 ms in 50 ms with 10 ms of burst. A period in which the group sleeps leaves 10 ms for the next: 30 ms
+/// at once (and at most 1 ms before the charge is seen), where without burst 20 ms are the end.
+#[test]
+fn burst_keeps_what_was_not_used() {
+    for (burst, most) in [(0, 20), (10, 30)] {
+        let mut lab = Lab::new("6.1", &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 20, 50, burst);
+        let task = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        run(&mut lab, 5);
+        lab.sleep(CPU0);
+        // Awake again just after a refill: periods are multiples of 50 ms.
+        run(&mut lab, 146);
+        let before = time(&lab, task);
+        lab.wake(task);
+        lab.schedule(CPU0);
+        run(&mut lab, 45);
+        let used = time(&lab, task) - before;
+        // What the queue itself kept of its last slice, 1 ms at most, adds to it.
+        assert!((most * MS..=(most + 2) * MS).contains(&used), "burst {burst}: {used}");
+    }
+}
+
+/// A parent of 30 % with a child of 50 %: the parent holds, and a task of the parent's own beside the child shares in it.
+#[test]
+fn a_parents_limit_holds_for_all_below_it() {
+    for release in RELEASES {
+        let mut lab = Lab::new(release, &[]);
+        let parent = group(&mut lab, GroupId::ROOT, 100);
+        let child = group(&mut lab, parent, 100);
+        limit(&mut lab, parent, 30, 100, 0);
+        limit(&mut lab, child, 50, 100, 0);
+        let tasks = [member(&mut lab, parent), member(&mut lab, child)];
+        let free = lab.task();
+        lab.schedule(CPU0);
+        run(&mut lab, 10_000);
+        let [own, below] = tasks.map(|task| time(&lab, task));
+        assert!((own + below).abs_diff(3_000 * MS) <= 32 * MS, "{release}: {own} {below}");
+        assert!(own.abs_diff(below) <= 3_000 * MS / 50, "{release}: {own} {below}");
+        // Work conservation: the rest is the free task's, to the nanosecond.
+        assert_eq!(own + below + time(&lab, free), 10_000 * MS, "{release}");
+    }
+}
+
+/// A task that wakes in a throttled group waits with it; the CPU stays idle until the refill, and then runs it.
+#[test]
+fn a_throttled_groups_task_wakes_to_wait() {
+    for release in RELEASES {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        let sleeper = member(&mut lab, limited);
+        assert_eq!(lab.schedule(CPU0), sleeper);
+        lab.leave(CPU0, schedlab_model::TaskState::Dead);
+        let hog = member(&mut lab, limited);
+        let late = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        run(&mut lab, 20);
+        assert_eq!((lab.curr(CPU0), lab.sched.nr_running(CPU0)), (TaskId::IDLE, 0), "{release}");
+        let third = member(&mut lab, limited);
+        assert_eq!((lab.schedule(CPU0), lab.sched.nr_running(CPU0)), (TaskId::IDLE, 0), "{release}");
+        run(&mut lab, 90);
+        assert!([hog, late, third].iter().any(|task| time(&lab, *task) > 0), "{release}");
+        lab.sched.sched_move_task(third, GroupId::ROOT);
+        lab.schedule(CPU0);
+        run(&mut lab, 1);
+        assert!(time(&lab, third) > 0, "{release}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// No group gets more than its quota a period, but for what a CPU runs before the charge is seen (1 ms here, owed to the next
+    /// period), and on a CPU that it has to itself it gets no less.
+    #[test]
+    fn the_cap_holds(
+        release in proptest::sample::select(RELEASES.to_vec()),
+        quota in 2u64..60,
+        period in 20u64..120,
+        members in 1usize..4,
+        cpus in 1u32..3,
+    ) {
+        let mut lab = Lab::with_cpus(release, cpus, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, quota, period, 0);
+        let mut tasks = Vec::new();
+        for cpu in lab.cpus() {
+            for _ in 0..members {
+                let task = lab.spawn_on(cpu, Policy::Other, 0);
+                lab.sched.sched_move_task(task, limited);
+                tasks.push(task);
+            }
+            lab.schedule(cpu);
+        }
+        let mut used = 0;
+        let periods = 40;
+        for number in 1..=periods {
+            run(&mut lab, period);
+            used = tasks.iter().map(|task| time(&lab, *task)).sum::<u64>();
+            // The window need not start with a period: one more quota may be in it.
+            let most = (number + 1) * quota * MS + u64::from(cpus) * MS;
+            prop_assert!(used <= most, "{} after {} periods", used, number);
+        }
+        let fair = (quota * periods).min(u64::from(cpus) * period * periods) * MS;
+        // Slices left on a CPU that had no use for them: 5 ms each at most.
+        prop_assert!(used + quota * MS + u64::from(cpus) * 6 * MS >= fair, "{} of {}", used, fair);
+    }
+}
