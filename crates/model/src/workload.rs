@@ -303,7 +303,8 @@ pub enum Step {
         /// How many, one after the other.
         count: u32,
     },
-    /// Wait until every task this one made has ended, and collect them in the order in which they were made.
+    /// Wait until every task this one made has ended, and collect them: simulated, and natively threads, in the order in which
+    /// they were made; natively processes as they end, as `wait(2)` gives them.
     Join,
     /// Note the time under a name.
     Mark(String),

@@ -7,7 +7,7 @@ use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::custom::Custom;
 use crate::deadline::DlEntity;
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
+use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct};
 use crate::fair::Loads;
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::{GroupId, TaskGroup};
@@ -114,27 +114,8 @@ impl<D: Decider> Sched<D> {
         let task = TaskId(self.tasks.len() as u32);
         let se = EntityId(self.entities.len() as u32);
         let load = weight_of_nice(self.rules.series, Policy::Other, 0);
-        self.entities.push(Entity {
-            load,
-            vruntime: Vruntime::default(),
-            exec_start: 0,
-            sum_exec_runtime: 0,
-            prev_sum_exec_runtime: 0,
-            deadline: Vruntime::default(),
-            vlag: 0,
-            vprot: Vruntime::default(),
-            slice: self.rules.tunables.base_slice.as_nanos(),
-            sequence: 0,
-            parent: None,
-            cfs_rq: self.rqs[cpu.index()].cfs,
-            my_q: None,
-            task,
-            depth: 0,
-            on_rq: false,
-            sched_delayed: false,
-            custom_slice: false,
-            rel_deadline: false,
-        });
+        let slice = self.rules.tunables.base_slice.as_nanos();
+        self.entities.push(Entity::new(load, slice, self.rqs[cpu.index()].cfs, task));
         self.tasks.push(TaskStruct {
             se,
             class: self.class_of(Policy::Other),

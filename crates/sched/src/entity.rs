@@ -120,6 +120,33 @@ pub struct Entity {
     pub rel_deadline: bool,
 }
 
+impl Entity {
+    /// An entity that was never queued, at the top, of weight `load` and with so many nanoseconds of `slice`.
+    pub(crate) fn new(load: Weight, slice: u64, cfs_rq: CfsRqId, task: TaskId) -> Self {
+        Self {
+            load,
+            vruntime: Vruntime::default(),
+            exec_start: 0,
+            sum_exec_runtime: 0,
+            prev_sum_exec_runtime: 0,
+            deadline: Vruntime::default(),
+            vlag: 0,
+            vprot: Vruntime::default(),
+            slice,
+            sequence: 0,
+            parent: None,
+            cfs_rq,
+            my_q: None,
+            task,
+            depth: 0,
+            on_rq: false,
+            sched_delayed: false,
+            custom_slice: false,
+            rel_deadline: false,
+        }
+    }
+}
+
 /// Where a task stands in its life, beyond its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {

@@ -2,7 +2,7 @@
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _print(report: dict) -> None:  # type: ignore[type-arg]
+def _print(report: dict[str, Any]) -> None:
     say(
         f"{report['records']} events of {report['tasks']} tasks in {short_time(report['span_ns'])}"
         f", rules of {report['release']}"

@@ -7,7 +7,7 @@ use schedlab_model::{CpuId, ModelError, Series, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
+use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::bandwidth::Bandwidth;
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
@@ -234,26 +234,14 @@ impl<D: Decider> Sched<D> {
             throttle_count: self.cfs_rqs[above.index()].throttle_count,
             ..CfsRq::new(cpu)
         });
+        let slice = self.rules.tunables.base_slice.as_nanos();
+        let depth = parent.map_or(0, |parent| self.entities[parent.index()].depth + 1);
+        let load = Weight { scaled: 1024 << 10, inverse: 0 };
         self.entities.push(Entity {
-            load: Weight { scaled: 1024 << 10, inverse: 0 },
-            vruntime: Vruntime::default(),
-            exec_start: 0,
-            sum_exec_runtime: 0,
-            prev_sum_exec_runtime: 0,
-            deadline: Vruntime::default(),
-            vlag: 0,
-            vprot: Vruntime::default(),
-            slice: self.rules.tunables.base_slice.as_nanos(),
-            sequence: 0,
             parent,
-            cfs_rq: above,
             my_q: Some(queue),
-            task: TaskId::IDLE,
-            depth: parent.map_or(0, |parent| self.entities[parent.index()].depth + 1),
-            on_rq: false,
-            sched_delayed: false,
-            custom_slice: false,
-            rel_deadline: false,
+            depth,
+            ..Entity::new(load, slice, above, TaskId::IDLE)
         });
         self.groups[group.index()].cpus[cpu.index()] = Some((queue, se));
         if self.cfs_rqs[queue.index()].throttle_count > 0 {
