@@ -7,6 +7,7 @@ pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
+mod eevdf_wakeup;
 pub(crate) mod group;
 mod load;
 pub mod pelt;
@@ -14,6 +15,7 @@ mod pick;
 mod reweight;
 pub mod thread_fairness;
 pub(crate) mod timeline;
+pub(crate) mod variant;
 pub(crate) mod weight;
 
 use schedlab_model::{CpuId, Series, TaskId};

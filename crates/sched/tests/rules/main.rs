@@ -7,6 +7,7 @@ mod changing_attributes;
 mod choosing_cpus;
 mod deadline;
 mod eevdf;
+mod eevdf_releases;
 mod fork_placement;
 mod group_properties;
 mod groups;

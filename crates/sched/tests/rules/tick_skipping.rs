@@ -54,7 +54,7 @@ fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'
     ];
     let hz = prop_oneof![Just(100u32), Just(250), Just(300), Just(1000)];
     let cfs = (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], hz.clone(), cfs_knobs);
-    let eevdf = (prop_oneof![Just("6.12"), Just("6.18")], hz, eevdf_knobs);
+    let eevdf = (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], hz, eevdf_knobs);
     prop_oneof![3 => cfs, 2 => eevdf]
 }
 
