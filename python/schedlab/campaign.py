@@ -61,7 +61,7 @@ class Cell:
         """Return all that is needed to run it once more, but the seed."""
         return {
             "subject": dict(self.subject.definition()),
-            "setting": self.setting.definition(),
+            "values": self.setting.definition(),
             "target": self.target.name,
             "release": self.target.release,
             "simulated": None if self.target.real else dict(self.target.facts()),
@@ -170,9 +170,7 @@ def plan(
             group = f"{name} on {target.name}"
             measured[group] = _chosen(subject, metrics)
             cells += [Cell(group, subject, setting, target) for setting in settings]
-    return Plan(
-        kind, tuple(cells), measured, protocol or Protocol(), seed, timeout, check=check
-    )
+    return Plan(kind, tuple(cells), measured, protocol or Protocol(), seed, timeout, check=check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +281,7 @@ def recall(stored: StoredExperiment, store: Store) -> Result:
         return Result(stored.id, stored.plan, settled, {}, len(known), stored.state)
 
 
-def _settle(
+def _settle(  # noqa: PLR0917 - all of them differ in kind
     experiment: str,
     data: Mapping[str, Any],
     arms: Mapping[str, Arm],
@@ -406,14 +404,10 @@ def _chosen(subject: Subject, names: Sequence[str]) -> tuple[Metric, ...]:
     known = {metric.name: metric for metric in subject.metrics}
     for name in names:
         if name not in known:
-            raise InputError(
-                f"'{subject.name}' has no metric '{name}'; known: {', '.join(known)}"
-            )
+            raise InputError(f"'{subject.name}' has no metric '{name}'; known: {', '.join(known)}")
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
 def _short(result: Result) -> dict[str, Any]:
     """Return the verdicts, for a look into the store with other tools."""
-    return {
-        answer.question.name: str(answer.judged.verdict) for answer in result.settled.answers
-    }
+    return {answer.question.name: str(answer.judged.verdict) for answer in result.settled.answers}

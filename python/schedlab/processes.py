@@ -70,9 +70,7 @@ def run(
     'hello\n'
     """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    process = _start(
-        command, subprocess.PIPE, subprocess.PIPE, subprocess.PIPE, prepare, directory
-    )
+    process = _start(command, subprocess.PIPE, subprocess.PIPE, subprocess.PIPE, prepare, directory)
     try:
         output, errors = process.communicate(text, timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -135,7 +133,7 @@ def serving(
             _end(process)
 
 
-def _start(
+def _start(  # noqa: PLR0917 - as Popen
     command: Sequence[str],
     stdin: int,
     stdout: int,

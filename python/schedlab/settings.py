@@ -112,7 +112,9 @@ def axes(pairs: Iterable[str]) -> dict[str, list[str]]:
         name, _, rest = pair.partition("=")
         values = [value.strip() for value in rest.split(",") if value.strip()]
         if not name or not values:
-            raise InputError(f"'{pair}' sets nothing: write name=value,value, as in latency=1ms,5ms")
+            raise InputError(
+                f"'{pair}' sets nothing: write name=value,value, as in latency=1ms,5ms"
+            )
         if name in found:
             raise InputError(f"'{name}' is set twice: write its values in one, with commas")
         if len(set(values)) < len(values):

@@ -85,8 +85,8 @@ WORKLOAD_METRICS = (
 )
 """What a workload is measured by.
 
-``turnaround`` and ``elapsed`` as in `schedlab.Outcome`; ``cpu``: CPU time of all tasks; ``voluntary``
-and ``involuntary``: switches; ``migrations``: times a task's CPU changed; ``delay`` and ``max_delay``:
+``turnaround``, ``elapsed`` as in `schedlab.Outcome`; ``cpu``: CPU time of all tasks; ``voluntary``
+and ``involuntary``: switches; ``migrations``: changes of CPU; ``delay`` and ``max_delay``:
 from becoming runnable to running, mean and longest, where somebody measured it.
 """
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from schedlab import processes
 from schedlab.errors import InputError, RunError
@@ -28,7 +29,7 @@ _TRIES = 3
 TOLERATED = 0.05
 """The share of requests that may fail.
 
-A process of httpd's event MPM whose threads are all busy closes the connections that idle in it, and
+A process of the event MPM whose threads are all busy closes the connections that idle in it, and
 clients count each as a failed read before they connect anew; at hundreds of connections there are
 always some. They are a metric, so that nobody overlooks them.
 """
@@ -73,7 +74,7 @@ class Apache(Program):
 
     __slots__ = ()
     family = "apache"
-    table = {
+    table: ClassVar = {
         "concurrency": Option("100", high=10_000),
         "client": Option("wrk", "word", words=("wrk", "ab")),
         "time": Option("2s", "time", low=1_000_000_000, high=3600_000_000_000),

@@ -22,7 +22,9 @@ OWN = (
 )
 """What every command is measured by: its run time, CPU times and switches."""
 
-_RATE = re.compile(r"/\s*s\b|/\s*sec|per[ _-]?sec|ops\b|iops|throughput|bandwidth|score", re.I)
+_RATE = re.compile(
+    r"/\s*s\b|/\s*sec|per[ _-]?sec|ops\b|iops|throughput|bandwidth|score", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,12 @@ class Command:
 
 
 def read_number(pattern: "re.Pattern[str]", text: str) -> float:
-    """Return the number of the last match.
+    r"""Return the number of the last match.
 
     Raises:
         RunError: nothing matches, or the group is no number.
 
-    >>> read_number(re.compile("total ([0-9,.]+)"), "total 5\\ntotal 1,250.5")
+    >>> read_number(re.compile("total ([0-9,.]+)"), "total 5\ntotal 1,250.5")
     1250.5
     """
     found = pattern.findall(text)

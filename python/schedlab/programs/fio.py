@@ -3,7 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from schedlab.errors import RunError
 from schedlab.programs.program import Option, Program, Start, need
@@ -24,7 +24,7 @@ class Fio(Program):
 
     __slots__ = ()
     family = "fio"
-    table = {
+    table: ClassVar = {
         "engine": Option("libaio", "word", words=("libaio", "io_uring")),
         "rw": Option("randwrite", "word", words=_PATTERNS),
         "bs": Option("64k", "size", low=512, high=2**26),

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from schedlab.errors import RunError
 from schedlab.model import Attributes
@@ -113,7 +114,7 @@ class RtHackbench(Program):
 
     __slots__ = ()
     family = "rt-hackbench"
-    table = {
+    table: ClassVar = {
         "groups": Option("10", high=100_000),
         "fds": Option("20", high=10_000),
         "loops": Option("100", high=1_000_000_000),

@@ -1,5 +1,7 @@
 """``perf bench sched messaging`` and ``perf bench sched pipe``."""
 
+from typing import ClassVar
+
 from schedlab.errors import RunError
 from schedlab.programs.program import Option, Program, Start, need, number
 from schedlab.subjects import Metric
@@ -14,7 +16,7 @@ class Messaging(Program):
 
     __slots__ = ()
     family = "perf-messaging"
-    table = {
+    table: ClassVar = {
         "groups": Option("10", high=1000),
         "loops": Option("100"),
         "pipe": Option("0", low=0, high=1),
@@ -43,7 +45,7 @@ class Pipe(Program):
 
     __slots__ = ()
     family = "perf-pipe"
-    table = {
+    table: ClassVar = {
         "loops": Option("100000", high=1_000_000_000),
         "threads": Option("0", low=0, high=1),
     }
@@ -62,9 +64,9 @@ class Pipe(Program):
 
 
 def _seconds(output: str) -> float:
-    """Return the time that ``perf bench -f simple`` prints.
+    r"""Return the time that ``perf bench -f simple`` prints.
 
-    >>> _seconds("0.052\\n")
+    >>> _seconds("0.052\n")
     0.052
     """
     seconds = number(r"^\s*([0-9]+\.[0-9]+)\s*$", output, "perf bench")

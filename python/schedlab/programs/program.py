@@ -202,7 +202,7 @@ class Program(ABC):
         """Return the seconds of an option that is a time."""
         return self.count(key) / 1e9
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most have nothing to refuse
         """Refuse options that do not go together."""
 
     @abstractmethod

@@ -3,6 +3,7 @@
 import re
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 from schedlab.errors import InputError, RunError
 from schedlab.programs.program import Option, Program, Start, need, number
@@ -20,7 +21,7 @@ class StressNg(Program):
 
     __slots__ = ()
     family = "stress-ng"
-    table = {
+    table: ClassVar = {
         "stressor": Option("cpu", "word"),
         "workers": Option("2", high=4096),
         "time": Option("2s", "time", low=1_000_000_000, high=3600_000_000_000),

@@ -145,10 +145,10 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The running kernel.
+    r"""The running kernel.
 
     >>> Host().execute(["echo", "hello"]).output
-    'hello\\n'
+    'hello\n'
     """
 
     name: str = "host"
