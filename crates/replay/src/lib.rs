@@ -22,13 +22,17 @@
 
 mod begin;
 mod compare;
+mod driving;
 mod error;
 mod first_sight;
+mod flags;
 mod forced;
+mod probed;
 mod replayer;
 mod report;
 mod settings;
 mod step;
+mod traced;
 mod view;
 
 use std::path::Path;
@@ -37,11 +41,12 @@ use schedlab_model::Release;
 use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
-pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
+pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use settings::Settings;
 
 use first_sight::FirstSight;
 use replayer::Replayer;
+use traced::Traced;
 
 /// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
@@ -55,6 +60,9 @@ pub fn replay(
     let mut records = Vec::new();
     for record in recording {
         let record = record?;
+        if settings.level.is_some_and(|level| !level.has(&record.kind)) {
+            continue;
+        }
         if record.cpu != 0 {
             let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
             return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
@@ -64,6 +72,7 @@ pub fn replay(
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report {
         release: settings.release.to_string(),
+        level: Level::of(&records),
         records: records.len() as u64,
         span_ns: last.time.saturating_sub(first.time).as_nanos(),
         tasks: 0,
@@ -74,13 +83,18 @@ pub fn replay(
         first_sights: FirstSights::default(),
         differences: Vec::new(),
     };
-    let sight = FirstSight::of(&records);
+    let sight = FirstSight::of(&records, settings.release.series());
+    let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, report);
-    let mut rest = &records[..];
-    while let Some(record) = rest.first() {
-        let (step, length) = step::next_step(rest);
+    let mut at = 0;
+    let mut traced = (level != Level::L1).then(|| Traced::new(&records, settings.flags()));
+    while let Some(record) = records.get(at) {
+        let (step, length) = match &mut traced {
+            Some(traced) => traced.next(at),
+            None => probed::next_step(&records[at..], settings.flags()),
+        };
         replayer.step(record, step);
-        rest = &rest[length..];
+        at += length;
     }
     Ok(replayer.end())
 }

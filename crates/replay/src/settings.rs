@@ -5,6 +5,8 @@ use schedlab_sched::Rules;
 use schedlab_trace::Snapshot;
 
 use crate::ReplayError;
+use crate::flags::FlagBits;
+use crate::report::Level;
 
 /// What the recorded kernel was set to.
 #[derive(Debug, Clone)]
@@ -15,6 +17,8 @@ pub struct Settings {
     pub tunables: Tunables,
     /// `sched/debug` as it was when, or shortly after, the recording began.
     pub snapshot: Option<Snapshot>,
+    /// Up to which level to read the recording, as if what is beyond had not been recorded; all of it if none.
+    pub level: Option<Level>,
 }
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
@@ -57,7 +61,7 @@ impl Settings {
     pub fn defaults(release: Release) -> Result<Self, ReplayError> {
         supported(release)?;
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
-        Ok(Self { release, tunables, snapshot: None })
+        Ok(Self { release, tunables, snapshot: None, level: None })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -93,6 +97,10 @@ impl Settings {
         }
         result.snapshot = Some(snapshot);
         Ok(result)
+    }
+
+    pub(crate) fn flags(&self) -> FlagBits {
+        FlagBits::of(self.release)
     }
 
     pub(crate) fn rules(&self) -> Rules {

@@ -279,6 +279,11 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].need_resched
     }
 
+    /// Sets or clears `TIF_NEED_RESCHED`, where a recording tells it and what it follows from is not recorded.
+    pub fn assume_need_resched(&mut self, cpu: CpuId, need_resched: bool) {
+        self.rqs[cpu.index()].need_resched = need_resched;
+    }
+
     /// `resched_curr`.
     #[inline]
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
