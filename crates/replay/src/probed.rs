@@ -42,7 +42,7 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             cursor.at = 1;
             Step::Tick { runtime: cursor.runtime(), resched: Some(cursor.resched()) }
         }
-        Probe::Enqueue { pid, flags } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
+        Probe::Enqueue { pid, flags, .. } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
         Probe::Dequeue { pid, flags } if flags & SLEEP != 0 => {
             cursor.at = 1;
             cursor.dequeue_entities(pid);

@@ -10,6 +10,7 @@ use crate::first_sight::{self, FirstSight};
 use crate::flags::FlagBits;
 use crate::forced::Forced;
 use crate::report::{Difference, Report};
+use crate::rule;
 use crate::settings::Settings;
 use crate::step::Step;
 use crate::view::Runtime;
@@ -49,6 +50,7 @@ pub(crate) struct Replayer<'a> {
     clock: u64,
     line: u64,
     time: Time,
+    recorded: &'a [Record],
     pub(crate) report: Report,
 }
 
@@ -76,6 +78,7 @@ impl<'a> Replayer<'a> {
             clock: 1,
             line: 0,
             time: Time::ZERO,
+            recorded: &[],
             report,
         };
         replayer.begin();
@@ -125,9 +128,10 @@ impl<'a> Replayer<'a> {
         self.set_clocks();
     }
 
-    /// Takes one step, which begins with `record`.
-    pub(crate) fn step(&mut self, record: &Record, step: Step<'_>) {
-        (self.line, self.time) = (record.line, record.time);
+    /// Takes one step, which is recorded so.
+    pub(crate) fn step(&mut self, recorded: &'a [Record], step: Step<'a>) {
+        let Some(record) = recorded.first() else { return };
+        (self.line, self.time, self.recorded) = (record.line, record.time, recorded);
         if matches!(step, Step::Nothing) {
             return;
         }
@@ -216,7 +220,11 @@ impl<'a> Replayer<'a> {
     pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
         if self.report.differences.len() < KEPT {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
-            self.report.differences.push(Difference { line: self.line, time: self.time, what, ours, kernels, queue });
+            let rule = rule::of(what, self.settings.release.series());
+            let recorded =
+                self.recorded.iter().map(|record| format!("line {}: {:?}", record.line, record.kind)).collect();
+            let (line, time) = (self.line, self.time);
+            self.report.differences.push(Difference { line, time, what, rule, ours, kernels, queue, recorded });
         }
     }
 

@@ -209,12 +209,16 @@ pub struct Difference {
     pub time: Time,
     /// What differs: `pick`, `tick`, `wakeup`, `placement`, `vruntime`, …
     pub what: &'static str,
+    /// The kernel's functions that decide it.
+    pub rule: &'static str,
     /// Our side.
     pub ours: String,
     /// The kernel's side.
     pub kernels: String,
     /// Our queue at that moment, the running task first: `pid vruntime weight`.
     pub queue: Vec<String>,
+    /// What the kernel did then: the records of the whole step.
+    pub recorded: Vec<String>,
 }
 
 impl State {

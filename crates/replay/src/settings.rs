@@ -2,7 +2,7 @@
 
 use schedlab_model::{Features, Release, Scheduler, Tunables};
 use schedlab_sched::Rules;
-use schedlab_trace::Snapshot;
+use schedlab_trace::{Head, Snapshot};
 
 use crate::ReplayError;
 use crate::flags::FlagBits;
@@ -97,6 +97,22 @@ impl Settings {
         }
         result.snapshot = Some(snapshot);
         Ok(result)
+    }
+
+    /// What the head of an own recording says: the release, and `sched/debug` as it was before the recording began.
+    ///
+    /// # Errors
+    /// As [`Settings::from_snapshot`]; [`ReplayError::Settings`] also if the release or the file is not there, and
+    /// [`ReplayError::Trace`] if the file is not what it should be.
+    pub fn from_head(head: &Head) -> Result<Self, ReplayError> {
+        let missing = |what: &str| ReplayError::Settings(format!("the recording's head has no '# {what}'"));
+        let release = head.fact("kernel").ok_or_else(|| missing("kernel: RELEASE"))?;
+        let debug = ["/sys/kernel/debug/sched/debug", "/proc/sched_debug"].into_iter().find_map(|path| head.file(path));
+        let debug = debug.ok_or_else(|| missing("file: /sys/kernel/debug/sched/debug"))?;
+        let mut snapshot: Snapshot = debug.parse()?;
+        // Its own name for the release is the distribution's.
+        release.clone_into(&mut snapshot.release);
+        Self::from_snapshot(snapshot)
     }
 
     pub(crate) fn flags(&self) -> FlagBits {
