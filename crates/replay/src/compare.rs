@@ -1,7 +1,7 @@
 //! Comparing our state and decisions with the recorded ones.
 
 use schedlab_model::TaskId;
-use schedlab_sched::Vruntime;
+use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::Pid;
 
 use crate::replayer::{CPU, Replayer};
@@ -212,17 +212,7 @@ impl Replayer<'_> {
             return self.differ("pick", format!("{} looks", ours.len()), format!("{} looks", kernels.len()), queue);
         }
         for ((pick, ours), kernels) in ours.into_iter().zip(kernels.iter().copied()) {
-            if ours != kernels {
-                self.differ("pick", self.pid(ours), self.pid(kernels), queue);
-            }
-            if pick.candidates < 2 {
-                continue;
-            }
-            if self.running_unseen {
-                self.report.decisions.pick.unverifiable += 1;
-            } else {
-                self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
-            }
+            self.score_pick(pick, ours, kernels, queue);
         }
     }
 
@@ -230,6 +220,10 @@ impl Replayer<'_> {
     pub(crate) fn score_outcome(&mut self, kernels: TaskId, queue: &[String]) {
         let ours = std::mem::take(&mut self.sched.decider.picks);
         let Some((pick, ours)) = ours.last().copied().filter(|_| self.is_fair(kernels)) else { return };
+        self.score_pick(pick, ours, kernels, queue);
+    }
+
+    fn score_pick(&mut self, pick: Pick, ours: TaskId, kernels: TaskId, queue: &[String]) {
         if ours != kernels {
             self.differ("pick", self.pid(ours), self.pid(kernels), queue);
         }
