@@ -65,9 +65,10 @@ def _options(
     pass
 
 
-for command in (run, tune, validate, calibrate, replay, doctor, kernels, report, demo):
+for command in (run, tune, validate, calibrate, replay, doctor, report, demo):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
+app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
