@@ -207,7 +207,9 @@ impl<D: Decider> Sched<D> {
         let eevdf = self.rules.eevdf();
         self.clear_buddies(cfs, se);
         if eevdf && self.lingers(cfs, se, flags) {
+            // Until now it was runnable, from now on it is not.
             self.update_load_avg(cfs, se, Action::default());
+            self.entities[se.index()].sched_delayed = true;
             return false;
         }
         if self.has_groups() || self.loads.is_some() {
