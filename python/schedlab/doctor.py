@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schedlab import _core, calibration, programs
 from schedlab.errors import SchedlabError
-from schedlab.knobs import Reading, read_all
+from schedlab.knobs import Reading, pending, read_all
 from schedlab.model import Attributes
 from schedlab.targets import host
 from schedlab.targets.facts import Facts, facts
@@ -114,6 +114,7 @@ def _checks() -> tuple[Check, ...]:
             needed=True,
         ),
         _calibration(),
+        _originals(),
         Check(
             "rt-tests' hackbench",
             hackbench,
@@ -146,6 +147,12 @@ def _for_guests() -> tuple[Check, ...]:
             needed=False,
         ),
     )
+
+
+def _originals() -> Check:
+    names = ", ".join(sorted({entry.knob for entry in pending()}))
+    detail = f"{names}: set by a run; if it was killed: 'schedlab knobs restore'" if names else ""
+    return Check("knobs as they were", not names, detail or "no run has set any", needed=False)
 
 
 def _calibration() -> Check:
