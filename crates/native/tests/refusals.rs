@@ -22,8 +22,9 @@ fn one_task(attributes: Attributes) -> Workload {
             kind: TaskKind::Process,
             attributes: Some(attributes),
             steps,
+            ..Task::default()
         }],
-        turnaround_from: None,
+        ..Workload::default()
     }
 }
 

@@ -6,12 +6,12 @@ use schedlab_model::{Attributes, Channel, ChannelKind, Duration, Policy, Step, T
 use schedlab_program::{MAX_MESSAGE, Program};
 
 fn task(name: &str, instances: u32, steps: Vec<Step>) -> Task {
-    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps }
+    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps, ..Task::default() }
 }
 
 fn workload(tasks: Vec<Task>) -> Workload {
     let channels = BTreeMap::from([("c".to_owned(), Channel { kind: ChannelKind::Pipe })]);
-    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, turnaround_from: None }
+    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
 fn write(channel: &str, bytes: u32) -> Step {

@@ -32,6 +32,7 @@ mod entity;
 mod error;
 mod fair;
 mod group;
+mod hotplug;
 mod idle;
 mod process;
 mod rt;
