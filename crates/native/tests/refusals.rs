@@ -75,6 +75,16 @@ fn too_many_files_are_refused() {
 }
 
 #[test]
+fn groups_are_refused() {
+    let mut workload = one_task(Attributes::default());
+    workload.groups.insert("/g".into(), schedlab_model::Group::default());
+    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: '/g'", "not yet"]);
+    let mut workload = one_task(Attributes::default());
+    workload.tasks[0].session = Some("tty1".into());
+    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: 'tty1'", "not yet"]);
+}
+
+#[test]
 fn bad_input_is_refused() {
     refused(&run("hackbench:groups=0", &[]), 2, &["groups = '0'", "1 to 100000"]);
     refused(&run("/nonexistent/workload.json", &[]), 2, &["/nonexistent/workload.json", "No such file", "hackbench"]);

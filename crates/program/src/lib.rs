@@ -15,7 +15,7 @@
 //!     channels: Default::default(),
 //!     latches: vec![],
 //!     tasks: vec![task],
-//!     turnaround_from: None,
+//!     ..Workload::default()
 //! };
 //! let program = Program::compile(&workload)?;
 //! let (template, instance) = program.roots().next().expect("one task is there from the start");

@@ -13,7 +13,7 @@ use crate::{background, errors};
 pub fn replay(py: Python<'_>, trace: PathBuf, snapshot: Option<PathBuf>, release: Option<&str>) -> PyResult<String> {
     let release: Option<Release> = release.map(str::parse).transpose().map_err(errors::input)?;
     let file = trace.display().to_string();
-    let report = background::run(py, move || schedlab_replay::replay_file(&trace, snapshot.as_deref(), release))?;
+    let report = background::run(py, move |_| schedlab_replay::replay_file(&trace, snapshot.as_deref(), release))?;
     let report = report.map_err(|error| match error.to_string() {
         // What cannot be opened is named already.
         text if text.starts_with(&file) => errors::input(text),
