@@ -66,6 +66,37 @@ def run(command: Sequence[str], *, text: str = "", timeout: float | None = None)
     return Completed(process.returncode, output, errors)
 
 
+def attend(command: Sequence[str]) -> int:
+    """Run a program on our own terminal to its end, and return its exit code.
+
+    It stays in our process group, so that Ctrl-C reaches it too; what else ends the wait ends it.
+
+    Returns:
+        As a shell's ``$?``: 128 and its number where a signal killed it.
+
+    Raises:
+        InputError: there is no such program.
+
+    >>> attend(["sh", "-c", "exit 3"])
+    3
+    """
+    try:
+        process = subprocess.Popen(list(command))
+    except OSError as error:
+        raise InputError(f"cannot run '{command[0]}': {error.strerror}") from None
+    try:
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    return code if code >= 0 else 128 - code
+
+
 def _end(process: "subprocess.Popen[str]") -> None:
     """End a program, first by asking, then with its whole group, and collect it."""
     if process.poll() is None:

@@ -92,7 +92,7 @@ impl Features {
             Series::V5_10 | Series::V6_1 => {
                 Self { gentle_fair_sleepers: true, start_debit: true, last_buddy: true, ..none }
             }
-            Series::V6_12 | Series::V6_18 => Self {
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => Self {
                 place_lag: true,
                 place_deadline_initial: true,
                 place_rel_deadline: true,

@@ -148,6 +148,9 @@ impl Scheduler {
             within("rt_runtime", runtime, "rt_period", rt_period)?;
         }
         within("fair_server_runtime", fair_server_runtime, "fair_server_period", fair_server_period)?;
+        if let Some(runtime) = rt_runtime {
+            admitted([fair_server_runtime, fair_server_period], [runtime, rt_period])?;
+        }
         Ok(Tunables {
             latency: time("latency", Time::ZERO)?,
             min_granularity: time("min_granularity", base_slice)?,
@@ -192,6 +195,19 @@ fn within(name: &str, runtime: Time, period_name: &str, period: Time) -> Result<
     }
     let why = format!("allowed: at most {period_name}, which is {period} (set both)");
     Err(ModelError::KnobValue { name: name.to_owned(), found: runtime.to_string(), why })
+}
+
+/// The fair servers' bandwidth counts among the deadline tasks' (`__dl_overflow`, `sched_dl_global_validate`).
+fn admitted(server: [Time; 2], limit: [Time; 2]) -> Result<(), ModelError> {
+    let [server_bandwidth, all] =
+        [server, limit].map(|[runtime, period]| (runtime.as_nanos() << 20) / period.as_nanos());
+    if server_bandwidth <= all {
+        return Ok(());
+    }
+    let [runtime, period] = limit;
+    let why =
+        format!("allowed: of each fair_server_period ({}) no more than rt_runtime, {runtime}, of {period}", server[1]);
+    Err(ModelError::KnobValue { name: "fair_server_runtime".to_owned(), found: server[0].to_string(), why })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The seam between core and classes: `struct sched_class`, as an enum with static dispatch.
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, Policy, Series, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -154,6 +154,7 @@ impl<D: Decider> Sched<D> {
     /// `put_prev_task`: the task leaves the CPU.
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
+            self.update_curr_idle(cpu);
             return;
         }
         match self.tasks[task.index()].class {
@@ -168,6 +169,7 @@ impl<D: Decider> Sched<D> {
     /// `set_next_task`: the task takes the CPU.
     pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
+            self.set_next_task_idle(cpu);
             return;
         }
         match self.tasks[task.index()].class {
@@ -197,6 +199,7 @@ impl<D: Decider> Sched<D> {
             Class::Rt => self.update_curr_rt(cpu),
             Class::Fair => self.update_curr_fair(cpu),
             Class::Custom => self.update_curr_custom(cpu),
+            Class::Idle if self.rules.series >= Series::V7_2 => self.update_curr_idle(cpu),
             Class::Idle => {}
         }
     }

@@ -31,6 +31,7 @@ mod decider;
 mod entity;
 mod error;
 mod fair;
+mod fair_server;
 mod group;
 mod hotplug;
 mod idle;

@@ -33,7 +33,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
         ("can be set here", "present", "range"),
         left=3,
     )
-    for why, names in _by_reason(reading for reading in diagnosis.knobs if not reading.settable):
+    for why, names in by_reason(reading for reading in diagnosis.knobs if not reading.settable):
         say(f"cannot be set: {', '.join(names)}")
         say(f"  for {why}")
 
@@ -114,7 +114,7 @@ def describe_equivalence(equivalence: validating.Equivalence) -> None:
         )
 
 
-def _by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
+def by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
     """Group knobs by why they cannot be set; the reason names a file, which is left out."""
     groups: dict[str, list[str]] = {}
     for reading in readings:

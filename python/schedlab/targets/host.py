@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schedlab import processes
 from schedlab.errors import InputError, NotPermittedError, RunError
-from schedlab.knobs.host import applied
+from schedlab.knobs import applied
 from schedlab.model import Attributes, Outcome, Workload, check_seed
 from schedlab.targets.facts import Facts, facts
 

@@ -285,11 +285,9 @@ impl<D: Decider> Sched<D> {
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
-    pub(super) fn lingers(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+    pub(super) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let delay = flags.has(DequeueFlags::SLEEP) && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
-        let lingers = delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se);
-        self.entities[se.index()].sched_delayed |= lingers;
-        lingers
+        delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
     }
 
     /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
