@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from schedlab.errors import SchedlabError
@@ -62,9 +61,11 @@ def killed_at(step: int, action: Action) -> str | None:
 
         operations.before = before
         code = 1
-        with suppress(SchedlabError):
+        try:
             action()
             code = 0
+        except SchedlabError as error:
+            sys.stderr.write(f"{error}\n")
         os._exit(code)
     os.close(writer)
     with os.fdopen(reader) as pipe:

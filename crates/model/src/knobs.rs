@@ -115,18 +115,26 @@ impl Knob {
     /// [`ModelError::KnobNotInRelease`] where the kernel lacks the knob.
     pub fn default(&self, release: Release, cpus: u32) -> Result<KnobValue, ModelError> {
         let setting = self.setting(release.series()).ok_or_else(|| self.missing(release))?;
+        let default = self.early_default(release).unwrap_or(setting.default);
         let scaled = match setting.scaling {
-            Scaling::None => setting.default,
+            Scaling::None => default,
             Scaling::Logarithmic if release.series() == Series::V2_6_24 => {
-                (setting.default * u64::from(1 + cpus.max(1).ilog2())).min(200_000_000)
+                (default * u64::from(1 + cpus.max(1).ilog2())).min(200_000_000)
             }
-            Scaling::Logarithmic => setting.default * u64::from(1 + cpus.clamp(1, 8).ilog2()),
+            Scaling::Logarithmic => default * u64::from(1 + cpus.clamp(1, 8).ilog2()),
         };
         Ok(match self.kind {
             KnobKind::Time { .. } => KnobValue::Time(Time::from_nanos(scaled)),
             KnobKind::Count { .. } => KnobValue::Count(scaled),
             KnobKind::Switch => KnobValue::Switch(scaled != 0),
         })
+    }
+
+    /// What an early release of a series began with, if a stable backport changed it since: `base_slice` before 6.12.32.
+    fn early_default(&self, release: Release) -> Option<u64> {
+        let early =
+            release.series() == Series::V6_12 && release.stand_in().is_none() && release < Release::new(6, 12, 32);
+        (self.name == "base_slice" && early).then_some(750_000)
     }
 
     fn missing(&self, release: Release) -> ModelError {
@@ -276,7 +284,6 @@ pub const KNOBS: &[Knob] = &[
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
-            // The first releases of 6.12 had 0.75 ms.
             Series::V6_12 | Series::V6_18 | Series::V7_2 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
             _ => None,
         },

@@ -229,6 +229,12 @@ mod tests {
     }
 
     #[test]
+    fn a_backport_changed_the_base_slice() {
+        assert_eq!(scheduler("6.12.31").tunables(1).unwrap().base_slice, Time::from_micros(750));
+        assert_eq!(scheduler("6.12.32").tunables(1).unwrap().base_slice, Time::from_micros(700));
+    }
+
+    #[test]
     fn a_knob_the_kernel_lacks_is_refused_with_what_took_its_place() {
         let error = scheduler("6.12").set("latency", "20ms").unwrap_err().to_string();
         assert!(error.contains("base_slice"), "{error}");

@@ -1,6 +1,7 @@
 //! `schedlab-native`: runs workloads on the running kernel, and measures what that kernel's operations cost.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,9 @@ enum Command {
         /// Take about one second instead of five.
         #[arg(long)]
         quick: bool,
+        /// Measure the disk below this directory too, with a nameless file of 16 MiB.
+        #[arg(long, value_name = "DIRECTORY")]
+        disk: Option<PathBuf>,
     },
     /// Say what this kernel is, and what it lets this user set.
     Probe,
@@ -77,7 +81,7 @@ impl Command {
                 serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays })?)
             }
             Self::Probe => serde_json::to_string(&probe()),
-            Self::Calibrate { quick } => serde_json::to_string(&calibrate(quick)?),
+            Self::Calibrate { quick, disk } => serde_json::to_string(&calibrate(quick, disk.as_deref())?),
         };
         json.map_err(|error| NativeError::System { what: "writing the result", source: error.into() })
     }

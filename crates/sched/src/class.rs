@@ -175,9 +175,17 @@ impl<D: Decider> Sched<D> {
         match self.tasks[task.index()].class {
             Class::Deadline => self.set_next_task_dl(cpu, task),
             Class::Rt => self.set_next_task_rt(cpu, task),
-            Class::Fair => self.set_next_task_fair(task),
+            Class::Fair => self.set_next_task_fair(task, true),
             Class::Custom => self.set_next_task_custom(cpu, task),
             Class::Idle => {}
+        }
+    }
+
+    /// `set_next_task` of a task that runs and was put off its queue for a change: it was not picked (`first` is false).
+    pub(crate) fn set_task_again(&mut self, cpu: CpuId, task: TaskId) {
+        match self.tasks[task.index()].class {
+            Class::Fair => self.set_next_task_fair(task, false),
+            _ => self.set_next_task(cpu, task),
         }
     }
 

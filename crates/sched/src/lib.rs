@@ -58,6 +58,7 @@ pub use fair::group::{GroupId, shares_of_cgroup_weight};
 pub use fair::pelt;
 pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
+pub use fair::variant::Eevdf;
 pub use fair::weight::{Weight, calc_delta_mine, weight_of_nice};
 pub use rules::Rules;
 pub use runqueue::Clocks;

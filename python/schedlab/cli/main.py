@@ -16,6 +16,7 @@ import typer
 
 from schedlab.cli import (
     calibrate,
+    compare,
     demo,
     doctor,
     kernels,
@@ -23,6 +24,7 @@ from schedlab.cli import (
     replay,
     report,
     run,
+    sweep,
     tune,
     validate,
 )
@@ -65,9 +67,21 @@ def _options(
     pass
 
 
-for command in (run, tune, validate, calibrate, replay, doctor, kernels, report, demo):
+for command in (
+    run,
+    compare,
+    sweep,
+    tune,
+    validate,
+    calibrate,
+    replay,
+    doctor,
+    report,
+    demo,
+):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
+app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -46,7 +46,7 @@ def steps(writes: Sequence[Write]) -> list[Write]:
     pairs the period goes first where the old runtime fits in the new period; where it does not, the
     new runtime is below the old one, and fits in the old period.
     """
-    remaining = {place: raw for place, raw in writes if _present(place) != raw}
+    remaining = {place: raw for place, raw in writes if place.present() != raw}
     result: list[Write] = []
     for place in list(remaining):
         if place not in remaining:
@@ -60,17 +60,10 @@ def steps(writes: Sequence[Write]) -> list[Write]:
         first, second = (period, remaining.pop(period)), (runtime, remaining.pop(runtime))
         if runtime.file.name == _RT_RUNTIME:
             result.append((runtime, "-1"))
-        elif not _fits(_present(runtime), first[1]):
+        elif not _fits(runtime.present(), first[1]):
             first, second = second, first
         result += [first, second]
     return result
-
-
-def _present(place: Place) -> str | None:
-    try:
-        return place.read()
-    except (OSError, ValueError):
-        return None
 
 
 def _fits(runtime: str | None, period: str) -> bool:

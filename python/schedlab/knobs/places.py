@@ -54,6 +54,13 @@ class Place:
             raise ValueError(f"{self.file} holds no number")
         return words[0]
 
+    def present(self) -> str | None:
+        """Return what `read` does, None where it cannot be read."""
+        try:
+            return self.read()
+        except (OSError, ValueError):
+            return None
+
     def write(self, raw: str) -> None:
         """Write what `read` returns.
 

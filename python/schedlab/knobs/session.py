@@ -184,7 +184,7 @@ def _set(knobs: Sequence[tuple[Knob, str]], entries: Iterable[Entry]) -> None:
             ) from None
     for knob, value in knobs:
         for place in places(knob):
-            holds = _present(place)
+            holds = place.present()
             if holds is None or not holds_value(knob, value, holds):
                 present = "no value" if holds is None else decode(knob, holds)
                 _log.warning("%s was set to %s; the kernel holds %s", knob.name, value, present)
@@ -196,7 +196,7 @@ def _put_back(entries: Sequence[Entry]) -> list[PutBack]:
     Raises:
         RunError: some could not be put back; the others are.
     """
-    found = {entry.place: _present(entry.place) for entry in entries}
+    found = {entry.place: entry.place.present() for entry in entries}
     refused: dict[Place, str] = {}
     for place, raw in order.steps([(entry.place, entry.original) for entry in entries]):
         try:
@@ -205,7 +205,7 @@ def _put_back(entries: Sequence[Entry]) -> list[PutBack]:
             refused[place] = _reason(error)
     failed = []
     for entry in entries:
-        holds = _present(entry.place)
+        holds = entry.place.present()
         if holds != entry.original:
             why = refused.get(entry.place) or f"it holds {'no value' if holds is None else holds}"
             failed.append(f"{entry.place} to {entry.original}: {why}")
@@ -298,13 +298,6 @@ def _set_aside(file: Path, why: str) -> Path:
     with state.guarded("set the journal of knobs aside", "it stays where it is"):
         operations.rename(file, target)
     return target
-
-
-def _present(place: Place) -> str | None:
-    try:
-        return place.read()
-    except (OSError, ValueError):
-        return None
 
 
 def _hint(place: Place) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from schedlab import validation as validating
-from schedlab.calibration import Calibration
+from schedlab.calibration import Calibration, Spread
 from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
 from schedlab.model import short_time
@@ -39,25 +39,32 @@ def describe_machine(diagnosis: Diagnosis) -> None:
 
 
 def describe_calibration(found: Calibration) -> None:
-    """Print the costs with their quartiles."""
+    """Print the costs with their quartiles, and what is kept for later."""
     say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
     say()
-    rows = []
-    for name, value in found.costs.times.items():
-        spread = found.spread.get(name)
-        quartiles = (
-            ("-", "-", "-")
-            if spread is None
-            else (
-                short_time(max(0.0, spread.p25_ns)),
-                short_time(max(0.0, spread.p75_ns)),
-                str(spread.samples),
-            )
-        )
-        rows.append((name.replace("_", " "), short_time(value), *quartiles))
-    show(rows, ("cost", "median", "lower quartile", "upper quartile", "batches"))
+    columns = ("cost", "median", "lower quartile", "upper quartile", "batches")
+    rows = [
+        (name.replace("_", " "), short_time(value), *_quartiles(found.spread.get(name)))
+        for name, value in found.costs.times.items()
+    ]
+    show(rows, columns)
+    if found.later:
+        say()
+        say("measured, but not charged by the simulator yet:")
+        kept = [
+            (name.replace("_", " "), short_time(max(0.0, spread.median_ns)), *_quartiles(spread))
+            for name, spread in found.later.items()
+        ]
+        show(kept, ("operation", *columns[1:]))
     for text in found.notes:
         note(text)
+
+
+def _quartiles(spread: Spread | None) -> tuple[str, str, str]:
+    if spread is None:
+        return "-", "-", "-"
+    low, high = (short_time(max(0.0, value)) for value in (spread.p25_ns, spread.p75_ns))
+    return low, high, str(spread.samples)
 
 
 def describe_validation(result: validating.Validation) -> None:

@@ -7,6 +7,7 @@ pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
+mod eevdf_wakeup;
 pub(crate) mod group;
 mod load;
 pub mod pelt;
@@ -14,6 +15,7 @@ mod pick;
 mod reweight;
 pub mod thread_fairness;
 pub(crate) mod timeline;
+pub(crate) mod variant;
 pub(crate) mod weight;
 
 use schedlab_model::{CpuId, Series, TaskId};
@@ -209,6 +211,9 @@ impl<D: Decider> Sched<D> {
         if eevdf && self.lingers(cfs, se, flags) {
             // Until now it was runnable, from now on it is not.
             self.update_load_avg(cfs, se, Action::default());
+            if self.rules.variant.bounds_lingering_lag {
+                self.update_entity_lag(cfs, se);
+            }
             self.entities[se.index()].sched_delayed = true;
             return false;
         }

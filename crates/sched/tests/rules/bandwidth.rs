@@ -41,7 +41,7 @@ pub fn time(lab: &Lab, task: TaskId) -> u64 {
     lab.sched.sum_exec_runtime(task)
 }
 
-const RELEASES: [&str; 4] = ["5.10", "6.1", "6.12", "6.18"];
+const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
 
 /// sched-bwc, example 3: a group limited to 20 % of one CPU, 10 ms of quota in a period of 50 ms. A queue takes slices of 5 ms, two
 /// are the quota; with time charged each millisecond it runs 10 ms and at most one more, which it owes to the next period.

@@ -10,6 +10,7 @@ mod deadline;
 mod documentation;
 mod eevdf;
 mod eevdf_properties;
+mod eevdf_releases;
 mod fork_placement;
 mod group_properties;
 mod groups;
