@@ -22,7 +22,7 @@ pub fn replay(
     let level: Option<Level> = level.map(str::parse).transpose().map_err(errors::input)?;
     let file = trace.display().to_string();
     let report =
-        background::run(py, move || schedlab_replay::replay_file(&trace, snapshot.as_deref(), release, level))?;
+        background::run(py, move |_| schedlab_replay::replay_file(&trace, snapshot.as_deref(), release, level))?;
     let report = report.map_err(|error| match error.to_string() {
         // What cannot be opened is named already.
         text if text.starts_with(&file) => errors::input(text),

@@ -33,6 +33,7 @@ mod error;
 mod fair;
 mod fair_server;
 mod group;
+mod hotplug;
 mod idle;
 mod process;
 mod rt;
