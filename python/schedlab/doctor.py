@@ -1,6 +1,7 @@
 """What can be done on this machine, and why the rest cannot."""
 
 import json
+import shutil
 from dataclasses import dataclass
 
 from schedlab import _core, calibration, programs
@@ -9,6 +10,8 @@ from schedlab.knobs import Reading, pending, read_all
 from schedlab.model import Attributes
 from schedlab.targets import host
 from schedlab.targets.facts import Facts, facts
+from schedlab.vm import initramfs, kernels
+from schedlab.vm.command import PACKAGE, QEMU
 
 POLICIES = ("other", "batch", "idle", "fifo:1", "rr:1")
 """The policies that are tried."""
@@ -103,6 +106,7 @@ def _checks() -> tuple[Check, ...]:
     hackbench = programs.hackbench_installed()
     package = programs.PACKAGES["hackbench"]
     return (
+        *_for_guests(),
         Check(
             "native runner",
             runner is not None,
@@ -115,6 +119,31 @@ def _checks() -> tuple[Check, ...]:
             "rt-tests' hackbench",
             hackbench,
             "installed" if hackbench else f"not installed: apt-get install {package}",
+            needed=False,
+        ),
+    )
+
+
+def _for_guests() -> tuple[Check, ...]:
+    qemu, busybox = shutil.which(QEMU), initramfs.busybox()
+    fetched = ", ".join(kernel.release for kernel in kernels.cached())
+    return (
+        Check(
+            "QEMU, for guests",
+            qemu is not None,
+            qemu or f"not installed: apt-get install {PACKAGE}",
+            needed=False,
+        ),
+        Check(
+            "static busybox, for guests",
+            busybox is not None,
+            str(busybox) if busybox else f"not installed: apt-get install {initramfs.PACKAGE}",
+            needed=False,
+        ),
+        Check(
+            "kernels, for guests",
+            bool(fetched),
+            fetched or "none in the cache: run 'schedlab kernels get SERIES'",
             needed=False,
         ),
     )

@@ -76,12 +76,12 @@ for command in (
     calibrate,
     replay,
     doctor,
-    kernels,
     report,
     demo,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
+app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
