@@ -142,10 +142,12 @@ class Scheduler:
         release: ``6.1``, ``6.1.176``, or what ``uname -r`` prints.
         hz: timer interrupts a second.
         knobs: settings by name, also those whose names are no Python names (``feature.NAME``).
+        weights: what the number of a process's threads does to their weights: ``none``, ``pfs``
+            (divides them) or ``dw-cfs``, ``dw-cfs:beta=1.1`` (simulated only).
         settings: settings by name; what is not set has the release's default.
 
     Raises:
-        InputError: an unknown release or knob, or a value out of range or without its unit.
+        InputError: an unknown release, knob or rule, or a value out of range or without its unit.
 
     >>> Scheduler("6.1", latency="20ms")
     Scheduler('6.1.192', hz=250, knobs={'latency': '20ms'})
@@ -156,10 +158,11 @@ class Scheduler:
     number and a unit: ns, us, ms or s, as in 20ms); allowed: 100us to 1s
     """
 
-    __slots__ = ("hz", "json", "knobs", "release")
+    __slots__ = ("hz", "json", "knobs", "release", "weights")
 
     release: str
     hz: int
+    weights: str
     knobs: Mapping[str, str]
     json: str
 
@@ -169,20 +172,24 @@ class Scheduler:
         *,
         hz: int = 250,
         knobs: Mapping[str, object] | None = None,
+        weights: str = "none",
         **settings: object,
     ) -> None:
         given = [(name, _setting(value)) for name, value in {**(knobs or {}), **settings}.items()]
         if not 1 <= hz < 2**32:
             raise InputError(f"hz is {hz}; allowed: 24 to 10000")
-        self.json = _core.scheduler(release, hz, given)
+        self.json = _core.scheduler(release, hz, given, weights)
         value = json.loads(self.json)
+        self.weights = value.get("weights", "none")
         self.release = value["release"]
         self.hz = hz
         self.knobs = MappingProxyType({name: _setting(v) for name, v in value["knobs"].items()})
 
     def with_knobs(self, knobs: Mapping[str, object]) -> "Scheduler":
         """Return the scheduler with further settings."""
-        return Scheduler(self.release, hz=self.hz, knobs={**self.knobs, **knobs})
+        return Scheduler(
+            self.release, hz=self.hz, knobs={**self.knobs, **knobs}, weights=self.weights
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheduler) and self.json == other.json
@@ -191,11 +198,13 @@ class Scheduler:
         return hash(self.json)
 
     def __repr__(self) -> str:
-        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r})"
+        weights = "" if self.weights == "none" else f", weights={self.weights!r}"
+        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r}{weights})"
 
     def __str__(self) -> str:
         knobs = "".join(f", {name}={value}" for name, value in self.knobs.items())
-        return f"{self.release}, {self.hz} Hz{knobs}"
+        weights = "" if self.weights == "none" else f", weights {self.weights}"
+        return f"{self.release}, {self.hz} Hz{knobs}{weights}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,14 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KNOB=VALUE", help="Set a knob; may be given several times."),
 ]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="RULE",
+        help="Weights by thread counts, simulated: none, pfs, dw-cfs or dw-cfs:beta=1.1.",
+    ),
+]
 Policy = Annotated[
     str | None,
     typer.Option("--policy", metavar="P", help="other, batch, idle, fifo[:N] or rr[:N]."),
@@ -77,13 +85,15 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every ra
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def scheduler_of(kernel: str | None, hz: int | None, pairs: list[str] | None) -> Scheduler:
+def scheduler_of(
+    kernel: str | None, hz: int | None, pairs: list[str] | None, weights: str | None = None
+) -> Scheduler:
     """Return the scheduler that the options name; say so where another release stands in."""
     here = facts()
     release = kernel if kernel is not None else here.release
     if hz is None:
         hz = here.hz if kernel is None else 250
-    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []))
+    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []), weights=weights or "none")
     if kernel is None and here.stand_in:
         note(here.stand_in)
     return scheduler

@@ -39,6 +39,7 @@ def command(
     cpus: options.Cpus = None,
     hz: options.Hz = None,
     knobs: options.Set = None,
+    weights: options.Weights = None,
     policy: options.Policy = None,
     time_slice: options.Slice = None,
     nice: options.Nice = None,
@@ -69,7 +70,7 @@ def command(
         options.refuse(on, timeout=timeout)
         if trace is not None:
             trace_format(trace)
-        scheduler = options.scheduler_of(kernel, hz, knobs)
+        scheduler = options.scheduler_of(kernel, hz, knobs, weights)
         machine = options.machine_of(cpus, costs)
         attributes = options.attributes_of(policy, time_slice, nice)
         outcome = simulate(
@@ -82,7 +83,7 @@ def command(
         )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
-        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace)
+        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, weights=weights)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)
