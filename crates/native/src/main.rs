@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
-use schedlab_native::{Level, NativeError, RecordOptions, RunOptions, calibrate, probe, record, run};
+use schedlab_native::{Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, play, probe, record, run};
 use schedlab_program::Program;
 use schedlab_workloads::BUILDERS;
 
@@ -68,6 +68,16 @@ enum Command {
         #[arg(required = true, last = true)]
         command: Vec<OsString>,
     },
+    /// Play a small world of tasks in which the scheduler has to decide something of a kind.
+    ///
+    /// Example: schedlab-native record -o trace.txt.gz -- schedlab-native scenario hogs
+    Scenario {
+        /// What there is to be decided.
+        scenario: Scenario,
+        /// How long it goes on.
+        #[arg(long, default_value = "2s")]
+        length: Time,
+    },
     /// Say what this kernel is, and what it lets this user set.
     Probe,
 }
@@ -101,6 +111,7 @@ impl Command {
             Self::Record { output, level, buffer, timeout, command } => {
                 serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)
             }
+            Self::Scenario { scenario, length } => serde_json::to_string(&play(scenario, length)?),
             Self::Probe => serde_json::to_string(&probe()),
             Self::Calibrate { quick } => serde_json::to_string(&calibrate(quick)?),
         };

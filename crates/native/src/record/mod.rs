@@ -156,7 +156,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     ended?;
     drop(child);
 
-    check_losses(&instance, &cpus, options.buffer)?;
+    check_losses(&instance, &cpus, &probes, options.buffer)?;
     let _ = writeln!(text, "# events");
     let _ = writeln!(text, "cpus={}", cpus.len());
     output.write(&text)?;
@@ -265,7 +265,7 @@ fn enable(instance: &Instance, root: &Path, probes: &[Built]) -> Result<Vec<(Kno
     Ok(layouts)
 }
 
-fn check_losses(instance: &Instance, cpus: &[u32], buffer: u64) -> Result<(), NativeError> {
+fn check_losses(instance: &Instance, cpus: &[u32], probes: &[Built], buffer: u64) -> Result<(), NativeError> {
     for &cpu in cpus {
         let lost = instance.lost(cpu).map_err(during("reading the trace's statistics"))?;
         if lost > 0 {
@@ -274,7 +274,8 @@ fn check_losses(instance: &Instance, cpus: &[u32], buffer: u64) -> Result<(), Na
             )));
         }
     }
-    let missed: Vec<String> = instance.misses().iter().map(|(name, missed)| format!("{name} {missed} times")).collect();
+    let missed: Vec<String> =
+        instance.misses(probes).iter().map(|(name, missed)| format!("{name} {missed} times")).collect();
     if missed.is_empty() {
         return Ok(());
     }

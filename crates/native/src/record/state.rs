@@ -237,6 +237,13 @@ pub(super) fn stable_release(release: &str, version: &str) -> String {
     packaged.unwrap_or_else(own).to_owned()
 }
 
+/// Whether a release is of the series MAJOR.MINOR or a later one.
+pub(super) fn at_least(release: &str, major: u32, minor: u32) -> bool {
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(major), Some(minor))
+}
+
 /// The tasks' names by pid.
 pub(super) fn names(threads: &[Thread]) -> HashMap<i64, String> {
     threads.iter().map(|thread| (i64::from(thread.pid), thread.name.clone())).collect()
@@ -251,6 +258,14 @@ mod tests {
         let debian = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-10-01)";
         assert_eq!(stable_release("6.1.0-50-amd64", debian), "6.1.176");
         assert_eq!(stable_release("6.18.44-fc-v595", "#1 SMP PREEMPT_DYNAMIC @0"), "6.18.44");
+    }
+
+    #[test]
+    fn series_are_compared_by_number() {
+        assert!(
+            at_least("5.14.0", 5, 14) && at_least("6.1.0-50-amd64", 5, 14) && at_least("7.2.13+deb14-amd64", 5, 14)
+        );
+        assert!(!at_least("5.10.0-32-amd64", 5, 14) && !at_least("5.9", 5, 14));
     }
 
     #[test]

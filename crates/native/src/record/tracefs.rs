@@ -9,6 +9,7 @@ use crate::NativeError;
 use crate::system;
 
 use super::build::{Built, Missing};
+use super::state;
 
 /// What the names of our instances begin with; the recorder's pid follows.
 const INSTANCE: &str = "schedlab-";
@@ -163,14 +164,24 @@ impl Instance {
     }
 
     /// The probes that were hit and could not record, because another was at work, each with how often.
-    pub(super) fn misses(&self) -> Vec<(String, u64)> {
+    ///
+    /// Before 5.14 a kernel also counts there that a fetch went through a null pointer, for every probe of the function
+    /// (`kprobe_fault_handler`), so of these kernels' probes only those are asked that never do.
+    pub(super) fn misses(&self, probes: &[Built]) -> Vec<(String, u64)> {
+        let honest = state::at_least(&system::kernel().0, 5, 14);
+        let goes_through_null = |function| {
+            probes
+                .iter()
+                .any(|built| built.function == function && built.fields.iter().any(|field| !field.needs.is_empty()))
+        };
         let profile = fs::read_to_string(self.root.join("kprobe_profile")).unwrap_or_default();
         let missed = |line: &str| {
             let mut words = line.split_whitespace();
             // The file names events without their groups; their hits follow, then their misses.
-            let name = words.next().filter(|name| self.probes.contains(name))?;
+            let name = words.next()?;
+            let built = probes.iter().find(|built| built.name == name)?;
             let missed = words.nth(1)?.parse().ok().filter(|missed| *missed > 0)?;
-            Some((name.to_owned(), missed))
+            (honest || !goes_through_null(built.function)).then(|| (name.to_owned(), missed))
         };
         profile.lines().filter_map(missed).collect()
     }
