@@ -105,7 +105,7 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
         fields.push(Field { name: name.to_owned(), hexadecimal, needs, unless });
     }
     // A function of this kernel that has none of the parameters is not the one that is meant.
-    (!fields.is_empty()).then(|| Built {
+    (!fields.is_empty()).then_some(Built {
         name: probe.name,
         function,
         level: probe.level,

@@ -88,7 +88,7 @@ fn states(text: &str) -> Vec<(u64, char)> {
 }
 
 impl Slot {
-    /// Reads `field:pid_t prev_pid;	offset:24;	size:4;	signed:1;`.
+    /// Reads `field:pid_t prev_pid; offset:24; size:4; signed:1;`, with tabs between.
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
         let declaration = parts.next()?;

@@ -147,16 +147,17 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     for thread in &threads {
         show_state(thread.pid);
     }
-    instance.mark("schedlab: begin")?;
-    child.begin()?;
-    let ended = child.wait(options.timeout);
-    instance.mark("schedlab: end")?;
+    // A full buffer takes no mark either; what was lost is the better reason.
+    let marked = instance.mark("schedlab: begin");
+    let ended = child.begin().and_then(|()| child.wait(options.timeout));
+    let marked = marked.and_then(|()| instance.mark("schedlab: end"));
     instance.set("tracing_on", "0")?;
     become_ordinary();
     ended?;
     drop(child);
-
     check_losses(&instance, &cpus, &probes, options.buffer)?;
+    marked?;
+
     let _ = writeln!(text, "# events");
     let _ = writeln!(text, "cpus={}", cpus.len());
     output.write(&text)?;

@@ -205,3 +205,119 @@ fn load(place: &Place) -> Option<String> {
         Place::Memory(base, bits) => (bits % 8 == 0).then(|| format!("{:+}({base})", bits / 8)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BTF as `Documentation/bpf/btf.rst` lays it out: a header, types, names.
+    #[derive(Default)]
+    struct Writer {
+        types: Vec<u8>,
+        names: Vec<u8>,
+    }
+
+    impl Writer {
+        fn words(&mut self, words: &[u32]) {
+            words.iter().for_each(|word| self.types.extend(word.to_le_bytes()));
+        }
+
+        /// The place of a name; none for nameless things.
+        fn name(&mut self, name: &str) -> u32 {
+            if self.names.is_empty() {
+                self.names.push(0);
+            }
+            if name.is_empty() {
+                return 0;
+            }
+            let place = self.names.len() as u32;
+            self.names.extend(name.bytes().chain([0]));
+            place
+        }
+
+        /// A type's head: its name, its kind with flag and number of parts, and its size or the type it leads to.
+        fn kind(&mut self, name: &str, kind: u32, flag: u32, parts: u32, size: u32) {
+            let name = self.name(name);
+            self.words(&[name, flag << 31 | kind << 24 | parts, size]);
+        }
+
+        /// A member: its name, its type, and its offset or, with bits, size and offset of a bit-field.
+        fn member(&mut self, name: &str, kind: u32, bits: u32, offset: u32) {
+            let name = self.name(name);
+            self.words(&[name, kind, bits << 24 | offset]);
+        }
+
+        fn finish(self) -> Types {
+            let (types, names) = (self.types.len() as u32, self.names.len() as u32);
+            let mut bytes: Vec<u8> = [0xeb9f_u16.to_le_bytes(), [1, 0]].concat();
+            [24, 0, types, types, names].iter().for_each(|word: &u32| bytes.extend(word.to_le_bytes()));
+            bytes.extend(self.types);
+            bytes.extend(self.names);
+            Types { btf: Btf::from_bytes(&bytes).unwrap() }
+        }
+    }
+
+    /// `struct part { u64 time; int:3 pad; int flag:2; }`, `struct whole { struct whole *up; union { u32 id; }; struct part part; }`,
+    /// `f(struct whole *w, int n)`, `g(struct part *p)`.
+    fn types() -> Types {
+        let mut writer = Writer::default();
+        writer.kind("int", 1, 0, 0, 4); // 1
+        writer.words(&[1 << 24 | 32]);
+        writer.kind("u32", 1, 0, 0, 4); // 2
+        writer.words(&[32]);
+        writer.kind("u64", 1, 0, 0, 8); // 3
+        writer.words(&[64]);
+        writer.kind("part", 4, 1, 3, 16); // 4
+        writer.member("time", 3, 0, 0);
+        writer.member("pad", 2, 3, 64);
+        writer.member("flag", 2, 2, 67);
+        writer.kind("", 5, 0, 1, 4); // 5
+        writer.member("id", 2, 0, 0);
+        writer.kind("whole", 4, 0, 3, 32); // 6
+        writer.member("up", 8, 0, 0);
+        writer.member("", 5, 0, 64);
+        writer.member("part", 4, 0, 128);
+        writer.kind("", 10, 0, 0, 6); // 7: const whole
+        writer.kind("", 2, 0, 0, 7); // 8: pointer to it
+        writer.kind("", 13, 0, 2, 0); // 9: a prototype
+        let (w, n) = (writer.name("w"), writer.name("n"));
+        writer.words(&[w, 8, n, 1]);
+        writer.kind("f", 12, 0, 0, 9); // 10
+        writer.kind("", 2, 0, 0, 4); // 11: pointer to part
+        writer.kind("", 13, 0, 1, 0); // 12
+        let p = writer.name("p");
+        writer.words(&[p, 11]);
+        writer.kind("g", 12, 0, 0, 12); // 13
+        writer.finish()
+    }
+
+    #[test]
+    fn paths_become_fetch_arguments() {
+        let types = types();
+        let text = |function, path| types.fetch(function, path).map(|fetch| fetch.text);
+        let is = |function, path, expected: &str| assert_eq!(text(function, path).as_deref(), Some(expected), "{path}");
+        is("f", "n", "%si:s32");
+        is("f", "n#", "%si:x32");
+        is("f", "w", "%di:x64");
+        is("f", "w.id", "+8(%di):u32");
+        // The part stands at 16, its time at its beginning, its flag from bit 3 on of the word at 8.
+        is("f", "w.part.time", "+16(%di):u64");
+        is("f", "w.part.flag", "+24(%di):b2@3/32");
+        is("f", "w.up.up.part.time", "+16(+0(+0(%di))):u64");
+        // From the part to the whole: 16 bytes back, and 8 on to the number.
+        is("g", "p@whole:part.id", "-8(%di):u32");
+        is("g", "p@whole:part.up", "-16(%di):x64");
+        for (function, path) in [("f", "w.none"), ("f", "x"), ("f", "n.id"), ("none", "w"), ("f", "w.part")] {
+            assert_eq!(text(function, path), None, "{function} {path}");
+        }
+    }
+
+    #[test]
+    fn pointers_that_may_be_null_are_fetched_too() {
+        let fetch = types().fetch("f", "w.up?.up?.id").unwrap();
+        assert_eq!(fetch.text, "+8(+0(+0(%di))):u32");
+        assert_eq!(fetch.guards, ["+0(%di):x64", "+0(+0(%di)):x64"]);
+        assert!(!fetch.pointer && types().fetch("f", "w.up").unwrap().pointer);
+        assert!(types().has("whole", "id") && !types().has("whole", "time"));
+    }
+}
