@@ -13,6 +13,7 @@ from schedlab.calibration import Calibration, Spread
 from schedlab.errors import InputError
 from schedlab.model import Costs
 
+SIZES = ("4_kib", "1_mib")
 LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]))
 
 
@@ -26,6 +27,7 @@ def test_what_is_written_is_read_back(kernel: str, cpu: str, note: str, switch: 
         hz=250,
         date="2026-01-02T03:04:05+00:00",
         spread={"switch": Spread(1.5, 1.0, 2.0, 7)},
+        later={"disk_read_of_4_kib": Spread(3.5, 3.0, 4.0, 8)},
         notes=(note,),
     )
     read = calibration._read(tomllib.loads(calibration.to_toml(found)), "calibrated")
@@ -44,6 +46,28 @@ def test_a_calibration_is_measured_and_used(tmp_path: Path) -> None:
     machine = schedlab.Machine(2, file)
     assert machine.costs.times == found.costs.times
     assert schedlab.simulate("pipe", scheduler="6.1", machine=machine).turnaround_ns > 0
+
+
+def test_files_and_disk_are_measured_for_later(tmp_path: Path) -> None:
+    found = calibration.calibrate(quick=True, disk=tmp_path)
+    # Nothing is left behind, and what it cost is no cost of the simulator's.
+    assert list(tmp_path.iterdir()) == []
+    files = {name for name in found.later if not name.startswith("refill")}
+    cached = {"cached_file_read_of_4_kib", "cached_file_write_of_4_kib"}
+    if any("in memory" in note for note in found.notes):
+        assert files == cached
+    else:
+        disk = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
+        assert files == cached | disk
+    for name in files:
+        assert 0 < found.later[name].p25_ns <= found.later[name].p75_ns
+    assert "refill_of_64_kib_after_preemption" in found.later
+    assert not set(found.later) & set(found.costs.times)
+
+
+def test_a_disk_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file or directory"):
+        calibration.calibrate(quick=True, disk=tmp_path / "none")
 
 
 def test_a_file_of_ones_own_needs_costs_alone(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """What can be done on this machine, and why the rest cannot."""
 
 import json
+import shutil
 from dataclasses import dataclass
 
 from schedlab import _core, calibration, programs
 from schedlab.errors import SchedlabError
-from schedlab.knobs import Reading, read_all
+from schedlab.knobs import Reading, pending, read_all
 from schedlab.model import Attributes
 from schedlab.targets import host
 from schedlab.targets.facts import Facts, facts
+from schedlab.vm import initramfs, kernels
+from schedlab.vm.command import PACKAGE, QEMU
 
 POLICIES = ("other", "batch", "idle", "fifo:1", "rr:1")
 """The policies that are tried."""
@@ -103,6 +106,7 @@ def _checks() -> tuple[Check, ...]:
     hackbench = programs.hackbench_installed()
     package = programs.PACKAGES["hackbench"]
     return (
+        *_for_guests(),
         Check(
             "native runner",
             runner is not None,
@@ -110,6 +114,7 @@ def _checks() -> tuple[Check, ...]:
             needed=True,
         ),
         _calibration(),
+        _originals(),
         Check(
             "rt-tests' hackbench",
             hackbench,
@@ -117,6 +122,37 @@ def _checks() -> tuple[Check, ...]:
             needed=False,
         ),
     )
+
+
+def _for_guests() -> tuple[Check, ...]:
+    qemu, busybox = shutil.which(QEMU), initramfs.busybox()
+    fetched = ", ".join(kernel.release for kernel in kernels.cached())
+    return (
+        Check(
+            "QEMU, for guests",
+            qemu is not None,
+            qemu or f"not installed: apt-get install {PACKAGE}",
+            needed=False,
+        ),
+        Check(
+            "static busybox, for guests",
+            busybox is not None,
+            str(busybox) if busybox else f"not installed: apt-get install {initramfs.PACKAGE}",
+            needed=False,
+        ),
+        Check(
+            "kernels, for guests",
+            bool(fetched),
+            fetched or "none in the cache: run 'schedlab kernels get SERIES'",
+            needed=False,
+        ),
+    )
+
+
+def _originals() -> Check:
+    names = ", ".join(sorted({entry.knob for entry in pending()}))
+    detail = f"{names}: set by a run; if it was killed: 'schedlab knobs restore'" if names else ""
+    return Check("knobs as they were", not names, detail or "no run has set any", needed=False)
 
 
 def _calibration() -> Check:

@@ -345,7 +345,7 @@ class Outcome:
     Attributes:
         workload: its name.
         release: the kernel release whose scheduler ran.
-        target: where it ran: ``sim`` or ``host``.
+        target: where it ran: ``sim``, ``host`` or ``vm``.
         cpus: CPUs of the machine.
         seed: of every random stream.
         turnaround_ns: what the workload calls its time; the whole run where it marks none.
@@ -356,6 +356,8 @@ class Outcome:
         messages: messages read in full.
         bytes: bytes read in full.
         tasks: each task's share.
+        accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
+        knobs: what a guest said of the knobs that were set for the run.
     """
 
     workload: str
@@ -371,6 +373,8 @@ class Outcome:
     messages: int
     bytes: int
     tasks: tuple[TaskOutcome, ...] = field(repr=False)
+    accelerator: str = ""
+    knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Outcome":

@@ -1,10 +1,15 @@
 """Other programs: started in a process group of their own, and gone when we go on."""
 
 import os
+import resource
 import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from schedlab.errors import InputError, RunError
 
@@ -20,14 +25,31 @@ class Completed:
         code: its exit code, negative for the signal that killed it.
         output: what it wrote on standard output.
         errors: what it wrote on standard error.
+        seconds: from its start to its end.
+        user: CPU seconds in user mode, of it and of all it waited for.
+        system: CPU seconds in the kernel.
+        voluntary: switches because a task went to sleep.
+        involuntary: switches because a task was preempted.
     """
 
     code: int
     output: str
     errors: str
+    seconds: float = 0.0
+    user: float = 0.0
+    system: float = 0.0
+    voluntary: int = 0
+    involuntary: int = 0
 
 
-def run(command: Sequence[str], *, text: str = "", timeout: float | None = None) -> Completed:
+def run(
+    command: Sequence[str],
+    *,
+    text: str = "",
+    timeout: float | None = None,
+    prepare: Callable[[], None] | None = None,
+    directory: Path | None = None,
+) -> Completed:
     r"""Run a program to its end.
 
     It gets a process group of its own, so that Ctrl-C reaches us alone; whatever ends the wait,
@@ -37,6 +59,8 @@ def run(command: Sequence[str], *, text: str = "", timeout: float | None = None)
         command: the program and its arguments.
         text: its standard input.
         timeout: seconds until it is ended.
+        prepare: what the child does before it becomes the program.
+        directory: where it runs; here otherwise.
 
     Raises:
         InputError: there is no such program.
@@ -45,25 +69,126 @@ def run(command: Sequence[str], *, text: str = "", timeout: float | None = None)
     >>> run(["echo", "hello"]).output
     'hello\n'
     """
-    try:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            process_group=0,
-        )
-    except OSError as error:
-        raise InputError(f"cannot run '{command[0]}': {error.strerror}") from None
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    process = _start(command, subprocess.PIPE, subprocess.PIPE, subprocess.PIPE, prepare, directory)
     try:
         output, errors = process.communicate(text, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise RunError(f"'{command[0]}' did not end within {timeout:g} s") from None
     finally:
         _end(process)
-    return Completed(process.returncode, output, errors)
+    ended, after = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Completed(
+        code=process.returncode,
+        output=output,
+        errors=errors,
+        seconds=ended - began,
+        user=after.ru_utime - before.ru_utime,
+        system=after.ru_stime - before.ru_stime,
+        voluntary=after.ru_nvcsw - before.ru_nvcsw,
+        involuntary=after.ru_nivcsw - before.ru_nivcsw,
+    )
+
+
+@contextmanager
+def serving(
+    command: Sequence[str],
+    ready: Callable[[], bool],
+    *,
+    patience: float = 10.0,
+    prepare: Callable[[], None] | None = None,
+    directory: Path | None = None,
+) -> Iterator[int]:
+    """Run a server for the time of a block, and end it and all its processes after it.
+
+    Args:
+        command: the server, which stays in the foreground.
+        ready: says whether it takes requests; asked until it does.
+        patience: seconds until it has to be ready.
+        prepare: what the child does before it becomes the server.
+        directory: where it runs.
+
+    Yields:
+        Its process id.
+
+    Raises:
+        InputError: there is no such program.
+        RunError: it ended, or was not ready in time; with what it said.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        process = _start(
+            command, subprocess.DEVNULL, subprocess.DEVNULL, said.fileno(), prepare, directory
+        )
+        try:
+            deadline = time.monotonic() + patience
+            while not ready():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    said.seek(0)
+                    words = " ".join(said.read().split())[-300:]
+                    what = "ended" if process.poll() is not None else "is not ready in time"
+                    raise RunError(f"'{command[0]}' {what}: {words or 'it said nothing'}")
+                time.sleep(0.02)
+            yield process.pid
+        finally:
+            _end(process)
+
+
+def _start(  # noqa: PLR0917 - as Popen
+    command: Sequence[str],
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    prepare: Callable[[], None] | None,
+    directory: Path | None,
+) -> "subprocess.Popen[str]":
+    try:
+        return subprocess.Popen(
+            list(command),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            process_group=0,
+            # What it does is a few system calls, and none of ours holds a lock meanwhile.
+            preexec_fn=prepare,  # noqa: PLW1509
+            cwd=directory,
+        )
+    except OSError as error:
+        raise InputError(f"cannot run '{command[0]}': {error.strerror}") from None
+    except subprocess.SubprocessError as error:
+        raise RunError(f"cannot start '{command[0]}': {error}") from None
+
+
+def attend(command: Sequence[str]) -> int:
+    """Run a program on our own terminal to its end, and return its exit code.
+
+    It stays in our process group, so that Ctrl-C reaches it too; what else ends the wait ends it.
+
+    Returns:
+        As a shell's ``$?``: 128 and its number where a signal killed it.
+
+    Raises:
+        InputError: there is no such program.
+
+    >>> attend(["sh", "-c", "exit 3"])
+    3
+    """
+    try:
+        process = subprocess.Popen(list(command))
+    except OSError as error:
+        raise InputError(f"cannot run '{command[0]}': {error.strerror}") from None
+    try:
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    return code if code >= 0 else 128 - code
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -75,6 +200,9 @@ def _end(process: "subprocess.Popen[str]") -> None:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    # What it left in its group, such as a server's workers, is not to outlive it.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None and not stream.closed:
             stream.close()

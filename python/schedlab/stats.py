@@ -24,6 +24,12 @@ Better = Literal["lower", "higher"]
 # Resampled values held in memory at a time.
 _CHUNK = 2_000_000
 
+RESOLVED = 20
+"""Resamples that must lie beyond a quantile for it to count as resolved."""
+
+# How far an end moves out whose tail is smaller than a double can hold.
+_OUTERMOST = 12.0
+
 
 class Verdict(StrEnum):
     """What a comparison of a treatment with a baseline came to."""
@@ -107,6 +113,70 @@ def bootstrap(
     low, high = np.quantile(np.concatenate(parts), [tail, 1 - tail])
     interval = Interval(float(low), float(high), confidence)
     return Estimate(float(statistic(sample)), interval, sample.size)
+
+
+def mean_intervals(
+    samples: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    rng: np.random.Generator | int = 0,
+) -> FloatArray:
+    """Return the bootstrap intervals of the means of many samples of one size.
+
+    The intervals are those of `bootstrap` with the mean, each sample resampled by the same draws.
+    They stay right at confidences so high that few resamples lie outside: an end that fewer than
+    `RESOLVED` resamples reach is continued from the last quantile that they do resolve, in
+    proportion to the normal quantiles of the two tails (a mean's bootstrap distribution is close
+    to a normal one). Of a few observations that reaches beyond the data, as it must.
+
+    Args:
+        samples: a row a sample, at least two observations each.
+        confidence: of each interval.
+        resamples: drawn with replacement.
+        rng: a generator, or the seed of one.
+
+    Returns:
+        A row a sample: the lower and the upper end.
+
+    Raises:
+        ValueError: as `bootstrap`.
+
+    >>> mean_intervals([[1.0, 2.0, 3.0] * 20, [5.0] * 60]).round(2).tolist()
+    [[1.78, 2.22], [5.0, 5.0]]
+    """
+    matrix = np.atleast_2d(np.asarray(samples, dtype=np.float64))
+    _vector("samples", matrix.ravel(), at_least=2)
+    if matrix.ndim != 2 or matrix.shape[1] < 2:
+        raise ValueError("samples have fewer than two observations each")
+    _check_confidence(confidence)
+    if resamples < 2 * RESOLVED:
+        raise ValueError(f"resamples is {resamples}: at least {2 * RESOLVED} are needed")
+    weights = _resample_weights(matrix.shape[1], resamples, rng)
+    centre = matrix.mean(axis=1)
+    # Deviations, so that samples without any scatter have none in their resamples either.
+    means = weights @ (matrix - centre[:, None]).T
+    tail = _expanded_tail(confidence, matrix.shape[1])
+    resolved = max(tail, RESOLVED / resamples)
+    ends = np.quantile(means, [resolved, 1 - resolved], axis=0)
+    reach = float(ndtri(tail) / ndtri(resolved)) if tail > 0 else _OUTERMOST
+    return np.asarray(centre[:, None] + ends.T * reach)
+
+
+def _resample_weights(size: int, resamples: int, rng: np.random.Generator | int) -> FloatArray:
+    """Return each observation's share in each resample, drawn as `bootstrap` draws."""
+    generator = np.random.default_rng(rng)
+    weights = np.zeros((resamples, size))
+    rows = max(1, _CHUNK // size)
+    done = 0
+    for count in _chunks(resamples, rows):
+        drawn = generator.integers(size, size=(count, size))
+        flat = (drawn + size * np.arange(count)[:, None]).ravel()
+        weights[done : done + count] = np.bincount(flat, minlength=count * size).reshape(
+            count, size
+        )
+        done += count
+    return weights / size
 
 
 def median(

@@ -42,7 +42,7 @@ def _wait(condition: object, seconds: float = 30) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [SCHEDLAB, "run", "hogs:tasks=3,time=300s", "--on", "host", "--timeout", "300s"],

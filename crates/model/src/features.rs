@@ -37,6 +37,8 @@ features! {
     start_debit "START_DEBIT",
     /// A woken task that failed to preempt is preferred at the next pick.
     next_buddy "NEXT_BUDDY",
+    /// The preferred task is picked before anybody else if it is eligible (EEVDF).
+    pick_buddy "PICK_BUDDY",
     /// The task that a wake-up preempted is preferred at the next pick.
     last_buddy "LAST_BUDDY",
     /// Wake-ups may preempt.
@@ -75,6 +77,7 @@ impl Features {
             start_debit: false,
             next_buddy: false,
             last_buddy: false,
+            pick_buddy: false,
             wakeup_preemption: true,
             tree_avg: false,
             approx_avg: false,
@@ -92,7 +95,8 @@ impl Features {
             Series::V5_10 | Series::V6_1 => {
                 Self { gentle_fair_sleepers: true, start_debit: true, last_buddy: true, ..none }
             }
-            Series::V6_12 | Series::V6_18 => Self {
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => Self {
+                pick_buddy: true,
                 place_lag: true,
                 place_deadline_initial: true,
                 place_rel_deadline: true,
@@ -115,7 +119,8 @@ impl Features {
             "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" => {
                 matches!(series, Series::V5_10 | Series::V6_1)
             }
-            "PLACE_LAG"
+            "PICK_BUDDY"
+            | "PLACE_LAG"
             | "PLACE_DEADLINE_INITIAL"
             | "PLACE_REL_DEADLINE"
             | "RUN_TO_PARITY"

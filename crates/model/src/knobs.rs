@@ -115,18 +115,26 @@ impl Knob {
     /// [`ModelError::KnobNotInRelease`] where the kernel lacks the knob.
     pub fn default(&self, release: Release, cpus: u32) -> Result<KnobValue, ModelError> {
         let setting = self.setting(release.series()).ok_or_else(|| self.missing(release))?;
+        let default = self.early_default(release).unwrap_or(setting.default);
         let scaled = match setting.scaling {
-            Scaling::None => setting.default,
+            Scaling::None => default,
             Scaling::Logarithmic if release.series() == Series::V2_6_24 => {
-                (setting.default * u64::from(1 + cpus.max(1).ilog2())).min(200_000_000)
+                (default * u64::from(1 + cpus.max(1).ilog2())).min(200_000_000)
             }
-            Scaling::Logarithmic => setting.default * u64::from(1 + cpus.clamp(1, 8).ilog2()),
+            Scaling::Logarithmic => default * u64::from(1 + cpus.clamp(1, 8).ilog2()),
         };
         Ok(match self.kind {
             KnobKind::Time { .. } => KnobValue::Time(Time::from_nanos(scaled)),
             KnobKind::Count { .. } => KnobValue::Count(scaled),
             KnobKind::Switch => KnobValue::Switch(scaled != 0),
         })
+    }
+
+    /// What an early release of a series began with, if a stable backport changed it since: `base_slice` before 6.12.32.
+    fn early_default(&self, release: Release) -> Option<u64> {
+        let early =
+            release.series() == Series::V6_12 && release.stand_in().is_none() && release < Release::new(6, 12, 32);
+        (self.name == "base_slice" && early).then_some(750_000)
     }
 
     fn missing(&self, release: Release) -> ModelError {
@@ -225,6 +233,8 @@ const fn debugfs(default: u64, scaling: Scaling, file: &'static str) -> Option<K
 
 const GRANULARITY: u64 = 100_000;
 const SECOND: u64 = 1_000_000_000;
+/// `fair_server_period_max`: 2²² µs.
+const SERVER_PERIOD_MAX: u64 = (1 << 22) * 1_000;
 
 /// Every knob schedlab knows, but for `feature.NAME` (see [`Features`]).
 pub const KNOBS: &[Knob] = &[
@@ -238,7 +248,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(20_000_000, Scaling::Logarithmic, "sched_latency_ns", 1),
             Series::V5_10 => sysctl(6_000_000, Scaling::Logarithmic, "sched_latency_ns", 1),
             Series::V6_1 => debugfs(6_000_000, Scaling::Logarithmic, "latency_ns"),
-            Series::V6_12 | Series::V6_18 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
         },
     },
     Knob {
@@ -251,7 +261,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(4_000_000, Scaling::Logarithmic, "sched_min_granularity_ns", 1),
             Series::V5_10 => sysctl(750_000, Scaling::Logarithmic, "sched_min_granularity_ns", 1),
             Series::V6_1 => debugfs(750_000, Scaling::Logarithmic, "min_granularity_ns"),
-            Series::V6_12 | Series::V6_18 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
         },
     },
     Knob {
@@ -264,7 +274,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(10_000_000, Scaling::Logarithmic, "sched_wakeup_granularity_ns", 1),
             Series::V5_10 => sysctl(1_000_000, Scaling::Logarithmic, "sched_wakeup_granularity_ns", 1),
             Series::V6_1 => debugfs(1_000_000, Scaling::Logarithmic, "wakeup_granularity_ns"),
-            Series::V6_12 | Series::V6_18 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
         },
     },
     Knob {
@@ -274,8 +284,7 @@ pub const KNOBS: &[Knob] = &[
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
-            // The first releases of 6.12 had 0.75 ms.
-            Series::V6_12 | Series::V6_18 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
             _ => None,
         },
     },
@@ -288,7 +297,7 @@ pub const KNOBS: &[Knob] = &[
         setting: |series| match series {
             Series::V2_6_24 => sysctl(1, Scaling::None, "sched_child_runs_first", 1),
             Series::V5_10 | Series::V6_1 => sysctl(0, Scaling::None, "sched_child_runs_first", 1),
-            Series::V6_12 | Series::V6_18 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
         },
     },
     Knob {
@@ -372,23 +381,25 @@ pub const KNOBS: &[Knob] = &[
     },
     Knob {
         name: "fair_server_runtime",
-        kind: time(0, 4 * SECOND),
-        summary: "what each fair_server_period keeps for fair tasks beside real-time ones (per CPU)",
+        kind: time(0, SERVER_PERIOD_MAX),
+        summary: "what each fair_server_period keeps for fair tasks beside real-time ones, on each CPU; 0 for nothing",
         instead: "it came with 6.12; rt_runtime throttles before",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
-            Series::V6_12 | Series::V6_18 => debugfs(50_000_000, Scaling::None, "fair_server/cpu0/runtime"),
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => {
+                debugfs(50_000_000, Scaling::None, "fair_server/cpu0/runtime")
+            }
             _ => None,
         },
     },
     Knob {
         name: "fair_server_period",
-        kind: time(100_000, 4 * SECOND),
+        kind: time(100_000, SERVER_PERIOD_MAX),
         summary: "the period of fair_server_runtime (per CPU)",
         instead: "it came with 6.12; rt_period before",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
-            Series::V6_12 | Series::V6_18 => debugfs(SECOND, Scaling::None, "fair_server/cpu0/period"),
+            Series::V6_12 | Series::V6_18 | Series::V7_2 => debugfs(SECOND, Scaling::None, "fair_server/cpu0/period"),
             _ => None,
         },
     },

@@ -20,11 +20,13 @@ pub enum Series {
     V6_12,
     /// EEVDF as of 6.18.
     V6_18,
+    /// EEVDF as of 7.2.
+    V7_2,
 }
 
 impl Series {
     /// Every known series, oldest first.
-    pub const ALL: [Self; 5] = [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18];
+    pub const ALL: [Self; 6] = [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18, Self::V7_2];
 
     /// The newest release of the series that was read when its rules were written: what `6.1` alone stands for.
     pub const fn newest_known(self) -> Release {
@@ -34,12 +36,13 @@ impl Series {
             Self::V6_1 => Release::new(6, 1, 192),
             Self::V6_12 => Release::new(6, 12, 95),
             Self::V6_18 => Release::new(6, 18, 44),
+            Self::V7_2 => Release::new(7, 2, 13),
         }
     }
 
     /// Whether the fair class is EEVDF (from 6.6 on) rather than CFS.
     pub const fn is_eevdf(self) -> bool {
-        matches!(self, Self::V6_12 | Self::V6_18)
+        matches!(self, Self::V6_12 | Self::V6_18 | Self::V7_2)
     }
 }
 
@@ -51,6 +54,7 @@ impl fmt::Display for Series {
             Self::V6_1 => "6.1",
             Self::V6_12 => "6.12",
             Self::V6_18 => "6.18",
+            Self::V7_2 => "7.2",
         })
     }
 }
@@ -147,8 +151,8 @@ mod tests {
     #[test]
     fn an_unknown_newer_release_takes_the_newest_rules_and_says_so() {
         let release: Release = "7.9.1".parse().unwrap();
-        assert_eq!(release.series(), Series::V6_18);
-        assert!(release.stand_in().unwrap().contains("6.18"));
+        assert_eq!(release.series(), Series::V7_2);
+        assert!(release.stand_in().unwrap().contains("7.2"));
     }
 
     #[test]

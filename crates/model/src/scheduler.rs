@@ -148,6 +148,9 @@ impl Scheduler {
             within("rt_runtime", runtime, "rt_period", rt_period)?;
         }
         within("fair_server_runtime", fair_server_runtime, "fair_server_period", fair_server_period)?;
+        if let Some(runtime) = rt_runtime {
+            admitted([fair_server_runtime, fair_server_period], [runtime, rt_period])?;
+        }
         Ok(Tunables {
             latency: time("latency", Time::ZERO)?,
             min_granularity: time("min_granularity", base_slice)?,
@@ -185,6 +188,19 @@ fn within(name: &str, runtime: Time, period_name: &str, period: Time) -> Result<
     Err(ModelError::KnobValue { name: name.to_owned(), found: runtime.to_string(), why })
 }
 
+/// The fair servers' bandwidth counts among the deadline tasks' (`__dl_overflow`, `sched_dl_global_validate`).
+fn admitted(server: [Time; 2], limit: [Time; 2]) -> Result<(), ModelError> {
+    let [server_bandwidth, all] =
+        [server, limit].map(|[runtime, period]| (runtime.as_nanos() << 20) / period.as_nanos());
+    if server_bandwidth <= all {
+        return Ok(());
+    }
+    let [runtime, period] = limit;
+    let why =
+        format!("allowed: of each fair_server_period ({}) no more than rt_runtime, {runtime}, of {period}", server[1]);
+    Err(ModelError::KnobValue { name: "fair_server_runtime".to_owned(), found: server[0].to_string(), why })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +217,12 @@ mod tests {
         // 6.1: 6 ms × 4 from 8 CPUs on, for the factor counts at most 8 of them.
         assert_eq!(scheduler("6.1").tunables(8).unwrap().latency, Time::from_millis(24));
         assert_eq!(scheduler("6.1").tunables(64).unwrap().latency, Time::from_millis(24));
+    }
+
+    #[test]
+    fn a_backport_changed_the_base_slice() {
+        assert_eq!(scheduler("6.12.31").tunables(1).unwrap().base_slice, Time::from_micros(750));
+        assert_eq!(scheduler("6.12.32").tunables(1).unwrap().base_slice, Time::from_micros(700));
     }
 
     #[test]

@@ -47,6 +47,9 @@ enum Command {
         /// Take about one second instead of five.
         #[arg(long)]
         quick: bool,
+        /// Measure the disk below this directory too, with a nameless file of 16 MiB.
+        #[arg(long, value_name = "DIRECTORY")]
+        disk: Option<PathBuf>,
     },
     /// Record what the kernel's scheduler does while a command runs.
     ///
@@ -113,7 +116,7 @@ impl Command {
             }
             Self::Scenario { scenario, length } => serde_json::to_string(&play(scenario, length)?),
             Self::Probe => serde_json::to_string(&probe()),
-            Self::Calibrate { quick } => serde_json::to_string(&calibrate(quick)?),
+            Self::Calibrate { quick, disk } => serde_json::to_string(&calibrate(quick, disk.as_deref())?),
         };
         json.map_err(|error| NativeError::System { what: "writing the result", source: error.into() })
     }

@@ -83,7 +83,7 @@ const fn feature_file(series: Series) -> &'static str {
     match series {
         Series::V2_6_24 => "/proc/sys/kernel/sched_features",
         Series::V5_10 => "/sys/kernel/debug/sched_features",
-        Series::V6_1 | Series::V6_12 | Series::V6_18 => "/sys/kernel/debug/sched/features",
+        Series::V6_1 | Series::V6_12 | Series::V6_18 | Series::V7_2 => "/sys/kernel/debug/sched/features",
     }
 }
 

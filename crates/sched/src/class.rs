@@ -1,6 +1,6 @@
 //! The seam between core and classes: `struct sched_class`, as an enum with static dispatch.
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, Policy, Series, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -154,6 +154,7 @@ impl<D: Decider> Sched<D> {
     /// `put_prev_task`: the task leaves the CPU.
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
+            self.update_curr_idle(cpu);
             return;
         }
         match self.tasks[task.index()].class {
@@ -168,14 +169,23 @@ impl<D: Decider> Sched<D> {
     /// `set_next_task`: the task takes the CPU.
     pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
+            self.set_next_task_idle(cpu);
             return;
         }
         match self.tasks[task.index()].class {
             Class::Deadline => self.set_next_task_dl(cpu, task),
             Class::Rt => self.set_next_task_rt(cpu, task),
-            Class::Fair => self.set_next_task_fair(task),
+            Class::Fair => self.set_next_task_fair(task, true),
             Class::Custom => self.set_next_task_custom(cpu, task),
             Class::Idle => {}
+        }
+    }
+
+    /// `set_next_task` of a task that runs and was put off its queue for a change: it was not picked (`first` is false).
+    pub(crate) fn set_task_again(&mut self, cpu: CpuId, task: TaskId) {
+        match self.tasks[task.index()].class {
+            Class::Fair => self.set_next_task_fair(task, false),
+            _ => self.set_next_task(cpu, task),
         }
     }
 
@@ -197,6 +207,7 @@ impl<D: Decider> Sched<D> {
             Class::Rt => self.update_curr_rt(cpu),
             Class::Fair => self.update_curr_fair(cpu),
             Class::Custom => self.update_curr_custom(cpu),
+            Class::Idle if self.rules.series >= Series::V7_2 => self.update_curr_idle(cpu),
             Class::Idle => {}
         }
     }

@@ -85,6 +85,7 @@ impl<D: Decider> Sched<D> {
             sched.rqs.push(Rq::new(CfsRqId(cpu)));
             sched.rqs[cpu as usize].rt.budget.runtime = runtime;
         }
+        sched.init_fair_servers(cpus);
         sched
     }
 
@@ -336,6 +337,12 @@ impl<D: Decider> Sched<D> {
 
     /// `pick_next_task`: the highest class that has somebody decides.
     fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
+        let rq = &self.rqs[cpu.index()];
+        let all_fair = rq.nr_running == self.cfs_rqs[rq.cfs.index()].h_nr_running;
+        if all_fair && self.rules.eevdf() && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {
+            // The short cut looks at no other class, nor at a server, which goes on if it was about to find nobody.
+            return self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE);
+        }
         if let Some(task) = self.pick_task_dl(cpu).or_else(|| self.rqs[cpu.index()].rt.pick()) {
             return task;
         }

@@ -10,6 +10,7 @@ use schedlab_model::{CpuId, Policy, TaskId, Time};
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::fair_server::Server;
 use crate::timers::Timer;
 
 /// A deadline entity's place in the arena.
@@ -40,7 +41,10 @@ pub(crate) const fn to_ratio(period: u64, runtime: u64) -> u64 {
 /// `struct sched_dl_entity`. Times are nanoseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct DlEntity {
+    /// Whose it is; [`TaskId::IDLE`] if it is a CPU's server.
     pub(crate) task: TaskId,
+    /// `dl_server`: what it is beyond that if it is a server.
+    pub(crate) server: Option<Server>,
     /// `dl_runtime`, `dl_deadline`, `dl_period`: what it was promised.
     pub(crate) dl_runtime: u64,
     pub(crate) dl_deadline: u64,
@@ -48,21 +52,60 @@ pub(crate) struct DlEntity {
     /// `dl_bw`: runtime / period.
     pub(crate) dl_bw: u64,
     /// `dl_density`: runtime / deadline.
-    dl_density: u64,
+    pub(crate) dl_density: u64,
     /// What is left of its runtime; negative after an overrun.
     pub(crate) runtime: i64,
     /// Its scheduling deadline; 0 before the first.
     pub(crate) deadline: u64,
     pub(crate) throttled: bool,
-    yielded: bool,
+    pub(crate) yielded: bool,
     /// `on_dl_rq`, and its place among equal deadlines.
     pub(crate) queued: Option<u64>,
     /// When its timer expires, if it is armed.
-    timer: Option<u64>,
+    pub(crate) timer: Option<u64>,
     /// The same of its `inactive_timer`, and the bandwidth that it frees.
     pub(crate) inactive: Option<(u64, u64)>,
     /// Times that it used up its runtime.
-    overruns: u64,
+    pub(crate) overruns: u64,
+}
+
+impl DlEntity {
+    /// `__setparam_dl`, `dl_server_apply_params`: a reservation of which nothing was used yet.
+    pub(crate) fn new(task: TaskId, server: Option<Server>, [runtime, deadline, period]: [u64; 3]) -> Self {
+        Self {
+            task,
+            server,
+            dl_runtime: runtime,
+            dl_deadline: deadline,
+            dl_period: period,
+            dl_bw: to_ratio(period, runtime),
+            dl_density: to_ratio(deadline, runtime),
+            runtime: 0,
+            deadline: 0,
+            throttled: false,
+            yielded: false,
+            queued: None,
+            timer: None,
+            inactive: None,
+            overruns: 0,
+        }
+    }
+
+    /// `dl_defer_armed`: it waits until it has to run if it is to run at all.
+    pub(crate) fn defer_armed(&self) -> bool {
+        self.server.is_some_and(|server| server.defer_armed)
+    }
+
+    /// Whether it is a server that waits, when it gets a runtime, until it has to run.
+    fn defers(&self) -> bool {
+        self.server.is_some_and(|server| !server.defer_running)
+    }
+
+    pub(crate) fn set_defer_armed(&mut self, armed: bool) {
+        if let Some(server) = &mut self.server {
+            server.defer_armed = armed;
+        }
+    }
 }
 
 /// `struct dl_rq`: entities that may run, by deadline, equal ones in the order in which they came.
@@ -113,48 +156,42 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(crate) fn dl_cpu(&self, id: DlEntityId) -> CpuId {
-        self.tasks[self.dl_entities[id.index()].task.index()].cpu
+        let entity = &self.dl_entities[id.index()];
+        entity.server.map_or_else(|| self.tasks[entity.task.index()].cpu, |server| server.cpu)
     }
 
     /// `__setparam_dl`: a task's reservation, with nothing of it used yet.
     pub(crate) fn setparam_dl(&mut self, task: TaskId, policy: Policy) {
         let Policy::Deadline { runtime, deadline, period } = policy else { return };
-        let [dl_runtime, dl_deadline, dl_period] = [runtime, deadline, period].map(Time::as_nanos);
-        let (dl_bw, dl_density) = (to_ratio(dl_period, dl_runtime), to_ratio(dl_deadline, dl_runtime));
+        let fresh = DlEntity::new(task, None, [runtime, deadline, period].map(Time::as_nanos));
         if let Some(id) = self.tasks[task.index()].dl {
             let entity = &mut self.dl_entities[id.index()];
-            (entity.dl_runtime, entity.dl_deadline, entity.dl_period) = (dl_runtime, dl_deadline, dl_period);
-            (entity.dl_bw, entity.dl_density) = (dl_bw, dl_density);
+            (entity.dl_runtime, entity.dl_deadline) = (fresh.dl_runtime, fresh.dl_deadline);
+            (entity.dl_period, entity.dl_bw, entity.dl_density) = (fresh.dl_period, fresh.dl_bw, fresh.dl_density);
             return;
         }
         self.tasks[task.index()].dl = Some(DlEntityId(self.dl_entities.len() as u32));
-        self.dl_entities.push(DlEntity {
-            task,
-            dl_runtime,
-            dl_deadline,
-            dl_period,
-            dl_bw,
-            dl_density,
-            runtime: 0,
-            deadline: 0,
-            throttled: false,
-            yielded: false,
-            queued: None,
-            timer: None,
-            inactive: None,
-            overruns: 0,
-        });
+        self.dl_entities.push(fresh);
     }
 
     /// `replenish_dl_new_period`: a full runtime and a deadline from now on.
-    fn replenish_dl_new_period(&mut self, id: DlEntityId, now: u64) {
+    pub(crate) fn replenish_dl_new_period(&mut self, id: DlEntityId, now: u64) {
         let entity = &mut self.dl_entities[id.index()];
         entity.deadline = now + entity.dl_deadline;
         entity.runtime = entity.dl_runtime as i64;
+        if entity.defers() {
+            entity.throttled = true;
+            entity.set_defer_armed(true);
+        }
     }
 
     /// `replenish_dl_entity`: the deadline moves by periods until there is runtime left.
-    fn replenish_dl_entity(&mut self, id: DlEntityId, now: u64) {
+    pub(crate) fn replenish_dl_entity(&mut self, id: DlEntityId, now: u64) {
+        if self.dl_entities[id.index()].defer_armed() && self.dl_entity_overflow(id, now) {
+            // It was deferred for so long that it cannot have its runtime by its deadline: both count from now.
+            let entity = &mut self.dl_entities[id.index()];
+            (entity.deadline, entity.runtime) = (now + entity.dl_deadline, entity.dl_runtime as i64);
+        }
         let entity = &mut self.dl_entities[id.index()];
         if entity.yielded && entity.runtime > 0 {
             entity.runtime = 0;
@@ -163,15 +200,24 @@ impl<D: Decider> Sched<D> {
             entity.deadline += entity.dl_period;
             entity.runtime += entity.dl_runtime as i64;
         }
-        let late = entity.deadline < now;
-        (entity.yielded, entity.throttled) = (false, false);
-        if late {
+        if entity.deadline < now {
             self.replenish_dl_new_period(id, now);
+        }
+        let entity = &mut self.dl_entities[id.index()];
+        (entity.yielded, entity.throttled) = (false, false);
+        if entity.defer_armed() {
+            entity.set_defer_armed(false);
+        } else if entity.defers() && (now as i64) < entity.deadline as i64 - entity.runtime {
+            entity.throttled = true;
+            entity.set_defer_armed(true);
+            if !self.start_dl_timer(id, now) {
+                self.run_undeferred(id);
+            }
         }
     }
 
     /// `dl_entity_overflow`: whether what is left of its runtime until its deadline is more than its bandwidth.
-    fn dl_entity_overflow(&self, id: DlEntityId, now: u64) -> bool {
+    pub(crate) fn dl_entity_overflow(&self, id: DlEntityId, now: u64) -> bool {
         let entity = &self.dl_entities[id.index()];
         let left = (entity.dl_deadline >> DL_SCALE).wrapping_mul((entity.runtime as u64) >> DL_SCALE);
         let right = (entity.deadline.wrapping_sub(now) >> DL_SCALE).wrapping_mul(entity.dl_runtime >> DL_SCALE);
@@ -186,19 +232,28 @@ impl<D: Decider> Sched<D> {
         if !over && !self.dl_entity_overflow(id, now) {
             return;
         }
-        let entity = &mut self.dl_entities[id.index()];
         if !over && entity.dl_deadline != entity.dl_period {
-            let laxity = entity.deadline - now;
-            entity.runtime = (entity.dl_density.wrapping_mul(laxity) >> BW_SHIFT) as i64;
+            self.revise_runtime(id, now);
         } else {
             self.replenish_dl_new_period(id, now);
         }
     }
 
-    /// `start_dl_timer`: arms the replenishment timer; false if the next period has begun already.
-    fn start_dl_timer(&mut self, id: DlEntityId, now: u64) -> bool {
+    /// `update_dl_revised_wakeup`: the runtime becomes what its density gives until its deadline, which stays.
+    pub(crate) fn revise_runtime(&mut self, id: DlEntityId, now: u64) {
         let entity = &mut self.dl_entities[id.index()];
-        let expires = entity.deadline - entity.dl_deadline + entity.dl_period;
+        let laxity = entity.deadline - now;
+        entity.runtime = (entity.dl_density.wrapping_mul(laxity) >> BW_SHIFT) as i64;
+    }
+
+    /// `start_dl_timer`: arms the replenishment timer, for a deferred server that of its 0-laxity time; false if it is past.
+    pub(crate) fn start_dl_timer(&mut self, id: DlEntityId, now: u64) -> bool {
+        let entity = &mut self.dl_entities[id.index()];
+        let expires = if entity.defer_armed() {
+            entity.deadline.wrapping_sub(entity.runtime as u64)
+        } else {
+            entity.deadline - entity.dl_deadline + entity.dl_period
+        };
         // The kernel compares whole microseconds.
         if expires + 1000 <= now {
             return false;
@@ -248,25 +303,27 @@ impl<D: Decider> Sched<D> {
         self.enqueue_dl_entity(cpu, id);
     }
 
-    /// `__enqueue_dl_entity` with `inc_dl_tasks`.
-    fn enqueue_dl_entity(&mut self, cpu: CpuId, id: DlEntityId) {
+    /// `__enqueue_dl_entity` with `inc_dl_tasks`, which does not count a server.
+    pub(crate) fn enqueue_dl_entity(&mut self, cpu: CpuId, id: DlEntityId) {
         let rq = &mut self.rqs[cpu.index()];
         let entity = &mut self.dl_entities[id.index()];
         debug_assert!(entity.queued.is_none(), "a deadline entity is queued once");
         rq.dl.sequence += 1;
         entity.queued = Some(rq.dl.sequence);
         rq.dl.root.insert((entity.deadline, rq.dl.sequence, id));
-        rq.nr_running += 1;
-        self.idle_cpus.remove(cpu.index());
+        if entity.server.is_none() {
+            rq.nr_running += 1;
+            self.idle_cpus.remove(cpu.index());
+        }
     }
 
     /// `__dequeue_dl_entity` with `dec_dl_tasks`.
-    fn dequeue_dl_entity(&mut self, cpu: CpuId, id: DlEntityId) {
+    pub(crate) fn dequeue_dl_entity(&mut self, cpu: CpuId, id: DlEntityId) {
         let entity = &mut self.dl_entities[id.index()];
         if let Some(sequence) = entity.queued.take() {
             let rq = &mut self.rqs[cpu.index()];
             rq.dl.root.remove(&(entity.deadline, sequence, id));
-            rq.nr_running -= 1;
+            rq.nr_running -= u32::from(entity.server.is_none());
         }
     }
 
@@ -328,6 +385,10 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn dl_timer(&mut self, id: DlEntityId) {
         let entity = &mut self.dl_entities[id.index()];
         entity.timer = None;
+        if entity.server.is_some() {
+            self.dl_server_timer(id);
+            return;
+        }
         let task = entity.task;
         if !entity.throttled || !self.tasks[task.index()].policy.is_deadline() {
             return;
@@ -350,15 +411,30 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.dl_entities[id.index()];
         (entity.runtime, entity.deadline) = (0, 0);
         (entity.throttled, entity.yielded) = (false, false);
-        if let Some(expires) = entity.timer.take() {
+        self.cancel_dl_timer(id);
+    }
+
+    /// `hrtimer_try_to_cancel` of the replenishment timer.
+    pub(crate) fn cancel_dl_timer(&mut self, id: DlEntityId) {
+        if let Some(expires) = self.dl_entities[id.index()].timer.take() {
             self.timers.cancel(expires, Timer::Deadline(id));
         }
     }
 
-    /// The head of the deadline queue.
+    /// `pick_task_dl`: the head of the deadline queue. If it is a server, whom that serves; one that has nobody stops.
     #[inline]
-    pub(crate) fn pick_task_dl(&self, cpu: CpuId) -> Option<TaskId> {
-        self.rqs[cpu.index()].dl.first().map(|id| self.dl_entities[id.index()].task)
+    pub(crate) fn pick_task_dl(&mut self, cpu: CpuId) -> Option<TaskId> {
+        loop {
+            let id = self.rqs[cpu.index()].dl.first()?;
+            let entity = &self.dl_entities[id.index()];
+            if entity.server.is_none() {
+                return Some(entity.task);
+            }
+            if let Some(task) = self.pick_task_fair(cpu) {
+                return Some(task);
+            }
+            self.dl_server_stop(cpu);
+        }
     }
 
     pub(crate) fn put_prev_task_dl(&mut self, cpu: CpuId, task: TaskId) {

@@ -32,7 +32,7 @@ impl<D: Decider> Sched<D> {
             self.enqueue_task(cpu, task, enqueue);
         }
         if running {
-            self.set_next_task(cpu, task);
+            self.set_task_again(cpu, task);
             self.resched_curr(cpu);
         } else if self.curr(cpu) == TaskId::IDLE && self.nr_running(cpu) > 0 {
             // Out of a throttled group onto an idle CPU: the kernel leaves that to the CPU's next interrupt.

@@ -1,12 +1,16 @@
 //! The rules of one kernel release, resolved to flags and values.
 
-use schedlab_model::{KnobValue, ModelError, Scheduler, Series, ThreadWeights, Time, Tunables};
+use schedlab_model::{KnobValue, ModelError, Release, Scheduler, Series, ThreadWeights, Time, Tunables};
+
+use crate::fair::variant::Eevdf;
 
 /// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// The series whose rules apply.
     pub series: Series,
+    /// EEVDF's rules of the very release, where the fair class is EEVDF.
+    pub variant: Eevdf,
     /// One tick, 1/HZ, in nanoseconds (`TICK_NSEC`).
     pub tick: u64,
     /// Knob values for this machine.
@@ -28,20 +32,27 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        let mut rules =
-            Self { weights: scheduler.weights, ..Self::from_tunables(scheduler.series(), scheduler.hz, tunables) };
+        let rules = Self::from_tunables(scheduler.series(), scheduler.hz, tunables).at_release(scheduler.release);
+        let mut rules = Self { weights: scheduler.weights, ..rules };
         if let Some(KnobValue::Time(slice)) = scheduler.knobs.get("cfs_bandwidth_slice") {
             rules.cfs_bandwidth_slice = slice.as_nanos();
         }
         Ok(rules)
     }
 
-    /// From values read elsewhere, such as a recorded kernel's own.
+    /// The same for one release of the series, whose stable backports may differ from those of the newest known one.
+    #[must_use]
+    pub fn at_release(self, release: Release) -> Self {
+        Self { variant: Eevdf::of(release), ..self }
+    }
+
+    /// From values read elsewhere, such as a recorded kernel's own. The rules are those of the newest known release of the series.
     pub fn from_tunables(series: Series, hz: u32, tunables: Tunables) -> Self {
         let tick = (1_000_000_000 + u64::from(hz) / 2) / u64::from(hz);
         let granularity = tunables.min_granularity.as_nanos().max(1);
         Self {
             series,
+            variant: Eevdf::of(series.newest_known()),
             tick,
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),

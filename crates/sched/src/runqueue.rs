@@ -36,6 +36,8 @@ pub(crate) struct Rq {
     pub(crate) nr_running: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
+    /// `idle->se.exec_start`: the task clock when idle time was last charged.
+    pub(crate) idle_exec_start: u64,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
     /// The deadline queue.
@@ -53,6 +55,7 @@ impl Rq {
             curr: TaskId::IDLE,
             nr_running: 0,
             need_resched: false,
+            idle_exec_start: 0,
             cfs,
             dl: DlRq::default(),
             rt: RtRq::default(),

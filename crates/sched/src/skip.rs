@@ -41,15 +41,17 @@ impl<D: Decider> Sched<D> {
     fn inactive_ticks_fair(&mut self, cpu: CpuId, next_tick: u64) -> u64 {
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
+        let first = next_tick.saturating_sub(self.entities[se.index()].exec_start);
+        let until_server = self.inactive_ticks_server(cpu, first);
         // Groups' weights and load averages follow each tick.
         if self.entities[se.index()].parent.is_some() || self.loads.is_some() {
             return 0;
         }
         if !self.looks_at_slice(cfs) {
-            return u64::MAX;
+            return until_server;
         }
         if self.rules.eevdf() {
-            return self.inactive_ticks_eevdf(se, next_tick);
+            return self.inactive_ticks_eevdf(se, next_tick).min(until_server);
         }
         // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
         let tick = self.rules.tick;

@@ -128,7 +128,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         if sets_anew {
-            self.set_next_task(cpu, task);
+            self.set_task_again(cpu, task);
         }
         if !queued {
             return;
@@ -196,13 +196,11 @@ impl<D: Decider> Sched<D> {
                 .for_each(|cpu| allowed.insert(*cpu as usize));
             Box::new(allowed)
         });
-        let record_se = record.se;
-        let entity = &mut self.entities[record.se.index()];
-        if self.rules.eevdf() && record.life != Life::New {
-            // reweight_entity off the queue: what is kept is the lag, weight × vlag.
-            entity.vlag = entity.vlag.wrapping_mul(entity.load.scaled as i64) / load.scaled as i64;
+        let (record_se, new) = (record.se, record.life == Life::New);
+        if self.rules.eevdf() && !new {
+            self.rescale_unqueued(record_se, load);
         }
-        let cfs = entity.cfs_rq;
+        let cfs = self.entities[record_se.index()].cfs_rq;
         self.reweight_load(cfs, record_se, load.scaled);
         let entity = &mut self.entities[record_se.index()];
         entity.load = load;

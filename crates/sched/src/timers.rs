@@ -13,7 +13,7 @@ use crate::decider::Decider;
 pub enum Timer {
     /// `sched_rt_period_timer`: gives every CPU's real-time tasks their runtime anew.
     RtPeriod,
-    /// `dl_task_timer`: gives a deadline entity its runtime anew.
+    /// `dl_task_timer`, `dl_server_timer`: gives a deadline entity its runtime anew, or lets a fair server run.
     Deadline(DlEntityId),
     /// `inactive_task_timer`: the bandwidth of a deadline task that is no more is free.
     Inactive(DlEntityId),
@@ -23,20 +23,24 @@ pub enum Timer {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timers {
     armed: BTreeSet<(u64, Timer)>,
+    /// The first of them: drivers ask for it before each event.
+    first: Option<(u64, Timer)>,
 }
 
 impl Timers {
     pub(crate) fn arm(&mut self, expires: u64, timer: Timer) {
         self.armed.insert((expires, timer));
+        self.first = self.armed.first().copied();
     }
 
     pub(crate) fn cancel(&mut self, expires: u64, timer: Timer) {
         self.armed.remove(&(expires, timer));
+        self.first = self.armed.first().copied();
     }
 
     #[inline]
     pub(crate) fn first(&self) -> Option<(u64, Timer)> {
-        self.armed.first().copied()
+        self.first
     }
 }
 

@@ -286,7 +286,7 @@ fn cfs_charges_by_the_weight_that_held() {
 /// EEVDF keeps lag in real time and the rest of the request: both distances from V double as the weight halves.
 #[test]
 fn eevdf_keeps_lag_and_request() {
-    for release in ["6.12", "6.18"] {
+    for release in ["6.12", "6.18", "7.2"] {
         let mut machine = Machine::new(release, "pfs", 2);
         let first = machine.spawn(0, CPU0);
         let other = machine.spawn(0, CPU0);
@@ -303,7 +303,7 @@ fn eevdf_keeps_lag_and_request() {
         let after = machine.sched.entity(other);
         // V − v' = (V − v) · 1024 / 512.
         assert_eq!(average.since(after.vruntime), 1_000_000, "{release}");
-        if release == "6.12" {
+        if release != "6.18" {
             // d' = V + (d − V) · 1024 / 512.
             assert_eq!(after.deadline.since(average), 2 * two.deadline.since(average), "{release}");
         }
@@ -359,10 +359,10 @@ fn a_sleeper_keeps_its_lag_in_real_time() {
 }
 
 /// The running task's slice stays protected for as long in real time (6.18): its protection's distance doubles as the weight halves.
-/// 6.12 protects while the deadline is that of the pick, which it is no more.
+/// On 7.2 it is the distance from V that doubles. 6.12 protects while the deadline is that of the pick, which it is no more.
 #[test]
 fn protection_follows_the_weight() {
-    for release in ["6.12", "6.18"] {
+    for release in ["6.12", "6.18", "7.2"] {
         let mut machine = Machine::new(release, "pfs", 2);
         let first = machine.spawn(0, CPU0);
         let other = machine.spawn(0, CPU0);
@@ -381,6 +381,8 @@ fn protection_follows_the_weight() {
             assert_eq!(after.vprot, before.vprot);
             assert_ne!(after.vprot, after.deadline);
             assert_eq!(after.vruntime.since(average), 2 * 100_000);
+        } else if release == "7.2" {
+            assert_eq!(after.vprot.since(average), 2 * before.vprot.since(average));
         } else {
             assert_eq!(after.vprot.since(after.vruntime), 2 * before.vprot.since(before.vruntime));
         }

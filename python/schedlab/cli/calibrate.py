@@ -17,17 +17,22 @@ def command(
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write there, not to your data directory."),
     ] = None,
+    disk: Annotated[
+        Path | None,
+        typer.Option("--disk", metavar="DIRECTORY", help="Measure files and the disk there too."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Measure what this machine's operations cost, for --costs calibrated.
 
-    No workload that validation uses is run for it.
+    No workload that validation uses is run for it. Working sets gone cold, files and the disk are
+    measured and kept, but the simulator does not charge them yet.
 
     Example: [bold]schedlab calibrate --quick[/bold]
     """
     options.output(output)
     with progress("calibrating"):
-        found = calibration.calibrate(quick=quick)
+        found = calibration.calibrate(quick=quick, disk=disk)
     file = calibration.save(found, output)
     if json:
         emit_json(
@@ -41,6 +46,7 @@ def command(
                 "costs_ns": found.costs.times,
                 "spread": found.spread,
                 "measured": found.measured,
+                "later": found.later,
                 "notes": found.notes,
             }
         )

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad inpu
 130 interrupted.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ import typer
 
 from schedlab.cli import (
     calibrate,
+    compare,
     demo,
     doctor,
     kernels,
@@ -22,11 +24,12 @@ from schedlab.cli import (
     replay,
     report,
     run,
+    sweep,
     tune,
     validate,
 )
 from schedlab.errors import InputError, NotPermittedError, SchedlabError
-from schedlab.report.terminal import complain
+from schedlab.report.terminal import complain, note
 
 EPILOG = (
     "Exit codes: 0 done; 1 a run failed or a comparison came out unequal; "
@@ -64,14 +67,30 @@ def _options(
     pass
 
 
-for command in (run, tune, validate, calibrate, replay, doctor, knobs, kernels, report, demo):
+for command in (
+    run,
+    compare,
+    sweep,
+    tune,
+    validate,
+    calibrate,
+    replay,
+    doctor,
+    report,
+    demo,
+):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
+app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
+app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
     # A termination gets the same orderly end as Ctrl-C: whatever was started is ended first.
     signal.signal(signal.SIGTERM, _interrupt)
+    # So does a closed terminal, unless whoever started us had it ignored (nohup).
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(invoke(arguments))
 
 
@@ -82,6 +101,23 @@ def _interrupt(number: int, frame: object) -> None:
 
 def invoke(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code; what went wrong is one line on standard error."""
+    remarks = _Remarks(logging.WARNING)
+    logger = logging.getLogger("schedlab")
+    logger.addHandler(remarks)
+    try:
+        return _invoke(arguments)
+    finally:
+        logger.removeHandler(remarks)
+
+
+class _Remarks(logging.Handler):
+    """Tells what the library has to say about a run in a line on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+def _invoke(arguments: Sequence[str] | None) -> int:
     try:
         code = app(args=arguments, prog_name="schedlab", standalone_mode=False)
         if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code

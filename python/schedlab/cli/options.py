@@ -29,6 +29,14 @@ Workload = Annotated[
         metavar="WORKLOAD",
     ),
 ]
+Anywhere = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="WHERE",
+        help="sim, host, or vm:KERNEL: a series, a release or the path of a vmlinuz.",
+    ),
+]
 On = Annotated[Target, typer.Option("--on", help="Simulate, or run on this kernel.")]
 Kernel = Annotated[
     str | None,
@@ -95,7 +103,21 @@ def attributes_of(
     return Attributes(policy or "other", nice or 0, time_slice, affinity)
 
 
-def refuse(target: Target, **given: object) -> None:
+def guest_of(on: str) -> str | None:
+    """Return the kernel of ``vm:KERNEL``; None for the other places, ``sim`` and ``host``.
+
+    Raises:
+        InputError: there is no such place.
+    """
+    if on.startswith("vm:") and on != "vm:":
+        return on.removeprefix("vm:")
+    if on not in set(Target):
+        allowed = ", ".join(f"'{target}'" for target in Target)
+        raise InputError(f"--on is '{on}'; allowed: {allowed}, 'vm:KERNEL'")
+    return None
+
+
+def refuse(target: str, **given: object) -> None:
     """Refuse options that mean nothing on a target.
 
     Raises:
@@ -103,7 +125,7 @@ def refuse(target: Target, **given: object) -> None:
     """
     for name, value in given.items():
         if value is not None:
-            raise InputError(f"--{name} means nothing with --on {target.value}: leave it out")
+            raise InputError(f"--{name} means nothing with --on {target}: leave it out")
 
 
 def seconds(text: str, option: str) -> float:

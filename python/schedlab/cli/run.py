@@ -9,11 +9,14 @@ import typer
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
-from schedlab.model import Machine, Outcome, Scheduler, Workload, settings, short_time
+from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload, settings, short_time
 from schedlab.report.tasks import TaskRow, by_kind, each
 from schedlab.report.terminal import emit_json, say, show
-from schedlab.targets import host
+from schedlab.targets import host, vm
+from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
+from schedlab.vm import find_kernel
+from schedlab.vm.knobs import checked
 
 COLUMNS = (
     "task",
@@ -31,7 +34,7 @@ COLUMNS = (
 def command(
     workload: options.Workload,
     *,
-    on: options.On = Target.SIM,
+    on: options.Anywhere = "sim",
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
     hz: options.Hz = None,
@@ -54,12 +57,15 @@ def command(
 ) -> None:
     """Run a workload and say what each task got.
 
+    In a guest (--on vm:6.1) it runs natively on that kernel; --cpus is then its number of CPUs.
+
     Workloads: hackbench, pipe, hogs and sleepers, each with keys; an unknown key lists them.
 
     Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs linsched[/bold]
     """
     work = Workload.parse(workload)
-    if on is Target.SIM:
+    guest = options.guest_of(on)
+    if on == Target.SIM:
         options.refuse(on, timeout=timeout)
         if trace is not None:
             trace_format(trace)
@@ -77,13 +83,27 @@ def command(
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace)
+        limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
+    if guest is not None:
+        attributes = options.attributes_of(policy, time_slice, nice)
+        outcome = _boot_and_run(
+            guest,
+            facts().cpus if cpus is None else cpus,
+            work,
+            attributes=attributes,
+            pairs=knobs,
+            seed=seed,
+            timeout=limit,
+        )
+        where = _in_guest(outcome)
+    elif on == Target.HOST:
         attributes = options.attributes_of(policy, time_slice, nice, _first_cpus(cpus))
         outcome = host.run(
             work,
             attributes=attributes,
             knobs=settings(knobs or []),
             seed=seed,
-            timeout=60.0 if timeout is None else options.seconds(timeout, "timeout"),
+            timeout=limit,
             delays=True,
         )
         where = f"on this kernel: {outcome.release}, {cpus or outcome.cpus} CPUs"
@@ -95,6 +115,31 @@ def command(
     _print(outcome, each(outcome) if every else by_kind(outcome))
     if trace is not None:
         say(f"events: {trace} ({trace_format(trace)})")
+
+
+def _boot_and_run(
+    kernel: str,
+    cpus: int,
+    work: Workload,
+    *,
+    attributes: Attributes | None,
+    pairs: list[str] | None,
+    seed: int,
+    timeout: float,
+) -> Outcome:
+    image = find_kernel(kernel)
+    knobs = settings(pairs or [])
+    checked(knobs, image.release, cpus)  # before the boot, not after it
+    with vm.Guest.boot(image, cpus=cpus) as guest:
+        return vm.run(
+            work, guest, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout, delays=True
+        )
+
+
+def _in_guest(outcome: Outcome) -> str:
+    how = {"tcg": "its instructions translated (TCG)", "kvm": "on this machine's CPUs (KVM)"}
+    set_to = "".join(f"; {name} is {value} there" for name, value in outcome.knobs.items())
+    return f"in a guest: {outcome.release}, {outcome.cpus} CPUs, {how[outcome.accelerator]}{set_to}"
 
 
 def _under(scheduler: Scheduler, machine: Machine) -> str:

@@ -10,8 +10,7 @@ from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError, NotPermittedError
 from schedlab.experiment import Comparison
-from schedlab.knobs import find
-from schedlab.knobs.host import read
+from schedlab.knobs import find, read
 from schedlab.model import Workload, short_time
 from schedlab.report.terminal import emit_json, progress, say, show
 from schedlab.report.words import percent, verdict_words

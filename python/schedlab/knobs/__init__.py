@@ -3,7 +3,19 @@
 The table itself is Rust's (crate ``model``): one name, unit and range everywhere.
 """
 
-from schedlab.knobs.host import Reading, applied, read_all
+from schedlab.knobs.host import Reading, read, read_all
+from schedlab.knobs.session import PutBack, applied, pending, restore
 from schedlab.knobs.table import Knob, find, table
 
-__all__ = ["Knob", "Reading", "applied", "find", "read_all", "table"]
+__all__ = [
+    "Knob",
+    "PutBack",
+    "Reading",
+    "applied",
+    "find",
+    "pending",
+    "read",
+    "read_all",
+    "restore",
+    "table",
+]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from schedlab import validation as validating
-from schedlab.calibration import Calibration
+from schedlab.calibration import Calibration, Spread
 from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
 from schedlab.model import short_time
@@ -33,31 +33,38 @@ def describe_machine(diagnosis: Diagnosis) -> None:
         ("can be set here", "present", "range"),
         left=3,
     )
-    for why, names in _by_reason(reading for reading in diagnosis.knobs if not reading.settable):
+    for why, names in by_reason(reading for reading in diagnosis.knobs if not reading.settable):
         say(f"cannot be set: {', '.join(names)}")
         say(f"  for {why}")
 
 
 def describe_calibration(found: Calibration) -> None:
-    """Print the costs with their quartiles."""
+    """Print the costs with their quartiles, and what is kept for later."""
     say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
     say()
-    rows = []
-    for name, value in found.costs.times.items():
-        spread = found.spread.get(name)
-        quartiles = (
-            ("-", "-", "-")
-            if spread is None
-            else (
-                short_time(max(0.0, spread.p25_ns)),
-                short_time(max(0.0, spread.p75_ns)),
-                str(spread.samples),
-            )
-        )
-        rows.append((name.replace("_", " "), short_time(value), *quartiles))
-    show(rows, ("cost", "median", "lower quartile", "upper quartile", "batches"))
+    columns = ("cost", "median", "lower quartile", "upper quartile", "batches")
+    rows = [
+        (name.replace("_", " "), short_time(value), *_quartiles(found.spread.get(name)))
+        for name, value in found.costs.times.items()
+    ]
+    show(rows, columns)
+    if found.later:
+        say()
+        say("measured, but not charged by the simulator yet:")
+        kept = [
+            (name.replace("_", " "), short_time(max(0.0, spread.median_ns)), *_quartiles(spread))
+            for name, spread in found.later.items()
+        ]
+        show(kept, ("operation", *columns[1:]))
     for text in found.notes:
         note(text)
+
+
+def _quartiles(spread: Spread | None) -> tuple[str, str, str]:
+    if spread is None:
+        return "-", "-", "-"
+    low, high = (short_time(max(0.0, value)) for value in (spread.p25_ns, spread.p75_ns))
+    return low, high, str(spread.samples)
 
 
 def describe_validation(result: validating.Validation) -> None:
@@ -114,7 +121,7 @@ def describe_equivalence(equivalence: validating.Equivalence) -> None:
         )
 
 
-def _by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
+def by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
     """Group knobs by why they cannot be set; the reason names a file, which is left out."""
     groups: dict[str, list[str]] = {}
     for reading in readings:

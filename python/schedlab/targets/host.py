@@ -7,11 +7,11 @@ from pathlib import Path
 
 from schedlab import processes
 from schedlab.errors import InputError, NotPermittedError, RunError
-from schedlab.knobs.host import applied
+from schedlab.knobs import applied
 from schedlab.model import Attributes, Outcome, Workload, check_seed
 from schedlab.targets.facts import Facts, facts
 
-__all__ = ["Facts", "facts", "native_program", "native_runner", "run"]
+__all__ = ["Facts", "facts", "native_program", "native_runner", "printed", "run", "runner"]
 
 _PACKAGED = Path(__file__).parent.parent / "bin" / "schedlab-native"
 
@@ -33,13 +33,32 @@ def native_program(arguments: list[str], *, text: str = "", timeout: float | Non
         NotPermittedError: this user may not do what was asked for.
         RunError: it failed, or did not end in time.
     """
-    runner = native_runner()
-    if runner is None:
+    return printed(processes.run([str(runner()), *arguments], text=text, timeout=timeout))
+
+
+def runner() -> Path:
+    """Return the path of the native runner.
+
+    Raises:
+        InputError: it was not built.
+    """
+    found = native_runner()
+    if found is None:
         raise InputError(
             f"the native runner is not there ({os.environ.get('SCHEDLAB_NATIVE', _PACKAGED)}): "
             "build it with 'make native'"
         )
-    completed = processes.run([str(runner), *arguments], text=text, timeout=timeout)
+    return found
+
+
+def printed(completed: processes.Completed) -> str:
+    """Return what the native runner printed, wherever it ran.
+
+    Raises:
+        InputError: what it was given is wrong.
+        NotPermittedError: this user may not do what was asked for.
+        RunError: it failed.
+    """
     if completed.code == 0:
         return completed.output
     lines = completed.errors.strip().splitlines()

@@ -8,13 +8,16 @@
 mod bench;
 mod births;
 mod derive;
+mod disk;
 mod interrupts;
 mod messages;
+mod refill;
 mod stats;
 mod switching;
 mod waking;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schedlab_model::{ChannelKind, Costs, TaskKind};
 use serde::Serialize;
@@ -44,17 +47,20 @@ pub struct Calibration {
     pub spread: BTreeMap<&'static str, Spread>,
     /// Quartiles of what was measured directly, from which costs were derived.
     pub measured: BTreeMap<String, Spread>,
+    /// Quartiles of what no cost of the simulator's charges yet: working sets gone cold, files, the disk.
+    pub later: BTreeMap<String, Spread>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
 }
 
 /// Measures what the operations of this machine cost: in about five seconds, or one.
 ///
-/// Call it before any thread was made. Nothing needs a privilege.
+/// Call it before any thread was made. Nothing needs a privilege. The disk is the one of `directory`, where given: 16 MiB are written
+/// to a file there that has no name and is gone afterwards.
 ///
 /// # Errors
-/// [`NativeError`] where no helper process or pipe could be made.
-pub fn calibrate(quick: bool) -> Result<Calibration, NativeError> {
+/// [`NativeError`] where no helper process or pipe could be made, or no file written.
+pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, NativeError> {
     let started = monotonic();
     end_on_interrupt();
     let bench = Bench::new(if quick { 12 } else { 30 })?;
@@ -66,6 +72,16 @@ pub fn calibrate(quick: bool) -> Result<Calibration, NativeError> {
             break;
         }
     }
+    let mut later = Samples::default();
+    for kib in refill::SETS {
+        let refills = refill::refill(&bench, kib)?;
+        later.add(&format!("refill_of_{kib}_kib_after_preemption"), refills.after_preemption);
+        later.add(&format!("refill_of_{kib}_kib_after_migration"), refills.after_migration);
+    }
+    let unmeasured = match directory {
+        Some(directory) => disk::disk(&bench, directory, &mut later)?,
+        None => Vec::new(),
+    };
     // SAFETY: no preconditions; nothing is left that could hang.
     unsafe { libc::alarm(0) };
     let mut measured = samples.spreads();
@@ -75,8 +91,19 @@ pub fn calibrate(quick: bool) -> Result<Calibration, NativeError> {
         let why = "caches and idling cost too much here, so cache_refill_limit, wakeup_remote, idle_exit and exits are too high";
         notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
     }
+    notes.extend(unmeasured);
     let elapsed_ns = monotonic() - started;
-    Ok(Calibration { release: kernel().0, hz: hz(), cpus: bench.cpus, elapsed_ns, costs, spread, measured, notes })
+    Ok(Calibration {
+        release: kernel().0,
+        hz: hz(),
+        cpus: bench.cpus,
+        elapsed_ns,
+        costs,
+        spread,
+        measured,
+        later: later.spreads(),
+        notes,
+    })
 }
 
 /// How the factor is called by which other work slows this one down.

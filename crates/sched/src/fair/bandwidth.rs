@@ -418,6 +418,7 @@ impl<D: Decider> Sched<D> {
     }
 
     fn rejoin_hierarchy(&mut self, group: GroupId, cpu: CpuId, tasks: u32, mut idle_tasks: u32) {
+        let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
         let mut joins = true;
         while let Some(se) = level {
@@ -449,6 +450,9 @@ impl<D: Decider> Sched<D> {
         rq.nr_running = rq.nr_running.wrapping_add(tasks);
         if tasks > 0 {
             self.idle_cpus.remove(cpu.index());
+            if first {
+                self.first_fair_task(cpu);
+            }
         }
     }
 }

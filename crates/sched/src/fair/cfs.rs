@@ -370,14 +370,17 @@ impl<D: Decider> Sched<D> {
     /// `yield_task_fair`: the yielding task is skipped once. 2.6.24 only charges it: it goes on if it is still first.
     pub(crate) fn yield_task_fair(&mut self, cpu: CpuId) {
         let rq = &self.rqs[cpu.index()];
-        if rq.nr_running == 1 {
-            return;
-        }
-        let curr = rq.curr;
+        let (alone, curr) = (rq.nr_running == 1, rq.curr);
         let se = self.tasks[curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
         if self.rules.series == Series::V2_6_24 {
-            self.yield_task_first(cfs, se, curr);
+            // It counts the fair tasks alone.
+            if self.cfs_rqs[cfs.index()].nr_running > 1 {
+                self.yield_task_first(cfs, se, curr);
+            }
+            return;
+        }
+        if alone {
             return;
         }
         self.clear_buddies(cfs, se);

@@ -3,17 +3,18 @@
 //! A task is eligible while it has received no more than its share, that is while its lag is not negative. Among the eligible the
 //! one with the earliest virtual deadline runs. Lag is kept over sleep, so that sleeping neither earns nor forgives anything.
 
-use schedlab_model::{CpuId, Policy, Series, TaskId};
+use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
-use crate::decider::{Decider, Preemption};
+use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::load::Action;
 
 impl<D: Decider> Sched<D> {
     fn weight(&self, se: EntityId) -> i64 {
-        (self.entities[se.index()].load.scaled >> 10) as i64
+        let shift = if self.rules.variant.full_weights { 0 } else { 10 };
+        (self.entities[se.index()].load.scaled >> shift) as i64
     }
 
     /// `entity_key`: distance from the queue's origin.
@@ -44,7 +45,7 @@ impl<D: Decider> Sched<D> {
     /// `avg_vruntime`: V, the weighted average of the queue's virtual times, rounded down; the origin moves there.
     pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
         let curr = self.running(cfs).map(|curr| (self.entity_key(cfs, curr), self.weight(curr)));
-        let queue = &mut self.cfs_rqs[cfs.index()];
+        let queue = &self.cfs_rqs[cfs.index()];
         let delta = match (queue.avg_load, curr) {
             (0, Some((key, _))) => key,
             (0, None) => 0,
@@ -54,9 +55,15 @@ impl<D: Decider> Sched<D> {
                 sum.div_euclid(load + weight)
             }
         };
+        self.update_zero_vruntime(cfs, delta);
+        self.cfs_rqs[cfs.index()].zero_vruntime
+    }
+
+    /// `update_zero_vruntime`: the origin moves by `delta`.
+    fn update_zero_vruntime(&mut self, cfs: CfsRqId, delta: i64) {
+        let queue = &mut self.cfs_rqs[cfs.index()];
         queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
         queue.zero_vruntime = queue.zero_vruntime.plus(delta as u64);
-        queue.zero_vruntime
     }
 
     /// `vruntime_eligible`: V ≥ v, without the division's loss.
@@ -69,7 +76,12 @@ impl<D: Decider> Sched<D> {
             load += weight;
         }
         let zero = queue.zero_vruntime;
-        move |vruntime| sum >= vruntime.since(zero).wrapping_mul(load)
+        // With all bits of the weights the product needs more than 64.
+        let wide = self.rules.variant.full_weights;
+        move |vruntime| {
+            let key = vruntime.since(zero);
+            if wide { i128::from(sum) >= i128::from(key) * i128::from(load) } else { sum >= key.wrapping_mul(load) }
+        }
     }
 
     /// `entity_eligible`: whether the entity's lag is not negative.
@@ -77,19 +89,34 @@ impl<D: Decider> Sched<D> {
         self.eligibility(cfs)(self.entities[se.index()].vruntime)
     }
 
-    /// `entity_lag`: V − v, within two slices or a tick, whichever is longer.
-    pub(super) fn entity_lag(&mut self, average: Vruntime, se: EntityId) -> i64 {
+    /// `entity_lag`: V − v, within limits ([`Eevdf::lag_by_longest_slice`]).
+    ///
+    /// [`Eevdf::lag_by_longest_slice`]: crate::Eevdf
+    pub(super) fn entity_lag(&mut self, cfs: CfsRqId, average: Vruntime, se: EntityId) -> i64 {
         let entity = &self.entities[se.index()];
         let lag = average.since(entity.vruntime);
-        let longest = (2 * entity.slice).max(self.rules.tick);
+        let longest = if self.rules.variant.lag_by_longest_slice {
+            self.max_slice(cfs) + self.rules.tick
+        } else {
+            (2 * entity.slice).max(self.rules.tick)
+        };
         let limit = self.calc_delta_fair(longest, se) as i64;
         lag.clamp(-limit, limit)
     }
 
-    /// `update_entity_lag`.
-    pub(super) fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) {
+    /// `update_entity_lag`: whether the lag is not what the entity's place says.
+    pub(super) fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
         let average = self.avg_vruntime(cfs);
-        self.entities[se.index()].vlag = self.entity_lag(average, se);
+        let mut lag = self.entity_lag(cfs, average, se);
+        let entity = &mut self.entities[se.index()];
+        if self.rules.variant.bounds_lingering_lag && entity.sched_delayed {
+            lag = lag.max(entity.vlag);
+            if self.rules.tunables.features.delay_zero {
+                lag = lag.min(0);
+            }
+        }
+        entity.vlag = lag;
+        average.minus(lag as u64) != entity.vruntime
     }
 
     /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and whoever is not protected
@@ -139,6 +166,13 @@ impl<D: Decider> Sched<D> {
         running.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
     }
 
+    /// `cfs_rq_max_slice`: the longest slice on the queue.
+    fn max_slice(&self, cfs: CfsRqId) -> u64 {
+        let running = self.running(cfs).map(|curr| self.entities[curr.index()].slice);
+        let waiting = self.cfs_rqs[cfs.index()].timeline.longest_slice();
+        running.into_iter().chain(waiting).max().unwrap_or(0)
+    }
+
     /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the
     /// shortest slice of the queue (without RUN_TO_PARITY the unscaled base slice), at most its own.
     pub(super) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
@@ -156,7 +190,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier.
-    fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(super) fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let slice = self.min_slice(cfs);
         let virtual_slice = self.calc_delta_fair(slice, se);
         let entity = &mut self.entities[se.index()];
@@ -173,7 +207,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `cancel_protect_slice`.
-    fn cancel_protect_slice(&mut self, se: EntityId) {
+    pub(super) fn cancel_protect_slice(&mut self, se: EntityId) {
         if self.protect_slice(se) {
             let entity = &mut self.entities[se.index()];
             entity.vprot = if self.rules.series == Series::V6_12 { entity.deadline.plus(1) } else { entity.vruntime };
@@ -182,7 +216,8 @@ impl<D: Decider> Sched<D> {
 
     /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
     pub(super) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
-        let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| self.rules.series == Series::V6_12);
+        let picks_buddy = self.rules.tunables.features.pick_buddy && self.rules.series == Series::V6_12;
+        let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| picks_buddy);
         buddy.filter(|next| self.entity_eligible(cfs, *next)).or_else(|| self.pick_eevdf(cfs, true))
     }
 
@@ -195,7 +230,13 @@ impl<D: Decider> Sched<D> {
             return running.or(queue.timeline.first());
         }
         let features = self.rules.tunables.features;
-        if self.rules.series != Series::V6_12
+        // From 7.2 on not where a shorter slice is looked for.
+        let picks_buddy = match self.rules.series {
+            Series::V6_12 => false,
+            Series::V6_18 => features.pick_buddy,
+            _ => features.pick_buddy && protect,
+        };
+        if picks_buddy
             && let Some(next) = queue.next
             && self.entity_eligible(cfs, next)
         {
@@ -233,18 +274,26 @@ impl<D: Decider> Sched<D> {
         let slice = self.entities[se.index()].slice;
         let mut virtual_slice = self.calc_delta_fair(slice, se);
         let features = self.rules.tunables.features;
-        let mut lag = 0;
+        let (mut lag, mut moves_origin) = (0i64, false);
         if features.place_lag && self.cfs_rqs[cfs.index()].nr_running > 0 {
             let running = self.running(cfs).map_or(0, |curr| self.weight(curr));
             let load = self.cfs_rqs[cfs.index()].avg_load + running;
-            lag = self.entities[se.index()].vlag.wrapping_mul(load + self.weight(se)) / load.max(1);
+            let weight = self.weight(se);
+            lag = self.entities[se.index()].vlag.wrapping_mul(load + weight) / load.max(1);
+            moves_origin = self.rules.variant.full_weights && weight > load;
         }
         let task = self.entities[se.index()].task;
         let placed = average.minus(lag as u64);
         let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
         let entity = &mut self.entities[se.index()];
         entity.vruntime = placed;
-        if features.place_rel_deadline && entity.rel_deadline {
+        let relative = entity.rel_deadline && (features.place_rel_deadline || self.rules.series == Series::V6_18);
+        if moves_origin {
+            // A heavy entity pulls V to itself: the origin goes there at once, lest products overflow.
+            self.update_zero_vruntime(cfs, lag.wrapping_neg());
+        }
+        let entity = &mut self.entities[se.index()];
+        if relative {
             entity.deadline = entity.deadline.plus(placed.0);
             entity.rel_deadline = false;
             return;
@@ -285,11 +334,9 @@ impl<D: Decider> Sched<D> {
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
-    pub(super) fn lingers(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+    pub(super) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let delay = flags.has(DequeueFlags::SLEEP) && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
-        let lingers = delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se);
-        self.entities[se.index()].sched_delayed |= lingers;
-        lingers
+        delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
     }
 
     /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
@@ -304,7 +351,8 @@ impl<D: Decider> Sched<D> {
 
     /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
     pub(super) fn finish_delayed_dequeue(&mut self, se: EntityId) {
-        let delay_zero = self.rules.tunables.features.delay_zero;
+        // From 7.2 on update_entity_lag saw to it.
+        let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.variant.bounds_lingering_lag;
         let entity = &mut self.entities[se.index()];
         entity.sched_delayed = false;
         if delay_zero && entity.vlag > 0 {
@@ -318,92 +366,48 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].nr_running -= 1;
     }
 
+    /// A queued entity is placed as if it came with the lag that it has.
+    fn place_again(&mut self, cfs: CfsRqId, se: EntityId) {
+        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
+        self.cfs_rqs[cfs.index()].nr_running -= 1;
+        if !running {
+            self.timeline_remove(cfs, se);
+        }
+        self.place_entity_eevdf(cfs, se, EnqueueFlags::default());
+        if !running {
+            self.timeline_insert(cfs, se);
+        }
+        self.cfs_rqs[cfs.index()].nr_running += 1;
+    }
+
     /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
     pub(super) fn requeue_delayed_entity(&mut self, se: EntityId) {
         let cfs = self.entities[se.index()].cfs_rq;
-        if self.rules.tunables.features.delay_zero {
+        if self.rules.variant.bounds_lingering_lag {
+            self.update_curr_cfs(cfs);
+            if self.update_entity_lag(cfs, se) {
+                self.place_again(cfs, se);
+            }
+        } else if self.rules.tunables.features.delay_zero {
             self.update_entity_lag(cfs, se);
             if self.entities[se.index()].vlag > 0 {
-                let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-                self.cfs_rqs[cfs.index()].nr_running -= 1;
-                if !running {
-                    self.timeline_remove(cfs, se);
-                }
                 self.entities[se.index()].vlag = 0;
-                self.place_entity_eevdf(cfs, se, EnqueueFlags::default());
-                if !running {
-                    self.timeline_insert(cfs, se);
-                }
-                self.cfs_rqs[cfs.index()].nr_running += 1;
+                self.place_again(cfs, se);
             }
         }
         self.update_load_avg(cfs, se, Action::default());
         self.entities[se.index()].sched_delayed = false;
     }
 
-    /// `check_preempt_wakeup_fair`: a woken task preempts if it is what would be picked now; a shorter slice lifts the running
-    /// one's protection (PREEMPT_SHORT).
-    pub(crate) fn check_preempt_wakeup_eevdf(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
-        let curr = self.rqs[cpu.index()].curr;
-        if curr == woken {
-            return;
-        }
-        let features = self.rules.tunables.features;
-        let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
-        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
-            return;
-        }
-        if features.next_buddy && !fork && !self.entities[pse.index()].sched_delayed {
-            self.set_next_buddy(pse);
-        }
-        if self.rqs[cpu.index()].need_resched || !features.wakeup_preemption {
-            return;
-        }
-        let (se, pse) = self.find_matching_se(se, pse);
-        let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
-            (true, false) => {
-                self.cancel_protect_slice(se);
-                true
-            }
-            (false, true) => return,
-            _ if self.tasks[woken.index()].policy != Policy::Other => return,
-            _ => self.becomes_first(se, pse),
-        };
-        if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
-            self.resched_curr(cpu);
-        }
-    }
-
-    fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
-        let cfs = self.entities[se.index()].cfs_rq;
-        self.update_curr_cfs(cfs);
-        let shorter = self.rules.tunables.features.preempt_short
-            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
-        if self.rules.series == Series::V6_12 {
-            if shorter && self.do_preempt_short(cfs, se, pse) {
-                self.cancel_protect_slice(se);
-            }
-            return self.pick_eevdf(cfs, true) == Some(pse);
-        }
-        if self.pick_eevdf(cfs, !shorter) == Some(pse) {
-            return true;
-        }
-        if shorter && self.rules.tunables.features.run_to_parity {
-            self.update_protect_slice(cfs, se);
-        }
-        false
-    }
-
-    /// `do_preempt_short` (6.12), for a shorter slice: eligible, and due earlier or the running one is not eligible.
-    fn do_preempt_short(&self, cfs: CfsRqId, se: EntityId, pse: EntityId) -> bool {
-        let (deadline, woken) = (self.entities[se.index()].deadline, self.entities[pse.index()].deadline);
-        self.entity_eligible(cfs, pse) && (woken.before(deadline) || !self.entity_eligible(cfs, se))
-    }
-
     /// `yield_task_fair`: an eligible task gives up the rest of its request.
     pub(super) fn forfeit(&mut self, cfs: CfsRqId, se: EntityId) {
         self.update_curr_cfs(cfs);
-        if self.entity_eligible(cfs, se) {
+        if !self.rules.variant.yield_forfeits {
+            let slice = self.entities[se.index()].slice;
+            let virtual_slice = self.calc_delta_fair(slice, se);
+            let entity = &mut self.entities[se.index()];
+            entity.deadline = entity.deadline.plus(virtual_slice);
+        } else if self.entity_eligible(cfs, se) {
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.deadline;
             self.update_deadline(cfs, se);

@@ -195,6 +195,12 @@ impl<D: Decider> Sched<D> {
         Some(&self.entities[se.index()])
     }
 
+    /// The queue of a group on a CPU, once it had a task there.
+    pub fn group_queue(&self, group: GroupId, cpu: CpuId) -> Option<&CfsRq> {
+        let (queue, _) = self.groups[group.index()].cpus.get(cpu.index()).copied().flatten()?;
+        Some(&self.cfs_rqs[queue.index()])
+    }
+
     /// `setsid(2)` under autogroup (`sched_autogroup_create_attach`): the task begins a session, whose tasks share one group's
     /// weight. A task that is in a cgroup already stays there.
     ///

@@ -70,6 +70,13 @@ impl<D: Decider> Sched<D> {
         Some(self.loads.as_ref()?.queues.get(self.rqs[cpu.index()].cfs.index()).copied().unwrap_or_default().avg)
     }
 
+    /// The load averages of a group on a CPU, its entity's and its queue's, if they are kept and it had a task there.
+    pub fn load_of_group(&self, group: GroupId, cpu: schedlab_model::CpuId) -> Option<(SchedAvg, SchedAvg)> {
+        let (queue, se) = self.groups[group.index()].cpus.get(cpu.index()).copied().flatten()?;
+        let loads = self.loads.as_ref()?;
+        Some((loads.entities.get(se.index())?.avg, loads.queues.get(queue.index())?.avg))
+    }
+
     /// `init_entity_runnable_average`: a task starts with full load; a group with none, as nothing is attached to it.
     pub(crate) fn init_entity_runnable_average(&mut self, se: EntityId) {
         let Some(mut loads) = self.take_loads() else { return };

@@ -7,6 +7,7 @@ pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
+mod eevdf_wakeup;
 pub(crate) mod group;
 mod load;
 pub mod pelt;
@@ -14,6 +15,7 @@ mod pick;
 mod reweight;
 pub mod thread_fairness;
 pub(crate) mod timeline;
+pub(crate) mod variant;
 pub(crate) mod weight;
 
 use schedlab_model::{CpuId, Series, TaskId};
@@ -78,6 +80,9 @@ impl<D: Decider> Sched<D> {
         let virtual_delta = self.calc_delta_fair(delta, curr);
         let entity = &mut self.entities[curr.index()];
         entity.vruntime = entity.vruntime.plus(virtual_delta);
+        if entity.my_q.is_none() {
+            self.dl_server_update(self.cfs_rqs[cfs.index()].cpu, delta);
+        }
         if self.cfs_rqs[cfs.index()].runtime_enabled {
             self.account_cfs_rq_runtime(cfs, delta);
         }
@@ -204,7 +209,12 @@ impl<D: Decider> Sched<D> {
         let eevdf = self.rules.eevdf();
         self.clear_buddies(cfs, se);
         if eevdf && self.lingers(cfs, se, flags) {
+            // Until now it was runnable, from now on it is not.
             self.update_load_avg(cfs, se, Action::default());
+            if self.rules.variant.bounds_lingering_lag {
+                self.update_entity_lag(cfs, se);
+            }
+            self.entities[se.index()].sched_delayed = true;
             return false;
         }
         if self.has_groups() || self.loads.is_some() {
@@ -262,6 +272,8 @@ impl<D: Decider> Sched<D> {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
         }
+        let cpu = self.tasks[task.index()].cpu;
+        let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
         let mut joins = true;
@@ -301,6 +313,9 @@ impl<D: Decider> Sched<D> {
             }
             flags = EnqueueFlags::WAKEUP;
             level = parent;
+        }
+        if first {
+            self.first_fair_task(cpu);
         }
     }
 

@@ -32,27 +32,27 @@ impl<D: Decider> Sched<D> {
         self.cfs_rqs[cfs.index()].curr = None;
     }
 
-    /// `set_next_task_fair`.
-    pub(crate) fn set_next_task_fair(&mut self, task: TaskId) {
+    /// `set_next_task_fair`, for the first time since it was picked or not.
+    pub(crate) fn set_next_task_fair(&mut self, task: TaskId, first: bool) {
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let cfs = entity.cfs_rq;
             level = entity.parent;
-            self.set_next_entity(cfs, se);
+            self.set_next_entity(cfs, se, first);
             self.account_cfs_rq_runtime(cfs, 0);
         }
     }
 
     /// `set_next_entity`.
-    fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId) {
+    fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId, first: bool) {
         let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
         let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
         self.clear_buddies(cfs, se);
         if self.entities[se.index()].on_rq {
             self.timeline_remove(cfs, se);
             self.update_load_avg(cfs, se, Action::UPDATE);
-            if self.rules.eevdf() {
+            if self.rules.eevdf() && (first || !self.rules.variant.protects_picks) {
                 self.set_protect_slice(cfs, se);
             }
         }
@@ -75,7 +75,7 @@ impl<D: Decider> Sched<D> {
                 self.put_prev_entity(old, pse);
             }
             if sets {
-                self.set_next_entity(new, se);
+                self.set_next_entity(new, se, true);
             }
             if old == new {
                 return;

@@ -36,12 +36,7 @@ impl<D: Decider> Sched<D> {
         let old = self.entities[se.index()].load.scaled;
         let scale = |distance: i64| distance.wrapping_mul(old as i64) / weight.scaled as i64;
         if !queued {
-            let rescales_deadline = self.rules.series != Series::V6_12;
-            let entity = &mut self.entities[se.index()];
-            entity.vlag = scale(entity.vlag);
-            if rescales_deadline && entity.rel_deadline {
-                entity.deadline = Vruntime(scale(entity.deadline.0 as i64) as u64);
-            }
+            self.rescale_unqueued(se, weight);
             self.reweight_load(cfs, se, weight.scaled);
             self.entities[se.index()].load = weight;
             return;
@@ -49,7 +44,7 @@ impl<D: Decider> Sched<D> {
         self.update_curr_cfs(cfs);
         let average = self.avg_vruntime(cfs);
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-        let lag = scale(self.entity_lag(average, se));
+        let lag = scale(self.entity_lag(cfs, average, se));
         let protected = running && self.protect_slice(se);
         if !running {
             self.timeline_remove(cfs, se);
@@ -65,12 +60,32 @@ impl<D: Decider> Sched<D> {
             }
             // Once the deadline moves it is no longer that of the pick: protection ends.
             entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
+        } else if self.rules.variant.rescales {
+            // rescale_entity: v' = V − lag, and the rest is as far from V as it was in real time.
+            let about_average = |place: Vruntime| average.plus(scale(place.since(average)) as u64);
+            (entity.vlag, entity.vruntime) = (lag, average.minus(lag as u64));
+            entity.deadline = about_average(entity.deadline);
+            if protected {
+                entity.vprot = about_average(entity.vprot);
+            }
         } else {
             self.place_reweighted(cfs, se, lag, scale, protected);
         }
         self.cfs_rqs[cfs.index()].load.add(weight.scaled);
         if !running {
             self.timeline_insert(cfs, se);
+        }
+    }
+
+    /// The same off a queue: what is kept is the lag, weight · vlag, and from 6.13 on the distance of a deadline that is relative.
+    pub(crate) fn rescale_unqueued(&mut self, se: EntityId, weight: Weight) {
+        let rescales_deadline = self.rules.series != Series::V6_12;
+        let entity = &mut self.entities[se.index()];
+        let scale = |distance: i64| distance.wrapping_mul(entity.load.scaled as i64) / weight.scaled as i64;
+        let (lag, deadline) = (scale(entity.vlag), scale(entity.deadline.0 as i64));
+        entity.vlag = lag;
+        if rescales_deadline && entity.rel_deadline {
+            entity.deadline = Vruntime(deadline as u64);
         }
     }
 

@@ -42,16 +42,47 @@ struct Run {
     least: Vruntime,
     /// How often an entry with the least `vruntime` left since.
     stale: u32,
-    /// The shortest slice of the run, as the kernel's augmented `min_slice`, and how many have it.
-    shortest: u64,
-    shortest_count: u32,
+    /// The shortest slice of the run, as the kernel's augmented `min_slice`.
+    shortest: Extreme,
+    /// The longest one, as `max_slice` (6.18 on).
+    longest: Extreme,
+}
+
+/// The shortest or longest slice of a run, and how many have it.
+#[derive(Debug, Clone, Copy)]
+struct Extreme {
+    slice: u64,
+    count: u32,
+}
+
+impl Extreme {
+    fn of(slices: impl Iterator<Item = u64> + Clone, choose: fn(u64, u64) -> u64, none: u64) -> Self {
+        let slice = slices.clone().fold(none, choose);
+        Self { slice, count: slices.filter(|other| *other == slice).count() as u32 }
+    }
+
+    #[inline]
+    fn add(&mut self, slice: u64, choose: fn(u64, u64) -> u64) {
+        if slice != self.slice && choose(slice, self.slice) == slice {
+            *self = Self { slice, count: 0 };
+        }
+        self.count += u32::from(slice == self.slice);
+    }
+
+    /// Whether it was the last that had it.
+    #[inline]
+    fn remove(&mut self, slice: u64) -> bool {
+        self.count -= u32::from(slice == self.slice);
+        self.count == 0
+    }
 }
 
 impl Run {
     fn of(entries: VecDeque<Entry>) -> Self {
-        let mut run = Self { entries, least: Vruntime::default(), stale: 0, shortest: u64::MAX, shortest_count: 0 };
+        let none = Extreme { slice: 0, count: 0 };
+        let mut run = Self { entries, least: Vruntime::default(), stale: 0, shortest: none, longest: none };
         run.refresh_least();
-        run.refresh_shortest();
+        run.refresh_slices();
         run
     }
 
@@ -69,17 +100,16 @@ impl Run {
         self.least = self.entries.iter().map(|entry| entry.vruntime).reduce(Vruntime::min).unwrap_or_default();
     }
 
-    fn refresh_shortest(&mut self) {
-        self.shortest = self.entries.iter().map(|entry| entry.slice).min().unwrap_or(u64::MAX);
-        self.shortest_count = self.entries.iter().filter(|entry| entry.slice == self.shortest).count() as u32;
+    fn refresh_slices(&mut self) {
+        let slices = self.entries.iter().map(|entry| entry.slice);
+        self.shortest = Extreme::of(slices.clone(), u64::min, u64::MAX);
+        self.longest = Extreme::of(slices, u64::max, 0);
     }
 
     fn insert(&mut self, entry: Entry) {
         self.least = if self.entries.is_empty() { entry.vruntime } else { self.least.min(entry.vruntime) };
-        if entry.slice < self.shortest {
-            (self.shortest, self.shortest_count) = (entry.slice, 0);
-        }
-        self.shortest_count += u32::from(entry.slice == self.shortest);
+        self.shortest.add(entry.slice, u64::min);
+        self.longest.add(entry.slice, u64::max);
         let position = self.position(entry.key, entry.sequence);
         self.entries.insert(position, entry);
     }
@@ -94,9 +124,8 @@ impl Run {
         if self.stale == STALE {
             self.refresh_least();
         }
-        self.shortest_count -= u32::from(entry.slice == self.shortest);
-        if self.shortest_count == 0 {
-            self.refresh_shortest();
+        if self.shortest.remove(entry.slice) | self.longest.remove(entry.slice) {
+            self.refresh_slices();
         }
         true
     }
@@ -148,7 +177,7 @@ impl Timeline {
             let mut upper = VecDeque::with_capacity(RUN);
             upper.extend(run.entries.drain(RUN / 2..));
             run.refresh_least();
-            run.refresh_shortest();
+            run.refresh_slices();
             self.runs.insert(place + 1, Run::of(upper));
         }
         sequence
@@ -181,7 +210,7 @@ impl Timeline {
         let position = run.entries.partition_point(|queued| queued.before(key, sequence));
         if let Some(entry) = run.entries.get_mut(position).filter(|entry| entry.sequence == sequence) {
             entry.slice = slice;
-            run.refresh_shortest();
+            run.refresh_slices();
         }
     }
 
@@ -229,7 +258,12 @@ impl Timeline {
 
     /// The shortest slice of all, in nanoseconds. O(runs).
     pub fn shortest_slice(&self) -> Option<u64> {
-        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.shortest).min()
+        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.shortest.slice).min()
+    }
+
+    /// The longest slice of all, in nanoseconds. O(runs).
+    pub fn longest_slice(&self) -> Option<u64> {
+        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.longest.slice).max()
     }
 
     /// All entities in order.
@@ -272,6 +306,8 @@ mod tests {
                 prop_assert_eq!(timeline.len(), expected.len());
                 let shortest = model.iter().map(|(offset, _, _)| offset ^ 5).min();
                 prop_assert_eq!(timeline.shortest_slice(), shortest);
+                let longest = model.iter().map(|(offset, _, _)| offset ^ 5).max();
+                prop_assert_eq!(timeline.longest_slice(), longest);
                 let eligible = |vruntime: Vruntime| vruntime.0 <= 20;
                 let first = model.iter().find(|(offset, _, _)| offset ^ 21 <= 20).map(|(_, _, id)| EntityId(*id));
                 prop_assert_eq!(timeline.first_eligible(eligible), first);

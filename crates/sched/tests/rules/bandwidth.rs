@@ -8,13 +8,13 @@ use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS};
 
 /// Limits a group: quota, period and burst in milliseconds.
-fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64) {
+pub fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64) {
     let [quota, period, burst] = [quota, period, burst].map(Time::from_millis);
     lab.sched.set_group_bandwidth(group, Some(quota), period, burst).expect("a limit in range");
 }
 
 /// Lets time pass in steps of a millisecond with a tick every 4 ms, timers on time, and whoever must reschedules.
-fn run(lab: &mut Lab, milliseconds: u64) {
+pub fn run(lab: &mut Lab, milliseconds: u64) {
     for _ in 0..milliseconds {
         lab.advance(MS);
         while let Some(timer) = lab.sched.bandwidth_timer().filter(|timer| timer.at.as_nanos() <= lab.now) {
@@ -37,11 +37,11 @@ fn run(lab: &mut Lab, milliseconds: u64) {
     }
 }
 
-fn time(lab: &Lab, task: TaskId) -> u64 {
+pub fn time(lab: &Lab, task: TaskId) -> u64 {
     lab.sched.sum_exec_runtime(task)
 }
 
-const RELEASES: [&str; 4] = ["5.10", "6.1", "6.12", "6.18"];
+const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
 
 /// sched-bwc, example 3: a group limited to 20 % of one CPU, 10 ms of quota in a period of 50 ms. A queue takes slices of 5 ms, two
 /// are the quota; with time charged each millisecond it runs 10 ms and at most one more, which it owes to the next period.

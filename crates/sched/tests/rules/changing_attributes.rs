@@ -5,7 +5,7 @@ use schedlab_model::{Attributes, Policy, TaskId};
 use crate::lab::{CPU0, CPU1, Lab, MS, attributes};
 
 const CFS: [&str; 3] = ["2.6.24", "5.10", "6.1"];
-const ALL: [&str; 5] = ["2.6.24", "5.10", "6.1", "6.12", "6.18"];
+const ALL: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
 
 /// Two tasks: one running at 2 ms of virtual time, one waiting at 0.
 fn pair(release: &str) -> (Lab, TaskId, TaskId) {

@@ -6,7 +6,7 @@ use schedlab_sched::GroupId;
 
 use crate::lab::{CPU0, CPU1, Lab, MS};
 
-const RELEASES: [&str; 4] = ["5.10", "6.1", "6.12", "6.18"];
+const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
 /// One tick at 250 Hz.
 const TICK: u64 = 4 * MS;
 

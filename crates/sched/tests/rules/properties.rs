@@ -284,10 +284,11 @@ impl World {
             assert!(fair.contains(&task_of(&buddy)), "a buddy that is not on the queue");
         }
         if eevdf {
-            // Σ weight and Σ (vruntime − zero) · weight of what waits, in unscaled weights.
+            // Σ weight and Σ (vruntime − zero) · weight of what waits, in unscaled weights; 7.2 takes all their bits.
+            let shift = if sched.rules().variant.full_weights { 0 } else { 10 };
             let terms = waiting.iter().map(|se| {
                 let entity = sched.entity(task_of(se));
-                let weight = (entity.load.scaled >> 10) as i64;
+                let weight = (entity.load.scaled >> shift) as i64;
                 (weight, entity.vruntime.since(queue.zero_vruntime).wrapping_mul(weight))
             });
             let sums = terms.fold((0i64, 0i64), |sums, term| (sums.0 + term.0, sums.1.wrapping_add(term.1)));
@@ -353,7 +354,7 @@ fn settings() -> impl Strategy<Value = (&'static str, Vec<(&'static str, &'stati
     prop_oneof![
         3 => (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], cfs),
         1 => (prop_oneof![Just("5.10"), Just("6.1")], buddies),
-        3 => (prop_oneof![Just("6.12"), Just("6.18")], eevdf),
+        3 => (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], eevdf),
     ]
 }
 

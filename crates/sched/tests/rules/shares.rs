@@ -72,7 +72,7 @@ proptest! {
     /// sum to zero.
     #[test]
     fn lag_is_within_a_request_and_a_tick(
-        release in prop_oneof![Just("6.12"), Just("6.18")],
+        release in prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")],
         hz in prop_oneof![Just(100u32), Just(250), Just(1000)],
         nices in nices(),
     ) {
@@ -101,7 +101,7 @@ proptest! {
     /// two slices and a tick each (EEVDF; its slices are shorter than the turn). The window is 400 turns of virtual time: 0.25 %, or 1 %.
     #[test]
     fn cpu_time_is_divided_by_weight(
-        release in prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1"), Just("6.12"), Just("6.18")],
+        release in prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1"), Just("6.12"), Just("6.18"), Just("7.2")],
         nices in nices(),
     ) {
         let (mut lab, tasks) = hogs(release, 1000, &[], &nices);

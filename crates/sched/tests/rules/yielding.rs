@@ -135,3 +135,20 @@ fn the_first_kernel_sends_yielding_batch_tasks_to_the_end() {
     lab.sched.sched_yield(CPU0);
     assert_eq!(lab.vruntime(batch), before);
 }
+
+/// 2.6.24 asks whether the yielding task is the only *fair* one (`cfs_rq->nr_running`); a real-time task that came a moment ago does not
+/// count. With it alone there the yield is no more than a question: nothing is charged. Later kernels count the CPU's tasks.
+#[test]
+fn the_first_kernel_s_yield_counts_fair_tasks() {
+    for (release, charged) in [("2.6.24", 0), ("5.10", 2 * MS), ("6.1", 2 * MS)] {
+        let mut lab = Lab::new(release, &[]);
+        let fair = lab.task();
+        lab.schedule(CPU0);
+        lab.spawn(Policy::Fifo(1), 0);
+        assert_eq!(lab.curr(CPU0), fair);
+        lab.advance(2 * MS);
+        lab.sync(CPU0);
+        lab.sched.sched_yield(CPU0);
+        assert_eq!(lab.sched.sum_exec_runtime(fair), charged, "{release}");
+    }
+}

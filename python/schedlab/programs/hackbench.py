@@ -1,14 +1,13 @@
-"""Real benchmarks from their own packages: started, stopped and read, not rewritten."""
+"""rt-tests' ``hackbench``."""
 
 import re
-import shutil
 from dataclasses import dataclass
+from typing import ClassVar
 
-from schedlab import processes
-from schedlab.errors import InputError, RunError
-
-PACKAGES = {"hackbench": "rt-tests"}
-"""The Debian package of each program."""
+from schedlab.errors import RunError
+from schedlab.model import Attributes
+from schedlab.programs.program import Option, Program, Start, find, need
+from schedlab.subjects import Metric
 
 _CONFIGURATION = re.compile(
     r"Running in (?P<mode>process|threaded) mode with (?P<groups>\d+) groups "
@@ -39,7 +38,7 @@ class Hackbench:
 
 def hackbench_installed() -> bool:
     """Return whether rt-tests' hackbench is on PATH."""
-    return shutil.which("hackbench") is not None
+    return find("hackbench") is not None
 
 
 def hackbench(
@@ -51,6 +50,7 @@ def hackbench(
     pipe: bool = False,
     threads: bool = False,
     timeout: float = 60,
+    attributes: Attributes | None = None,
 ) -> Hackbench:
     """Run rt-tests' hackbench.
 
@@ -62,21 +62,16 @@ def hackbench(
         pipe: pipes, not stream sockets.
         threads: threads, not processes.
         timeout: seconds until it is ended.
+        attributes: of its tasks.
 
     Raises:
         InputError: it is not installed, or what it was told is wrong.
         RunError: it failed, did not end in time, or printed something unknown.
     """
-    if not hackbench_installed():
-        raise InputError("hackbench is not installed; on Debian it is in the package rt-tests")
-    command = ["hackbench", f"-g{groups}", f"-f{fds}", f"-l{loops}", f"-s{datasize}"]
+    command = [need("hackbench"), f"-g{groups}", f"-f{fds}", f"-l{loops}", f"-s{datasize}"]
     command += ["-T"] if threads else ["-P"]
     command += ["-p"] if pipe else []
-    completed = processes.run(command, timeout=timeout)
-    if completed.code != 0:
-        said = completed.errors.strip() or completed.output.strip()
-        raise RunError(f"hackbench ended with code {completed.code}: {said}")
-    return read_hackbench(completed.output)
+    return read_hackbench(Start(attributes, timeout).run(command).output)
 
 
 def read_hackbench(text: str) -> Hackbench:
@@ -108,3 +103,41 @@ def read_hackbench(text: str) -> Hackbench:
         bytes=messages * int(sent["bytes"]),
         threads=configuration["mode"] == "threaded",
     )
+
+
+class RtHackbench(Program):
+    """rt-tests' hackbench as the subject of an experiment.
+
+    >>> RtHackbench.parse("rt-hackbench:groups=5,loops=10").name
+    'rt-hackbench:groups=5,fds=20,loops=10,datasize=100,pipe=0,threads=0'
+    """
+
+    __slots__ = ()
+    family = "rt-hackbench"
+    table: ClassVar = {
+        "groups": Option("10", high=100_000),
+        "fds": Option("20", high=10_000),
+        "loops": Option("100", high=1_000_000_000),
+        "datasize": Option("100", "size", high=2**20),
+        "pipe": Option("0", low=0, high=1),
+        "threads": Option("0", low=0, high=1),
+    }
+    metrics = (Metric("seconds"),)
+
+    def needs(self) -> tuple[str, ...]:
+        """Return hackbench."""
+        return ("hackbench",)
+
+    def run(self, start: Start) -> dict[str, float]:
+        """Run it once."""
+        result = hackbench(
+            groups=self.count("groups"),
+            fds=self.count("fds"),
+            loops=self.count("loops"),
+            datasize=self.count("datasize"),
+            pipe=bool(self.count("pipe")),
+            threads=bool(self.count("threads")),
+            timeout=start.timeout,
+            attributes=start.attributes,
+        )
+        return {"seconds": result.seconds}

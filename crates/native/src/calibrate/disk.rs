@@ -1,0 +1,136 @@
+//! Files: through the page cache, and synchronously to the disk below.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::bench::{Bench, timed};
+use super::stats::Samples;
+use crate::NativeError;
+use crate::system::{check, monotonic};
+
+/// Bytes of a small access, a page on most machines, and of a large one.
+const SMALL: usize = 4096;
+const LARGE: usize = 1 << 20;
+
+/// Large accesses that the file has room for.
+const PARTS: usize = 16;
+
+/// Accesses of one kind, at most, and the nanoseconds after which no further one begins.
+const MOST: usize = 64;
+const LONG_ENOUGH: u64 = 400_000_000;
+
+/// Types of file systems without a disk, as `statfs(2)` numbers them: tmpfs and ramfs.
+const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Measures a file without a name in `directory`: accesses of 4 KiB that the page cache serves, in CPU time, and accesses of 4 KiB
+/// and 1 MiB that go to the disk, in time on the clock. A write is followed by `fdatasync`; what is read has been dropped from the
+/// page cache, and nothing is read ahead. Returns what could not be measured, and why.
+pub(crate) fn disk(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<Vec<String>, NativeError> {
+    measure(bench, directory, samples)
+        .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })
+}
+
+fn measure(bench: &Bench, directory: &Path, samples: &mut Samples) -> io::Result<Vec<String>> {
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory)?;
+    let data = vec![b'-'; LARGE];
+    (0..PARTS).try_for_each(|part| file.write_all_at(&data, (part * LARGE) as u64))?;
+    file.sync_all()?;
+    let mut buffer = vec![0; LARGE];
+    let reads = cached(bench, || file.read_exact_at(&mut buffer[..SMALL], 0))?;
+    samples.add("cached_file_read_of_4_kib", reads);
+    samples.add("cached_file_write_of_4_kib", cached(bench, || file.write_all_at(&data[..SMALL], 0))?);
+    if in_memory(&file)? {
+        return Ok(vec![format!("{}: its file system is in memory, so no disk was measured", directory.display())]);
+    }
+    for (name, size) in [("4_kib", SMALL), ("1_mib", LARGE)] {
+        let write = |at| file.write_all_at(&data[..size], at).and_then(|()| file.sync_data());
+        samples.add(&format!("disk_write_of_{name}"), uncached(|| Ok(()), write)?);
+        let read = |at| file.read_exact_at(&mut buffer[..size], at);
+        samples.add(&format!("disk_read_of_{name}"), uncached(|| drop_cache(&file), read)?);
+    }
+    Ok(Vec::new())
+}
+
+/// Times of an access that the page cache serves.
+fn cached(bench: &Bench, mut access: impl FnMut() -> io::Result<()>) -> io::Result<Vec<f64>> {
+    let mut result = Ok(());
+    let mut once = || {
+        if let Err(error) = access() {
+            result = Err(error);
+        }
+    };
+    let times = (0..bench.batches).map(|_| timed(100, &mut once)).collect();
+    result.map(|()| times)
+}
+
+/// Times of accesses all over the file, each after a preparation that does not count.
+fn uncached(
+    prepare: impl Fn() -> io::Result<()>,
+    mut access: impl FnMut(u64) -> io::Result<()>,
+) -> io::Result<Vec<f64>> {
+    let began = monotonic();
+    let mut times = Vec::new();
+    while times.len() < MOST && (times.len() < 3 || monotonic() - began < LONG_ENOUGH) {
+        // Seven has no common factor with the number of parts: all of them in turn, and no neighbours.
+        let part = times.len() * 7 % PARTS;
+        prepare()?;
+        let start = monotonic();
+        access((part * LARGE) as u64)?;
+        times.push((monotonic() - start) as f64);
+    }
+    Ok(times)
+}
+
+/// Drops the file from the page cache, and asks for no reading ahead.
+fn drop_cache(file: &File) -> io::Result<()> {
+    for advice in [libc::POSIX_FADV_RANDOM, libc::POSIX_FADV_DONTNEED] {
+        // SAFETY: no memory is passed.
+        let error = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+    }
+    Ok(())
+}
+
+fn in_memory(file: &File) -> io::Result<bool> {
+    // SAFETY: all zero bytes are a valid `statfs`, to which the kernel writes.
+    let kind = unsafe {
+        let mut status: libc::statfs = zeroed();
+        check(libc::fstatfs(file.as_raw_fd(), &raw mut status))?;
+        status.f_type
+    };
+    Ok(MEMORY.contains(&(kind as i64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_go_all_over_the_file_and_preparation_is_not_timed() {
+        let mut places = Vec::new();
+        let prepare = || {
+            crate::system::sleep(1_000_000);
+            Ok(())
+        };
+        let times = uncached(prepare, |at| {
+            places.push(at);
+            Ok(())
+        });
+        assert!(times.is_ok_and(|times| (3..=MOST).contains(&times.len())));
+        places.truncate(PARTS);
+        places.sort_unstable();
+        let all: Vec<u64> = (0..PARTS as u64).map(|part| part * LARGE as u64).collect();
+        assert_eq!(places, all);
+    }
+
+    #[test]
+    fn an_access_that_fails_is_an_error() {
+        assert!(uncached(|| Ok(()), |_| Err(io::ErrorKind::StorageFull.into())).is_err());
+    }
+}

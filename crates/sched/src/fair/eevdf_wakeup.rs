@@ -1,0 +1,127 @@
+//! Who preempts whom by waking, under EEVDF (`check_preempt_wakeup_fair`, `wakeup_preempt_fair` in 7.2).
+
+use schedlab_model::{CpuId, Policy, Series, TaskId};
+
+use crate::class::DequeueFlags;
+use crate::core::Sched;
+use crate::decider::{Decider, Preemption};
+use crate::entity::{CfsRqId, EntityId};
+
+impl<D: Decider> Sched<D> {
+    /// `check_preempt_wakeup_fair`: a woken task preempts if it is what would be picked now; a shorter slice lifts the running
+    /// one's protection (PREEMPT_SHORT).
+    pub(crate) fn check_preempt_wakeup_eevdf(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+        let curr = self.rqs[cpu.index()].curr;
+        if curr == woken {
+            return;
+        }
+        let features = self.rules.tunables.features;
+        let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
+        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
+            return;
+        }
+        let by_deadline = self.rules.variant.wakeups_by_deadline;
+        if features.next_buddy && !by_deadline && !fork && !self.entities[pse.index()].sched_delayed {
+            self.set_next_buddy(pse);
+        }
+        if self.rqs[cpu.index()].need_resched || !features.wakeup_preemption {
+            return;
+        }
+        let (se, pse) = self.find_matching_se(se, pse);
+        let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
+            (true, false) => {
+                self.cancel_protect_slice(se);
+                if self.rules.series >= Series::V7_2 {
+                    self.clear_buddies(self.entities[self.tasks[curr.index()].se.index()].cfs_rq, se);
+                }
+                true
+            }
+            (false, true) => return,
+            _ if self.tasks[woken.index()].policy != Policy::Other => return,
+            _ if self.rules.variant.wakeups_by_deadline => match self.becomes_first_by_deadline(cpu, se, pse, fork) {
+                Some(ours) => ours,
+                None => return,
+            },
+            _ => self.becomes_first(se, pse),
+        };
+        if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// The same from 6.18.33 on (`wakeup_preempt_fair` in 7.2); none where there is nothing to decide. The waker's sync hint, which
+    /// NEXT_BUDDY asks for, is passed over.
+    fn becomes_first_by_deadline(&mut self, cpu: CpuId, se: EntityId, pse: EntityId, fork: bool) -> Option<bool> {
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_curr_cfs(cfs);
+        let features = self.rules.tunables.features;
+        let shorter = features.preempt_short && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        if !shorter {
+            if fork || self.entities[pse.index()].sched_delayed {
+                return None;
+            }
+            // set_preempt_buddy: an older buddy with an earlier deadline stays.
+            let deadline = self.entities[pse.index()].deadline;
+            let stays = self.cfs_rqs[cfs.index()]
+                .next
+                .is_some_and(|next| self.entities[next.index()].deadline.before(deadline));
+            if features.next_buddy && !stays {
+                self.set_next_buddy(pse);
+            }
+        }
+        let first = self.pick_without_lingerers(cpu, cfs, !shorter) == Some(pse);
+        if !first && features.run_to_parity {
+            self.update_protect_slice(cfs, se);
+        }
+        if first && shorter {
+            self.cancel_protect_slice(se);
+            if self.rules.series >= Series::V7_2 {
+                self.clear_buddies(cfs, se);
+            }
+        }
+        Some(first)
+    }
+
+    /// `pick_next_entity`, again as long as it takes off who lingers.
+    fn pick_without_lingerers(&mut self, cpu: CpuId, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
+        loop {
+            let best = self.pick_eevdf(cfs, protect)?;
+            let entity = &self.entities[best.index()];
+            if !entity.sched_delayed {
+                return Some(best);
+            }
+            match entity.my_q {
+                Some(_) => {
+                    self.dequeue_entities(best, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), 0);
+                }
+                None => self.dequeue_delayed(cpu, entity.task),
+            }
+        }
+    }
+
+    fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_curr_cfs(cfs);
+        let shorter = self.rules.tunables.features.preempt_short
+            && self.entities[pse.index()].slice < self.entities[se.index()].slice;
+        if self.rules.series == Series::V6_12 {
+            if shorter && self.do_preempt_short(cfs, se, pse) {
+                self.cancel_protect_slice(se);
+            }
+            return self.pick_eevdf(cfs, true) == Some(pse);
+        }
+        if self.pick_eevdf(cfs, !shorter) == Some(pse) {
+            return true;
+        }
+        if shorter && self.rules.tunables.features.run_to_parity {
+            self.update_protect_slice(cfs, se);
+        }
+        false
+    }
+
+    /// `do_preempt_short` (6.12), for a shorter slice: eligible, and due earlier or the running one is not eligible.
+    fn do_preempt_short(&self, cfs: CfsRqId, se: EntityId, pse: EntityId) -> bool {
+        let (deadline, woken) = (self.entities[se.index()].deadline, self.entities[pse.index()].deadline);
+        self.entity_eligible(cfs, pse) && (woken.before(deadline) || !self.entity_eligible(cfs, se))
+    }
+}

@@ -1,0 +1,136 @@
+//! Where EEVDF's rules differ between 6.12, 6.18 and 7.2, and between points of a series (`kernel/sched/fair.c`).
+
+use schedlab_model::{Attributes, Policy, TaskId, Time};
+use schedlab_sched::Weight;
+
+use crate::lab::{CPU0, Lab, MS, ORIGIN, US, attributes, pinned};
+
+fn with_slice(lab: &mut Lab, policy: Policy, slice: u64) -> TaskId {
+    let slice = Some(Time::from_nanos(slice));
+    let task = lab.sched.new_task(&Attributes { slice, ..attributes(policy, 0) });
+    lab.sync(CPU0);
+    lab.sched.wake_up_new_task(task, CPU0);
+    task
+}
+
+/// A task alone, 0.8 ms into a request of 5 ms that was due after 2.5. One that comes at V, 0.8 ms, is due at 1.15 (new) or 1.5 ms (woken).
+#[test]
+fn forks_do_not_preempt_by_deadline_any_more() {
+    // Without RUN_TO_PARITY nobody is protected (6.12), or for 0.7 ms (6.18).
+    let knobs = [("feature.RUN_TO_PARITY", "0"), ("feature.PREEMPT_SHORT", "0")];
+    let lone = |release: &str| {
+        let mut lab = Lab::new(release, &knobs);
+        let sleeper = lab.task();
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        lab.run(CPU0, 800 * US);
+        (lab, sleeper)
+    };
+    for (release, forks) in [("6.12", true), ("6.18.32", true), ("6.18.33", false), ("7.2", false)] {
+        let (mut lab, _) = lone(release);
+        lab.task();
+        assert_eq!(lab.sched.need_resched(CPU0), forks, "{release}");
+        let (mut lab, sleeper) = lone(release);
+        assert!(lab.wake(sleeper), "{release}");
+    }
+    // A shorter slice preempts by being new, too.
+    for release in ["6.12", "6.18.33", "7.2"] {
+        let mut lab = Lab::new(release, &[]);
+        with_slice(&mut lab, Policy::Other, 5 * MS);
+        lab.schedule(CPU0);
+        lab.task();
+        assert!(lab.sched.need_resched(CPU0), "{release}");
+    }
+}
+
+/// Who lingers and would be picked leaves at a wake-up from 6.18.33 on, not only at a pick.
+#[test]
+fn a_wake_up_takes_off_who_lingers() {
+    for (release, queued) in [("6.12", 3), ("6.18.32", 3), ("6.18.33", 2), ("7.2", 2)] {
+        let mut lab = Lab::new(release, &[("feature.RUN_TO_PARITY", "0"), ("base_slice", "1ms")]);
+        let sleeper = with_slice(&mut lab, Policy::Other, 100 * US);
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let lingerer = with_slice(&mut lab, Policy::Other, 800 * US);
+        let running = lab.task();
+        assert_eq!(lab.schedule(CPU0), lingerer, "due at 0.4 ms, before 0.5");
+        lab.advance(300 * US);
+        assert_eq!(lab.sleep(CPU0), running);
+        assert!(lab.entity(lingerer).sched_delayed);
+        // At 0.45 ms the running one is ahead of V, 0.375 ms. The one that lingers is eligible, and due first, at 0.4 ms: the woken
+        // one, at V, is due at 0.475 ms.
+        lab.run(CPU0, 450 * US);
+        lab.wake(sleeper);
+        assert_eq!(lab.queue(CPU0).nr_running, queued, "{release}");
+        assert_eq!(lab.entity(lingerer).on_rq, queued == 3, "{release}");
+    }
+}
+
+/// A running task that is put off its queue and back, as its affinity changes, keeps its protection from 6.18.17 on.
+#[test]
+fn only_a_pick_begins_protection() {
+    // Picked alone it is protected until it is due, 2.5 ms. A BATCH task with a slice of 0.1 ms comes, which does not preempt. Begun anew at
+    // 0.05 ms, protection ends 0.1 ms later.
+    for (release, ends) in [("6.18.16", 150_000), ("6.18.17", 2_500_000), ("7.2", 2_500_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        lab.schedule(CPU0);
+        with_slice(&mut lab, Policy::Batch, 100 * US);
+        lab.run(CPU0, 50 * US);
+        let slice = lab.sched.attributes(running).slice;
+        lab.sched.sched_setattr(running, &Attributes { slice, ..pinned(&[0]) });
+        assert_eq!(lab.vruntime(running), 50_000);
+        assert_eq!(lab.entity(running).vprot.since(ORIGIN), ends, "{release}");
+    }
+}
+
+/// 7.2 weighs with all bits. Weight 1024 at 1 ms and a third of it, 349525 / 1024, at 0: V is 1 ms · 1024 / (1024 + 341) = 750183, or
+/// 1 ms · 1048576 / (1048576 + 349525) = 750000.
+#[test]
+fn the_average_takes_all_bits_of_weights() {
+    for (release, average) in [("6.12", 750_183), ("6.18", 750_183), ("7.2", 750_000)] {
+        let mut lab = Lab::new(release, &[("feature.DELAY_DEQUEUE", "0")]);
+        let heavy = lab.task();
+        assert_eq!(lab.schedule(CPU0), heavy);
+        let light = lab.sched.new_task(&attributes(Policy::Other, 0));
+        lab.sched.entity_mut(light).load = Weight { scaled: 349_525, inverse: 0 };
+        lab.sched.wake_up_new_task(light, CPU0);
+        lab.advance(MS);
+        lab.sleep(CPU0);
+        assert_eq!(lab.entity(heavy).vlag, average - 1_000_000, "{release}");
+    }
+}
+
+/// Who lingers does not fall further into debt on 7.2, whatever V does.
+#[test]
+fn a_lingering_task_s_debt_does_not_grow() {
+    for (release, placed) in [("6.12", 300_000), ("6.18", 300_000), ("7.2", -375_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let (sleeper, _) = (lab.task(), lab.task());
+        lab.schedule(CPU0);
+        lab.advance(300 * US);
+        lab.sleep(CPU0);
+        // It lingers at 0.3 ms of V = 0.15. One with a lag of 0.9 ms comes at 0.15 − 0.9 · 3/2 = −1.2 ms: V = −0.3 ms.
+        let owed = lab.sched.new_task(&attributes(Policy::Other, 0));
+        lab.sched.entity_mut(owed).vlag = 900_000;
+        lab.sched.wake_up_new_task(owed, CPU0);
+        assert_eq!(lab.vruntime(owed), -1_200_000);
+        // Its debt of 0.15 ms is 0.6 ms now. On 7.2 it stays 0.15: without it V is −0.6 ms, and −0.6 + 0.15 · 3/2 = −0.375 ms.
+        lab.wake(sleeper);
+        assert_eq!(lab.vruntime(sleeper), placed, "{release}");
+    }
+}
+
+/// Before 6.12.63 a yield only put the deadline a slice off.
+#[test]
+fn an_early_6_12_s_yield_forfeits_nothing() {
+    for (release, at, deadline) in [("6.12.62", 0, 1_050_000), ("6.12.63", 350_000, 1_050_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let (running, waiting) = (lab.task(), lab.task());
+        assert_eq!(lab.schedule(CPU0), running);
+        assert_eq!(lab.yields(CPU0), waiting, "{release}");
+        assert_eq!((lab.vruntime(running), lab.entity(running).deadline.since(ORIGIN)), (at, deadline), "{release}");
+    }
+}

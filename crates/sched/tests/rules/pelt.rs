@@ -1,0 +1,436 @@
+//! Load tracking as the rules use it (`update_load_avg`): bit for bit what a reference gives that follows what each task and queue
+//! was doing, and close to the real-valued sums that it stands for. Source: `kernel/sched/pelt.c`, `Documentation/scheduler/sched-pelt.c`.
+
+use proptest::prelude::*;
+use schedlab_model::{Policy, TaskId};
+use schedlab_sched::pelt::SchedAvg;
+use schedlab_sched::{CfsRq, GroupId};
+
+use crate::groups::{group, member};
+use crate::lab::{CPU0, CPU1, Lab, MS, attributes};
+
+/// 1024 · Σ y^n in the kernel's integers, and in real numbers 1024 / (1 − y): a period less is what may be missing at its start.
+const MOST: u64 = 47_742;
+
+fn y() -> f64 {
+    0.5f64.powf(1.0 / 32.0)
+}
+
+/// `value` · y^`periods` as a kernel has it: halved every 32 periods, and for the rest times ⌊(2³² − 1) · y^n⌋ over 2³².
+fn decayed(value: u128, periods: u64) -> u128 {
+    if periods > 32 * 63 {
+        return 0;
+    }
+    let factor = (4_294_967_295.0 * y().powi((periods % 32) as i32)) as u128;
+    ((value >> (periods / 32)) * factor) >> 32
+}
+
+/// What somebody was doing for a while: weight (1 for an entity that is queued), runnable tasks, running.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Doing {
+    load: u64,
+    runnable: u64,
+    running: bool,
+}
+
+/// An entity's or a queue's sums, in the kernel's integers and in real numbers, both in units of 1 and without the factor 1024.
+#[derive(Debug, Clone, Copy)]
+struct Reference {
+    at: u64,
+    place: u64,
+    sums: [u128; 3],
+    real: [f64; 3],
+    averages: [u64; 3],
+    /// What the load counts times: the weight of an entity, 1 for a queue.
+    weight: u64,
+}
+
+impl Reference {
+    /// Goes on from what is there.
+    fn from(average: SchedAvg, weight: u64) -> Self {
+        let sums = [average.load_sum, average.runnable_sum, u64::from(average.util_sum)].map(u128::from);
+        let place = u64::from(average.period_contrib);
+        // The real sums begin at the same part of the greatest one.
+        let scale = greatest(place) / (MOST - 1024 + place) as f64;
+        let real = [sums[0] as f64 * scale, sums[1] as f64 / 1024.0 * scale, sums[2] as f64 / 1024.0 * scale];
+        let averages = [average.load_avg, average.runnable_avg, average.util_avg];
+        Self { at: average.last_update_time, place, sums, real, averages, weight }
+    }
+
+    /// Time up to `now` was spent `doing` this.
+    fn update(&mut self, now: u64, doing: Doing) {
+        let length = (now - self.at) / 1024;
+        if length == 0 {
+            return;
+        }
+        self.at += length * 1024;
+        let Doing { load, runnable, running } = doing;
+        let factors = if load == 0 { [0, 0, 0] } else { [load, runnable, u64::from(running)] };
+        let end = self.place + length;
+        let periods = end / 1024;
+        let (first, last) = (1024 - self.place, end % 1024);
+        let (mut counted, mut real) = (u128::from(length), length as f64);
+        if periods > 0 {
+            let decay = y().powi(periods as i32);
+            for number in 0..3 {
+                self.sums[number] = decayed(self.sums[number], periods);
+                self.real[number] *= decay;
+            }
+            let whole = u128::from(MOST) - decayed(u128::from(MOST), periods) - 1024;
+            counted = decayed(u128::from(first), periods) + whole + u128::from(last);
+            real = first as f64 * decay + 1024.0 * (y() - decay) / (1.0 - y()) + last as f64;
+        }
+        self.place = last;
+        for (number, factor) in factors.into_iter().enumerate() {
+            let unit = if number == 0 { 1 } else { 1024 };
+            self.sums[number] += u128::from(factor) * counted * unit;
+            self.real[number] += factor as f64 * real;
+        }
+        if periods > 0 {
+            let divider = u128::from(MOST - 1024 + self.place);
+            let weights = [u128::from(self.weight), 1, 1];
+            self.averages = std::array::from_fn(|number| (weights[number] * self.sums[number] / divider) as u64);
+        }
+    }
+
+    /// Takes over the load as it is. CFS kernels give a group's entity its weight anew each time anything comes or goes below it,
+    /// though it is the same (`update_cfs_group`): that computes the averages anew, and lifts the queue's sum to what its average
+    /// allows.
+    fn reweighted(&mut self, average: SchedAvg) {
+        (self.sums[0], self.averages[0]) = (u128::from(average.load_sum), average.load_avg);
+    }
+
+    /// Sums and averages are equal to the last bit, and, as parts of what they can be at most, within 0.1 % of the real ones.
+    fn check(&self, who: &str, average: SchedAvg, greatest_factors: [f64; 3]) -> Result<(), TestCaseError> {
+        let sums = [average.load_sum, average.runnable_sum, u64::from(average.util_sum)].map(u128::from);
+        prop_assert_eq!(sums, self.sums, "{}", who);
+        prop_assert_eq!(u64::from(average.period_contrib), self.place, "{}", who);
+        prop_assert_eq!([average.load_avg, average.runnable_avg, average.util_avg], self.averages, "{}", who);
+        let divider = (MOST - 1024 + self.place) as f64;
+        for (number, most) in greatest_factors.into_iter().enumerate() {
+            let unit = if number == 0 { 1.0 } else { 1024.0 };
+            let ours = self.sums[number] as f64 / unit / divider;
+            let real = self.real[number] / greatest(self.place);
+            prop_assert!((ours - real).abs() <= 0.001 * most, "{who}, sum {number}: {ours} against {real} of {most}");
+        }
+        Ok(())
+    }
+}
+
+/// The real sum of somebody who was always there, `place` µs into a period.
+fn greatest(place: u64) -> f64 {
+    1024.0 * y() / (1.0 - y()) + place as f64
+}
+
+/// Everybody whose averages are followed on CPU 0.
+struct Followed {
+    tasks: Vec<(TaskId, Reference)>,
+    root: Reference,
+    groups: Vec<(GroupId, Reference, Reference)>,
+}
+
+fn of_queue(queue: &CfsRq) -> Doing {
+    Doing { load: queue.load.scaled >> 10, runnable: u64::from(queue.h_nr_running), running: queue.curr.is_some() }
+}
+
+fn of_task(lab: &Lab, task: TaskId) -> Doing {
+    let entity = lab.entity(task);
+    Doing {
+        load: u64::from(entity.on_rq),
+        runnable: u64::from(entity.on_rq && !entity.sched_delayed),
+        running: lab.curr(CPU0) == task,
+    }
+}
+
+fn of_group(lab: &Lab, group: GroupId) -> Doing {
+    let entity = lab.sched.group_entity(group, CPU0).expect("a group with tasks");
+    let queue = lab.sched.group_queue(group, CPU0).expect("a group with tasks");
+    // A group's entity runs while one of its tasks does.
+    Doing { load: u64::from(entity.on_rq), runnable: u64::from(queue.h_nr_running), running: queue.curr.is_some() }
+}
+
+impl Followed {
+    fn new(lab: &Lab, tasks: &[TaskId], groups: &[GroupId]) -> Self {
+        let weight = |task: TaskId| lab.entity(task).load.scaled >> 10;
+        let task = |task: &TaskId| (*task, Reference::from(lab.sched.load_of(*task).expect("kept"), weight(*task)));
+        let group = |group: &GroupId| {
+            let (entity, queue) = lab.sched.load_of_group(*group, CPU0).expect("kept");
+            let weight = lab.sched.group_entity(*group, CPU0).expect("with tasks").load.scaled >> 10;
+            (*group, Reference::from(entity, weight), Reference::from(queue, 1))
+        };
+        Self {
+            tasks: tasks.iter().map(task).collect(),
+            root: Reference::from(lab.sched.load_of_cpu(CPU0).expect("kept"), 1),
+            groups: groups.iter().map(group).collect(),
+        }
+    }
+
+    /// Does something, and follows: whoever's averages moved spent the time until now as it was before.
+    fn step(&mut self, lab: &mut Lab, act: impl FnOnce(&mut Lab)) -> Result<(), TestCaseError> {
+        let tasks: Vec<Doing> = self.tasks.iter().map(|(task, _)| of_task(lab, *task)).collect();
+        let groups: Vec<(Doing, Doing)> = self
+            .groups
+            .iter()
+            .map(|(group, ..)| (of_group(lab, *group), of_queue(lab.sched.group_queue(*group, CPU0).expect("kept"))))
+            .collect();
+        let root = of_queue(lab.queue(CPU0));
+        act(lab);
+        let now = lab.now;
+        let reweights = !self.groups.is_empty() && !lab.sched.rules().series.is_eevdf();
+        let follow = |who: &str, reference: &mut Reference, average: SchedAvg, doing, most| {
+            if average.last_update_time != reference.at {
+                reference.update(now, doing);
+            }
+            if reweights && who != "a task" {
+                reference.reweighted(average);
+            }
+            reference.check(who, average, most)
+        };
+        for ((task, reference), doing) in self.tasks.iter_mut().zip(tasks) {
+            follow("a task", reference, lab.sched.load_of(*task).expect("kept"), doing, [1.0; 3])?;
+        }
+        let count = self.tasks.len() as f64;
+        let heavy: u64 = self.tasks.iter().map(|(_, reference)| reference.weight).sum();
+        let most = [heavy.max(root.load) as f64, count, 1.0];
+        for ((group, entity, queue), (of_entity, of_queue)) in self.groups.iter_mut().zip(groups) {
+            let (one, other) = lab.sched.load_of_group(*group, CPU0).expect("kept");
+            follow("a group's entity", entity, one, of_entity, [1.0, count, 1.0])?;
+            follow("a group's queue", queue, other, of_queue, most)?;
+        }
+        follow("the root queue", &mut self.root, lab.sched.load_of_cpu(CPU0).expect("kept"), root, most)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Pass(u64),
+    Tick,
+    Sleep,
+    Wake(usize),
+    Schedule,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        4 => (1u64..6_000_000).prop_map(Act::Pass),
+        1 => (1u64..400_000_000).prop_map(Act::Pass),
+        4 => Just(Act::Tick),
+        3 => Just(Act::Sleep),
+        3 => (0usize..8).prop_map(Act::Wake),
+        1 => Just(Act::Schedule),
+    ];
+    proptest::collection::vec(act, 1..120)
+}
+
+fn live(lab: &mut Lab, followed: &mut Followed, acts: Vec<Act>) -> Result<(), TestCaseError> {
+    let tasks: Vec<TaskId> = followed.tasks.iter().map(|(task, _)| *task).collect();
+    let mut asleep: Vec<TaskId> = Vec::new();
+    for act in acts {
+        match act {
+            Act::Pass(nanoseconds) => lab.advance(nanoseconds),
+            Act::Tick => {
+                followed.step(lab, |lab| {
+                    lab.tick_after(CPU0, 0);
+                })?;
+                // entity_tick: whoever runs, and its queue, are up to date with each tick, to the unit of 1024 ns.
+                if lab.curr(CPU0) != TaskId::IDLE {
+                    let average = lab.sched.load_of(lab.curr(CPU0)).expect("kept");
+                    prop_assert!(lab.now - average.last_update_time < 1024);
+                    let root = lab.sched.load_of_cpu(CPU0).expect("kept");
+                    prop_assert!(lab.now - root.last_update_time < 1024);
+                }
+            }
+            Act::Sleep if lab.curr(CPU0) != TaskId::IDLE => {
+                asleep.push(lab.curr(CPU0));
+                followed.step(lab, |lab| {
+                    lab.sleep(CPU0);
+                })?;
+            }
+            Act::Wake(which) if tasks.get(which).is_some_and(|task| asleep.contains(task)) => {
+                asleep.retain(|task| *task != tasks[which]);
+                followed.step(lab, |lab| {
+                    lab.wake(tasks[which]);
+                })?;
+            }
+            Act::Schedule => followed.step(lab, |lab| {
+                lab.schedule(CPU0);
+            })?,
+            _ => {}
+        }
+        if lab.sched.need_resched(CPU0) {
+            followed.step(lab, |lab| {
+                lab.schedule(CPU0);
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Tasks that linger asleep (DELAY_DEQUEUE) are still on the queue's count of runnable tasks here (simplifications.md), so that is off.
+fn lab_of(release: &str) -> Lab {
+    let knobs: &[(&str, &str)] =
+        if release.starts_with('5') || release == "6.1" { &[] } else { &[("feature.DELAY_DEQUEUE", "0")] };
+    let mut lab = Lab::new(release, knobs);
+    lab.sched.track_load();
+    lab
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Tasks of any weight that run, wait and sleep on one queue.
+    #[test]
+    fn tasks_and_their_queue_equal_the_reference(
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        nices in proptest::collection::vec(-20i8..20, 1..6),
+        acts in acts(),
+    ) {
+        let mut lab = lab_of(release);
+        let tasks: Vec<TaskId> = nices.iter().map(|nice| lab.spawn(Policy::Other, *nice)).collect();
+        lab.schedule(CPU0);
+        let mut followed = Followed::new(&lab, &tasks, &[]);
+        live(&mut lab, &mut followed, acts)?;
+    }
+
+    /// Two groups, one below the other, with tasks in both and beside them: the groups' entities and queues as well.
+    #[test]
+    fn groups_and_their_queues_equal_the_reference(
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        weights in (20u64..500, 20u64..500),
+        places in proptest::collection::vec(0usize..3, 1..6),
+        acts in acts(),
+    ) {
+        let mut lab = lab_of(release);
+        let outer = group(&mut lab, GroupId::ROOT, weights.0);
+        let inner = group(&mut lab, outer, weights.1);
+        let homes = [GroupId::ROOT, outer, inner];
+        // One in the innermost, so that both have a queue.
+        let mut tasks = vec![member(&mut lab, inner)];
+        tasks.extend(places.iter().map(|place| member(&mut lab, homes[*place])));
+        lab.schedule(CPU0);
+        // What came with the tasks reaches the groups above first, as each is taken out and put back.
+        for task in &tasks {
+            lab.sched.sched_move_task(*task, lab.sched.group_of(*task));
+        }
+        lab.schedule(CPU0);
+        let mut followed = Followed::new(&lab, &tasks, &[outer, inner]);
+        live(&mut lab, &mut followed, acts)?;
+    }
+}
+
+/// A first task comes to an empty queue with load_avg its weight (`init_entity_runnable_average`) and util_avg half of all there is,
+/// 1024 / 2 (`post_init_entity_util_avg`); attaching makes sums of them, times the divider 47742 − 1024 + 0.
+#[test]
+fn a_new_task_s_load_joins_its_queue() {
+    let mut lab = lab_of("6.1");
+    let task = lab.task();
+    let (own, queue) = (lab.sched.load_of(task).expect("kept"), lab.sched.load_of_cpu(CPU0).expect("kept"));
+    assert_eq!((own.load_avg, own.util_avg, own.runnable_avg), (1024, 512, 512));
+    // The queue counts since time 0, when 1 s had passed: 10⁹ / 1024 = 976562 µs, 978 places into a period; but an empty queue's
+    // update leaves that place too. 47742 − 1024 + 690 (976562 mod 1024).
+    let divider = u64::from(own.divider());
+    assert_eq!(divider, 47_742 - 1024 + 976_562 % 1024);
+    // load_sum is without the weight: 1024 · divider / 1024.
+    assert_eq!((own.load_sum, u64::from(own.util_sum), own.runnable_sum), (divider, 512 * divider, 512 * divider));
+    assert_eq!((queue.load_avg, queue.util_avg, queue.runnable_avg), (1024, 512, 512));
+    assert_eq!((queue.load_sum, u64::from(queue.util_sum)), (1024 * divider, 512 * divider));
+    // The second one: a quarter of the rest, (1024 − 512) / 2 = 256, is less than in proportion to its weight: 512 · 1024 · 1024 / 1025.
+    let second = lab.task();
+    assert_eq!(lab.sched.load_of(second).expect("kept").util_avg, 256);
+    // A light one: 512 + 256 = 768 used by 2048 of weight: 768 · (15 · 1024) / 2049 = 5757; capped at (1024 − 768) / 2 = 128.
+    let light = lab.spawn(Policy::Other, 19);
+    assert_eq!(lab.sched.load_of(light).expect("kept").util_avg, 128);
+}
+
+/// What a task has goes to its group's queue, the group's entity and the root queue when it moves (`propagate_entity_cfs_rq`), and
+/// leaves the queue that it was on.
+#[test]
+fn a_moved_task_takes_its_load_along() {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let mut lab = lab_of(release);
+        let home = group(&mut lab, GroupId::ROOT, 100);
+        let task = lab.task();
+        lab.schedule(CPU0);
+        assert_eq!(lab.sched.load_of_cpu(CPU0).expect("kept").util_avg, 512);
+        lab.sched.sched_move_task(task, home);
+        let (entity, queue) = lab.sched.load_of_group(home, CPU0).expect("kept");
+        assert_eq!((queue.load_avg, queue.util_avg, queue.runnable_avg), (1024, 512, 512), "{release}");
+        assert_eq!((entity.util_avg, entity.runnable_avg), (512, 512), "{release}");
+        // The group weighs 1024, and so its load is what its task's is, a unit of truncation aside.
+        assert!(entity.load_avg.abs_diff(1024) <= 1, "{release}: {entity:?}");
+        let root = lab.sched.load_of_cpu(CPU0).expect("kept");
+        assert_eq!((root.util_avg, root.runnable_avg), (512, 512), "{release}");
+        // And back.
+        lab.sched.sched_move_task(task, GroupId::ROOT);
+        let (entity, queue) = lab.sched.load_of_group(home, CPU0).expect("kept");
+        assert_eq!((queue.load_avg, queue.util_avg, queue.runnable_avg), (0, 0, 0), "{release}");
+        assert_eq!((entity.load_avg, entity.util_avg, entity.runnable_avg), (0, 0, 0), "{release}");
+        assert_eq!(lab.sched.load_of_cpu(CPU0).expect("kept").util_avg, 512, "{release}");
+    }
+}
+
+/// A sleeper that wakes on another CPU is taken off the old queue's account when that is next updated (`removed`), not before, and is on
+/// the new one's at once.
+#[test]
+fn a_migrated_sleeper_s_load_follows_it() {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let knobs: &[(&str, &str)] =
+            if release.starts_with("6.1") && release.len() > 3 { &[("feature.DELAY_DEQUEUE", "0")] } else { &[] };
+        let mut lab = Lab::with_cpus(release, 2, knobs);
+        lab.sched.track_load();
+        let (stays, goes) = (lab.task(), lab.task());
+        lab.schedule(CPU0);
+        let (here, there) = if lab.curr(CPU0) == goes { (goes, stays) } else { (stays, goes) };
+        lab.sleep(CPU0);
+        let before = lab.sched.load_of_cpu(CPU0).expect("kept");
+        assert_eq!(before.load_avg, 2048, "{release}");
+        lab.wake_on(here, CPU1);
+        assert_eq!(lab.sched.load_of_cpu(CPU0).expect("kept").load_avg, 2048, "{release}: not looked at yet");
+        assert_eq!(lab.sched.load_of_cpu(CPU1).expect("kept").load_avg, 1024, "{release}");
+        lab.tick_after(CPU0, 1024 * 1024);
+        assert_eq!(lab.curr(CPU0), there);
+        // A period on: the one that stayed has all of its 1024.
+        let after = lab.sched.load_of_cpu(CPU0).expect("kept").load_avg;
+        assert!(after.abs_diff(1024) <= 1, "{release}: {after}");
+    }
+}
+
+/// A new weight changes the load at once, and only its average: of nice 5 it is 335/1024 (`reweight_entity`).
+#[test]
+fn a_new_weight_scales_the_load() {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let mut lab = lab_of(release);
+        let task = lab.task();
+        lab.schedule(CPU0);
+        let before = lab.sched.load_of(task).expect("kept");
+        lab.sched.set_user_nice(task, 5);
+        let after = lab.sched.load_of(task).expect("kept");
+        assert_eq!((after.load_sum, after.util_avg), (before.load_sum, before.util_avg), "{release}");
+        assert_eq!(after.load_avg, 335, "{release}");
+        assert_eq!(lab.sched.load_of_cpu(CPU0).expect("kept").load_avg, 335, "{release}");
+    }
+}
+
+/// While a group is throttled its clock stands still: nothing decays in it (`throttled_clock_pelt`), and goes on where it was.
+#[test]
+fn a_throttled_group_s_averages_stand_still() {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let mut lab = lab_of(release);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        let time = schedlab_model::Time::from_millis;
+        lab.sched.set_group_bandwidth(limited, Some(time(5)), time(1000), time(0)).expect("in range");
+        let task = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        assert!(lab.tick_after(CPU0, 6 * MS), "{release}: used up");
+        lab.schedule(CPU0);
+        assert!(lab.sched.is_throttled(task), "{release}");
+        let before = lab.sched.load_of(task).expect("kept");
+        lab.advance(500 * MS);
+        lab.sync(CPU0);
+        // Looked at: a new nice level brings it up to date first.
+        lab.sched.sched_setattr(task, &attributes(Policy::Other, 1));
+        let after = lab.sched.load_of(task).expect("kept");
+        assert_eq!((before.util_avg, before.util_sum), (after.util_avg, after.util_sum), "{release}");
+    }
+}

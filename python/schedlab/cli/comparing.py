@@ -1,0 +1,232 @@
+"""What ``schedlab compare`` and ``schedlab sweep`` share: options, and how a result is told."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schedlab import campaign
+from schedlab.cli import options
+from schedlab.errors import InputError
+from schedlab.programs import FAMILIES, subject
+from schedlab.programs.command import command as command_of
+from schedlab.report.terminal import emit_json, note, progress, say, show
+from schedlab.report.words import interval_words, percent
+from schedlab.sequential import LOOKS, Protocol
+from schedlab.settings import Setting
+from schedlab.store import Store
+from schedlab.subjects import Subject
+from schedlab.targets.target import Host, Simulated, Target
+
+Workloads = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=f"Workloads, or programs ({', '.join(FAMILIES)}), each with :key=value,…",
+        metavar="WORKLOAD...",
+        show_default=False,
+    ),
+]
+On = Annotated[str, typer.Option("--on", metavar="A,B", help="Targets: sim, host.")]
+Command = Annotated[
+    str | None,
+    typer.Option("--command", metavar="WORDS", help="A command to run in a workload's place."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="PATTERN",
+        help="Of --command: a pattern with one group, or seconds, user, system, cpu.",
+    ),
+]
+Better = Annotated[
+    str | None, typer.Option("--better", metavar="WAY", help="Of --metric: lower or higher.")
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option("--metrics", metavar="A,B", help="What is compared; the first decides."),
+]
+Blocks = Annotated[int, typer.Option("--blocks", metavar="N", min=2, help="Blocks at the most.")]
+Band = Annotated[
+    float, typer.Option("--band", metavar="SHARE", help="Half-width of what counts as the same.")
+]
+File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="Where runs are kept.")]
+Afresh = Annotated[
+    bool, typer.Option("--afresh", help="Begin anew, whatever of it was run before.")
+]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="TIME", help="Give a real run up after that.")
+]
+BUDGET = LOOKS[-1]
+
+
+def subjects(
+    workloads: Sequence[str], command: str | None, metric: str | None, better: str | None
+) -> list[tuple[str, Subject]]:
+    """Return what is run.
+
+    Raises:
+        InputError: nothing, or something unknown.
+    """
+    import shlex  # noqa: PLC0415
+
+    found: list[tuple[str, Subject]] = [(text, subject(text)) for text in workloads]
+    if command is None and (metric is not None or better is not None):
+        raise InputError(
+            "--metric and --better are for --command: leave them out, or see --metrics"
+        )
+    if command is not None:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise InputError(f"--command: {error}") from None
+        found.append((command, command_of(words, metric, better)))
+    if not found:
+        raise InputError("nothing to run: name a workload, or a command with --command")
+    return found
+
+
+def targets(
+    on: str, kernel: str | None, cpus: int | None, hz: int | None, costs: str | None
+) -> list[Target]:
+    """Return where it is run.
+
+    Raises:
+        InputError: an unknown target, or options that mean nothing on the ones named.
+    """
+    names = [name.strip() for name in on.split(",") if name.strip()]
+    found: list[Target] = []
+    for name in names:
+        if name == "sim":
+            scheduler = options.scheduler_of(kernel, hz, None)
+            found.append(Simulated(scheduler, options.machine_of(cpus, costs)))
+        elif name == "host":
+            found.append(Host())
+        else:
+            raise InputError(f"--on is '{on}'; allowed: sim, host, or both as sim,host")
+    if "sim" not in names:
+        for option, value in (("kernel", kernel), ("cpus", cpus), ("hz", hz), ("costs", costs)):
+            if value is not None:
+                raise InputError(f"--{option} means nothing without --on sim: leave it out")
+    return found
+
+
+def carry_out(
+    kind: campaign.Kind,
+    what: list[tuple[str, Subject]],
+    settings: list[Setting],
+    where: list[Target],
+    *,
+    metrics: str | None,
+    blocks: int,
+    band: float,
+    seed: int,
+    timeout: str,
+    store: Path | None,
+    afresh: bool,
+    words: Sequence[str],
+    json: bool,
+) -> None:
+    """Plan, run and tell."""
+    try:
+        protocol = Protocol.within(blocks, band=band)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    plan = campaign.plan(
+        kind,
+        what,
+        settings,
+        where,
+        metrics=[name for name in (metrics or "").split(",") if name],
+        protocol=protocol,
+        seed=seed,
+        timeout=options.seconds(timeout, "timeout"),
+    )
+    with Store(store) as kept, progress("running") as tell:
+        try:
+            result = campaign.run(
+                plan, kept, command=words, afresh=afresh, progress=lambda one: tell(one.done)
+            )
+        except campaign.Interrupted as stop:
+            done = len(stop.result.settled.order)
+            note(f"{done} runs are kept in {kept.path}: the same command goes on from there")
+            raise
+    tell_result(result, json=json)
+
+
+def tell_result(result: campaign.Result, *, json: bool) -> None:
+    """Print what an experiment came to."""
+    if json:
+        emit_json(plain(result))
+        return
+    if result.stored:
+        note(f"{result.stored} runs were in the store and not run again; --afresh begins anew")
+    for name in result.suspicious:
+        note(f"'{name}' differs from itself: what is measured here is not to be trusted")
+    metrics = result.plan["metrics"]
+    for group, chosen in metrics.items():
+        say(group)
+        for metric in chosen:
+            show(_rows(result, group, metric), ("setting", metric["name"], *_COLUMNS))
+            if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
+                note(f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile")
+            say()
+    for arm, why in result.settled.failures.items():
+        note(f"'{arm}' was left out: {why}")
+    say(f"experiment {result.id}, {result.settled.blocks} blocks, {result.state}")
+
+
+_COLUMNS = ("unit", "change", "interval", "verdict", "pairs")
+
+
+def _rows(result: campaign.Result, group: str, metric: dict[str, Any]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    answers = {
+        answer.question.treatment: answer
+        for answer in result.settled.answers
+        if answer.question.metric == metric["name"]
+    }
+    for cell in result.plan["cells"]:
+        if cell["group"] != group:
+            continue
+        values = sorted(result.settled.of(cell["name"], metric["name"]))
+        middle = f"{values[len(values) // 2]:.6g}" if values else "-"
+        answer = answers.get(cell["name"])
+        if answer is None:
+            rows.append((cell["setting"], middle, metric["unit"], "", "", "(baseline)", ""))
+            continue
+        ratio = answer.judged.ratio
+        rows.append(
+            (
+                cell["setting"],
+                middle,
+                metric["unit"],
+                "-" if ratio is None else percent(ratio.value),
+                answer.judged.why if ratio is None else interval_words(ratio),
+                str(answer.judged.verdict),
+                str(answer.blocks),
+            )
+        )
+    return rows
+
+
+def plain(result: campaign.Result) -> dict[str, Any]:
+    """Return a result for machines."""
+    return {
+        "experiment": result.id,
+        "state": result.state,
+        "blocks": result.settled.blocks,
+        "stored": result.stored,
+        "checks": dict(result.checks),
+        "failures": result.settled.failures,
+        "values": {
+            arm: {metric: result.settled.of(arm, metric) for metric in sorted(_names(values))}
+            for arm, values in result.settled.values.items()
+        },
+        "answers": result.settled.answers,
+    }
+
+
+def _names(values: dict[int, Any]) -> set[str]:
+    return {name for one in values.values() for name in one}

@@ -1,0 +1,61 @@
+"""``schedlab sweep``."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from schedlab import settings
+from schedlab.cli import comparing, options
+from schedlab.errors import InputError
+from schedlab.settings import Setting
+
+
+def command(
+    workloads: comparing.Workloads = None,
+    *,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KNOB=A,B", help="Values of a knob, policy or slice; may be repeated."
+        ),
+    ] = None,
+    run: comparing.Command = None,
+    metric: comparing.Metric = None,
+    better: comparing.Better = None,
+    metrics: comparing.Metrics = None,
+    on: comparing.On = "sim",
+    kernel: options.Kernel = None,
+    cpus: options.Cpus = None,
+    hz: options.Hz = None,
+    costs: options.Costs = None,
+    blocks: comparing.Blocks = comparing.BUDGET,
+    band: comparing.Band = 0.01,
+    timeout: comparing.Timeout = "60s",
+    seed: options.Seed = 1,
+    store: comparing.File = None,
+    afresh: comparing.Afresh = False,
+    json: options.Json = False,
+) -> None:
+    """Try values of one knob or several, each against what is set at present.
+
+    Example: [bold]schedlab sweep pipe --set latency=5ms,20ms --kernel 6.1 --costs linsched[/bold]
+    """
+    axes = settings.axes(given or [])
+    if not axes:
+        raise InputError("nothing to sweep over: --set names a knob and values")
+    comparing.carry_out(
+        "sweep",
+        comparing.subjects(workloads or [], run, metric, better),
+        [Setting({}), *settings.combinations(axes)],
+        comparing.targets(on, kernel, cpus, hz, costs),
+        metrics=metrics,
+        blocks=blocks,
+        band=band,
+        seed=seed,
+        timeout=timeout,
+        store=store,
+        afresh=afresh,
+        words=sys.argv[1:],
+        json=json,
+    )

@@ -1,0 +1,261 @@
+"""Apache httpd on loopback, loaded by ``wrk`` or by ``ab``.
+
+The server has a free port, a configuration and a page in a temporary directory; it is stopped, with
+all its workers, however the run ends. The attributes that are tuned are the server's; the client
+that loads it has its own.
+"""
+
+import os
+import pwd
+import re
+import resource
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from schedlab import processes
+from schedlab.errors import InputError, RunError
+from schedlab.programs.program import Option, Program, Start, need, number
+from schedlab.subjects import Metric
+from schedlab.targets.starting import starting
+
+_MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2")
+_TRIES = 3
+
+TOLERATED = 0.05
+"""The share of requests that may fail.
+
+A process of the event MPM whose threads are all busy closes the connections that idle in it, and
+clients count each as a failed read before they connect anew; at hundreds of connections there are
+always some. They are a metric, so that nobody overlooks them.
+"""
+
+# Event MPM with room for every connection, one static page, and nothing that writes logs.
+_CONFIGURATION = """\
+ServerRoot "{directory}"
+PidFile "{directory}/httpd.pid"
+DefaultRuntimeDir "{directory}"
+Listen 127.0.0.1:{port}
+ServerName 127.0.0.1
+LoadModule mpm_event_module {modules}/mod_mpm_event.so
+LoadModule authz_core_module {modules}/mod_authz_core.so
+{user}
+ErrorLog "{directory}/error.log"
+LogLevel error
+DocumentRoot "{directory}/pages"
+<Directory "{directory}/pages">
+    Require all granted
+</Directory>
+KeepAlive {keepalive}
+KeepAliveTimeout 60
+ListenBacklog 4096
+MaxKeepAliveRequests 0
+ServerLimit {processes}
+ThreadLimit {threads}
+ThreadsPerChild {threads}
+MaxRequestWorkers {workers}
+StartServers {processes}
+MaxConnectionsPerChild 0
+MinSpareThreads {workers}
+MaxSpareThreads {spare}
+"""
+
+
+class Apache(Program):
+    """Apache httpd under load.
+
+    >>> Apache.parse("apache:concurrency=20,client=ab").name
+    'apache:concurrency=20,client=ab,time=2s,bytes=1k,keepalive=1,threads=2'
+    """
+
+    __slots__ = ()
+    family = "apache"
+    table: ClassVar = {
+        "concurrency": Option("100", high=10_000),
+        "client": Option("wrk", "word", words=("wrk", "ab")),
+        "time": Option("2s", "time", low=1_000_000_000, high=3600_000_000_000),
+        "bytes": Option("1k", "size", high=2**30),
+        "keepalive": Option("1", low=0, high=1),
+        "threads": Option("2", high=64),
+    }
+    metrics = (
+        Metric("requests", "1/s", "higher"),
+        Metric("latency_50"),
+        Metric("latency_99"),
+        Metric("errors", ""),
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        """Return server and client."""
+        return ("apache2", self.word("client"))
+
+    def check(self) -> None:
+        """Refuse what wrk refuses."""
+        if self.word("client") == "wrk" and self.count("threads") > self.count("concurrency"):
+            raise InputError(
+                f"apache: threads={self.count('threads')}: allowed: at most concurrency "
+                f"({self.count('concurrency')})"
+            )
+        if self.count("time") % 1_000_000_000:
+            raise InputError("apache: time: allowed: whole seconds")
+
+    def run(self, start: Start) -> dict[str, float]:
+        """Start the server, load it once, and stop it."""
+        with self._server(start) as url:
+            if self.word("client") == "wrk":
+                return read_wrk(start.run(self._wrk(url), tuned=False).output)
+            return read_ab(start.run(self._ab(url), tuned=False).output)
+
+    def _wrk(self, url: str) -> list[str]:
+        options = [f"-t{self.count('threads')}", f"-c{self.count('concurrency')}"]
+        close = [] if self.count("keepalive") else ["-H", "Connection: close"]
+        seconds = int(self.seconds("time"))
+        return [need("wrk"), *options, f"-d{seconds}s", "--latency", *close, url]
+
+    def _ab(self, url: str) -> list[str]:
+        # -t alone implies -n 50000; -n after it lifts that.
+        seconds = int(self.seconds("time"))
+        options = ["-q", "-r", f"-t{seconds}", "-n100000000", f"-c{self.count('concurrency')}"]
+        return [need("ab"), *options, *["-k"] * self.count("keepalive"), url]
+
+    @contextmanager
+    def _server(self, start: Start) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="schedlab-apache-") as name, ExitStack() as stack:
+            directory = Path(name)
+            directory.chmod(0o755)
+            pages = directory / "pages"
+            pages.mkdir()
+            (pages / "index.html").write_bytes(b"x" * self.count("bytes"))
+            stack.enter_context(_many_files())
+            prepare = starting(start.attributes, end_with_us=True)
+            for attempt in range(_TRIES):
+                port = free_port()
+                configuration = directory / "httpd.conf"
+                configuration.write_text(self._configuration(directory, port), encoding="utf-8")
+                command = [need("apache2"), "-d", name, "-f", str(configuration), "-DFOREGROUND"]
+                try:
+                    stack.enter_context(
+                        processes.serving(command, partial(answers, port), prepare=prepare)
+                    )
+                    break
+                except RunError as error:
+                    # Somebody else may have taken the port since it was found free.
+                    if attempt + 1 == _TRIES or "ddress already in use" not in str(error):
+                        raise
+            yield f"http://127.0.0.1:{port}/index.html"
+
+    def _configuration(self, directory: Path, port: int) -> str:
+        modules = next((one for one in _MODULES if Path(one).is_dir()), None)
+        if modules is None:
+            raise InputError(f"apache: no modules are in {', '.join(_MODULES)}")
+        threads = 25
+        # A quarter more than there are connections: with none to spare httpd closes idle ones.
+        served = -(-max(self.count("concurrency") * 5 // 4, 2 * threads) // threads)
+        return _CONFIGURATION.format(
+            directory=directory,
+            port=port,
+            modules=modules,
+            user=_user(),
+            keepalive="On" if self.count("keepalive") else "Off",
+            processes=served,
+            threads=threads,
+            workers=served * threads,
+            spare=2 * served * threads,
+        )
+
+
+def read_wrk(text: str) -> dict[str, float]:
+    r"""Read what wrk printed.
+
+    Raises:
+        RunError: it is not what wrk prints, or more than `TOLERATED` of the requests failed.
+
+    >>> read_wrk("  Latency Distribution\n     50%  635.00us\n     99%    2.50ms\n"
+    ...          "  22464 requests in 1.00s, 1.00MB read\nRequests/sec:  22464.31\n")
+    {'requests': 22464.31, 'latency_50': 0.000635, 'latency_99': 0.0025, 'errors': 0.0}
+    """
+    values = {"requests": number(r"^Requests/sec:\s+([0-9.]+)", text, "wrk")}
+    for percent in (50, 99):
+        match = re.search(rf"^\s+{percent}%\s+([0-9.]+)(us|ms|s|m)\s*$", text, re.MULTILINE)
+        if match is not None:
+            unit = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}[match[2]]
+            values[f"latency_{percent}"] = round(float(match[1]) * unit, 9)
+    total = number(r"^\s+(\d+) requests in ", text, "wrk")
+    broken = re.search(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    errors = sum(int(count) for count in broken.groups()) if broken else 0
+    return values | _errors("wrk", errors, int(refused[1]) if refused else 0, total)
+
+
+def read_ab(text: str) -> dict[str, float]:
+    r"""Read what ab printed.
+
+    Raises:
+        RunError: it is not what ab prints, or more than `TOLERATED` of the requests failed.
+
+    >>> read_ab("Complete requests:      100\nFailed requests:        0\n"
+    ...         "Requests per second:    6500.12 [#/sec] (mean)\n  50%      3\n  99%      9\n")
+    {'requests': 6500.12, 'latency_50': 0.003, 'latency_99': 0.009, 'errors': 0.0}
+    """
+    values = {"requests": number(r"^Requests per second:\s+([0-9.]+)", text, "ab")}
+    for percent in (50, 99):
+        match = re.search(rf"^\s+{percent}%\s+(\d+)\s*$", text, re.MULTILINE)
+        if match is not None:
+            values[f"latency_{percent}"] = int(match[1]) / 1000
+    total = number(r"^Complete requests:\s+(\d+)", text, "ab")
+    failed = number(r"^Failed requests:\s+(\d+)", text, "ab")
+    refused = re.search(r"^Non-2xx responses:\s+(\d+)", text, re.MULTILINE)
+    return values | _errors("ab", int(failed), int(refused[1]) if refused else 0, total)
+
+
+def _errors(client: str, broken: int, refused: int, total: float) -> dict[str, float]:
+    """Return the failed requests as a metric, where there are few enough to go on."""
+    if refused or broken > TOLERATED * total:
+        raise RunError(
+            f"{client}: of {total:.0f} requests {broken} failed and {refused} were refused"
+        )
+    return {"errors": float(broken)}
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Return whether somebody takes connections at a port of the loopback address."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _many_files() -> Iterator[None]:
+    """Let the programs started in a block have as many connections as this user may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _user() -> str:
+    """Return whom the workers run as: httpd refuses to serve as root."""
+    if os.geteuid() != 0:
+        return ""
+    for name in ("www-data", "apache", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return f"User {name}\nGroup #{entry.pw_gid}"
+    return ""

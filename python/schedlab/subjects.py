@@ -1,0 +1,152 @@
+"""What an experiment runs: a workload, a benchmark from its own package, or any command."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from schedlab.model import Attributes, Outcome, Workload
+from schedlab.stats import Better
+from schedlab.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number that a run comes to.
+
+    Attributes:
+        name: its name everywhere.
+        unit: ``s``, ``1/s``, ``B/s``, or empty for a count.
+        better: whether a lower or a higher value is better.
+    """
+
+    name: str
+    unit: str = "s"
+    better: Better = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run came to.
+
+    Attributes:
+        values: by metric.
+        outcome: all that is known of it, as plain data.
+    """
+
+    values: Mapping[str, float]
+    outcome: Mapping[str, Any] = field(repr=False)
+
+
+class Subject(Protocol):
+    """What is run.
+
+    Attributes:
+        name: its text, as one would write it.
+        metrics: what it is measured by, the one that counts first.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - said above
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]: ...  # noqa: D102
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return what is needed to run the same once more, as plain data."""
+
+    def measure(
+        self,
+        target: Target,
+        *,
+        attributes: Attributes | None,
+        knobs: Mapping[str, str] | None,
+        seed: int,
+        timeout: float,
+    ) -> Measured:
+        """Run it once.
+
+        Raises:
+            InputError: it cannot run there.
+            NotPermittedError: a policy or knob that may not be set there.
+            RunError: it failed, did not end in time, or printed no metric.
+        """
+
+
+WORKLOAD_METRICS = (
+    Metric("turnaround"),
+    Metric("elapsed"),
+    Metric("cpu"),
+    Metric("voluntary", ""),
+    Metric("involuntary", ""),
+    Metric("migrations", ""),
+    Metric("delay"),
+    Metric("max_delay"),
+)
+"""What a workload is measured by.
+
+``turnaround``, ``elapsed`` as in `schedlab.Outcome`; ``cpu``: CPU time of all tasks; ``voluntary``
+and ``involuntary``: switches; ``migrations``: changes of CPU; ``delay`` and ``max_delay``:
+from becoming runnable to running, mean and longest, where somebody measured it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A workload described by its tasks and steps.
+
+    >>> Described(Workload.parse("pipe")).metrics[0].name
+    'turnaround'
+    """
+
+    workload: Workload
+    metrics: tuple[Metric, ...] = WORKLOAD_METRICS
+
+    @property
+    def name(self) -> str:
+        """The workload's name."""
+        return self.workload.name
+
+    def definition(self) -> Mapping[str, Any]:
+        """Return the workload, whole."""
+        return {"workload": self.workload.name, "json": self.workload.json}
+
+    def measure(
+        self,
+        target: Target,
+        *,
+        attributes: Attributes | None,
+        knobs: Mapping[str, str] | None,
+        seed: int,
+        timeout: float,
+    ) -> Measured:
+        """Run the workload once."""
+        outcome = target.run(
+            self.workload, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout
+        )
+        return Measured(workload_values(outcome), json.loads(json.dumps(asdict(outcome))))
+
+
+def workload_values(outcome: Outcome) -> dict[str, float]:
+    """Return the metrics of a workload's run, in seconds and counts.
+
+    >>> from schedlab import Machine, simulate
+    >>> outcome = simulate("hackbench:groups=1,fds=2,loops=1", scheduler="6.1",
+    ...                    machine=Machine(1, "linsched"))
+    >>> workload_values(outcome)["turnaround"] == outcome.turnaround_ns / 1e9
+    True
+    """
+    tasks = outcome.tasks
+    values = {
+        "turnaround": outcome.turnaround_ns / 1e9,
+        "elapsed": outcome.elapsed_ns / 1e9,
+        "cpu": sum(task.run_ns for task in tasks) / 1e9,
+        "voluntary": float(sum(task.voluntary for task in tasks)),
+        "involuntary": float(sum(task.involuntary for task in tasks)),
+        "migrations": float(sum(task.migrations for task in tasks)),
+    }
+    delays = sum(task.delays for task in tasks)
+    if delays:
+        values["delay"] = sum(task.delay_ns for task in tasks) / delays / 1e9
+        values["max_delay"] = max(task.max_delay_ns for task in tasks) / 1e9
+    return values

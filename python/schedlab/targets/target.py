@@ -1,0 +1,193 @@
+"""What every place to run offers: `Target`, and the two that need nothing but this machine."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from schedlab import processes
+from schedlab.errors import InputError
+from schedlab.knobs import applied
+from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload
+from schedlab.targets import host
+from schedlab.targets.facts import facts
+from schedlab.targets.sim import simulate
+from schedlab.targets.starting import starting
+
+
+class Target(Protocol):
+    """A place where workloads run: simulated, this kernel, or another one.
+
+    Attributes:
+        name: ``sim``, ``host``, ``vm:6.1``, …
+        release: the kernel release whose scheduler runs there.
+        real: whether runs are measured: they take time, and no two are alike.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - said above
+
+    @property
+    def release(self) -> str: ...  # noqa: D102
+
+    @property
+    def cpus(self) -> int: ...  # noqa: D102
+
+    @property
+    def real(self) -> bool: ...  # noqa: D102
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the place is, as plain data: what somebody would need to find one like it."""
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        seed: int = 1,
+        timeout: float = 60.0,
+    ) -> Outcome:
+        """Run a workload once.
+
+        Raises:
+            InputError: something given is wrong.
+            NotPermittedError: a policy or knob that may not be set there.
+            RunError: the run failed or did not end in time.
+        """
+
+    def execute(
+        self,
+        command: Sequence[str],
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> processes.Completed:
+        """Run a command once, with its tasks under these attributes.
+
+        Raises:
+            InputError: there is no such command, or no commands can be run there.
+            NotPermittedError: a policy or knob that may not be set there.
+            RunError: it did not end in time.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The simulator.
+
+    Attributes:
+        scheduler: whose rules are simulated.
+        machine: what is simulated.
+
+    >>> target = Simulated(Scheduler("6.1"), Machine(2, "linsched"))
+    >>> target.run(Workload.parse("hackbench:groups=1,fds=2,loops=1")).messages
+    8
+    """
+
+    scheduler: Scheduler
+    machine: Machine
+    name: str = "sim"
+    real: bool = False
+
+    @property
+    def release(self) -> str:
+        """The kernel release whose rules are simulated."""
+        return self.scheduler.release
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of the simulated machine."""
+        return self.machine.cpus
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return scheduler and machine, whole."""
+        return {
+            "scheduler": self.scheduler.json,
+            "machine": self.machine.json,
+            "costs": self.machine.costs.name,
+        }
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        seed: int = 1,
+        timeout: float = 60.0,
+    ) -> Outcome:
+        """Simulate a run; it has no need of a timeout."""
+        del timeout
+        return simulate(
+            workload,
+            scheduler=self.scheduler.with_knobs(knobs) if knobs else self.scheduler,
+            machine=self.machine,
+            attributes=attributes,
+            seed=seed,
+        )
+
+    def execute(
+        self,
+        command: Sequence[str],
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> processes.Completed:
+        """Refuse: only workloads can be simulated."""
+        del attributes, knobs, timeout
+        raise InputError(
+            f"'{command[0]}' is a real program, which cannot be simulated: run it --on host"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    r"""The running kernel.
+
+    >>> Host().execute(["echo", "hello"]).output
+    'hello\n'
+    """
+
+    name: str = "host"
+    real: bool = True
+
+    @property
+    def release(self) -> str:
+        """The running kernel's release."""
+        return facts().release
+
+    @property
+    def cpus(self) -> int:
+        """CPUs this process may use."""
+        return facts().cpus
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what this machine is."""
+        return asdict(facts())
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        seed: int = 1,
+        timeout: float = 60.0,
+    ) -> Outcome:
+        """Run a workload with real tasks."""
+        return host.run(workload, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout)
+
+    def execute(
+        self,
+        command: Sequence[str],
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> processes.Completed:
+        """Run a command."""
+        with applied(knobs, self.release, self.cpus) if knobs else nullcontext():
+            return processes.run(command, timeout=timeout, prepare=starting(attributes))

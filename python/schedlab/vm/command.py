@@ -1,0 +1,66 @@
+"""QEMU's command line for a guest."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from schedlab.errors import InputError
+from schedlab.targets.facts import tsc_khz
+from schedlab.vm.kernels import KernelImage
+
+QEMU = "qemu-system-x86_64"
+PACKAGE = "qemu-system-x86"
+
+
+def qemu_command(
+    kernel: KernelImage,
+    archive: Path,
+    console: Path,
+    *,
+    accelerator: str,
+    cpus: int = 1,
+    memory: int = 256,
+    machine: str = "q35",
+    append: str = "",
+    options: Sequence[str] = (),
+    shared: Path | None = None,
+) -> list[str]:
+    """Return the command that runs a guest, which speaks with us over its standard streams.
+
+    The second serial line carries the jobs, the first the console. Without ``shared`` the guest has
+    no file system but its archive.
+
+    Raises:
+        InputError: QEMU is not installed.
+    """
+    if shutil.which(QEMU) is None:
+        raise InputError(f"'{QEMU}' is not installed: apt-get install {PACKAGE}")
+    parameters = ["console=ttyS0", "panic=-1", "loglevel=5", "nokaslr"]
+    kind = "q35"
+    if machine == "microvm":
+        # It has no timer against which the kernel could measure how fast its clock runs.
+        khz = 1_000_000 if "-icount" in options else tsc_khz()
+        parameters += [f"tsc_early_khz={khz}", "no_timer_check"]
+        kind = "microvm,pcie=on,acpi=on,rtc=on"
+    # The kernel ends QEMU with the thread that started it, whatever becomes of that.
+    command = ["setpriv", "--pdeathsig", "KILL", "--", QEMU]
+    command += ["-machine", kind, "-accel", accelerator]
+    command += ["-cpu", "host" if accelerator == "kvm" else "max"]
+    command += ["-smp", str(cpus), "-m", f"{memory}M", "-nodefaults", "-no-reboot"]
+    command += ["-display", "none", "-serial", f"file:{_quoted(console)}"]
+    command += ["-chardev", "stdio,id=control,signal=off", "-serial", "chardev:control"]
+    command += ["-kernel", str(kernel.image), "-initrd", str(archive)]
+    if shared is not None:
+        for tag, place, more in (
+            ("root", Path("/"), ",readonly=on,multidevs=remap"),
+            ("shared", shared, ""),
+        ):
+            path = f"local,id={tag},path={_quoted(place)},security_model=none{more}"
+            command += ["-fsdev", path]
+            command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    return [*command, *options, "-append", " ".join([*parameters, append]).strip()]
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as QEMU's lists of options want it."""
+    return str(path).replace(",", ",,")

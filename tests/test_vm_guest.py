@@ -1,0 +1,151 @@
+"""Real guests of four series: knobs set and read back inside, faults, and what is left behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.model import Attributes
+from schedlab.targets import vm
+from schedlab.vm import Guest, archive, cached
+from schedlab.vm.kernels import KernelImage
+
+SMALL = "hackbench:groups=1,fds=2,loops=2"
+# A group of 2 senders and 2 receivers: each sender sends 2 messages to each receiver, and each of
+# the four says that it is ready.
+MESSAGES = 2 * 2 * 2 + 4
+
+
+def _fetched(name: str) -> KernelImage:
+    """Return the kernel of a series; skip the test, saying why, where it cannot be had."""
+    found = [kernel for kernel in cached() if kernel.series == name]
+    if found:
+        return found[-1]
+    try:
+        return archive.get(name, [])
+    except SchedlabError as error:
+        pytest.skip(f"NO KERNEL {name} TO BOOT: {error}")
+
+
+def _processes_of(directory: Path) -> list[int]:
+    """Return the processes whose command names a file in a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if entry.name.isdigit() and str(directory).encode() in command:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("series", "knobs", "read_back"),
+    [
+        # Each is no kernel's default: CFS scales 6 ms by 1 + log2(CPUs), EEVDF 0.7 ms to 3 ms.
+        ("5.10", {"latency": "20ms"}, ["sysctl", "-n", "kernel.sched_latency_ns"]),
+        ("6.1", {"latency": "20ms"}, ["cat", "/sys/kernel/debug/sched/latency_ns"]),
+        ("6.12", {"base_slice": "20ms"}, ["cat", "/sys/kernel/debug/sched/base_slice_ns"]),
+        ("7.2", {"base_slice": "20ms"}, ["cat", "/sys/kernel/debug/sched/base_slice_ns"]),
+    ],
+)
+def test_a_boot_serves_many_runs_with_knobs_read_back_inside(
+    series: str, knobs: dict[str, str], read_back: list[str]
+) -> None:
+    with Guest.boot(_fetched(series), cpus=2) as guest:
+        assert guest.run(["uname", "-r"]).output.strip() == guest.kernel.release
+        before = guest.run(read_back).output
+        with vm.guest_knobs.applied(guest, knobs) as said:
+            assert guest.run(read_back).output == "20000000\n"
+            assert said == knobs
+        assert guest.run(read_back).output == before != "20000000\n"
+        outcome = vm.run(SMALL, guest, knobs={**knobs, "feature.WAKEUP_PREEMPTION": "0"})
+        assert outcome.knobs == {**knobs, "feature.WAKEUP_PREEMPTION": "0"}
+        assert (outcome.target, outcome.release, outcome.cpus) == ("vm", guest.kernel.release, 2)
+        assert outcome.accelerator in ("tcg", "kvm")
+        assert outcome.messages == MESSAGES
+        fifo = vm.run(SMALL, guest, attributes=Attributes("fifo:5"))
+        assert fifo.messages == MESSAGES
+        assert fifo.knobs == {}
+    assert not guest.shared.exists()
+    assert not _processes_of(guest.shared.parent)
+
+
+def test_files_and_streams_pass_both_ways_and_the_host_is_left_alone() -> None:
+    mark = Path("/root/schedlab-test-mark")
+    with Guest.boot(_fetched("6.1")) as guest:
+        (guest.shared / "given").write_text("given\n")
+        done = guest.run(
+            [
+                "sh",
+                "-c",
+                f"cat; cat $OUT/given; echo 1 > {mark}; cp {mark} $OUT/back; pwd >&2; exit 7",
+            ],
+            text="typed\n",
+        )
+        assert (done.code, done.output) == (7, "typed\ngiven\n")
+        assert Path(done.errors.strip()) == Path.cwd()
+        assert (guest.shared / "back").read_text() == "1\n"
+        assert guest.run(["cat", str(mark)]).output == "1\n"
+        assert guest.run(["no-such-program"]).code == 127
+    assert not mark.exists()
+
+
+def test_a_guest_that_hangs_is_ended_at_its_limit_and_its_console_kept() -> None:
+    with Guest.boot(_fetched("6.1")) as guest:
+        guest.run(["sh", "-c", "echo a last word > /dev/kmsg; dmesg -n 8"])
+        guest.run(["sh", "-c", "echo a last word > /dev/kmsg"])
+        with pytest.raises(RunError, match="more than 3 s; its console: ") as caught:
+            guest.run(["sleep", "1000"], timeout=3)
+        assert not guest.up
+        assert not _processes_of(guest.shared.parent)
+    console = Path(str(caught.value).rpartition("console: ")[2])
+    assert "a last word" in console.read_text(errors="replace")
+    console.unlink()
+
+
+def test_a_guest_that_panics_is_ended_and_its_console_kept() -> None:
+    with (
+        Guest.boot(_fetched("6.1")) as guest,
+        pytest.raises(RunError, match=r"Kernel panic .*its console: ") as caught,
+    ):
+        guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger"])
+    console = Path(str(caught.value).rpartition("console: ")[2])
+    assert "Kernel panic" in console.read_text(errors="replace")
+    console.unlink()
+
+
+def test_a_guest_dies_with_a_schedlab_that_is_killed() -> None:
+    kernel = _fetched("6.1").release
+    program = (
+        "import time\nfrom schedlab.vm import Guest\n"
+        f"with Guest.boot({kernel!r}) as guest:\n"
+        "    print(guest.shared, flush=True)\n    time.sleep(1000)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    directory = Path(process.stdout.readline().strip()).parent
+    assert _processes_of(directory)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    for _ in range(100):
+        if not _processes_of(directory):
+            break
+        time.sleep(0.1)
+    assert not _processes_of(directory)
+
+
+def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place() -> None:
+    with Guest.boot(_fetched("6.12")) as guest:
+        with pytest.raises(InputError, match="base_slice"):
+            vm.run(SMALL, guest, knobs={"latency": "20ms"})
+        with pytest.raises((InputError, NotPermittedError)) as caught:
+            vm.run(SMALL, guest, attributes=Attributes("other", 0, None, (63,)))
+        assert re.search("CPU|affinity", str(caught.value))
