@@ -40,7 +40,7 @@ fn state(root: &Path) -> BTreeMap<String, String> {
         .into_iter()
         .map(|name| (name.to_owned(), fs::read_to_string(root.join(name)).unwrap_or_default()))
         .collect();
-    let instances = fs::read_dir(root.join("instances")).unwrap().flatten();
+    let instances = fs::read_dir(root.join("instances")).expect("tracefs is there").flatten();
     let instances: BTreeSet<_> = instances.map(|entry| entry.file_name()).collect();
     state.insert("instances".into(), format!("{instances:?}"));
     state
@@ -52,12 +52,13 @@ struct Directory(PathBuf);
 impl Directory {
     fn new() -> Self {
         let path = std::env::temp_dir().join(format!("schedlab-recording-{}", unique()));
-        fs::create_dir(&path).unwrap();
+        fs::create_dir(&path).expect("a new directory");
         Self(path)
     }
 
     fn names(&self) -> Vec<String> {
-        fs::read_dir(&self.0).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect()
+        let entries = fs::read_dir(&self.0).expect("it is there").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 }
 
@@ -74,7 +75,7 @@ fn recorder(output: &Path, options: &[&str], command: &[&str]) -> Command {
 }
 
 fn record(output: &Path, options: &[&str], command: &[&str]) -> Output {
-    recorder(output, options, command).output().unwrap()
+    recorder(output, options, command).output().expect("the program starts")
 }
 
 fn program() -> &'static str {
