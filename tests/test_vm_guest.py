@@ -15,6 +15,7 @@ from schedlab.model import Attributes
 from schedlab.targets import vm
 from schedlab.vm import Guest, archive, cached
 from schedlab.vm.kernels import KernelImage
+from schedlab.vm.workplace import workplace
 
 SMALL = "hackbench:groups=1,fds=2,loops=2"
 # A group of 2 senders and 2 receivers: each sender sends 2 messages to each receiver, and each of
@@ -140,6 +141,10 @@ def test_a_guest_dies_with_a_schedlab_that_is_killed() -> None:
             break
         time.sleep(0.1)
     assert not _processes_of(directory)
+    # Its directory goes with the next guest.
+    assert directory.is_dir()
+    with workplace():
+        assert not directory.exists()
 
 
 def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place() -> None:

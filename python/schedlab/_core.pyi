@@ -70,4 +70,5 @@ def replay(
     trace: str | PathLike[str],
     snapshot: str | PathLike[str] | None = None,
     release: str | None = None,
+    level: str | None = None,
 ) -> str: ...

@@ -128,15 +128,29 @@ def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
         assert value["decisions"][decision]["compared"] > 0
 
 
+def test_replay_of_tracepoints_alone_and_of_several_files(capsys: Capture) -> None:
+    hogs, hackbench = FIXTURES / "k61-hogs.txt.gz", FIXTURES / "k61-hackbench.txt.gz"
+    text = _run(f"replay {hackbench} {hogs} --level L0", capsys)
+    assert text.count("rules of 6.1.192, level L0\n") == 2
+    assert text.count("every decision and every virtual time is the kernel's") == 2
+    first, second = json.loads(_run(f"replay {hackbench} {hogs} --level L0k --json", capsys))
+    assert [first["level"], second["level"]] == ["L0k", "L0k"]
+    # All lines but the head and the 1,499 placements, less probes of other kinds.
+    assert first["records"] == 10478
+
+
 def test_replay_under_wrong_settings_shows_the_differences(tmp_path: Path, capsys: Capture) -> None:
     snapshot = (FIXTURES / "k61-hogs.snap1").read_text()
-    # Another latency than the recorded kernel had: slices end at other ticks.
+    # Another latency than the recorded kernel had.
     wrong = re.sub(r"(sysctl_sched_latency\s*:\s*)[0-9.]+", r"\g<1>60.000000", snapshot)
     assert wrong != snapshot
     file = tmp_path / "wrong.snap"
     file.write_text(wrong)
     text = _run(f"replay {FIXTURES / 'k61-hogs.txt.gz'} --snapshot {file}", capsys, code=1)
     assert "the first differences" in text
+    # What a sleeper is credited with is half the latency.
+    assert "decided by update_curr, place_entity" in text
+    assert "recorded  line " in text
 
 
 def test_doctor_says_what_can_be_set_and_why_not(capsys: Capture) -> None:

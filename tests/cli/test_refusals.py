@@ -50,6 +50,7 @@ WRONG = [
     ("replay missing.txt", "No such file"),
     ("replay {readme}", "README.md: line "),
     ("replay {trace} --kernel 7.x", "major.minor"),
+    ("replay {trace} --level L2", "allowed: L0, L0k, L1"),
     ("report missing.json", "No such file"),
     ("report {readme}", "is no JSON"),
     ("calibrate --output none/costs.toml", "no directory"),

@@ -362,7 +362,7 @@ pub const KNOBS: &[Knob] = &[
         kind: KnobKind::Switch,
         summary: "each session's tasks share one group's weight",
         instead: "it came with 2.6.38",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => None,
             _ => sysctl(1, Scaling::None, "sched_autogroup_enabled", 1),
@@ -373,7 +373,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(1_000, SECOND),
         summary: "how much of a group's quota a CPU takes at once",
         instead: "it came with 3.2",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => None,
             _ => sysctl(5_000_000, Scaling::None, "sched_cfs_bandwidth_slice_us", 1_000),

@@ -16,23 +16,63 @@ pub struct Machine {
     /// What operations cost.
     #[serde(default)]
     pub costs: Costs,
+    /// CPUs that go off line and come back (`/sys/devices/system/cpu/cpuN/online`), in the order in which that happens. All are on
+    /// line at first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<CpuChange>,
+}
+
+/// A CPU goes off line, or comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuChange {
+    /// When, since the start of the run.
+    pub at: Time,
+    /// Which.
+    pub cpu: u32,
+    /// Whether it is on line from then on.
+    pub online: bool,
 }
 
 impl Machine {
-    /// A machine of `cpus` CPUs on which only the work itself takes time.
-    pub fn ideal(cpus: u32) -> Self {
-        Self { cpus, costs: Costs::ideal() }
+    /// A machine of `cpus` CPUs that stay on line.
+    pub const fn new(cpus: u32, costs: Costs) -> Self {
+        Self { cpus, costs, changes: Vec::new() }
     }
 
-    /// Checks the number of CPUs.
+    /// One on which only the work itself takes time.
+    pub fn ideal(cpus: u32) -> Self {
+        Self::new(cpus, Costs::ideal())
+    }
+
+    /// Checks the number of CPUs, and that those that go off line and come back can.
     ///
     /// # Errors
-    /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`].
+    /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`]; for changes out of order, of a CPU that is not there or is so already, and
+    /// for the last CPU going off line.
     pub fn validate(&self) -> Result<(), ModelError> {
-        if (1..=MAX_CPUS).contains(&self.cpus) {
-            return Ok(());
+        if !(1..=MAX_CPUS).contains(&self.cpus) {
+            return Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)));
         }
-        Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)))
+        let mut online = vec![true; self.cpus as usize];
+        let mut now = Time::ZERO;
+        for CpuChange { at, cpu, online: becomes } in &self.changes {
+            let wrong = |why: String| Err(ModelError::Machine(format!("changes: CPU {cpu} at {at}: {why}")));
+            let state = if *becomes { "on line" } else { "off line" };
+            if *at < now {
+                return wrong(format!("it comes after a change at {now}; write them in their order"));
+            }
+            now = *at;
+            match online.get_mut(*cpu as usize) {
+                None => return wrong(format!("there are only CPUs 0 to {}", self.cpus - 1)),
+                Some(is) if is == becomes => return wrong(format!("it is {state} already")),
+                Some(is) => *is = *becomes,
+            }
+            if !online.contains(&true) {
+                return wrong("the last CPU cannot go off line".to_owned());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -102,6 +142,30 @@ impl Costs {
             socket_read: jiffy,
             block: jiffy,
             ..Self::ideal()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_cpus_are_possible_or_refused() {
+        let change = |at, cpu, online| CpuChange { at: Time::from_millis(at), cpu, online };
+        let refused = |changes: &[CpuChange]| {
+            let machine = Machine { changes: changes.to_vec(), ..Machine::ideal(2) };
+            machine.validate().map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(&[change(1, 1, false), change(1, 1, true), change(2, 0, false)]), Ok(()));
+        for (changes, said) in [
+            (vec![change(1, 2, false)], "CPU 2 at 1ms: there are only CPUs 0 to 1"),
+            (vec![change(1, 0, true)], "on line already"),
+            (vec![change(2, 0, false), change(1, 0, true)], "in their order"),
+            (vec![change(1, 0, false), change(1, 1, false)], "the last CPU cannot"),
+        ] {
+            let error = refused(&changes).unwrap_err();
+            assert!(error.contains(said), "{error}");
         }
     }
 }

@@ -42,6 +42,40 @@ pub struct Outcome {
     pub bytes: u64,
     /// Each task's share, in the order in which they were made.
     pub tasks: Vec<TaskOutcome>,
+    /// What each group of the workload got, and each session under autogroup (`session NAME`); empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupOutcome>,
+}
+
+/// What the tasks of a group got, those of the groups below it among them. All times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupOutcome {
+    /// The group's path, or `session NAME`.
+    pub name: String,
+    /// How many tasks.
+    pub tasks: u64,
+    /// On a CPU.
+    pub run_ns: u64,
+    /// Of that, while all compete: until the last task of some group, or of those in none, ended. Only of that time it makes sense to
+    /// say who got which part.
+    pub contended_ns: u64,
+    /// The part of all tasks' CPU time in that while, those of no group included; 0 to 1.
+    pub share: f64,
+    /// Periods of its limit that ended (`nr_periods` of `cpu.stat`).
+    pub periods: u64,
+    /// Of those, the ones in which it was throttled (`nr_throttled`).
+    pub throttled_periods: u64,
+    /// Over all CPUs, how long it was throttled (`throttled_usec`).
+    pub throttled_ns: u64,
+}
+
+impl GroupOutcome {
+    /// Fills in the shares: each group's part of `total`, all tasks' CPU time while all compete.
+    pub fn fill_shares(groups: &mut [Self], total: u64) {
+        for group in groups {
+            group.share = if total == 0 { 0.0 } else { group.contended_ns as f64 / total as f64 };
+        }
+    }
 }
 
 /// What one task got. All times in nanoseconds.

@@ -167,6 +167,15 @@ impl Scheduler {
         })
     }
 
+    /// Whether the tasks of a session share one group's weight (`sysctl_sched_autogroup_enabled`); the kernel's default is on.
+    pub fn autogroup(&self) -> bool {
+        match self.knobs.get("autogroup") {
+            Some(KnobValue::Switch(on)) => *on,
+            Some(KnobValue::Count(count)) => *count != 0,
+            _ => self.series() != Series::V2_6_24,
+        }
+    }
+
     /// The names of set knobs that the simulator does not act on yet, for a refusal.
     pub fn unsimulated(&self) -> Vec<&str> {
         let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated);

@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Time};
+use crate::{Group, ModelError, Time};
 
 /// The most tasks one run may have, so that a slip of the keyboard does not eat the machine's memory.
 pub const MAX_TASKS: u64 = 1_000_000;
 
 /// Tasks, and the channels and latches through which they meet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// What people call it.
@@ -28,6 +28,9 @@ pub struct Workload {
     /// The mark (`Step::Mark`) at which the workload's own clock starts; the start of the run where there is none.
     #[serde(default)]
     pub turnaround_from: Option<String>,
+    /// Groups of tasks, by path: `/users/alice`. Those above it are there too, with nothing set, where they are not named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, Group>,
 }
 
 /// A way for bytes from writers to readers.
@@ -49,7 +52,7 @@ pub enum ChannelKind {
 }
 
 /// One task, or a template of equal ones.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Its name, unique in the workload.
@@ -63,6 +66,14 @@ pub struct Task {
     /// How the scheduler is to treat it; a forked task with none takes its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
+    /// The path of the group it lives in, one of the workload's, or `/` for none; where nothing is said a forked task lives in its
+    /// parent's, and one that is there from the start in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taskgroup: Option<String>,
+    /// The session (a terminal, a user's login) to which it belongs, by any name; a forked task's is its parent's where nothing is
+    /// said. Under the knob `autogroup` the tasks of a session that are in no group share one group's weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// What it does, in order; then it exits.
     pub steps: Vec<Step>,
 }
@@ -378,12 +389,15 @@ mod tests {
                 instances: 1,
                 kind: TaskKind::Thread,
                 attributes: Some(Attributes { policy: Policy::Rr(3), nice: -5, ..Attributes::default() }),
+                taskgroup: Some("/tg1/tg11".into()),
+                session: Some("tty1".into()),
                 steps: vec![
                     Step::Run(Duration::Exponential { mean: Time::from_micros(3) }),
                     Step::Loop { count: 3, steps: vec![Step::Write { channel: "c".into(), bytes: 100 }] },
                 ],
             }],
             turnaround_from: None,
+            groups: BTreeMap::from([("/tg1/tg11".into(), Group { weight: Some(300), ..Group::default() })]),
         };
         let json = serde_json::to_string(&workload).unwrap();
         assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), workload, "{json}");

@@ -33,6 +33,7 @@ pub(crate) fn gather(world: &World, opened: u64, seed: u64) -> Outcome {
         messages: sum(|slot| slot.messages.load(SeqCst)),
         bytes: sum(|slot| slot.bytes.load(SeqCst)),
         tasks,
+        groups: Vec::new(),
     }
 }
 

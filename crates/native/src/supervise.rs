@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{Attributes, Outcome, Policy, TaskKind, Time};
+use schedlab_model::{Attributes, ModelError, Outcome, Policy, TaskKind, Time};
 use schedlab_program::{Cursor, Op, Program, TemplateId};
 
 use crate::NativeError;
@@ -43,6 +43,7 @@ impl Default for RunOptions {
 /// # Errors
 /// [`NativeError`]: what is not permitted, too many files or processes, the time limit, a signal.
 pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeError> {
+    check_groups(&program)?;
     check_slices(&program)?;
     let shared = Shared::map(program.total_tasks() as usize).map_err(during("mapping shared memory"))?;
     let plumbing = Plumbing::lay(&program)?;
@@ -65,6 +66,18 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(program, failure)),
         (_, Err(error)) => Err(error),
         (None, Ok(opened)) => Ok(outcome::gather(world, opened, options.seed)),
+    }
+}
+
+/// Groups and sessions are not made on a real kernel yet.
+fn check_groups(program: &Program) -> Result<(), NativeError> {
+    let group = program.groups().first().map(|group| group.path.as_str());
+    match group.or_else(|| program.sessions().first().map(String::as_str)) {
+        Some(name) => {
+            let why = format!("'{name}': groups and sessions can be simulated, but not yet made on a real kernel");
+            Err(ModelError::Group(why).into())
+        }
+        None => Ok(()),
     }
 }
 

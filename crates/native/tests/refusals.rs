@@ -22,8 +22,9 @@ fn one_task(attributes: Attributes) -> Workload {
             kind: TaskKind::Process,
             attributes: Some(attributes),
             steps,
+            ..Task::default()
         }],
-        turnaround_from: None,
+        ..Workload::default()
     }
 }
 
@@ -71,6 +72,16 @@ fn too_many_files_are_refused() {
     command.args(["run", "hackbench:groups=5"]);
     let output = with_limit(&mut command, libc::RLIMIT_NOFILE, 100).output().unwrap();
     refused(&output, 2, &["hackbench", "needs 220 file descriptors", "at most 100"]);
+}
+
+#[test]
+fn groups_are_refused() {
+    let mut workload = one_task(Attributes::default());
+    workload.groups.insert("/g".into(), schedlab_model::Group::default());
+    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: '/g'", "not yet"]);
+    let mut workload = one_task(Attributes::default());
+    workload.tasks[0].session = Some("tty1".into());
+    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: 'tty1'", "not yet"]);
 }
 
 #[test]

@@ -12,12 +12,12 @@ use schedlab_model::{
 use schedlab_program::{Cursor, Op, Program, TemplateId};
 
 fn task(name: &str, instances: u32, kind: TaskKind, steps: Vec<Step>) -> Task {
-    Task { name: name.into(), instances, kind, attributes: None, steps }
+    Task { name: name.into(), instances, kind, attributes: None, steps, ..Task::default() }
 }
 
 fn workload(tasks: Vec<Task>) -> Workload {
     let channels = BTreeMap::from([("c".to_owned(), Channel { kind: ChannelKind::Pipe })]);
-    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, turnaround_from: None }
+    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
 /// CPU time that is near enough to what was asked for: 1 % and 20 us a step for clock reads and the report at the end.

@@ -1,6 +1,6 @@
 //! What a workload must satisfy, and how it is refused.
 
-use schedlab_model::{Attributes, Duration, MAX_CPUS, ModelError, Time, Workload};
+use schedlab_model::{Attributes, Duration, GroupNode, MAX_CPUS, ModelError, Task, Time, Workload};
 
 /// The longest message, in bytes (16 MiB).
 pub const MAX_MESSAGE: u32 = 1 << 24;
@@ -43,6 +43,18 @@ pub(crate) fn attributes_fault(attributes: &Attributes) -> Option<String> {
     }
     let cpu = attributes.affinity.iter().find(|&&cpu| cpu >= MAX_CPUS)?;
     Some(format!("CPU {cpu} in the affinity is out of range; allowed: 0 to {}", MAX_CPUS - 1))
+}
+
+/// What is wrong with a task's group or session, if anything.
+pub(crate) fn membership_fault(task: &Task, groups: &[GroupNode]) -> Option<String> {
+    if let Some(path) = task.taskgroup.as_deref().filter(|path| *path != "/")
+        && !groups.iter().any(|group| group.path == path)
+    {
+        let known = known(groups.iter().map(|group| group.path.as_str()));
+        return Some(format!("no group is called '{path}'; {known}"));
+    }
+    let empty = task.session.as_ref().is_some_and(|session| session.trim().is_empty());
+    empty.then(|| "its session has no name".to_owned())
 }
 
 /// How a step is named in a refusal: `step 2.1` is the second step's (a loop's) first.

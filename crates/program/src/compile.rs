@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload};
+use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload, group_tree};
 
-use crate::check::{MAX_NESTING, attributes_fault, doubled, duration_fault, known, message_fault, refuse, step_place};
+use crate::check::{
+    MAX_NESTING, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault, refuse, step_place,
+};
 use crate::op::{Instruction, Rounds};
 use crate::random::name_key;
-use crate::{Op, Program, Template, TemplateId, Traffic};
+use crate::{Membership, Op, Program, Template, TemplateId, Traffic};
 
 /// What one task of a template does in its life.
 #[derive(Default)]
@@ -47,6 +49,8 @@ impl<'a> Compiler<'a> {
         if let Some(name) = doubled(workload.latches.iter().map(String::as_str)) {
             return Err(refuse(workload, format!("latch '{name}'"), "two latches have this name"));
         }
+        let groups =
+            group_tree(&workload.groups).map_err(|(path, why)| refuse(workload, format!("group '{path}'"), why))?;
         let latches = workload.latches.len();
         let program = Program {
             name: workload.name.clone(),
@@ -55,7 +59,10 @@ impl<'a> Compiler<'a> {
             durations: Vec::new(),
             channels: workload.channels.values().map(|channel| channel.kind).collect(),
             traffic: vec![Traffic::default(); workload.channels.len()],
-            latches,
+            channel_names: workload.channels.keys().cloned().collect(),
+            latches: workload.latches.clone(),
+            groups,
+            sessions: Vec::new(),
             marks: Vec::new(),
             turnaround_mark: None,
             total_tasks: 0,
@@ -87,11 +94,22 @@ impl<'a> Compiler<'a> {
         if let Some(fault) = task.attributes.as_ref().and_then(attributes_fault) {
             return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
         }
+        if let Some(fault) = membership_fault(task, &self.program.groups) {
+            return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
+        }
+        let group =
+            task.taskgroup.as_deref().map(|path| match self.program.groups.iter().position(|node| node.path == path) {
+                Some(group) => Membership::Group(group as u32),
+                None => Membership::Root,
+            });
+        let session = task.session.as_deref().map(|name| index_of(&mut self.program.sessions, name));
         let entry = self.position()?;
         self.program.templates.push(Template {
             name: task.name.clone(),
             kind: task.kind,
             attributes: task.attributes.clone(),
+            group,
+            session,
             total: 0,
             instances: task.instances,
             entry,
@@ -259,12 +277,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn mark(&mut self, name: &str) -> u32 {
-        let marks = &mut self.program.marks;
-        let index = marks.iter().position(|mark| mark == name).unwrap_or_else(|| {
-            marks.push(name.to_owned());
-            marks.len() - 1
-        });
-        index as u32
+        index_of(&mut self.program.marks, name)
     }
 
     fn fork(&mut self, template: TemplateId, times: u128) {
@@ -399,6 +412,15 @@ impl Traffic {
         more(&mut self.messages_read, part.messages_read);
         more(&mut self.bytes_read, part.bytes_read);
     }
+}
+
+/// The place of a name in a list, at whose end it is put if it is new.
+fn index_of(names: &mut Vec<String>, name: &str) -> u32 {
+    let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    });
+    index as u32
 }
 
 fn saturate(count: u128) -> u64 {

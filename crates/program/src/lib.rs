@@ -9,13 +9,13 @@
 //!
 //! let run = Step::Run(Duration::Fixed(Time::from_micros(5)));
 //! let steps = vec![Step::Loop { count: 2, steps: vec![run, Step::Yield] }];
-//! let task = Task { name: "worker".into(), instances: 1, kind: TaskKind::Process, attributes: None, steps };
+//! let task = Task { name: "worker".into(), instances: 1, kind: TaskKind::Process, attributes: None, steps, ..Task::default() };
 //! let workload = Workload {
 //!     name: "example".into(),
 //!     channels: Default::default(),
 //!     latches: vec![],
 //!     tasks: vec![task],
-//!     turnaround_from: None,
+//!     ..Workload::default()
 //! };
 //! let program = Program::compile(&workload)?;
 //! let (template, instance) = program.roots().next().expect("one task is there from the start");
@@ -37,4 +37,4 @@ mod random;
 pub use check::{MAX_MESSAGE, MAX_NESTING};
 pub use cursor::Cursor;
 pub use op::{Op, TemplateId};
-pub use program::{Program, Template, Traffic};
+pub use program::{Membership, Program, Template, Traffic};

@@ -1,6 +1,6 @@
 //! A compiled workload.
 
-use schedlab_model::{Attributes, ChannelKind, Duration, ModelError, TaskKind, Workload};
+use schedlab_model::{Attributes, ChannelKind, Duration, GroupNode, ModelError, TaskKind, Workload};
 
 use crate::compile::Compiler;
 use crate::op::Instruction;
@@ -17,7 +17,10 @@ pub struct Program {
     pub(crate) durations: Vec<Duration>,
     pub(crate) channels: Vec<ChannelKind>,
     pub(crate) traffic: Vec<Traffic>,
-    pub(crate) latches: usize,
+    pub(crate) channel_names: Vec<String>,
+    pub(crate) latches: Vec<String>,
+    pub(crate) groups: Vec<GroupNode>,
+    pub(crate) sessions: Vec<String>,
     pub(crate) marks: Vec<String>,
     pub(crate) turnaround_mark: Option<u32>,
     pub(crate) total_tasks: u64,
@@ -33,6 +36,10 @@ pub struct Template {
     pub kind: TaskKind,
     /// How the scheduler is to treat it; its parent's where there are none.
     pub attributes: Option<Attributes>,
+    /// Where it lives; with its parent where nothing is said.
+    pub group: Option<Membership>,
+    /// Its session, an index into the program's; its parent's where there is none.
+    pub session: Option<u32>,
     /// How many of them a whole run has, forked ones included.
     pub total: u64,
     /// How many of them are there from the start.
@@ -47,6 +54,15 @@ pub struct Template {
     pub(crate) children: Vec<TemplateId>,
     /// Its name, hashed for its tasks' random streams.
     pub(crate) name_key: u64,
+}
+
+/// Where a task lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// In no group.
+    Root,
+    /// In a group, an index into the program's.
+    Group(u32),
 }
 
 /// What passes through one channel in a whole run, if every task reaches its end. Saturates at `u64::MAX`.
@@ -69,7 +85,8 @@ impl Program {
     /// [`ModelError::Workload`], naming the task and step, for: no task at the start; more tasks than
     /// [`MAX_TASKS`](schedlab_model::MAX_TASKS); names that are unknown or given twice; tasks that fork each other without end;
     /// messages of zero or too many bytes; more bytes read from a channel than are ever written; a latch that is awaited and never
-    /// opened; loops nested too deep; durations and attributes out of range; a `turnaround_from` that no task marks.
+    /// opened; loops nested too deep; durations, attributes and settings of
+    /// groups out of range; a task in a group that there is not; a `turnaround_from` that no task marks.
     pub fn compile(workload: &Workload) -> Result<Self, ModelError> {
         Compiler::new(workload)?.compile()
     }
@@ -112,9 +129,29 @@ impl Program {
         &self.traffic
     }
 
+    /// Their names.
+    pub fn channel_names(&self) -> &[String] {
+        &self.channel_names
+    }
+
     /// How many latches operations refer to.
     pub fn latches(&self) -> usize {
-        self.latches
+        self.latches.len()
+    }
+
+    /// Their names.
+    pub fn latch_names(&self) -> &[String] {
+        &self.latches
+    }
+
+    /// The groups of tasks, parents before their children.
+    pub fn groups(&self) -> &[GroupNode] {
+        &self.groups
+    }
+
+    /// The names of the sessions.
+    pub fn sessions(&self) -> &[String] {
+        &self.sessions
     }
 
     /// The names of the marks that operations refer to.

@@ -7,13 +7,13 @@ use schedlab_model::{Channel, ChannelKind, Duration, Step, Task, TaskKind, Time,
 use schedlab_program::{Cursor, Op, Program, TemplateId};
 
 fn task(name: &str, instances: u32, steps: Vec<Step>) -> Task {
-    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps }
+    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps, ..Task::default() }
 }
 
 fn workload(tasks: Vec<Task>) -> Workload {
     let channel = Channel { kind: ChannelKind::Pipe };
     let channels = BTreeMap::from([("c".to_owned(), channel.clone()), ("d".to_owned(), channel)]);
-    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, turnaround_from: None }
+    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
 /// The definition: a loop is its body over and over.

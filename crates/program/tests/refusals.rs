@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{Attributes, Channel, ChannelKind, Duration, Policy, Step, Task, TaskKind, Time, Workload};
+use schedlab_model::{Attributes, Channel, ChannelKind, Duration, Group, Policy, Step, Task, TaskKind, Time, Workload};
 use schedlab_program::{MAX_MESSAGE, Program};
 
 fn task(name: &str, instances: u32, steps: Vec<Step>) -> Task {
-    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps }
+    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: None, steps, ..Task::default() }
 }
 
 fn workload(tasks: Vec<Task>) -> Workload {
     let channels = BTreeMap::from([("c".to_owned(), Channel { kind: ChannelKind::Pipe })]);
-    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, turnaround_from: None }
+    Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
 fn write(channel: &str, bytes: u32) -> Step {
@@ -125,4 +125,21 @@ fn durations_and_attributes_have_ranges() {
         let tasks = vec![Task { attributes: Some(attributes), ..task("a", 1, vec![]) }];
         refused(&workload(tasks), &["task 'a'", part]);
     }
+}
+
+#[test]
+fn a_group_that_is_not_there_or_cannot_be_is_refused() {
+    let member = |path: &str| Task { taskgroup: Some(path.into()), ..task("a", 1, vec![]) };
+    let with = |task: Task, path: &str, group: Group| {
+        let mut workload = workload(vec![task]);
+        workload.groups.insert(path.into(), group);
+        workload
+    };
+    let missing = with(member("/users/bob"), "/users/alice", Group::default());
+    refused(&missing, &["task 'a'", "no group is called '/users/bob'", "declared: /users, /users/alice"]);
+    refused(&with(member("/"), "users", Group::default()), &["group 'users'", "begins with '/'"]);
+    let heavy = Group { weight: Some(10_001), ..Group::default() };
+    refused(&with(member("/a"), "/a", heavy), &["group '/a'", "weight = 10001", "1 to 10000"]);
+    let nameless = Task { session: Some(" ".into()), ..task("a", 1, vec![]) };
+    refused(&workload(vec![nameless]), &["task 'a'", "session has no name"]);
 }

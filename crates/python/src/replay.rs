@@ -4,16 +4,25 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use schedlab_model::Release;
+use schedlab_replay::Level;
 
 use crate::{background, errors};
 
 /// Replays a recording of one CPU and returns the comparison as JSON, with `exact` beside it: whether everything was equal.
 #[pyfunction]
-#[pyo3(signature = (trace, snapshot=None, release=None))]
-pub fn replay(py: Python<'_>, trace: PathBuf, snapshot: Option<PathBuf>, release: Option<&str>) -> PyResult<String> {
+#[pyo3(signature = (trace, snapshot=None, release=None, level=None))]
+pub fn replay(
+    py: Python<'_>,
+    trace: PathBuf,
+    snapshot: Option<PathBuf>,
+    release: Option<&str>,
+    level: Option<&str>,
+) -> PyResult<String> {
     let release: Option<Release> = release.map(str::parse).transpose().map_err(errors::input)?;
+    let level: Option<Level> = level.map(str::parse).transpose().map_err(errors::input)?;
     let file = trace.display().to_string();
-    let report = background::run(py, move || schedlab_replay::replay_file(&trace, snapshot.as_deref(), release))?;
+    let report =
+        background::run(py, move |_| schedlab_replay::replay_file(&trace, snapshot.as_deref(), release, level))?;
     let report = report.map_err(|error| match error.to_string() {
         // What cannot be opened is named already.
         text if text.starts_with(&file) => errors::input(text),

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -63,8 +64,8 @@ impl Inputs {
     }
 }
 
-fn options(seed: u64, no_tick_skip: bool) -> Options {
-    Options { seed, no_tick_skip, ..Options::default() }
+fn options(seed: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
+    Options { seed, no_tick_skip, cancel: Some(cancel), ..Options::default() }
 }
 
 /// Simulates one run and returns its outcome as JSON.
@@ -84,20 +85,22 @@ pub fn simulate(
     no_tick_skip: bool,
 ) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
-    let options = options(seed, no_tick_skip);
-    let outcome = background::run(py, move || match trace {
-        None => run(&inputs, &options, &mut NoEvents).map_err(errors::simulation),
-        Some(path) => {
-            let mut events = Vec::new();
-            let outcome = run(&inputs, &options, &mut events).map_err(errors::simulation)?;
-            write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
-            Ok(outcome)
-        }
+    let outcome = background::run(py, move |abandoned| {
+        let options = options(seed, no_tick_skip, abandoned);
+        let Some(path) = trace else { return run(&inputs, &options, &mut NoEvents).map_err(errors::simulation) };
+        let mut events = Vec::new();
+        let outcome = run(&inputs, &options, &mut events).map_err(errors::simulation)?;
+        write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
+        Ok(outcome)
     })??;
     serde_json::to_string(&outcome).map_err(errors::json("outcome"))
 }
 
-fn run<S: schedlab_model::EventSink>(inputs: &Inputs, options: &Options, sink: &mut S) -> Result<Outcome, SimError> {
+fn run<S: schedlab_model::EventSink>(
+    inputs: &Inputs,
+    options: &Options<'_>,
+    sink: &mut S,
+) -> Result<Outcome, SimError> {
     schedlab_sim::simulate(&inputs.program, &inputs.scheduler, &inputs.machine, options, sink)
 }
 
@@ -178,8 +181,8 @@ pub fn simulate_many<'py>(
         }
         schedulers.push(scheduler);
     }
-    let options = options(seed, false);
-    let results = background::run(py, move || {
+    let results = background::run(py, move |abandoned| {
+        let options = options(seed, false, abandoned);
         schedlab_sim::simulate_many(&inputs.program, &schedulers, &inputs.machine, &options)
     })?;
     let mut turnarounds = Vec::with_capacity(results.len());

@@ -13,7 +13,8 @@ impl Replayer<'_> {
     /// Queues what was queued and runs what ran.
     pub(crate) fn begin(&mut self) {
         self.set_clocks();
-        let base = self.sight.base.unwrap_or(0);
+        let base = self.sight.base.or(self.sight.guess).unwrap_or(0);
+        self.base_guessed = self.sight.base.is_none().then_some(base);
         let queue = self.sched.cfs_rq_mut(CPU);
         (queue.min_vruntime, queue.zero_vruntime) = (Vruntime(base), Vruntime(base));
         let running = self.sight.running;
@@ -107,14 +108,19 @@ impl Replayer<'_> {
             }
         }
         let snapshot = self.settings.snapshot.as_ref();
-        match first_sight::from_snapshot(snapshot, self.reader_gone, pid) {
+        let known = first_sight::from_snapshot(snapshot, self.reader_gone, pid);
+        match known {
             Some(vruntime) => {
+                let entity = self.sched.entity_mut(task);
                 entity.vruntime = Vruntime(vruntime);
                 self.report.first_sights.snapshot += 1;
             }
             None => self.report.first_sights.recording += 1,
         }
         self.sched.assume_asleep(task, CPU);
+        if known.is_none() && seen.is_none() {
+            self.unplaced.insert(task);
+        }
         task
     }
 }

@@ -1,10 +1,11 @@
 //! Comparing our state and decisions with the recorded ones.
 
 use schedlab_model::TaskId;
-use schedlab_sched::Vruntime;
+use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::Pid;
 
 use crate::replayer::{CPU, Replayer};
+use crate::report::Level;
 use crate::step::{Check, Coming, Look};
 use crate::view::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
 
@@ -42,10 +43,14 @@ impl Replayer<'_> {
         }
     }
 
+    /// Where the probes do not show why the kernel rescheduled, its word stands.
     pub(crate) fn compare_need_resched(&mut self, kernels: bool) {
         let ours = self.sched.need_resched(CPU);
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
+        if self.report.level != Level::L1 {
+            self.sched.assume_need_resched(CPU, kernels);
+        }
     }
 
     pub(crate) fn compare_vruntime(&mut self, ours: u64, kernels: u64) {
@@ -72,6 +77,15 @@ impl Replayer<'_> {
         {
             let ours = self.sched.entity(task).vruntime.0;
             self.compare_vruntime(ours, kernels);
+            if self.report.level == Level::L1 {
+                return;
+            }
+            // Without probes the first charge tells where a task came in, the time since then being known.
+            if let Some(naive) = self.placed.remove(&task) {
+                let moved = ours.wrapping_sub(self.placed_at.remove(&task).unwrap_or(ours));
+                let placed = kernels.wrapping_sub(moved);
+                self.report.decisions.placement.add(ours == kernels, naive == placed);
+            }
         }
     }
 
@@ -198,17 +212,28 @@ impl Replayer<'_> {
             return self.differ("pick", format!("{} looks", ours.len()), format!("{} looks", kernels.len()), queue);
         }
         for ((pick, ours), kernels) in ours.into_iter().zip(kernels.iter().copied()) {
-            if ours != kernels {
-                self.differ("pick", self.pid(ours), self.pid(kernels), queue);
-            }
-            if pick.candidates < 2 {
-                continue;
-            }
-            if self.running_unseen {
-                self.report.decisions.pick.unverifiable += 1;
-            } else {
-                self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
-            }
+            self.score_pick(pick, ours, kernels, queue);
+        }
+    }
+
+    /// After a schedule of which only the outcome is recorded; `queue` is ours before it.
+    pub(crate) fn score_outcome(&mut self, kernels: TaskId, queue: &[String]) {
+        let ours = std::mem::take(&mut self.sched.decider.picks);
+        let Some((pick, ours)) = ours.last().copied().filter(|_| self.is_fair(kernels)) else { return };
+        self.score_pick(pick, ours, kernels, queue);
+    }
+
+    fn score_pick(&mut self, pick: Pick, ours: TaskId, kernels: TaskId, queue: &[String]) {
+        if ours != kernels {
+            self.differ("pick", self.pid(ours), self.pid(kernels), queue);
+        }
+        if pick.candidates < 2 {
+            return;
+        }
+        if self.running_unseen {
+            self.report.decisions.pick.unverifiable += 1;
+        } else {
+            self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
         }
     }
 
@@ -237,7 +262,10 @@ impl Replayer<'_> {
         if let Some(view) = check.queue {
             self.compare_sum(view, &[]);
         }
-        if check.need_resched {
+        // Nor where another class is concerned, or nobody runs.
+        let woken = self.task_of(check.woken);
+        if check.need_resched || !self.is_fair(self.sched.curr(CPU)) || !woken.is_some_and(|woken| self.is_fair(woken))
+        {
             return;
         }
         if self.running_unseen {
@@ -246,7 +274,7 @@ impl Replayer<'_> {
         }
         // Not asked means that the rules see nothing to decide: they do not preempt.
         let ours = self.sched.decider.preempt.unwrap_or(false);
-        let naive = self.task_of(check.woken).is_some_and(|woken| self.is_before_running(woken));
+        let naive = woken.is_some_and(|woken| self.is_before_running(woken));
         self.report.decisions.wakeup.add(ours == check.resched, naive == check.resched);
         self.expect_equal("wakeup", ours == check.resched, ours, check.resched);
     }

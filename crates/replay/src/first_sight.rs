@@ -3,8 +3,10 @@
 //! A task that sleeps or waits keeps its `vruntime`, so the first value a recording shows of it is the one it had all along; and a
 //! task that ran meanwhile had that value less what it was charged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_model::{Policy, Series};
+use schedlab_sched::{calc_delta, weight_of_nice};
 use schedlab_trace::{Pid, Probe, Record, RecordKind, Snapshot, TaskRef};
 
 /// What a queued task has: its virtual time and, under EEVDF, its deadline.
@@ -26,7 +28,7 @@ pub(crate) struct Running {
 }
 
 /// The state before the first record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FirstSight {
     /// Who runs; 0 for nobody.
     pub(crate) running: Pid,
@@ -41,30 +43,59 @@ pub(crate) struct FirstSight {
     /// The queue's first recorded `min_vruntime` (CFS) or `zero_vruntime` (EEVDF). The former never goes back, so it bounds all
     /// before it; the latter only sets from where the queue counts.
     pub(crate) base: Option<u64>,
+    /// About what it was, where no probe shows it.
+    pub(crate) guess: Option<u64>,
     /// The next and last buddies at the first recorded pick.
     pub(crate) buddies: Option<(Pid, Pid)>,
+    /// Virtual times with which tasks came in when they first did, as far as their first charge tells (CFS without probes).
+    pub(crate) placed: BTreeMap<Pid, u64>,
     /// What `running` was charged so far.
     charged: u64,
-    seen: Vec<Pid>,
+    seen: BTreeSet<Pid>,
+    /// Tasks seen and not charged since, with their place in `waiting`.
+    uncharged: BTreeMap<Pid, Option<usize>>,
+    series: Series,
 }
 
 impl FirstSight {
     /// Reads all records once.
-    pub(crate) fn of(records: &[Record]) -> Self {
+    pub(crate) fn of(records: &[Record], series: Series) -> Self {
         let running = records.first().map_or(0, |record| record.pid);
-        let need_resched = records.first().is_some_and(|record| record.flags.need_resched);
-        let mut sight = Self { running, need_resched, seen: vec![0, running], ..Self::default() };
+        let mut sight = Self {
+            running,
+            need_resched: records.first().is_some_and(|record| record.flags.need_resched),
+            running_seen: None,
+            waiting: Vec::new(),
+            priorities: BTreeMap::new(),
+            base: None,
+            guess: None,
+            buddies: None,
+            placed: BTreeMap::new(),
+            charged: 0,
+            seen: BTreeSet::from([0, running]),
+            uncharged: BTreeMap::new(),
+            series,
+        };
         for record in records {
             match &record.kind {
                 RecordKind::Switch { previous, next, .. } => {
                     sight.note(previous);
                     sight.note(next);
+                    sight.waits(next.pid, 0, 0, true);
                 }
-                RecordKind::Waking { task, .. }
-                | RecordKind::Wakeup { task, .. }
-                | RecordKind::WakeupNew { task, .. }
-                | RecordKind::Exit { task } => sight.note(task),
-                RecordKind::StatRuntime { pid, runtime, .. } if *pid == running => sight.charged += *runtime,
+                RecordKind::Waking { task, .. } | RecordKind::WakeupNew { task, .. } => {
+                    sight.note(task);
+                    if sight.seen.insert(task.pid) {
+                        sight.uncharged.insert(task.pid, None);
+                    }
+                }
+                RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => sight.note(task),
+                RecordKind::StatRuntime { pid, runtime, vruntime, .. } => {
+                    if *pid == running {
+                        sight.charged += *runtime;
+                    }
+                    sight.note_charge(*pid, *runtime, *vruntime);
+                }
                 RecordKind::Probe(probe) => sight.note_probe(*probe),
                 _ => {}
             }
@@ -93,8 +124,8 @@ impl FirstSight {
             {
                 self.running_seen = Some(Running { vruntime, deadline, charged: self.charged });
             }
-            Probe::SetNext { pid, vruntime, .. } => self.waits(pid, vruntime, 0),
-            Probe::SetNextEevdf { pid, vruntime, deadline, .. } => self.waits(pid, vruntime, deadline),
+            Probe::SetNext { pid, vruntime, .. } => self.waits(pid, vruntime, 0, false),
+            Probe::SetNextEevdf { pid, vruntime, deadline, .. } => self.waits(pid, vruntime, deadline, false),
             Probe::Enqueue { pid, .. } | Probe::Dequeue { pid, .. } | Probe::Place { pid, .. } => self.see(pid),
             Probe::Pick { next, last, .. } if self.buddies.is_none() => self.buddies = Some((next, last)),
             _ => {}
@@ -102,15 +133,36 @@ impl FirstSight {
     }
 
     fn see(&mut self, pid: Pid) {
-        if !self.seen.contains(&pid) {
-            self.seen.push(pid);
+        self.seen.insert(pid);
+    }
+
+    /// A task that runs next and was not seen before; `unknown` if its virtual time is still to be told.
+    fn waits(&mut self, pid: Pid, vruntime: u64, deadline: u64, unknown: bool) {
+        if self.seen.insert(pid) {
+            if unknown {
+                self.uncharged.insert(pid, Some(self.waiting.len()));
+            }
+            self.waiting.push(Queued { pid, vruntime, deadline });
         }
     }
 
-    fn waits(&mut self, pid: Pid, vruntime: u64, deadline: u64) {
-        if !self.seen.contains(&pid) {
-            self.seen.push(pid);
-            self.waiting.push(Queued { pid, vruntime, deadline });
+    /// The first charge since a task was seen: what it had before is less by that. What the very first one had is close to where
+    /// the queue stood.
+    fn note_charge(&mut self, pid: Pid, runtime: u64, vruntime: Option<u64>) {
+        let Some(vruntime) = vruntime else { return };
+        self.guess = self.guess.or(Some(vruntime.wrapping_sub(runtime)));
+        let Some(waiting) = self.uncharged.remove(&pid) else { return };
+        let priority = self.priorities.get(&pid).copied().unwrap_or(120);
+        let nice = i8::try_from(priority.saturating_sub(120)).unwrap_or(0);
+        let mut weight = weight_of_nice(self.series, Policy::Other, nice);
+        let nice_0 = weight_of_nice(self.series, Policy::Other, 0);
+        let delta = if nice == 0 { runtime } else { calc_delta(runtime, nice_0.scaled, &mut weight) };
+        let before = vruntime.wrapping_sub(delta);
+        match waiting.and_then(|at| self.waiting.get_mut(at)) {
+            Some(queued) => queued.vruntime = before,
+            None => {
+                self.placed.insert(pid, before);
+            }
         }
     }
 }

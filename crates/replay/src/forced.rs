@@ -10,8 +10,10 @@ use schedlab_sched::{Decider, Pick, Preemption, Vruntime};
 pub(crate) struct Forced {
     /// The tasks the kernel picked, one a look; ours once these are used up.
     pub(crate) kernels_picks: VecDeque<TaskId>,
-    /// Whether the kernel rescheduled.
-    pub(crate) kernels_preempt: bool,
+    /// Who ran in the end, where the looks are not recorded: ours stand as long as they only take off those that linger.
+    pub(crate) outcome: Option<TaskId>,
+    /// Whether the kernel rescheduled; ours stands where that is hidden.
+    pub(crate) kernels_preempt: Option<bool>,
     /// Where a task is to be placed, whatever the rules say: only to build the state in which a recording begins.
     pub(crate) initial_place: Option<Vruntime>,
     /// Our picks.
@@ -26,21 +28,34 @@ impl Forced {
         *self = Self { kernels_picks: picks.into_iter().collect(), ..Self::default() };
     }
 
+    /// Prepares for a step in which the kernel ran this task in the end.
+    pub(crate) fn expect_outcome(&mut self, outcome: TaskId) {
+        *self = Self { outcome: Some(outcome), ..Self::default() };
+    }
+
     /// Prepares for a step in which the kernel rescheduled or not.
     pub(crate) fn expect_preempt(&mut self, preempt: bool) {
-        *self = Self { kernels_preempt: preempt, ..Self::default() };
+        *self = Self { kernels_preempt: Some(preempt), ..Self::default() };
+    }
+
+    /// Prepares for a step whose decision is hidden.
+    pub(crate) fn expect_nothing(&mut self) {
+        *self = Self::default();
     }
 }
 
 impl Decider for Forced {
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId {
         self.picks.push((pick, ours));
-        self.kernels_picks.pop_front().unwrap_or(ours)
+        match self.outcome {
+            Some(outcome) if !pick.lingers => outcome,
+            _ => self.kernels_picks.pop_front().unwrap_or(ours),
+        }
     }
 
     fn preempt(&mut self, _: Preemption, ours: bool) -> bool {
         self.preempt = Some(ours);
-        self.kernels_preempt
+        self.kernels_preempt.unwrap_or(ours)
     }
 
     /// Where the kernel placed it is seen only later; ours stands, and is compared then.

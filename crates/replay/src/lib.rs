@@ -22,26 +22,37 @@
 
 mod begin;
 mod compare;
+mod driving;
 mod error;
 mod first_sight;
+mod flags;
 mod forced;
+mod probed;
 mod replayer;
 mod report;
+mod rule;
 mod settings;
 mod step;
+mod traced;
 mod view;
 
 use std::path::Path;
 
 use schedlab_model::Release;
-use schedlab_trace::{Record, Snapshot, TraceError, open};
+use schedlab_trace::{Probe, Record, RecordKind, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
-pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
+pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use settings::Settings;
 
 use first_sight::FirstSight;
 use replayer::Replayer;
+use traced::Traced;
+
+/// Whether a record only accompanies others, so that the sequences are found without it.
+const fn accompanies(kind: &RecordKind) -> bool {
+    matches!(kind, RecordKind::Snap(_) | RecordKind::Probe(Probe::UpdateCurr { .. } | Probe::PickTask))
+}
 
 /// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
@@ -55,6 +66,9 @@ pub fn replay(
     let mut records = Vec::new();
     for record in recording {
         let record = record?;
+        if settings.level.is_some_and(|level| !level.has(&record.kind)) || accompanies(&record.kind) {
+            continue;
+        }
         if record.cpu != 0 {
             let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
             return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
@@ -64,6 +78,7 @@ pub fn replay(
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report {
         release: settings.release.to_string(),
+        level: Level::of(&records),
         records: records.len() as u64,
         span_ns: last.time.saturating_sub(first.time).as_nanos(),
         tasks: 0,
@@ -74,40 +89,60 @@ pub fn replay(
         first_sights: FirstSights::default(),
         differences: Vec::new(),
     };
-    let sight = FirstSight::of(&records);
+    let sight = FirstSight::of(&records, settings.release.series());
+    let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, report);
-    let mut rest = &records[..];
-    while let Some(record) = rest.first() {
-        let (step, length) = step::next_step(rest);
-        replayer.step(record, step);
-        rest = &rest[length..];
+    let mut at = 0;
+    let mut traced = (level != Level::L1).then(|| Traced::new(&records, settings.flags()));
+    while at < records.len() {
+        let (step, length) = match &mut traced {
+            Some(traced) => traced.next(at),
+            None => probed::next_step(&records[at..], settings.flags()),
+        };
+        let end = (at + length).min(records.len());
+        replayer.step(&records[at..end], step);
+        at = end;
     }
     Ok(replayer.end())
 }
 
-/// Replays a file, gzipped or plain.
+/// Replays a file, gzipped or plain, up to `level` of what it tells if one is given.
 ///
-/// The kernel's settings come from `snapshot`, a copy of its `sched/debug`, where there is one; otherwise they are the
-/// defaults of `release` (6.1 where none is given) on one CPU.
+/// The kernel's settings come from the head of an own recording (`schedlab record`), or from `snapshot`, a copy of its `sched/debug`;
+/// otherwise they are the defaults of `release` (6.1 where none is given) on one CPU.
 ///
 /// # Errors
-/// As [`replay`]; [`ReplayError::Settings`] also if both are given and of different series, [`ReplayError::Trace`] also if a
-/// file cannot be read.
-pub fn replay_file(trace: &Path, snapshot: Option<&Path>, release: Option<Release>) -> Result<Report, ReplayError> {
-    let settings = match snapshot {
+/// As [`replay`]; [`ReplayError::Settings`] also if what is given is of different series, [`ReplayError::Trace`] also if a file
+/// cannot be read.
+pub fn replay_file(
+    trace: &Path,
+    snapshot: Option<&Path>,
+    release: Option<Release>,
+    level: Option<Level>,
+) -> Result<Report, ReplayError> {
+    let snapshot = match snapshot {
         Some(path) => {
             let failed = |source| TraceError::Io { what: path.display().to_string(), source };
-            let snapshot: Snapshot = std::fs::read_to_string(path).map_err(failed)?.parse()?;
-            let settings = Settings::from_snapshot(snapshot)?;
-            if let Some(release) = release
-                && release.series() != settings.release.series()
-            {
-                let (asked, found) = (release, settings.release);
-                return Err(ReplayError::Settings(format!("the snapshot is of kernel {found}, not of {asked}")));
-            }
-            settings
+            Some(std::fs::read_to_string(path).map_err(failed)?.parse::<Snapshot>()?)
         }
-        None => Settings::defaults(release.unwrap_or(schedlab_model::Series::V6_1.newest_known()))?,
+        None => None,
     };
-    replay(open(trace)?, &settings)
+    let mut reader = open(trace)?;
+    let mut records = Vec::new();
+    for record in &mut reader {
+        records.push(record?);
+    }
+    let mut settings = match (reader.head(), snapshot) {
+        (Some(head), None) => Settings::from_head(head)?,
+        (_, Some(snapshot)) => Settings::from_snapshot(snapshot)?,
+        (None, None) => Settings::defaults(release.unwrap_or(schedlab_model::Series::V6_1.newest_known()))?,
+    };
+    if let Some(asked) = release
+        && asked.series() != settings.release.series()
+    {
+        let found = settings.release;
+        return Err(ReplayError::Settings(format!("the recording is of kernel {found}, not of {asked}")));
+    }
+    settings.level = level;
+    replay(records.into_iter().map(Ok), &settings)
 }

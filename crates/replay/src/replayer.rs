@@ -1,30 +1,31 @@
 //! Drives the rules through the steps of a recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
-use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime, weight_of_nice};
-use schedlab_trace::{Pid, Record, RecordKind, RecordState, TaskRef};
+use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime};
+use schedlab_trace::{Context, Pid, Record, RecordKind};
 
 use crate::first_sight::{self, FirstSight};
+use crate::flags::FlagBits;
 use crate::forced::Forced;
 use crate::report::{Difference, Report};
+use crate::rule;
 use crate::settings::Settings;
-use crate::step::{Check, Coming, Look, Step};
-use crate::view::{Placement, Runtime, SetView};
+use crate::step::Step;
+use crate::view::Runtime;
 
 /// The one CPU.
 pub(crate) const CPU: CpuId = CpuId(0);
 /// Differences kept in full.
 const KEPT: usize = 10;
-/// `WF_FORK`.
-const FORKED: u32 = 0x4;
 
 /// Our side of a replay.
 pub(crate) struct Replayer<'a> {
     pub(crate) sched: Sched<Forced>,
     pub(crate) settings: &'a Settings,
     pub(crate) sight: &'a FirstSight,
+    pub(crate) flags: FlagBits,
     pub(crate) tasks: BTreeMap<Pid, TaskId>,
     pub(crate) pids: Vec<Pid>,
     pub(crate) by_entity: BTreeMap<u32, TaskId>,
@@ -34,14 +35,22 @@ pub(crate) struct Replayer<'a> {
     pub(crate) slice_unknown: Option<TaskId>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
     pub(crate) placed: BTreeMap<TaskId, u64>,
-    reader: Option<Pid>,
+    /// The queue's `min_vruntime`, as long as it is only guessed (CFS without probes): it is right once it has moved.
+    pub(crate) base_guessed: Option<u64>,
+    /// Where these came in by our rules.
+    pub(crate) placed_at: BTreeMap<TaskId, u64>,
+    /// Tasks asleep of whose virtual time nothing is known: where they come in is taken from their first charge.
+    pub(crate) unplaced: BTreeSet<TaskId>,
+    pub(crate) reader: Option<Pid>,
     pub(crate) reader_gone: bool,
-    yielded: bool,
+    /// Who entered `sched_yield(2)` and has not done so yet.
+    pub(crate) yielding: Option<Pid>,
     /// Whether the running task was about to be rescheduled when the recording began.
-    resched_before: bool,
+    pub(crate) resched_before: bool,
     clock: u64,
     line: u64,
     time: Time,
+    recorded: &'a [Record],
     pub(crate) report: Report,
 }
 
@@ -52,19 +61,24 @@ impl<'a> Replayer<'a> {
             sched: Sched::new(settings.rules(), 1, Forced::default()),
             settings,
             sight,
+            flags: settings.flags(),
             tasks: BTreeMap::new(),
             pids: Vec::new(),
             by_entity: BTreeMap::new(),
             running_unseen: false,
             slice_unknown: None,
             placed: BTreeMap::new(),
+            placed_at: BTreeMap::new(),
+            base_guessed: None,
+            unplaced: BTreeSet::new(),
             reader: first_sight::reader_of(settings.snapshot.as_ref()),
             reader_gone: false,
-            yielded: false,
+            yielding: None,
             resched_before: sight.need_resched,
             clock: 1,
             line: 0,
             time: Time::ZERO,
+            recorded: &[],
             report,
         };
         replayer.begin();
@@ -96,7 +110,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Brings the clock to where the kernel's stood: the running task's start of charge plus what was charged.
-    fn advance(&mut self, runtime: Option<Runtime>) {
+    pub(crate) fn advance(&mut self, runtime: Option<Runtime>) {
         let running = self.sched.curr(CPU);
         if let Some(runtime) = runtime
             && running != TaskId::IDLE
@@ -114,9 +128,10 @@ impl<'a> Replayer<'a> {
         self.set_clocks();
     }
 
-    /// Takes one step, which begins with `record`.
-    pub(crate) fn step(&mut self, record: &Record, step: Step<'_>) {
-        (self.line, self.time) = (record.line, record.time);
+    /// Takes one step, which is recorded so.
+    pub(crate) fn step(&mut self, recorded: &'a [Record], step: Step<'a>) {
+        let Some(record) = recorded.first() else { return };
+        (self.line, self.time, self.recorded) = (record.line, record.time, recorded);
         if matches!(step, Step::Nothing) {
             return;
         }
@@ -124,18 +139,27 @@ impl<'a> Replayer<'a> {
         match step {
             Step::Nothing => {}
             Step::Unexplained => self.report.unexplained += 1,
-            Step::Yield => self.yielded = true,
+            Step::Yield => self.yielding = Some(record.pid),
             Step::UpdateCurr { runtime } => {
                 self.advance(Some(runtime));
-                self.sched.update_curr(CPU);
+                if self.yielding == Some(runtime.pid) && record.flags.context == Context::Task {
+                    self.yield_now();
+                } else {
+                    self.sched.update_curr(CPU);
+                }
                 self.compare_charge(Some(runtime));
             }
             Step::Tick { runtime, resched } => {
                 self.advance(runtime);
-                self.sched.decider.expect_preempt(resched);
+                match resched {
+                    Some(resched) => self.sched.decider.expect_preempt(resched),
+                    None => self.sched.decider.expect_nothing(),
+                }
                 self.sched.sched_tick(CPU);
                 self.compare_charge(runtime);
-                self.score_tick(resched);
+                if let Some(resched) = resched {
+                    self.score_tick(resched);
+                }
             }
             Step::Wake { pid, coming, runtime, placement, check } => self.wake(pid, coming, runtime, placement, check),
             Step::WakeHigher { task } => {
@@ -147,15 +171,10 @@ impl<'a> Replayer<'a> {
             Step::Check { check, runtime } => {
                 self.advance(runtime);
                 let Some(woken) = self.task_of(check.woken) else { return self.lose_track() };
-                self.sched.decider.expect_preempt(check.resched);
-                self.sched.wakeup_preempt(CPU, woken, check.flags & FORKED != 0);
-                self.compare_charge(runtime);
-                self.score_wakeup(check);
+                self.check(woken, check, runtime);
             }
             Step::Fork { parent, child, runtime, placement } => self.fork(parent, child, runtime, placement),
-            Step::Schedule { dequeued, runtime, looks, set, switch } => {
-                self.schedule(dequeued, runtime, &looks, set, switch);
-            }
+            Step::Schedule { dequeued, runtime, picks, switch } => self.schedule(dequeued, runtime, &picks, switch),
             Step::Move { pid, runtime, set } => {
                 self.advance(runtime);
                 let Some(task) = self.task_of(pid) else { return self.lose_track() };
@@ -163,6 +182,18 @@ impl<'a> Replayer<'a> {
                 self.changed(task, set);
             }
             Step::Reweight { pid, weight, runtime, set, check } => self.reweight(pid, weight, runtime, set, check),
+            Step::Nice { pid, nice, runtime, resched } => {
+                self.advance(Some(runtime));
+                let Some(task) = self.task_of(pid) else { return self.sched.update_curr(CPU) };
+                match resched {
+                    Some(resched) => self.sched.decider.expect_preempt(resched),
+                    None => self.sched.decider.expect_nothing(),
+                }
+                self.sched.set_user_nice(task, nice);
+                self.sched.update_curr(CPU);
+                self.changed(task, None);
+                self.compare_charge(Some(runtime));
+            }
         }
     }
 
@@ -179,186 +210,6 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    fn wake(
-        &mut self,
-        pid: Pid,
-        coming: Coming,
-        runtime: Option<Runtime>,
-        placement: Option<Placement>,
-        check: Option<Check>,
-    ) {
-        self.advance(runtime);
-        let task = self.sleeper(pid, placement);
-        let entity = self.sched.entity(task);
-        if (entity.on_rq, entity.sched_delayed) != (coming == Coming::Delayed, coming == Coming::Delayed) {
-            return self.lose_track();
-        }
-        if let Some(placement) = placement {
-            self.compare_sleeper(task, coming, placement);
-        }
-        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
-        if coming == Coming::New {
-            self.sched.wake_up_new_task(task, CPU);
-        } else {
-            self.sched.try_to_wake_up(task, CPU);
-        }
-        if placement.is_some() || coming == Coming::New {
-            let queue = self.sched.cfs_rq(CPU);
-            let naive = if self.eevdf() { queue.zero_vruntime } else { queue.min_vruntime };
-            self.placed.insert(task, naive.0);
-        }
-        self.compare_charge(runtime);
-        if let Some(placement) = placement {
-            self.compare_placement_queue(placement);
-        }
-        if let Some(check) = check {
-            self.score_wakeup(check);
-        }
-    }
-
-    /// CFS places a child as it is made, before the event that tells of it; EEVDF only as it is first queued.
-    fn fork(&mut self, parent: Option<Pid>, child: Pid, runtime: Option<Runtime>, placement: Option<Placement>) {
-        if placement.is_none() && !self.eevdf() {
-            return;
-        }
-        self.advance(runtime);
-        let parent = parent.map_or(Some(self.sched.curr(CPU)), |parent| self.task_of(parent));
-        let Some(parent) = parent.filter(|parent| *parent != TaskId::IDLE) else { return self.lose_track() };
-        let task = self.sched.sched_fork(parent, false);
-        self.bind(child, task);
-        self.compare_charge(runtime);
-        if let Some(placement) = placement {
-            self.compare_placement_queue(placement);
-            if !self.settings.tunables.child_runs_first {
-                // The child's is its parent's until it is placed.
-                let ours = self.sched.entity(parent).vruntime.0;
-                self.compare_vruntime(ours, placement.vruntime);
-            }
-        }
-    }
-
-    fn schedule(
-        &mut self,
-        dequeued: Option<Pid>,
-        runtime: Option<Runtime>,
-        looks: &[Look],
-        set: Option<SetView>,
-        switch: Option<(&TaskRef, RecordState, &TaskRef)>,
-    ) {
-        self.advance(runtime);
-        let previous = self.sched.curr(CPU);
-        if std::mem::take(&mut self.yielded) && self.is_fair(previous) {
-            self.sched.sched_yield(CPU);
-        }
-        // A task of a higher class shows only in the switch that it leaves; a fair one shows its dequeueing, and one that a
-        // signal kept awake has none though its state says asleep.
-        let leaves = if self.is_fair(previous) {
-            dequeued.is_some()
-        } else {
-            previous != TaskId::IDLE && switch.is_some_and(|(_, state, _)| state != RecordState::Running)
-        };
-        let dead = switch.is_some_and(|(_, state, _)| matches!(state, RecordState::Dead(_)));
-        let state = match (leaves, dead) {
-            (false, _) => TaskState::Running,
-            (true, true) => TaskState::Dead,
-            (true, false) => TaskState::Interruptible,
-        };
-        if dequeued.is_some_and(|pid| self.task_of(pid) != Some(previous)) {
-            return self.lose_track();
-        }
-        let Some(picks) = self.recorded_picks(looks, set, previous, leaves) else { return self.lose_track() };
-        let buddies = self.buddies(previous, leaves);
-        let queue = self.queue();
-        self.sched.decider.expect_picks(picks.clone());
-        let scheduled = self.sched.schedule(CPU, state);
-        self.compare_charge(runtime);
-        if let Some(look) = looks.last() {
-            self.compare_look(look, buddies, scheduled.previous, scheduled.next);
-        }
-        self.score_picks(&picks, &queue);
-        self.resched_before = false;
-        if scheduled.next != previous {
-            self.slice_unknown = None;
-            self.running_unseen &= self.eevdf();
-        }
-        self.compare_set(set);
-        if let Some((_, _, next)) = switch
-            && self.task_of(next.pid).unwrap_or(TaskId::IDLE) != scheduled.next
-        {
-            self.lose_track();
-        }
-        if dead && leaves {
-            let pid = self.pid(previous);
-            self.reader_gone |= self.reader == Some(pid);
-            self.tasks.remove(&pid);
-        }
-    }
-
-    /// Who the kernel picked at each look; `None` if one of them cannot be picked in our state.
-    fn recorded_picks(
-        &self,
-        looks: &[Look],
-        set: Option<SetView>,
-        previous: TaskId,
-        leaves: bool,
-    ) -> Option<Vec<TaskId>> {
-        let mut gone: Vec<TaskId> = Vec::new();
-        let mut picks = Vec::with_capacity(looks.len());
-        for look in looks {
-            let task = match (look.delayed, set) {
-                (Some(pid), _) => self.task_of(pid)?,
-                (None, Some(set)) => self.task_of(set.pid)?,
-                (None, None) => previous,
-            };
-            // Whoever has just gone to sleep may only be picked to be taken off.
-            let sleeps = leaves && task == previous && look.delayed.is_none();
-            if task == TaskId::IDLE || sleeps || gone.contains(&task) || !self.sched.entity(task).on_rq {
-                return None;
-            }
-            gone.extend(look.delayed.map(|_| task));
-            picks.push(task);
-        }
-        Some(picks)
-    }
-
-    fn reweight(
-        &mut self,
-        pid: Pid,
-        weight: u64,
-        runtime: Option<Runtime>,
-        set: Option<SetView>,
-        check: Option<Check>,
-    ) {
-        self.advance(runtime);
-        let Some(task) = self.task_of(pid) else { return };
-        let mut attributes = self.sched.attributes(task);
-        let series = self.settings.release.series();
-        let nice = (-20i8..=19).find(|nice| weight_of_nice(series, Policy::Other, *nice).scaled == weight);
-        (attributes.policy, attributes.nice) = match nice {
-            Some(nice) => (Policy::Other, nice),
-            None => (Policy::Idle, attributes.nice),
-        };
-        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
-        if attributes.policy == self.sched.task(task).policy {
-            self.sched.set_user_nice(task, attributes.nice);
-        } else {
-            self.sched.sched_setattr(task, &attributes);
-        }
-        self.changed(task, set);
-        if let Some(check) = check {
-            self.score_wakeup(check);
-        }
-    }
-
-    /// A task was dequeued, changed and queued again. Setting the running task anew begins its slice anew.
-    fn changed(&mut self, task: TaskId, set: Option<SetView>) {
-        self.placed.remove(&task);
-        if set.is_some() {
-            self.slice_unknown = None;
-        }
-        self.compare_set(set);
-    }
-
     /// The recording tells something that our state excludes: the rest is in doubt.
     pub(crate) fn lose_track(&mut self) {
         self.report.resynchronisations += 1;
@@ -369,7 +220,11 @@ impl<'a> Replayer<'a> {
     pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
         if self.report.differences.len() < KEPT {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
-            self.report.differences.push(Difference { line: self.line, time: self.time, what, ours, kernels, queue });
+            let rule = rule::of(what, self.settings.release.series());
+            let recorded =
+                self.recorded.iter().map(|record| format!("line {}: {:?}", record.line, record.kind)).collect();
+            let (line, time) = (self.line, self.time);
+            self.report.differences.push(Difference { line, time, what, rule, ours, kernels, queue, recorded });
         }
     }
 

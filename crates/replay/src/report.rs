@@ -1,13 +1,74 @@
 //! What a replay came to.
 
 use schedlab_model::Time;
+use schedlab_trace::{Probe, Record, RecordKind};
 use serde::Serialize;
+
+use crate::ReplayError;
+
+/// How much a recording tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Level {
+    /// Tracepoints alone.
+    L0,
+    /// Tracepoints and `place_entity`.
+    #[serde(rename = "L0k")]
+    L0Place,
+    /// Tracepoints and probes on what the classes do.
+    L1,
+}
+
+impl Level {
+    /// What these records amount to.
+    pub fn of(records: &[Record]) -> Self {
+        let mut level = Self::L0;
+        for record in records {
+            match record.kind {
+                RecordKind::Probe(Probe::Place { .. } | Probe::PlaceEevdf { .. }) => level = level.max(Self::L0Place),
+                RecordKind::Probe(_) => return Self::L1,
+                _ => {}
+            }
+        }
+        level
+    }
+
+    /// Whether a recording of this level has such a record.
+    pub(crate) const fn has(self, kind: &RecordKind) -> bool {
+        match kind {
+            RecordKind::Probe(Probe::Place { .. } | Probe::PlaceEevdf { .. }) => !matches!(self, Self::L0),
+            RecordKind::Probe(_) => matches!(self, Self::L1),
+            _ => true,
+        }
+    }
+}
+
+impl std::str::FromStr for Level {
+    type Err = ReplayError;
+
+    fn from_str(text: &str) -> Result<Self, ReplayError> {
+        let levels = [Self::L0, Self::L0Place, Self::L1];
+        let found = levels.into_iter().find(|level| level.to_string().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| ReplayError::Settings(format!("'{text}' is no level; allowed: L0, L0k, L1")))
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::L0 => "L0",
+            Self::L0Place => "L0k",
+            Self::L1 => "L1",
+        })
+    }
+}
 
 /// The comparison of one recording with our rules.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The kernel whose rules were compared.
     pub release: String,
+    /// What the recording tells.
+    pub level: Level,
     /// Events in the recording.
     pub records: u64,
     /// From the first event to the last, in nanoseconds.
@@ -148,12 +209,16 @@ pub struct Difference {
     pub time: Time,
     /// What differs: `pick`, `tick`, `wakeup`, `placement`, `vruntime`, …
     pub what: &'static str,
+    /// The kernel's functions that decide it.
+    pub rule: &'static str,
     /// Our side.
     pub ours: String,
     /// The kernel's side.
     pub kernels: String,
     /// Our queue at that moment, the running task first: `pid vruntime weight`.
     pub queue: Vec<String>,
+    /// What the kernel did then: the records of the whole step.
+    pub recorded: Vec<String>,
 }
 
 impl State {

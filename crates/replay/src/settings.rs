@@ -2,9 +2,11 @@
 
 use schedlab_model::{Features, Release, Scheduler, Tunables};
 use schedlab_sched::Rules;
-use schedlab_trace::Snapshot;
+use schedlab_trace::{Head, Snapshot};
 
 use crate::ReplayError;
+use crate::flags::FlagBits;
+use crate::report::Level;
 
 /// What the recorded kernel was set to.
 #[derive(Debug, Clone)]
@@ -15,6 +17,8 @@ pub struct Settings {
     pub tunables: Tunables,
     /// `sched/debug` as it was when, or shortly after, the recording began.
     pub snapshot: Option<Snapshot>,
+    /// Up to which level to read the recording, as if what is beyond had not been recorded; all of it if none.
+    pub level: Option<Level>,
 }
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
@@ -57,7 +61,7 @@ impl Settings {
     pub fn defaults(release: Release) -> Result<Self, ReplayError> {
         supported(release)?;
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
-        Ok(Self { release, tunables, snapshot: None })
+        Ok(Self { release, tunables, snapshot: None, level: None })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -93,6 +97,26 @@ impl Settings {
         }
         result.snapshot = Some(snapshot);
         Ok(result)
+    }
+
+    /// What the head of an own recording says: the release, and `sched/debug` as it was before the recording began.
+    ///
+    /// # Errors
+    /// As [`Settings::from_snapshot`]; [`ReplayError::Settings`] also if the release or the file is not there, and
+    /// [`ReplayError::Trace`] if the file is not what it should be.
+    pub fn from_head(head: &Head) -> Result<Self, ReplayError> {
+        let missing = |what: &str| ReplayError::Settings(format!("the recording's head has no '# {what}'"));
+        let release = head.fact("kernel").ok_or_else(|| missing("kernel: RELEASE"))?;
+        let debug = ["/sys/kernel/debug/sched/debug", "/proc/sched_debug"].into_iter().find_map(|path| head.file(path));
+        let debug = debug.ok_or_else(|| missing("file: /sys/kernel/debug/sched/debug"))?;
+        let mut snapshot: Snapshot = debug.parse()?;
+        // Its own name for the release is the distribution's.
+        release.clone_into(&mut snapshot.release);
+        Self::from_snapshot(snapshot)
+    }
+
+    pub(crate) fn flags(&self) -> FlagBits {
+        FlagBits::of(self.release)
     }
 
     pub(crate) fn rules(&self) -> Rules {

@@ -1,21 +1,12 @@
-//! From records to steps: which sequence of core.c a run of records stands for.
+//! What a recording is cut into: the sequences of core.c that it stands for.
 //!
-//! On one CPU everything between `rq_lock` and `rq_unlock` is recorded without a break, so a step is a few adjacent records, and
-//! a small grammar finds it. What each step looks like follows from where the probed functions are called in
-//! `kernel/sched/{core,fair}.c` of 6.1 and 6.12.
+//! `probed.rs` finds them where the fair class's functions are probed (L1), `traced.rs` where there are tracepoints alone (L0, and
+//! L0k with `place_entity` beside them).
 
-use schedlab_trace::{Pid, Probe, Record, RecordKind, RecordState, TaskRef};
+use schedlab_trace::{Pid, RecordState, TaskRef};
 
-use crate::view::{Cursor, Placement, QueueView, Runtime, SetView};
+use crate::view::{Placement, QueueView, Runtime, SetView};
 
-/// `DEQUEUE_SLEEP`, `DEQUEUE_SAVE`, `DEQUEUE_MOVE`; those of enqueueing have the same values.
-const SLEEP: u32 = 0x1;
-const SAVE: u32 = 0x2;
-const MOVE: u32 = 0x4;
-/// `ENQUEUE_WAKEUP`.
-const WAKEUP: u32 = 0x1;
-/// `ENQUEUE_DELAYED` and `DEQUEUE_DELAYED`.
-const DELAYED: u32 = 0x200;
 /// `MAX_RT_PRIO`: priorities below it are real-time, deadline and stop tasks.
 pub(crate) const FIRST_FAIR_PRIORITY: i32 = 100;
 
@@ -42,6 +33,8 @@ pub(crate) enum Coming {
     Woken,
     /// From sleep, but it had not left the queue yet (EEVDF).
     Delayed,
+    /// From sleep; whether it had left is not recorded.
+    Awake,
 }
 
 /// One look of the fair class at its queue to pick somebody.
@@ -52,11 +45,24 @@ pub(crate) struct Look {
     pub(crate) delayed: Option<Pid>,
 }
 
+/// What is recorded of the picks of one schedule.
+#[derive(Debug, Clone)]
+pub(crate) enum Picks {
+    /// Each look, and who was set.
+    Looks(Vec<Look>, Option<SetView>),
+    /// Only who runs in the end.
+    Outcome,
+}
+
 /// One critical section.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     /// `task_tick_fair`.
-    Tick { runtime: Option<Runtime>, resched: bool },
+    Tick {
+        runtime: Option<Runtime>,
+        /// What was decided; none if that is hidden, the running task being about to be rescheduled anyway.
+        resched: Option<bool>,
+    },
     /// `try_to_wake_up` or `wake_up_new_task` of a fair task.
     Wake { pid: Pid, coming: Coming, runtime: Option<Runtime>, placement: Option<Placement>, check: Option<Check> },
     /// `try_to_wake_up` of a task of a higher class, which the fair class's probes do not show.
@@ -69,8 +75,7 @@ pub(crate) enum Step<'a> {
     Schedule {
         dequeued: Option<Pid>,
         runtime: Option<Runtime>,
-        looks: Vec<Look>,
-        set: Option<SetView>,
+        picks: Picks,
         switch: Option<(&'a TaskRef, RecordState, &'a TaskRef)>,
     },
     /// `sched_move_task`.
@@ -79,178 +84,12 @@ pub(crate) enum Step<'a> {
     Reweight { pid: Pid, weight: u64, runtime: Option<Runtime>, set: Option<SetView>, check: Option<Check> },
     /// `sched_yield(2)` was entered.
     Yield,
+    /// `set_user_nice` as a system call asked for it.
+    Nice { pid: Pid, nice: i8, runtime: Runtime, resched: Option<bool> },
     /// `update_curr` from elsewhere, such as reading a CPU clock.
     UpdateCurr { runtime: Runtime },
     /// Nothing that concerns a queue.
     Nothing,
     /// A probe that no sequence explains.
     Unexplained,
-}
-
-/// Cuts the step that begins at `records[0]`; returns it with the number of its records, at least 1.
-pub(crate) fn next_step(records: &[Record]) -> (Step<'_>, usize) {
-    let mut cursor = Cursor { records, at: 0 };
-    let step = begin(&mut cursor);
-    (step, cursor.at.max(1))
-}
-
-fn begin<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
-    let Some(record) = cursor.records.first() else { return Step::Nothing };
-    match &record.kind {
-        RecordKind::Probe(probe) => after_probe(cursor, *probe),
-        RecordKind::StatRuntime { .. } => after_runtime(cursor),
-        RecordKind::Switch { .. } => schedule(cursor, None, None),
-        RecordKind::Waking { task, .. } if task.priority < FIRST_FAIR_PRIORITY => {
-            cursor.at = 1;
-            cursor.resched();
-            Step::WakeHigher { task }
-        }
-        RecordKind::Fork { parent, child, .. } => {
-            Step::Fork { parent: Some(*parent), child: *child, runtime: None, placement: None }
-        }
-        RecordKind::Other { event, .. } if &**event == "sys_enter_sched_yield" => Step::Yield,
-        _ => Step::Nothing,
-    }
-}
-
-fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
-    match probe {
-        Probe::Tick { .. } => {
-            cursor.at = 1;
-            Step::Tick { runtime: cursor.runtime(), resched: cursor.resched() }
-        }
-        Probe::Enqueue { pid, flags } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
-        Probe::Dequeue { pid, flags } if flags & SLEEP != 0 => {
-            cursor.at = 1;
-            cursor.dequeue_entities(pid);
-            let runtime = cursor.runtime();
-            cursor.resched();
-            schedule(cursor, Some(pid), runtime)
-        }
-        Probe::Dequeue { pid, flags } if flags & SAVE != 0 => change(cursor, pid, flags),
-        Probe::Pick { .. } | Probe::PickEevdf { .. } => schedule(cursor, None, None),
-        Probe::Place { initial: true, .. } => fork(cursor, None),
-        Probe::WakeupPreempt { .. } => {
-            let (check, runtime) = check(cursor, true);
-            check.map_or(Step::Unexplained, |check| Step::Check { check, runtime })
-        }
-        Probe::Reweight { pid, weight } => {
-            cursor.at = 1;
-            Step::Reweight { pid, weight, runtime: None, set: None, check: None }
-        }
-        // Whoever asks for a schedule without a reason that is recorded: it shows in what follows.
-        _ => Step::Unexplained,
-    }
-}
-
-/// What a lone `sched_stat_runtime` belongs to depends on what follows it.
-fn after_runtime<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
-    let Some(runtime) = cursor.runtime() else { return Step::Unexplained };
-    cursor.resched();
-    match cursor.peek() {
-        Some(RecordKind::Probe(Probe::Pick { .. } | Probe::PickEevdf { .. }) | RecordKind::Switch { .. }) => {
-            schedule(cursor, None, Some(runtime))
-        }
-        Some(RecordKind::Probe(Probe::Place { initial: true, .. })) => fork(cursor, Some(runtime)),
-        _ => Step::UpdateCurr { runtime },
-    }
-}
-
-fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
-    cursor.at = 1;
-    let coming = match (flags & DELAYED != 0, flags & WAKEUP != 0) {
-        (true, _) => Coming::Delayed,
-        (false, true) => Coming::Woken,
-        (false, false) => Coming::New,
-    };
-    cursor.requeue_delayed(pid);
-    let runtime = cursor.runtime();
-    if runtime.is_some() {
-        cursor.resched();
-    }
-    let placement = cursor.placement(pid);
-    // A new task is announced before preemption is looked at, a woken one after.
-    if matches!(cursor.peek(), Some(RecordKind::WakeupNew { .. })) {
-        cursor.at += 1;
-    }
-    // Queueing has charged the running task, unless the woken one never left.
-    let (check, late_runtime) = check(cursor, coming == Coming::Delayed);
-    if check.is_none() {
-        // Nobody of its class runs.
-        cursor.resched();
-    }
-    Step::Wake { pid, coming, runtime: runtime.or(late_runtime), placement, check }
-}
-
-/// `check_preempt_wakeup`, with the charge of the running task that it makes if there is something to decide and nobody has
-/// made it before (`charges`).
-fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runtime>) {
-    let Some((woken, flags, need_resched)) = cursor.wakeup_preempt() else { return (None, None) };
-    if need_resched {
-        return (Some(Check { woken, flags, need_resched, queue: None, resched: false }), None);
-    }
-    let runtime = if charges { cursor.runtime() } else { None };
-    let mut resched = cursor.resched();
-    let queue = cursor.eevdf();
-    if queue.is_some() {
-        // The one before was for a request that the charge found served.
-        resched = cursor.resched();
-    }
-    (Some(Check { woken, flags, need_resched, queue, resched }), runtime)
-}
-
-fn fork<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a> {
-    match cursor.initial_placement() {
-        Some((child, placement)) => Step::Fork { parent: None, child, runtime, placement: Some(placement) },
-        None => Step::Unexplained,
-    }
-}
-
-fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<Runtime>) -> Step<'a> {
-    let mut looks = Vec::new();
-    while let Some(queue) = cursor.pick() {
-        let delayed = cursor.dequeue_delayed(DELAYED);
-        looks.push(Look { queue, delayed });
-        if delayed.is_none() {
-            break;
-        }
-    }
-    // A task of a higher class is charged as it is put back, after the look.
-    cursor.runtime_before_set();
-    let set = cursor.set();
-    let switch = match cursor.peek() {
-        Some(RecordKind::Switch { previous, state, next }) => {
-            cursor.at += 1;
-            Some((previous, *state, next))
-        }
-        _ => None,
-    };
-    Step::Schedule { dequeued, runtime, looks, set, switch }
-}
-
-/// Dequeued, changed and queued again.
-fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
-    cursor.at = 1;
-    cursor.dequeue_entities(pid);
-    let runtime = cursor.runtime();
-    cursor.resched();
-    let weight = cursor.reweight();
-    match cursor.peek() {
-        Some(RecordKind::Probe(Probe::Enqueue { pid: queued, .. })) if *queued == pid => cursor.at += 1,
-        _ => return Step::Unexplained,
-    }
-    cursor.placement(pid);
-    let set = cursor.set();
-    match weight {
-        Some(weight) => {
-            let (check, late_runtime) = check(cursor, runtime.is_none());
-            cursor.resched();
-            Step::Reweight { pid, weight, runtime: runtime.or(late_runtime), set, check }
-        }
-        None if flags & MOVE != 0 => {
-            cursor.resched();
-            Step::Move { pid, runtime, set }
-        }
-        None => Step::Unexplained,
-    }
 }

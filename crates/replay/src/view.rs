@@ -2,6 +2,8 @@
 
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
+use crate::flags::FlagBits;
+
 /// `sched_stat_runtime`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runtime {
@@ -58,6 +60,7 @@ pub(crate) enum SetClass {
 pub(crate) struct Cursor<'a> {
     pub(crate) records: &'a [Record],
     pub(crate) at: usize,
+    pub(crate) flags: FlagBits,
 }
 
 impl<'a> Cursor<'a> {
@@ -99,7 +102,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// `dequeue_entities` with `DEQUEUE_DELAYED`, within a pick (EEVDF).
-    pub(crate) fn dequeue_delayed(&mut self, delayed: u32) -> Option<Pid> {
+    pub(crate) fn dequeue_delayed(&mut self) -> Option<Pid> {
+        let delayed = self.flags.delayed;
         self.probe(|probe| match probe {
             Probe::DequeueEntities { pid, flags } if flags & delayed != 0 => Some(pid),
             _ => None,

@@ -11,12 +11,12 @@ use schedlab_trace::{Probe, Record, RecordKind, Snapshot, open};
 
 /// Four hogs of nice −5, 0, 0 and 5 besides what a booting machine does, with `sched/debug` read 40 ms after the start.
 fn hogs() -> Report {
-    replay_file(&fixture("k61-hogs.txt.gz"), Some(&fixture("k61-hogs.snap1")), None).unwrap()
+    replay_file(&fixture("k61-hogs.txt.gz"), Some(&fixture("k61-hogs.snap1")), None, None).unwrap()
 }
 
 /// hackbench with a group of 40 tasks, without a snapshot.
 fn hackbench() -> Report {
-    replay_file(&fixture("k61-hackbench.txt.gz"), None, None).unwrap()
+    replay_file(&fixture("k61-hackbench.txt.gz"), None, None, None).unwrap()
 }
 
 /// hackbench under rules whose tunables were tampered with.

@@ -9,12 +9,12 @@ use schedlab_replay::{Report, replay_file};
 
 /// Hogs of nice −5, 0, 0 and 5 besides what a booting machine does, with `sched/debug` read 50 ms after the start.
 fn hogs() -> Report {
-    replay_file(&fixture("k612-hogs.txt.gz"), Some(&fixture("k612-hogs.snap1")), None).unwrap()
+    replay_file(&fixture("k612-hogs.txt.gz"), Some(&fixture("k612-hogs.snap1")), None, None).unwrap()
 }
 
 /// hackbench, without a snapshot; twelve tasks are queued as the recording begins.
 fn hackbench() -> Report {
-    replay_file(&fixture("k612-hackbench.txt.gz"), None, Some("6.12".parse().unwrap())).unwrap()
+    replay_file(&fixture("k612-hackbench.txt.gz"), None, Some("6.12".parse().unwrap()), None).unwrap()
 }
 
 /// hackbench without one of the features that 6.12 has by default.

@@ -44,9 +44,10 @@ fn a_malformed_line_is_named() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let error = replay_file(Path::new("/nowhere/trace.txt"), None, None).unwrap_err().to_string();
+    let error = replay_file(Path::new("/nowhere/trace.txt"), None, None, None).unwrap_err().to_string();
     assert!(error.contains("/nowhere/trace.txt"), "{error}");
-    let error = replay_file(Path::new("/nowhere/t"), Some(Path::new("/nowhere/snap")), None).unwrap_err().to_string();
+    let error =
+        replay_file(Path::new("/nowhere/t"), Some(Path::new("/nowhere/snap")), None, None).unwrap_err().to_string();
     assert!(error.contains("/nowhere/snap"), "{error}");
 }
 
@@ -54,7 +55,7 @@ fn a_missing_file_is_named() {
 fn a_release_that_contradicts_the_snapshot_is_refused() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let release = Some("5.10".parse().unwrap());
-    let error = replay_file(&fixtures.join("k61-hogs.txt.gz"), Some(&fixtures.join("k61-hogs.snap1")), release);
+    let error = replay_file(&fixtures.join("k61-hogs.txt.gz"), Some(&fixtures.join("k61-hogs.snap1")), release, None);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("of kernel 6.1.0, not of 5.10"), "{error}");
 }

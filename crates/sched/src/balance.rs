@@ -26,6 +26,7 @@ impl<D: Decider> Sched<D> {
     /// A woken task goes where it last ran if that CPU idles, else to the waker's CPU if that one idles, else to any idle one,
     /// else where it last ran. A new task goes to an idle CPU, else to the one with the fewest runnable tasks, its parent's first.
     pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
+        self.mend_affinity(task);
         let record = &self.tasks[task.index()];
         let previous = record.cpu;
         if self.entities[record.se.index()].sched_delayed {
@@ -41,7 +42,11 @@ impl<D: Decider> Sched<D> {
             };
             self.idle_cpu_for(task, preferred).unwrap_or_else(|| match why {
                 WakeKind::Fork => self.least_loaded_for(task, waker_cpu),
-                WakeKind::Wakeup { .. } if self.tasks[task.index()].may_run_on(previous) => previous,
+                WakeKind::Wakeup { .. }
+                    if self.tasks[task.index()].may_run_on(previous) && self.is_online(previous) =>
+                {
+                    previous
+                }
                 WakeKind::Wakeup { .. } => self.least_loaded_for(task, waker_cpu),
             })
         };
@@ -60,12 +65,12 @@ impl<D: Decider> Sched<D> {
         })
     }
 
-    fn least_loaded_for(&self, task: TaskId, preferred: CpuId) -> CpuId {
+    pub(crate) fn least_loaded_for(&self, task: TaskId, preferred: CpuId) -> CpuId {
         let record = &self.tasks[task.index()];
         let load = |cpu: &CpuId| (self.rqs[cpu.index()].nr_running, *cpu != preferred, cpu.0);
         (0..self.rqs.len() as u32)
             .map(CpuId)
-            .filter(|cpu| record.may_run_on(*cpu))
+            .filter(|cpu| record.may_run_on(*cpu) && self.is_online(*cpu))
             .min_by_key(load)
             .unwrap_or(preferred)
     }
@@ -89,25 +94,26 @@ impl<D: Decider> Sched<D> {
     /// The waiting task that would run next on `from` among those that may run on `to`.
     fn first_pullable(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[from.index()];
-        if self.has_groups() {
-            return self.first_pullable_of_groups(from, to);
-        }
-        let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
-        let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
         let deadline = rq.dl.iter().map(|id| self.dl_entities[id.index()].task);
         // Real-time tasks whose runtime is used up wait where they are, and none come to where it is.
         let throttled = rq.rt.budget.throttled || self.rqs[to.index()].rt.budget.throttled;
         let realtime = rq.rt.iter().filter(|_| !throttled);
         let pullable =
             |task: &TaskId| *task != TaskId::IDLE && *task != rq.curr && self.tasks[task.index()].may_run_on(to);
+        if self.has_groups() {
+            let found = deadline.chain(realtime).find(pullable);
+            return found.or_else(|| self.first_pullable_of_groups(from, to));
+        }
+        let awake = |se: &EntityId| !self.entities[se.index()].sched_delayed;
+        let fair = self.cfs_rqs[rq.cfs.index()].timeline.iter().filter(awake).map(|se| self.entities[se.index()].task);
         let found = deadline.chain(realtime).chain(fair).find(pullable);
         found.or_else(|| self.runnable_custom(from).into_iter().find(pullable))
     }
 
-    /// The same where there are groups: their tasks stand where their group does. Throttled ones stay (`throttled_lb_pair`).
+    /// Of the fair tasks, where there are groups: these stand where their group does. Throttled ones stay (`throttled_lb_pair`).
     fn first_pullable_of_groups(&self, from: CpuId, to: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[from.index()];
-        let mut waiting: Vec<TaskId> = rq.rt.iter().collect();
+        let mut waiting = Vec::new();
         self.collect_waiting(rq.cfs, &mut waiting);
         waiting.into_iter().find(|task| {
             let record = &self.tasks[task.index()];

@@ -41,6 +41,8 @@ pub struct Sched<D: Decider> {
     pub(crate) custom: Option<Custom>,
     /// CPUs on line, for weights that follow their number.
     pub(crate) online_cpus: u32,
+    /// Which CPUs are off line, once one was.
+    pub(crate) offline: Option<Box<Bitmap>>,
     pub(crate) entities: Vec<Entity>,
     pub(crate) cfs_rqs: Vec<CfsRq>,
     pub(crate) dl_entities: Vec<DlEntity>,
@@ -68,6 +70,7 @@ impl<D: Decider> Sched<D> {
             processes: Processes::default(),
             custom: None,
             online_cpus: cpus,
+            offline: None,
             entities: Vec::new(),
             cfs_rqs: Vec::with_capacity(cpus as usize),
             dl_entities: Vec::new(),
@@ -280,6 +283,11 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].need_resched
     }
 
+    /// Sets or clears `TIF_NEED_RESCHED`, where a recording tells it and what it follows from is not recorded.
+    pub fn assume_need_resched(&mut self, cpu: CpuId, need_resched: bool) {
+        self.rqs[cpu.index()].need_resched = need_resched;
+    }
+
     /// `resched_curr`.
     #[inline]
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
@@ -336,7 +344,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `pick_next_task`: the highest class that has somebody decides.
-    fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
+    pub(crate) fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
         let rq = &self.rqs[cpu.index()];
         let all_fair = rq.nr_running == self.cfs_rqs[rq.cfs.index()].h_nr_running;
         if all_fair && self.rules.eevdf() && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {

@@ -13,6 +13,8 @@ pub struct Pick {
     pub candidates: u32,
     /// What the naive rule would pick: the first of the timeline, no buddies, no eligibility.
     pub naive: TaskId,
+    /// Whether ours only lingers (EEVDF's delayed dequeue): picked, it is taken off, and there is another pick.
+    pub lingers: bool,
 }
 
 /// Why the running task may have to go.

@@ -211,6 +211,22 @@ impl<D: Decider> Sched<D> {
         busy
     }
 
+    /// `__disable_runtime`, where a CPU goes off line: nobody is throttled there any more. What it lent is not given back.
+    pub(crate) fn disable_rt_runtime(&mut self, cpu: CpuId) {
+        let period = self.rules.rt_period();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.budget = RtBudget { runtime: period, ..RtBudget::default() };
+        if rt.nr_running > 0 {
+            self.sched_rt_rq_enqueue(cpu);
+        }
+    }
+
+    /// `__enable_runtime`, where it comes back.
+    pub(crate) fn enable_rt_runtime(&mut self, cpu: CpuId) {
+        let runtime = self.rules.rt_runtime().unwrap_or(0);
+        self.rqs[cpu.index()].rt.budget = RtBudget { runtime, ..RtBudget::default() };
+    }
+
     /// `sched_rt_rq_enqueue`: the queue's tasks may run again, those of a queue that was not throttled go on.
     fn sched_rt_rq_enqueue(&mut self, cpu: CpuId) {
         self.resched_curr(cpu);

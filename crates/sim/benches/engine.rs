@@ -41,7 +41,7 @@ fn machine(cpus: u32) -> Machine {
         exit_process: nanos(30_000),
         ..Costs::ideal()
     };
-    Machine { cpus, costs }
+    Machine::new(cpus, costs)
 }
 
 fn switches(program: &Program, machine: &Machine) -> u64 {
@@ -75,7 +75,7 @@ fn pairs(criterion: &mut Criterion) {
             channels: Default::default(),
             latches: vec![],
             tasks: vec![task("sleeper", tasks, rounds, vec![run, Step::Sleep(sleep)])],
-            turnaround_from: None,
+            ..Workload::default()
         };
         let sleepers = compile(&workload);
         for release in ["2.6.24", "6.1", "6.18"] {
@@ -104,7 +104,7 @@ fn pingpong(criterion: &mut Criterion) {
         channels: Default::default(),
         latches: vec![],
         tasks: vec![],
-        turnaround_from: None,
+        ..Workload::default()
     };
     for pair in 0..pairs {
         let (to, fro) = (format!("to.{pair}"), format!("fro.{pair}"));
@@ -134,6 +134,7 @@ fn task(name: &str, instances: u32, rounds: u64, steps: Vec<Step>) -> Task {
         kind: TaskKind::Process,
         attributes: Some(Attributes::default()),
         steps: vec![Step::Loop { count: rounds, steps }],
+        ..Task::default()
     }
 }
 
@@ -153,7 +154,7 @@ fn many_cpus(criterion: &mut Criterion) {
 /// A tuning study's 620 executions, each with knobs of its own, on as many threads as there are. The goal is 1 s on two cores.
 fn study(criterion: &mut Criterion) {
     let program = word("hackbench:groups=5,loops=1");
-    let machine = Machine { cpus: 1, costs: Costs::linsched() };
+    let machine = Machine::new(1, Costs::linsched());
     let schedulers: Vec<Scheduler> = (0..620u64)
         .map(|number| {
             let mut scheduler = Scheduler { hz: 1000, ..scheduler("2.6.24") };

@@ -18,6 +18,8 @@ pub(crate) struct Cpu {
     pub(crate) resched_at: u64,
     /// It was told to, while idle, because a task waits elsewhere.
     pub(crate) called: bool,
+    /// It is on line.
+    pub(crate) online: bool,
     /// Busy time.
     pub(crate) busy: u64,
     /// Times that a task came to this CPU.
@@ -32,6 +34,7 @@ impl Cpu {
         acting_tick: NEVER,
         resched_at: NEVER,
         called: false,
+        online: true,
         busy: 0,
         switches: 0,
     };

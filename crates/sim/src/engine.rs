@@ -1,17 +1,21 @@
 //! The event loop: virtual time, timers, ticks.
 
-use schedlab_model::{CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Agenda, Key, Kind, NEVER};
 use crate::channel::Channel;
 use crate::cpu::Cpu;
+use crate::groups::Pools;
 use crate::price::Prices;
 use crate::task::{Account, Identity, Task};
 use crate::timers::Timers;
 use crate::wait::{NONE, WaitQueue};
-use crate::{Options, SimError};
+use crate::{Options, SimError, hotplug};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
 const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
@@ -64,6 +68,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
     pub(crate) sched: Sched<Ours>,
     pub(crate) prices: Prices,
+    /// Groups and sessions, where there are any.
+    pub(crate) pools: Option<Box<Pools>>,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     skip_ticks: bool,
@@ -71,6 +77,9 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
     sink: &'a mut S,
+    /// CPUs that are still to go off line or come back.
+    pub(crate) changes: &'a [CpuChange],
+    cancel: Option<&'a AtomicBool>,
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
     last_tick: (u64, u32),
@@ -96,8 +105,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
     pub(crate) fn new(
         program: &'a Program,
         scheduler: &Scheduler,
-        machine: &Machine,
-        options: &Options,
+        machine: &'a Machine,
+        options: &Options<'a>,
         arena: &mut Arena,
         sink: &'a mut S,
     ) -> Result<Self, SimError> {
@@ -107,6 +116,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             return Err(SimError::Unsimulated { knobs: unsimulated.join(", ") });
         }
         check_affinities(program, machine.cpus)?;
+        hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
         if cost >= period {
@@ -115,16 +125,21 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let prices = Prices::new(&machine.costs)?;
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
+        let mut sched = Sched::new(rules, machine.cpus, Ours);
+        let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         Ok(Self {
             program,
             period: period.as_nanos(),
-            sched: Sched::new(rules, machine.cpus, Ours),
+            sched,
+            pools,
             prices,
             skip_ticks: !options.no_tick_skip,
             limit: options.time_limit.as_nanos().min(NEVER - 1),
             seed: options.seed,
             arena,
             sink,
+            changes: &machine.changes,
+            cancel: options.cancel,
             now: 0,
             last_tick: (NEVER, 0),
             idle: machine.cpus,
@@ -158,7 +173,16 @@ impl<'a, S: EventSink> Engine<'a, S> {
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
-            let first = key.min(timer).min(rule);
+            let bandwidth = match &self.pools {
+                Some(_) => {
+                    self.sched.bandwidth_timer().map_or(Key::NEVER, |timer| Key::new(timer.at.as_nanos(), Kind::Timer))
+                }
+                None => Key::NEVER,
+            };
+            let due = key.min(timer).min(rule).min(bandwidth);
+            // A CPU that changes makes nothing happen that would not happen anyway.
+            let change = if due == Key::NEVER { Key::NEVER } else { self.next_change() };
+            let first = due.min(change);
             let time = first.time();
             if time != self.now {
                 if first == Key::NEVER {
@@ -171,9 +195,20 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.now = time;
                 self.operations = 0;
             }
+            if self.cancel.is_some_and(|cancel| cancel.load(Relaxed)) {
+                return Err(SimError::Cancelled { time: Time::from_nanos(self.now) });
+            }
+            if change == first {
+                self.change_cpu();
+                continue;
+            }
             // At one instant the rules' own timers come before sleepers'.
             if rule == first && rule != Key::NEVER {
                 self.rule_timer();
+                continue;
+            }
+            if bandwidth == first && bandwidth != Key::NEVER {
+                self.bandwidth_timer();
                 continue;
             }
             if timer < key {
@@ -235,7 +270,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
     /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
     fn timer(&mut self, task: u32) {
-        let cpu = self.arena.tasks[task as usize].cpu;
+        let cpu = self.online_cpu(self.arena.tasks[task as usize].cpu);
         let cost = self.wake(task, cpu, NONE, false);
         if self.arena.cpus[cpu as usize].current != NONE {
             self.catch_up(cpu);
@@ -257,13 +292,17 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if self.sched.next_timer() == Some((time, timer)) {
             self.sched.run_timer();
         }
-        for cpu in cpus {
-            let record = &self.arena.cpus[cpu as usize];
-            if record.current == NONE && record.resched_at == NEVER && self.sched.need_resched(CpuId(cpu)) {
-                self.rouse(cpu);
-            } else {
-                self.refresh(cpu);
-            }
+        cpus.for_each(|cpu| self.settle(cpu));
+    }
+
+    /// Ends a critical section in which a timer may have put tasks on a CPU's queue.
+    pub(crate) fn settle(&mut self, cpu: u32) {
+        let record = &self.arena.cpus[cpu as usize];
+        let idle = record.current == NONE && record.resched_at == NEVER && record.online;
+        if idle && self.sched.need_resched(CpuId(cpu)) {
+            self.rouse(cpu);
+        } else {
+            self.refresh(cpu);
         }
     }
 
@@ -385,13 +424,14 @@ mod tests {
             kind: TaskKind::Process,
             attributes: Some(Attributes::default()),
             steps: vec![Step::Loop { count: 10_000, steps: vec![Step::Yield] }],
+            ..schedlab_model::Task::default()
         };
         let workload = Workload {
             name: "standstill".into(),
             channels: Default::default(),
             latches: vec![],
             tasks: vec![yields],
-            turnaround_from: None,
+            ..Workload::default()
         };
         let program = Program::compile(&workload).unwrap();
         let scheduler = Scheduler::new("6.1".parse().unwrap());

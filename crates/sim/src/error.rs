@@ -68,6 +68,12 @@ pub enum SimError {
         /// When.
         time: Time,
     },
+    /// Whoever started it wants it no more ([`crate::Options`]).
+    #[error("cancelled at {time}")]
+    Cancelled {
+        /// When.
+        time: Time,
+    },
     /// Operation follows operation and no time passes, as can happen where all costs are zero.
     #[error("no time passes at {time}: {operations} operations at one instant (are all costs zero?)")]
     NoProgress {

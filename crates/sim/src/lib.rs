@@ -36,6 +36,8 @@ mod channel;
 mod cpu;
 mod engine;
 mod error;
+mod groups;
+mod hotplug;
 mod many;
 mod operation;
 mod outcome;
@@ -45,7 +47,9 @@ mod task;
 mod timers;
 mod wait;
 
-use schedlab_model::{EventSink, Machine, Outcome, Scheduler, Time};
+use std::sync::atomic::AtomicBool;
+
+use schedlab_model::{EventSink, Machine, ModelError, Outcome, Scheduler, Time};
 use schedlab_program::Program;
 use schedlab_sched::CustomClass;
 
@@ -55,20 +59,22 @@ pub use many::{Summary, simulate_many};
 use engine::{Arena, Engine};
 
 /// How a run is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
     /// Seed of every random stream.
     pub seed: u64,
     /// Do every tick when it is due. Changes nothing but the time that the simulation takes.
     pub no_tick_skip: bool,
     /// Simulated time after which a run that is not over is given up.
     pub time_limit: Time,
+    /// Once this is true, the run ends with [`SimError::Cancelled`].
+    pub cancel: Option<&'a AtomicBool>,
 }
 
-impl Default for Options {
+impl Default for Options<'_> {
     /// Seed 1, ticks skipped, a day of simulated time at most.
     fn default() -> Self {
-        Self { seed: 1, no_tick_skip: false, time_limit: Time::from_millis(86_400_000) }
+        Self { seed: 1, no_tick_skip: false, time_limit: Time::from_millis(86_400_000), cancel: None }
     }
 }
 
@@ -80,7 +86,7 @@ pub fn simulate<S: EventSink>(
     program: &Program,
     scheduler: &Scheduler,
     machine: &Machine,
-    options: &Options,
+    options: &Options<'_>,
     sink: &mut S,
 ) -> Result<Outcome, SimError> {
     let mut arena = Arena::default();
@@ -100,12 +106,20 @@ pub fn simulate_policy<S: EventSink>(
     program: &Program,
     scheduler: &Scheduler,
     machine: &Machine,
-    options: &Options,
+    options: &Options<'_>,
     policy: Box<dyn CustomClass>,
     sink: &mut S,
 ) -> Result<Outcome, SimError> {
     let mut arena = Arena::default();
     let mut engine = Engine::new(program, scheduler, machine, options, &mut arena, sink)?;
+    if engine.pools.is_some() {
+        let why = "a policy of the user's own knows no groups; leave groups and sessions out of the workload";
+        return Err(ModelError::Group(why.to_owned()).into());
+    }
+    if !machine.changes.is_empty() {
+        let why = "changes: CPUs that go off line are not simulated with a policy of the user's own";
+        return Err(ModelError::Machine(why.to_owned()).into());
+    }
     engine.sched.set_custom_class(policy);
     engine.run()?;
     Ok(engine.outcome(scheduler.release.to_string()))

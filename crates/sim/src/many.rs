@@ -32,7 +32,7 @@ pub fn simulate_many(
     program: &Program,
     schedulers: &[Scheduler],
     machine: &Machine,
-    options: &Options,
+    options: &Options<'_>,
 ) -> Vec<Result<Summary, SimError>> {
     let run = |arena: &mut Arena, scheduler: &Scheduler| {
         let mut nobody = NoEvents;

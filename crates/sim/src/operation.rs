@@ -299,6 +299,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn exit(&mut self, task: u32, cpu: u32) {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
         self.arena.tasks[task as usize].zombie = true;
+        self.leave_session(task, cpu);
         let identity = &self.arena.identities[task as usize];
         let (parent, kind) = (identity.parent, identity.kind);
         if parent == NONE {

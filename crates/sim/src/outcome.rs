@@ -42,6 +42,7 @@ impl<S: EventSink> Engine<'_, S> {
             switches: self.switches,
             messages: self.messages,
             bytes: self.bytes,
+            groups: self.group_outcomes(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
     }
@@ -87,18 +88,21 @@ impl<S: EventSink> Engine<'_, S> {
 
     fn waits(&self, task: usize) -> String {
         let record = &self.arena.tasks[task];
-        let kind = |channel: u32| match self.program.channels()[channel as usize] {
-            ChannelKind::Pipe => "pipe",
-            ChannelKind::Socket => "socket",
+        let place = |channel: u32| {
+            let kind = match self.program.channels()[channel as usize] {
+                ChannelKind::Pipe => "pipe",
+                ChannelKind::Socket => "socket",
+            };
+            format!("{kind} '{}'", self.program.channel_names()[channel as usize])
         };
         let what = match record.op {
             Op::Read { channel, bytes } => {
-                format!("to read {} of {bytes} bytes from {} {channel}", bytes - record.moved, kind(channel))
+                format!("to read {} of {bytes} bytes from {}", bytes - record.moved, place(channel))
             }
             Op::Write { channel, bytes } => {
-                format!("to write {} of {bytes} bytes to {} {channel}", bytes - record.moved, kind(channel))
+                format!("to write {} of {bytes} bytes to {}", bytes - record.moved, place(channel))
             }
-            Op::AwaitLatch(latch) => format!("on latch {latch}"),
+            Op::AwaitLatch(latch) => format!("on latch '{}'", self.program.latch_names()[latch as usize]),
             Op::Join => format!("for '{}' to end", self.name(self.arena.identities[task].first_child as usize)),
             _ => "to go on".to_owned(),
         };

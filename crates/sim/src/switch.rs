@@ -7,6 +7,7 @@ use schedlab_sched::{SchedError, WakeKind};
 use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
+use crate::groups::Belongs;
 use crate::task::{Account, Identity, State, Task};
 use crate::wait::NONE;
 
@@ -28,6 +29,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             let cursor = Cursor::root(program, template, instance, self.seed);
             self.add_task(task, cursor, template, instance, NONE);
+            self.join_group(task.0);
             self.emit(0, EventKind::Fork { parent: TaskId::IDLE, child: task });
             self.reweight_threads(task, 0);
             self.wake_new(task, 0);
@@ -59,6 +61,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cursor = self.arena.tasks[parent as usize].cursor.child(program, template, instance);
         self.add_task(child, cursor, template, instance, parent);
+        self.join_group(child.0);
         self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
         self.reweight_threads(child, cpu);
         self.wake_new(child, cpu);
@@ -70,12 +73,17 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks.len(),
             "tasks are numbered in the order in which they are made"
         );
+        let above = match parent {
+            NONE => Belongs::NOWHERE,
+            parent => self.arena.identities[parent as usize].belongs,
+        };
         self.arena.tasks.push(Task::new(cursor));
         self.arena.accounts.push(Account { since: self.now, ..Account::default() });
         self.arena.identities.push(Identity {
             template,
             instance,
             kind: self.program.template(template).kind,
+            belongs: Belongs::of(self.program, template, above),
             born: self.now,
             died: self.now,
             migrations: 0,
@@ -131,7 +139,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
     /// where the task has to wait though that one could run it. Of the CPU on which this happens, `here`, the caller writes down
     /// what it does next.
-    fn queued(&mut self, task: u32, cpu: u32, here: u32) {
+    pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32) {
         let record = &self.arena.cpus[cpu as usize];
         if record.current != NONE {
             self.rouse_another(task);
@@ -159,6 +167,7 @@ impl<S: EventSink> Engine<'_, S> {
             let record = &self.arena.cpus[*cpu as usize];
             record.current == NONE
                 && record.resched_at == NEVER
+                && record.online
                 && self.sched.task(task_id(task)).may_run_on(CpuId(*cpu))
         };
         if let Some(cpu) = (0..self.arena.cpus.len() as u32).find(free) {
@@ -167,13 +176,13 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Up to `waiting` tasks wait, on whichever queues: as many idle CPUs that may take one are told to come.
-    fn rouse_others(&mut self, mut waiting: u32) {
+    pub(crate) fn rouse_others(&mut self, mut waiting: u32) {
         for cpu in 0..self.arena.cpus.len() as u32 {
             if waiting == 0 || self.idle == 0 {
                 return;
             }
             let record = &self.arena.cpus[cpu as usize];
-            let free = record.current == NONE && record.resched_at == NEVER;
+            let free = record.current == NONE && record.resched_at == NEVER && record.online;
             if free && self.sched.newly_idle_balance(CpuId(cpu)).is_some() {
                 self.call(cpu);
                 waiting -= 1;
@@ -258,7 +267,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    fn leave(&mut self, cpu: u32, task: u32, state: TaskState) {
+    pub(crate) fn leave(&mut self, cpu: u32, task: u32, state: TaskState) {
         let record = &mut self.arena.cpus[cpu as usize];
         let account = &mut self.arena.accounts[task as usize];
         let ran = self.now - account.since;
@@ -276,6 +285,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.identities[task as usize].died = self.now;
                 left.state = State::Dead;
                 self.alive -= 1;
+                self.left_group(task);
             }
             TaskState::Interruptible | TaskState::Uninterruptible => {
                 account.voluntary += 1;

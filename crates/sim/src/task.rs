@@ -3,6 +3,7 @@
 use schedlab_model::TaskKind;
 use schedlab_program::{Cursor, Op, TemplateId};
 
+use crate::groups::Belongs;
 use crate::wait::NONE;
 
 /// Where a task is within its operation.
@@ -81,6 +82,7 @@ pub(crate) struct Identity {
     pub(crate) template: TemplateId,
     pub(crate) instance: u32,
     pub(crate) kind: TaskKind,
+    pub(crate) belongs: Belongs,
     pub(crate) born: u64,
     pub(crate) died: u64,
     pub(crate) migrations: u64,

@@ -13,7 +13,7 @@ fn every_message_arrives() {
     {
         for release in common::RELEASES {
             for cpus in [1, 4] {
-                for machine in [Machine::ideal(cpus), Machine { cpus, costs: some_costs() }] {
+                for machine in [Machine::ideal(cpus), Machine::new(cpus, some_costs())] {
                     let (outcome, _) = run(&word(text), release, &machine);
                     assert_eq!(outcome.tasks.len(), 201, "{text} {release} {cpus}");
                     assert_eq!(outcome.messages, 5 * 20 * 20 * 3 + 200);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::random::{Case, case, limited};
+use common::random::{Case, case, grouped_case, limited};
 use common::{run_with, watcher};
 use proptest::prelude::*;
 use schedlab_program::Program;
@@ -12,9 +12,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_keeps_the_books(case in case()) {
-        // A CPU whose real-time tasks are throttled idles beside them.
-        let case = Case { scheduler: limited(case.scheduler, Some("unlimited")), ..case };
+    fn every_run_keeps_the_books(case in prop_oneof![2 => case().boxed(), 1 => grouped_case().boxed()]) {
+        // A CPU whose tasks are throttled idles beside them.
+        let mut case = Case { scheduler: limited(case.scheduler, Some("unlimited")), ..case };
+        case.workload.groups.values_mut().for_each(|group| group.max = None);
         let options = Options { seed: 3, ..Options::default() };
         let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -31,7 +32,9 @@ proptest! {
     }
 
     #[test]
-    fn the_same_again_is_the_same_to_the_byte_with_and_without_skipping_ticks(case in case()) {
+    fn the_same_again_is_the_same_to_the_byte_with_and_without_skipping_ticks(
+        case in prop_oneof![2 => case().boxed(), 1 => grouped_case().boxed()],
+    ) {
         let options = Options { seed: 5, ..Options::default() };
         let every = Options { no_tick_skip: true, ..options };
         let one = run_with(&case.workload, &case.scheduler, &case.machine, &options)

@@ -29,7 +29,7 @@ fn a_deadlock_names_who_waits_on_what() {
     let error = refused(&both, &scheduler("6.1"), &Machine::ideal(2), &Options::default());
     assert_eq!(
         error.to_string(),
-        "deadlock at 1ms: task 'one' waits to read 8 of 8 bytes from pipe 0; task 'two' waits to read 8 of 8 bytes from pipe 1"
+        "deadlock at 1ms: task 'one' waits to read 8 of 8 bytes from pipe 'a'; task 'two' waits to read 8 of 8 bytes from pipe 'b'"
     );
 }
 
@@ -75,7 +75,7 @@ fn a_task_without_a_cpu_is_refused() {
 
 #[test]
 fn impossible_machines_are_refused() {
-    let machine = |costs| Machine { cpus: 1, costs };
+    let machine = |costs| Machine::new(1, costs);
     let period = Time::from_millis(4);
     let error =
         refused(&hog(), &scheduler("6.1"), &machine(Costs { tick: period, ..Costs::ideal() }), &Options::default());

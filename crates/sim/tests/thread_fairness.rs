@@ -23,6 +23,7 @@ fn process(name: &str, threads: u32, run: u64, affinity: &[u32]) -> [Task; 2] {
             kind: TaskKind::Thread,
             attributes: None,
             steps: vec![Step::Run(milliseconds(run))],
+            ..Task::default()
         },
     ]
 }

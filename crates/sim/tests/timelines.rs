@@ -120,7 +120,7 @@ fn fifo_preempts_other_in_the_middle_of_its_work() {
     }
     // The interrupt that wakes it costs 100 µs, which the hog pays.
     let costs = Costs { wakeup: micros(100), ..Costs::ideal() };
-    let (outcome, _) = run(&both, "6.1", &Machine { cpus: 1, costs });
+    let (outcome, _) = run(&both, "6.1", &Machine::new(1, costs));
     assert_eq!(shares(&outcome, 0), [15_100, 10_100, 5000, 0]);
     assert_eq!((outcome.tasks[0].user_ns, outcome.tasks[0].system_ns), (10_000_000, 100_000));
 }
@@ -144,7 +144,7 @@ fn a_ping_pong_pays_for_each_of_its_steps() {
     let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
-    let (outcome, events) = run(&both, "6.1", &Machine { cpus: 1, costs });
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
     assert_eq!(switches(&events), [(0, 0, 0), (18, 0, 1), (39, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
     assert_eq!(shares(&outcome, 0), [53, 18 + 14, 39 - 35, 35 - 18]);
@@ -166,7 +166,7 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);
     let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
-    let (outcome, events) = run(&both, "6.1", &Machine { cpus: 2, costs });
+    let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
     let expected = [(50, 0, 0), (50, 1, 1), (55, 1, IDLE), (1060, 0, IDLE), (1100, 1, 1), (1100, 1, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!(shares(&outcome, 0), [1060, 1010, 50, 0]);
@@ -187,11 +187,11 @@ fn a_switch_costs_more_the_more_others_ran_in_between() {
     };
     let steps = vec![Step::Loop { count: 2, steps: vec![Step::Run(microseconds(100)), Step::Yield] }];
     let three = workload(vec![task("turn", 3, fifo(1), steps)]);
-    let (outcome, _) = run(&three, "6.1", &Machine { cpus: 1, costs: costs.clone() });
+    let (outcome, _) = run(&three, "6.1", &Machine::new(1, costs.clone()));
     assert_eq!(outcome.elapsed_ns, 3 * 112_500 + 3 * 112_000 + 12_000 + 11_000 + 10_000);
     // Alone it comes back to what it left: only its first coming costs.
     let steps = vec![Step::Run(microseconds(100)), Step::Sleep(microseconds(70)), Step::Run(microseconds(100))];
-    let (outcome, _) = run(&workload(vec![task("alone", 1, fifo(1), steps)]), "6.1", &Machine { cpus: 1, costs });
+    let (outcome, _) = run(&workload(vec![task("alone", 1, fifo(1), steps)]), "6.1", &Machine::new(1, costs));
     assert_eq!(outcome.elapsed_ns, 12_500 + 100_000 + 70_000 + 100_000);
 }
 
@@ -209,7 +209,7 @@ fn ticks_take_time_from_whoever_runs() {
     ] {
         for no_tick_skip in [false, true] {
             let options = Options { no_tick_skip, ..Options::default() };
-            let machine = Machine { cpus: 1, costs: costs.clone() };
+            let machine = Machine::new(1, costs.clone());
             let one = workload(vec![task("hog", 1, Attributes::default(), steps.clone())]);
             let (outcome, _) = run_with(&one, &scheduler, &machine, &options).unwrap();
             assert_eq!(outcome.elapsed_ns, end * 1000, "{steps:?}");
@@ -235,7 +235,7 @@ fn a_family_pays_for_births_and_deaths() {
         let mut child = task("child", 0, fifo(1), vec![Step::Run(microseconds(100))]);
         (child.kind, child.attributes) = (kind, None);
         let family = workload(vec![parent, child]);
-        let (outcome, events) = run(&family, "6.1", &Machine { cpus: 1, costs: costs.clone() });
+        let (outcome, events) = run(&family, "6.1", &Machine::new(1, costs.clone()));
         assert_eq!(shares(&outcome, 0), [make + 100 + end + 9 + 30, make + 9 + 30, 0, 100 + end], "{kind:?}");
         assert_eq!(shares(&outcome, 1), [100 + end, 100 + end, 0, 0]);
         let fork = EventKind::Fork { parent: TaskId(0), child: TaskId(1) };
@@ -251,7 +251,7 @@ fn the_turnaround_counts_from_the_mark_until_that_task_has_done_its_steps() {
     let mut marked = workload(vec![task("marks", 1, Attributes::default(), steps), other]);
     marked.turnaround_from = Some("go".into());
     let costs = Costs { exit_process: Time::from_millis(1), ..Costs::ideal() };
-    let (outcome, _) = run(&marked, "6.1", &Machine { cpus: 2, costs });
+    let (outcome, _) = run(&marked, "6.1", &Machine::new(2, costs));
     // In jiffies of 4 ms, rounded up: 1.
     assert_eq!((outcome.turnaround_ns, outcome.turnaround_jiffies, outcome.elapsed_ns), (3_000_000, 1, 21_000_000));
 }

@@ -30,6 +30,23 @@ impl<'a> Fields<'a> {
         self.find(key).and_then(parse_hex).ok_or_else(|| format!("a hexadecimal number in '{key}=0x'"))
     }
 
+    /// A value of its type, if it is there.
+    pub(crate) fn optional<T: FromStr>(&self, key: &str) -> Result<Option<T>, String> {
+        self.find(key).map(|_| self.get(key)).transpose()
+    }
+
+    /// An address written in hexadecimal with `0x` before it; 0 if it is not there.
+    pub(crate) fn address(&self, key: &str) -> Result<u64, String> {
+        let Some(text) = self.find(key) else { return Ok(0) };
+        let digits = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        digits.or_else(|| text.parse().ok()).ok_or_else(|| format!("a hexadecimal number in '{key}=0x'"))
+    }
+
+    /// A number that says yes unless it is 0.
+    pub(crate) fn flag(&self, key: &str) -> Result<bool, String> {
+        self.address(key).map(|value| value != 0)
+    }
+
     /// A value of 0 or 1.
     pub(crate) fn switch(&self, key: &str) -> Result<bool, String> {
         match self.find(key) {

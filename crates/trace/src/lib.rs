@@ -7,6 +7,8 @@
 mod error;
 mod fields;
 mod ftrace;
+mod further;
+mod head;
 mod input;
 mod label;
 mod line;
@@ -16,14 +18,17 @@ mod probe;
 pub mod proto;
 mod reader;
 mod record;
+mod snap;
 mod snapshot;
 
 pub use error::TraceError;
 pub use ftrace::write_ftrace;
+pub use head::Head;
 pub use input::open;
 pub use label::{PID_BASE, TaskLabel, pid};
 pub use perfetto::{PerfettoOptions, write_perfetto};
-pub use probe::Probe;
+pub use probe::{Probe, Server};
 pub use reader::Reader;
-pub use record::{Context, Flags, Pid, Record, RecordKind, RecordState, TaskRef};
+pub use record::{Context, EntityRef, Flags, Pid, QueueClocks, Record, RecordKind, RecordState, TaskRef};
+pub use snap::{EevdfSnap, TaskSnap};
 pub use snapshot::{FairQueue, Snapshot, SnapshotTask};

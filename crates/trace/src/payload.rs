@@ -1,8 +1,10 @@
 //! From an event's name and text to its meaning.
 
 use crate::fields::Fields;
+use crate::further;
 use crate::probe::Probe;
-use crate::record::{Pid, RecordKind, RecordState, TaskRef};
+use crate::record::{EntityRef, Pid, QueueClocks, RecordKind, RecordState, TaskRef};
+use crate::snap::TaskSnap;
 
 /// Reads an event's text; `Err` says what was expected in it.
 pub(crate) fn parse(event: &str, text: &str) -> Result<RecordKind, String> {
@@ -25,6 +27,7 @@ pub(crate) fn parse(event: &str, text: &str) -> Result<RecordKind, String> {
             .ok_or_else(|| "'function='".to_owned()),
         "hrtimer_expire_exit" => Ok(RecordKind::TimerExit),
         "sys_enter_setpriority" => parse_setpriority(text),
+        "k_snap" => TaskSnap::parse(fields).map(|snap| RecordKind::Snap(Box::new(snap))),
         _ => Ok(RecordKind::Other { event: event.into(), text: text.into() }),
     };
     kind.map_err(|expected| format!("{expected} in {event}"))
@@ -33,7 +36,7 @@ pub(crate) fn parse(event: &str, text: &str) -> Result<RecordKind, String> {
 fn parse_probe(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>> {
     Some(match event {
         "k_tick" => fields.get("pid").map(|pid| Probe::Tick { pid }),
-        "k_enq" => pid_and_flags(fields).map(|(pid, flags)| Probe::Enqueue { pid, flags }),
+        "k_enq" => enqueue(fields),
         "k_deq" => pid_and_flags(fields).map(|(pid, flags)| Probe::Dequeue { pid, flags }),
         "k_deqs" => pid_and_flags(fields).map(|(pid, flags)| Probe::DequeueEntities { pid, flags }),
         "k_place" if fields.find("zv").is_some() => place_eevdf(fields),
@@ -46,11 +49,33 @@ fn parse_probe(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>>
         "k_set" => set_next(fields),
         "k_rew" => reweight(fields),
         "k_rqd" => fields.get("pid").map(|pid| Probe::RequeueDelayed { pid }),
-        _ => return None,
+        _ => return further::parse(event, fields),
     })
 }
 
-fn pid_and_flags(fields: Fields<'_>) -> Result<(Pid, u32), String> {
+/// What many probes have beside their own: the queue's clocks, and which entity on which queue is concerned.
+pub(crate) fn parse_common(event: &str, text: &str) -> (Option<QueueClocks>, Option<EntityRef>) {
+    if !event.starts_with("k_") {
+        return (None, None);
+    }
+    let fields = Fields::new(text);
+    let address = |key| fields.address(key).unwrap_or(0);
+    let task = fields.find("ct").and_then(|clock| clock.parse().ok());
+    let clocks = task.map(|task| QueueClocks { clock: fields.find("c").and_then(|clock| clock.parse().ok()), task });
+    let entity = EntityRef { entity: address("se").max(address("cse")), owned: address("my"), queue: address("cfs") };
+    (clocks, (entity != EntityRef::default()).then_some(entity))
+}
+
+fn enqueue(fields: Fields<'_>) -> Result<Probe, String> {
+    let (pid, flags) = pid_and_flags(fields)?;
+    let attributes = match (fields.optional("pol")?, fields.optional("sp")?) {
+        (Some(policy), Some(priority)) => Some((policy, priority)),
+        _ => None,
+    };
+    Ok(Probe::Enqueue { pid, flags, attributes })
+}
+
+pub(crate) fn pid_and_flags(fields: Fields<'_>) -> Result<(Pid, u32), String> {
     Ok((fields.get("pid")?, fields.hex("fl")?))
 }
 

@@ -16,6 +16,8 @@ pub enum Probe {
         pid: Pid,
         /// `ENQUEUE_*` flags.
         flags: u32,
+        /// Its policy and `static_prio`, where they are shown.
+        attributes: Option<(u32, i32)>,
     },
     /// `k_deq`, `dequeue_task_fair`.
     Dequeue {
@@ -142,4 +144,206 @@ pub enum Probe {
         /// The task.
         pid: Pid,
     },
+    /// `k_move`, `sched_move_task`.
+    Move {
+        /// The task.
+        pid: Pid,
+    },
+    /// `k_nice`, `set_user_nice`: what is asked for.
+    Nice {
+        /// The task.
+        pid: Pid,
+        /// The nice level.
+        nice: i32,
+    },
+    /// `k_setsched`, `__sched_setscheduler`: what is asked for.
+    SetScheduler {
+        /// The task.
+        pid: Pid,
+        /// `SCHED_*`; −1 to keep the policy.
+        policy: i32,
+        /// The nice level.
+        nice: i32,
+        /// The real-time priority.
+        priority: u32,
+        /// The deadline class's runtime, or a fair task's slice, in nanoseconds.
+        runtime: u64,
+        /// The relative deadline, in nanoseconds.
+        deadline: u64,
+        /// The period, in nanoseconds.
+        period: u64,
+    },
+    /// `k_pnt`, `pick_next_task_fair`: only its clocks matter.
+    PickTask,
+    /// `k_uc`, `update_curr` of one queue.
+    UpdateCurr {
+        /// The task that runs; 0 for a group's entity, and where nobody runs.
+        pid: Pid,
+        /// The running entity's vruntime before it is charged.
+        vruntime: u64,
+        /// Since when it was not charged.
+        exec_start: u64,
+    },
+    /// `k_shares`, `sched_group_set_shares`.
+    Shares {
+        /// The group's address.
+        group: u64,
+        /// Its new shares, not scaled.
+        shares: u64,
+    },
+    /// `k_quota`, `tg_set_cfs_bandwidth`.
+    Quota {
+        /// The group's address.
+        group: u64,
+        /// The period, in nanoseconds.
+        period: u64,
+        /// Its quota, in nanoseconds; `u64::MAX` for none.
+        quota: u64,
+        /// What may be saved up, in nanoseconds.
+        burst: u64,
+    },
+    /// `k_thr`, `throttle_cfs_rq`.
+    Throttle {
+        /// The group's address.
+        group: u64,
+        /// `runtime_remaining`, in nanoseconds.
+        remaining: i64,
+    },
+    /// `k_unthr`, `unthrottle_cfs_rq`.
+    Unthrottle {
+        /// The group's address.
+        group: u64,
+        /// `runtime_remaining`, in nanoseconds.
+        remaining: i64,
+    },
+    /// `k_acct`, `__account_cfs_rq_runtime`.
+    Account {
+        /// `runtime_remaining` before, in nanoseconds.
+        remaining: i64,
+        /// What is charged, in nanoseconds.
+        delta: u64,
+    },
+    /// `k_refill`, `__refill_cfs_bandwidth_runtime`.
+    Refill {
+        /// The group's address.
+        group: u64,
+        /// Its runtime before, in nanoseconds.
+        runtime: u64,
+    },
+    /// `k_rtenq`, `enqueue_task_rt`.
+    RtEnqueue {
+        /// The task.
+        pid: Pid,
+        /// `ENQUEUE_*` flags.
+        flags: u32,
+        /// Its priority as the kernel counts, 99 − `sched_priority`.
+        priority: i32,
+        /// `rt.time_slice`, in ticks.
+        time_slice: u32,
+    },
+    /// `k_rtdeq`, `dequeue_task_rt`.
+    RtDequeue {
+        /// The task.
+        pid: Pid,
+        /// `DEQUEUE_*` flags.
+        flags: u32,
+        /// `rt.time_slice`, in ticks.
+        time_slice: u32,
+    },
+    /// `k_rtcur`, `update_curr_rt`.
+    RtCharge {
+        /// The running task.
+        pid: Pid,
+        /// `rt_throttled`, where there is throttling.
+        throttled: Option<bool>,
+        /// `rt_time`, in nanoseconds.
+        time: Option<u64>,
+        /// `rt_runtime`, in nanoseconds.
+        runtime: Option<u64>,
+    },
+    /// `k_rttick`, `task_tick_rt`.
+    RtTick {
+        /// The running task.
+        pid: Pid,
+        /// `rt.time_slice` before, in ticks.
+        time_slice: u32,
+    },
+    /// `k_rtper`, `sched_rt_period_timer`.
+    RtPeriod,
+    /// `k_dlenq`, `enqueue_task_dl`.
+    DlEnqueue {
+        /// The task.
+        pid: Pid,
+        /// `ENQUEUE_*` flags.
+        flags: u32,
+        /// What it stands at.
+        server: Server,
+    },
+    /// `k_dldeq`, `dequeue_task_dl`.
+    DlDequeue {
+        /// The task.
+        pid: Pid,
+        /// `DEQUEUE_*` flags.
+        flags: u32,
+        /// What it stands at.
+        server: Server,
+    },
+    /// `k_dlcur`, `update_curr_dl`.
+    DlCharge {
+        /// The running task.
+        pid: Pid,
+        /// What it stands at before it is charged.
+        server: Server,
+    },
+    /// `k_dlse`, `update_curr_dl_se` (6.12 on): a task's entity or the fair server's.
+    DlEntityCharge {
+        /// Whether it is a server's.
+        is_server: bool,
+        /// What it stands at before it is charged.
+        server: Server,
+        /// What is charged, in nanoseconds.
+        delta: i64,
+    },
+    /// `k_dlrep`, `replenish_dl_entity`.
+    DlReplenish {
+        /// The task; 0 for a server.
+        pid: Pid,
+        /// Whether it is a server's.
+        is_server: bool,
+        /// What it stands at before.
+        server: Server,
+    },
+    /// `k_dltimer`, `dl_task_timer`.
+    DlTimer {
+        /// The task; 0 for a server.
+        pid: Pid,
+        /// Whether it is a server's.
+        is_server: bool,
+        /// What it stands at before.
+        server: Server,
+    },
+    /// `k_dlinact`, `inactive_task_timer`.
+    DlInactive {
+        /// The task.
+        pid: Pid,
+    },
+    /// `k_dlsrvon`, `dl_server_start`.
+    ServerStart {
+        /// What it stands at before.
+        server: Server,
+    },
+    /// `k_dlsrvoff`, `dl_server_stop`.
+    ServerStop {
+        /// What it stands at before.
+        server: Server,
+    },
+}
+
+/// What a deadline entity stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    /// Runtime left, in nanoseconds; negative after an overrun.
+    pub runtime: i64,
+    /// The absolute deadline, in nanoseconds of the queue's clock.
+    pub deadline: u64,
 }

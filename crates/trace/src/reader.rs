@@ -3,6 +3,7 @@
 use std::io::BufRead;
 
 use crate::TraceError;
+use crate::head::{Head, MAGIC};
 use crate::line::{self, Columns};
 use crate::payload;
 use crate::record::Record;
@@ -29,6 +30,10 @@ pub struct Reader<R> {
     input: R,
     line: u64,
     cpus: Option<u32>,
+    head: Option<Head>,
+    /// Events so far, and how many there must be once the last line told.
+    events: u64,
+    end: Option<u64>,
     ended: bool,
     buffer: Vec<u8>,
 }
@@ -36,12 +41,17 @@ pub struct Reader<R> {
 impl<R: BufRead> Reader<R> {
     /// Reads from `input`.
     pub const fn new(input: R) -> Self {
-        Self { input, line: 0, cpus: None, ended: false, buffer: Vec::new() }
+        Self { input, line: 0, cpus: None, head: None, events: 0, end: None, ended: false, buffer: Vec::new() }
     }
 
     /// How many CPUs the recording says it has, once its head was read.
     pub const fn cpus(&self) -> Option<u32> {
         self.cpus
+    }
+
+    /// What an own recording says before its events, once its first event was read; none of other recordings.
+    pub const fn head(&self) -> Option<&Head> {
+        self.head.as_ref()
     }
 
     fn read_line(&mut self) -> Result<Option<&str>, TraceError> {
@@ -69,9 +79,14 @@ impl<R: BufRead> Reader<R> {
     fn read_record(&mut self) -> Result<Option<Record>, TraceError> {
         loop {
             let number = self.line + 1;
-            let Some(text) = self.read_line()? else { return Ok(None) };
+            let Some(text) = self.read_line()? else { return self.at_end() };
             let trimmed = text.trim();
-            if trimmed.is_empty() || trimmed.starts_with('#') {
+            if trimmed.is_empty() {
+                continue;
+            }
+            if let Some(comment) = trimmed.strip_prefix('#') {
+                let comment = comment.to_owned();
+                self.read_comment(number, &comment)?;
                 continue;
             }
             if let Some(cpus) = trimmed.strip_prefix("cpus=") {
@@ -83,7 +98,40 @@ impl<R: BufRead> Reader<R> {
             if is_loss(trimmed) {
                 return Err(TraceError::lost(number, trimmed));
             }
-            return parse(number, text).map(Some);
+            let record = parse(number, text)?;
+            self.events += 1;
+            return Ok(Some(record));
+        }
+    }
+
+    fn read_comment(&mut self, number: u64, comment: &str) -> Result<(), TraceError> {
+        let text = comment.trim();
+        if self.head.is_none() && text == MAGIC {
+            self.head = Some(Head::default());
+            return Ok(());
+        }
+        let Some(head) = &mut self.head else { return Ok(()) };
+        if let Some(end) = text.strip_prefix("end:") {
+            let count = end.trim().strip_prefix("events=").and_then(|count| count.parse().ok());
+            let expected = "'# end: events=NUMBER'";
+            self.end = Some(count.ok_or_else(|| TraceError::malformed(number, text, expected))?);
+            return Ok(());
+        }
+        head.add(comment).map_err(|expected| TraceError::malformed(number, text, expected))
+    }
+
+    /// An own recording says how many events it has, so that one cut short is noticed.
+    fn at_end(&self) -> Result<Option<Record>, TraceError> {
+        match (&self.head, self.end) {
+            (None, _) => Ok(None),
+            (Some(_), None) => {
+                Err(TraceError::Missing { what: "the recording's last line, '# end: events=…',".to_owned() })
+            }
+            (Some(_), Some(end)) if end == self.events => Ok(None),
+            (Some(_), Some(end)) => {
+                let expected = format!("as many events as the last line says, {end}");
+                Err(TraceError::malformed(self.line, &format!("{} events", self.events), expected))
+            }
         }
     }
 }
@@ -97,7 +145,8 @@ fn parse(number: u64, text: &str) -> Result<Record, TraceError> {
     let wrong = |expected: String| TraceError::malformed(number, text, expected);
     let Columns { name, pid, cpu, flags, time, event, text: rest } = line::split(text).map_err(wrong)?;
     let kind = payload::parse(event, rest).map_err(wrong)?;
-    Ok(Record { line: number, name: name.into(), pid, cpu, flags, time, kind })
+    let (clocks, entity) = payload::parse_common(event, rest);
+    Ok(Record { line: number, name: name.into(), pid, cpu, flags, time, clocks, entity, kind })
 }
 
 impl<R: BufRead> Iterator for Reader<R> {

@@ -3,6 +3,7 @@
 use schedlab_model::Time;
 
 use crate::probe::Probe;
+use crate::snap::TaskSnap;
 
 /// A process id as the kernel's root namespace counts; 0 is every CPU's idle task.
 pub type Pid = u32;
@@ -22,8 +23,32 @@ pub struct Record {
     pub flags: Flags,
     /// The trace clock's time.
     pub time: Time,
+    /// The run queue's clocks, where a probe shows them.
+    pub clocks: Option<QueueClocks>,
+    /// Which entity and queue a probe concerns, where it says so.
+    pub entity: Option<EntityRef>,
     /// What happened.
     pub kind: RecordKind,
+}
+
+/// A run queue's clocks, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueClocks {
+    /// `rq->clock`, where it is shown.
+    pub clock: Option<u64>,
+    /// `rq->clock_task`.
+    pub task: u64,
+}
+
+/// Addresses that tell entities and fair queues apart; nothing else follows from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EntityRef {
+    /// The entity.
+    pub entity: u64,
+    /// The queue it owns; 0 if it is a task.
+    pub owned: u64,
+    /// The queue it is on.
+    pub queue: u64,
 }
 
 /// ftrace's `common_flags`, as the latency columns print them.
@@ -175,6 +200,8 @@ pub enum RecordKind {
     },
     /// A kprobe on a scheduler function.
     Probe(Probe),
+    /// `k_snap`: a task's state before the workload began.
+    Snap(Box<TaskSnap>),
     /// Any other event, with its text.
     Other {
         /// Its name.

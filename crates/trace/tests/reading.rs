@@ -134,3 +134,64 @@ proptest! {
         }
     }
 }
+
+mod own_recordings {
+    use schedlab_trace::{EntityRef, Probe, QueueClocks, Reader, RecordKind, TraceError};
+
+    use super::read_all;
+
+    const HEAD: &str = "\
+# schedlab recording 1
+# kernel: 6.1.176
+# recorder: 12 13
+# file: /proc/cmdline
+#| quiet
+#|   noautogroup
+# table: groups
+#| inode path weight
+#| 77 /a 100
+# events
+";
+
+    #[test]
+    fn the_head_is_kept() {
+        let text = format!("{HEAD}a-1 0d..2. 1.0: k_pnt: c=6 ct=5\n# end: events=1\n");
+        let mut reader = Reader::new(text.as_bytes());
+        let record = reader.next().unwrap().unwrap();
+        assert_eq!(record.clocks, Some(QueueClocks { clock: Some(6), task: 5 }));
+        let head = reader.head().unwrap();
+        assert_eq!((head.fact("kernel"), head.fact("hz")), (Some("6.1.176"), None));
+        assert_eq!(head.recorder(), [12, 13]);
+        assert_eq!(head.file("/proc/cmdline"), Some("quiet\n  noautogroup\n"));
+        assert_eq!(head.table("groups").collect::<Vec<_>>(), [["77", "/a", "100"]]);
+        assert!(reader.next().is_none());
+    }
+
+    #[test]
+    fn one_cut_short_is_refused() {
+        let event = "a-1 0d..2. 1.0: k_pnt: c=6 ct=5\n";
+        let error = read_all(&format!("{HEAD}{event}")).unwrap_err();
+        assert!(matches!(error, TraceError::Missing { .. }), "{error}");
+        let error = read_all(&format!("{HEAD}{event}# end: events=2\n")).unwrap_err().to_string();
+        assert!(error.contains("1 events") && error.contains("2"), "{error}");
+    }
+
+    #[test]
+    fn a_tasks_state_is_read_with_what_its_kernel_has() {
+        let line = "a-1 0d..2. 1.0: k_snap: pid=9 pol=3 prio=125 nprio=125 onrq=1 se=0xff vr=7 w=335872 xs=1 sum=2 tg=0xa \
+                    ptg=0x0 cfs=0xb dl=9 vlag=-1 sl=700000 rel=0 del=1 zv=5 av=-3 al=1024";
+        let RecordKind::Snap(snap) = &read_all(line).unwrap()[0].kind else { panic!("no snap") };
+        assert_eq!((snap.pid, snap.policy, snap.static_priority, snap.on_rq), (9, 3, 125, true));
+        let eevdf = snap.eevdf.unwrap();
+        assert_eq!((eevdf.vlag, eevdf.delayed, eevdf.avg_vruntime), (-1, true, -3));
+        assert_eq!((snap.min_vruntime, snap.time_slice), (None, 0));
+    }
+
+    #[test]
+    fn a_groups_entity_is_told_by_the_queue_it_owns() {
+        let line = "a-1 0d..2. 1.0: k_set: pid=0 vr=7 minv=6 se=0x10 my=0x20 cfs=0x30";
+        let record = &read_all(line).unwrap()[0];
+        assert_eq!(record.entity, Some(EntityRef { entity: 0x10, owned: 0x20, queue: 0x30 }));
+        assert_eq!(record.kind, RecordKind::Probe(Probe::SetNext { pid: 0, vruntime: 7, min_vruntime: 6 }));
+    }
+}

@@ -90,6 +90,7 @@ impl Hackbench {
             kind,
             attributes: None,
             steps: ready.iter().cloned().chain([work]).collect(),
+            ..Task::default()
         };
         let bytes = self.datasize;
         let mut channels = BTreeMap::from([("ready".to_owned(), channel.clone())]);
@@ -114,13 +115,21 @@ impl Hackbench {
         let count = u64::from(self.groups) * u64::from(self.fds) * 2;
         main.push(Step::Loop { count, steps: vec![Step::Read { channel: "ready".into(), bytes: 1 }] });
         main.extend([Step::Mark("start".into()), Step::OpenLatch("start".into()), Step::Join]);
-        let main = Task { name: "main".into(), instances: 1, kind: TaskKind::Process, attributes: None, steps: main };
+        let main = Task {
+            name: "main".into(),
+            instances: 1,
+            kind: TaskKind::Process,
+            attributes: None,
+            steps: main,
+            ..Task::default()
+        };
         Ok(Workload {
             name: self.text(),
             channels,
             latches: vec!["start".into()],
             tasks: [main].into_iter().chain(workers).collect(),
             turnaround_from: Some("start".into()),
+            ..Workload::default()
         })
     }
 

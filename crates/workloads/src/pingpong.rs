@@ -66,6 +66,7 @@ impl PingPong {
             kind,
             attributes: None,
             steps: vec![Step::Loop { count: self.loops, steps }],
+            ..Task::default()
         };
         let (socket, threads) = (u8::from(self.socket), u8::from(self.threads));
         Ok(Workload {
@@ -73,7 +74,7 @@ impl PingPong {
             channels: BTreeMap::from([("to".to_owned(), channel.clone()), ("fro".to_owned(), channel)]),
             latches: vec![],
             tasks: vec![task("ping", vec![write("to"), read("fro")]), task("pong", vec![read("to"), write("fro")])],
-            turnaround_from: None,
+            ..Workload::default()
         })
     }
 }

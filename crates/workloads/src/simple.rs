@@ -131,7 +131,7 @@ fn alike(name: String, task: &str, instances: u32, steps: Vec<Step>) -> Workload
         name,
         channels: BTreeMap::new(),
         latches: vec![],
-        tasks: vec![Task { name: task.to_owned(), instances, kind, attributes: None, steps }],
-        turnaround_from: None,
+        tasks: vec![Task { name: task.to_owned(), instances, kind, attributes: None, steps, ..Task::default() }],
+        ..Workload::default()
     }
 }

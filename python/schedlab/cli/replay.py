@@ -12,10 +12,17 @@ from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
+STATES = ("vruntime", "min_vruntime", "deadline", "lag")
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="'trace-cmd report -t -l' of one CPU, or its .gz.")],
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="Recordings of one CPU ('trace-cmd report -t -l'), or their .gz.",
+        ),
+    ],
     snapshot: Annotated[
         Path | None,
         typer.Option("--snapshot", metavar="FILE", help="A copy of sched/debug from its start."),
@@ -23,27 +30,44 @@ def command(
     kernel: Annotated[
         str | None, typer.Option("--kernel", metavar="RELEASE", help="The recorded kernel (6.1).")
     ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            "--level",
+            metavar="LEVEL",
+            help="Read only so much of it: L0 tracepoints, L0k also place_entity, L1 all probes.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare a recorded kernel's decisions with our rules, one by one.
+    """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
-    Exits with 1 where any decision or virtual time differs.
+    After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
 
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
-    report = jsonlib.loads(_core.replay(trace, snapshot, kernel))
+    reports = []
+    for trace in traces:
+        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level))
+        reports.append(report)
+        if not json:
+            if len(traces) > 1:
+                say(f"{trace}:")
+            _print(report)
+            if len(traces) > 1:
+                say()
     if json:
-        emit_json(report)
-    else:
-        _print(report)
-    if not report["exact"]:
+        emit_json(reports[0] if len(reports) == 1 else reports)
+    if not all(report["exact"] for report in reports):
         raise typer.Exit(1)
 
 
 def _print(report: dict[str, Any]) -> None:
+    # The level is told where it is not all there could be.
+    level = "" if report["level"] == "L1" else f", level {report['level']}"
     say(
         f"{report['records']} events of {report['tasks']} tasks in {short_time(report['span_ns'])}"
-        f", rules of {report['release']}"
+        f", rules of {report['release']}{level}"
     )
     say()
     rows = []
@@ -60,16 +84,26 @@ def _print(report: dict[str, Any]) -> None:
         )
     show(rows, ("decision", "compared", "equal", "a naive rule's", "unverifiable"))
     say()
-    state = report["state"]
-    for name in ("vruntime", "min_vruntime"):
-        part = state[name]
-        say(f"{name}: {part['compared']} compared, largest error {part['max_error_ns']} ns")
+    for name in STATES:
+        part = report["state"][name]
+        if part["compared"]:
+            say(f"{name}: {part['compared']} compared, largest error {part['max_error_ns']} ns")
     if report["exact"]:
         say("every decision and every virtual time is the kernel's")
         return
     say(f"resynchronised {report['resynchronisations']} times; the first differences:")
     for difference in report["differences"]:
-        say(
-            f"  line {difference['line']}, {difference['time']}: {difference['what']}: "
-            f"ours {difference['ours']}, the kernel's {difference['kernels']}"
-        )
+        _print_difference(difference)
+
+
+def _print_difference(difference: dict[str, Any]) -> None:
+    """One difference: what, by which rule, our queue, and what the kernel did."""
+    say(
+        f"  line {difference['line']}, {difference['time']}: {difference['what']}: "
+        f"ours {difference['ours']}, the kernel's {difference['kernels']}"
+    )
+    say(f"    decided by {difference['rule']}")
+    for number, entity in enumerate(difference["queue"]):
+        say(f"    {'our queue' if number == 0 else '         '} {entity}")
+    for record in difference["recorded"]:
+        say(f"    recorded  {record}")

@@ -7,7 +7,6 @@ and kernel image, and what came of it is remembered.
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 from schedlab.files import make_directory, write_text
@@ -16,6 +15,7 @@ from schedlab.vm.command import qemu_command
 from schedlab.vm.control import answers
 from schedlab.vm.initramfs import PROBE, READY, initramfs
 from schedlab.vm.kernels import KernelImage
+from schedlab.vm.workplace import workplace
 
 _PATIENCE = 10.0
 """Seconds within which a guest that needs one has to be up."""
@@ -44,8 +44,8 @@ def choose(kernel: KernelImage) -> str:
 
 def boots(kernel: KernelImage, accelerator: str, timeout: float = _PATIENCE) -> bool:
     """Whether a guest that only says that it is up does so in time."""
-    with tempfile.TemporaryDirectory(prefix="schedlab-vm-") as name:
-        archive, console = Path(name) / "initramfs", Path(name) / "console"
+    with workplace() as work:
+        archive, console = work / "initramfs", work / "console"
         archive.write_bytes(initramfs(None))
         command = qemu_command(kernel, archive, console, accelerator=accelerator, append=PROBE)
         return answers(command, READY, timeout)

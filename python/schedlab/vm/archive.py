@@ -136,7 +136,8 @@ def _suite(suite: str, address: str) -> list[Offer]:
         best = newest.get(series)
         if best is None or kernels.natural(about["Version"]) > kernels.natural(best["Version"]):
             newest[series] = about
-    found = [_offer(series, about, suite, configuration) for series, about in newest.items()]
+    made = [_offer(series, about, suite, configuration) for series, about in newest.items()]
+    found = [offer for offer in made if offer is not None]
     about_suite = {"address": address, "offers": [asdict(offer) for offer in found]}
     write_text(base / _OFFERS, json.dumps(about_suite, indent=2) + "\n")
     return found
@@ -156,13 +157,19 @@ def _remembered(base: Path, address: str) -> list[Offer] | None:
         return None
 
 
-def _offer(series: str, about: dict[str, str], suite: str, configuration: Path) -> Offer:
+def _offer(series: str, about: dict[str, str], suite: str, configuration: Path) -> Offer | None:
+    """Return what a package offers; None where the archive has lost some of its parts."""
     release = about["Package"].removeprefix("linux-image-")
     # Newer packages split the image, its modules and the files about both.
     names = re.findall(
         rf"linux-(?:binary|modules|base)-{re.escape(release)}(?![^ ,(])", about.get("Depends", "")
     )
-    parts = [about, *_show(names, configuration)]
+    others = _show(names, configuration)
+    missing = set(names) - {part["Package"] for part in others}
+    # Without the base there is a kernel all the same: it has the configuration and the symbols.
+    if any(not name.startswith("linux-base-") for name in missing):
+        return None
+    parts = [about, *others]
     return Offer(
         series,
         release,

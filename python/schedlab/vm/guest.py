@@ -18,6 +18,7 @@ from schedlab.vm.command import qemu_command
 from schedlab.vm.control import Control
 from schedlab.vm.initramfs import READY, SHARED, initramfs
 from schedlab.vm.kernels import KernelImage, find_kernel
+from schedlab.vm.workplace import workplace
 
 MOST_CPUS = 64
 """CPUs a guest may have."""
@@ -94,8 +95,7 @@ class Guest:
         start = initramfs(image.modules)
         if accelerator is None:
             accelerator = "tcg" if "-icount" in options else choose(image)
-        with tempfile.TemporaryDirectory(prefix="schedlab-vm-") as name:
-            work = Path(name)
+        with workplace() as work:
             shared = work / "shared"
             shared.mkdir()
             archive = work / "initramfs"

@@ -116,8 +116,14 @@ fn ending(kind: TaskKind) -> Workload {
     let ready = |step: fn(String, u32) -> Step| step("ready".to_owned(), 1);
     let write = ready(|channel, bytes| Step::Write { channel, bytes });
     let read = ready(|channel, bytes| Step::Read { channel, bytes });
-    let task =
-        |name: &str, instances, kind, steps| Task { name: name.into(), instances, kind, attributes: None, steps };
+    let task = |name: &str, instances, kind, steps| Task {
+        name: name.into(),
+        instances,
+        kind,
+        attributes: None,
+        steps,
+        ..Task::default()
+    };
     let main = vec![
         Step::Fork { task: "ending".into(), count: ENDING },
         Step::Loop { count: ENDING.into(), steps: vec![read] },
@@ -134,5 +140,6 @@ fn ending(kind: TaskKind) -> Workload {
             task("ending", 0, kind, vec![write, Step::AwaitLatch("start".into())]),
         ],
         turnaround_from: Some("start".into()),
+        ..Workload::default()
     }
 }

@@ -1,5 +1,6 @@
 //! What the tests of recordings share.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+#![allow(dead_code, reason = "each test uses its own part")]
 
 use std::path::PathBuf;
 

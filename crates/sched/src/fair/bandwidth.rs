@@ -398,7 +398,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `unthrottle_cfs_rq`: puts the queue's entity back into the queue above, and so on up.
-    fn unthrottle_cfs_rq(&mut self, cfs: CfsRqId) {
+    pub(crate) fn unthrottle_cfs_rq(&mut self, cfs: CfsRqId) {
         let record = &mut self.cfs_rqs[cfs.index()];
         record.throttled = false;
         let (group, cpu, since) = (record.group, record.cpu, record.throttled_clock);

@@ -101,7 +101,8 @@ impl<D: Decider> Sched<D> {
             let Some(ours) = self.descend(root) else { continue };
             let candidates = self.cfs_rqs[root.index()].h_nr_running;
             let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
-            let taken = self.decider.pick(Pick { cpu, candidates, naive }, ours);
+            let lingers = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
+            let taken = self.decider.pick(Pick { cpu, candidates, naive, lingers }, ours);
             let se = self.tasks[taken.index()].se;
             if !self.entities[se.index()].sched_delayed {
                 return Some(taken);

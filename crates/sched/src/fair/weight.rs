@@ -77,7 +77,7 @@ const fn fls(value: u32) -> u32 {
 /// `__calc_delta` (`kernel/sched/fair.c`): delta × weight / load by multiplication with the load's inverse, with the
 /// kernel's shifts and so its rounding.
 #[inline]
-pub(crate) fn calc_delta(delta: u64, weight: u64, load: &mut Weight) -> u64 {
+pub fn calc_delta(delta: u64, weight: u64, load: &mut Weight) -> u64 {
     if load.inverse == 0 {
         // __update_inv_weight
         let unscaled = load.scaled >> 10;

@@ -94,7 +94,7 @@ impl Reference {
     }
 
     /// Takes over the load as it is. CFS kernels give a group's entity its weight anew each time anything comes or goes below it,
-    /// though it is the same (`update_cfs_group`): that computes the averages anew, and lifts the queue's sum to what its average
+    /// even if it is the same (`update_cfs_group`): that computes the averages anew, and lifts the queue's sum to what its average
     /// allows.
     fn reweighted(&mut self, average: SchedAvg) {
         (self.sums[0], self.averages[0]) = (u128::from(average.load_sum), average.load_avg);
@@ -174,30 +174,64 @@ impl Followed {
             .map(|(group, ..)| (of_group(lab, *group), of_queue(lab.sched.group_queue(*group, CPU0).expect("kept"))))
             .collect();
         let root = of_queue(lab.queue(CPU0));
+        let weights = self.group_weights(lab);
         act(lab);
         let now = lab.now;
-        let reweights = !self.groups.is_empty() && !lab.sched.rules().series.is_eevdf();
-        let follow = |who: &str, reference: &mut Reference, average: SchedAvg, doing, most| {
+        let update = |reference: &mut Reference, average: SchedAvg, doing| {
             if average.last_update_time != reference.at {
                 reference.update(now, doing);
             }
+        };
+        for ((task, reference), doing) in self.tasks.iter_mut().zip(tasks) {
+            update(reference, lab.sched.load_of(*task).expect("kept"), doing);
+        }
+        for ((group, entity, queue), (of_entity, of_queue)) in self.groups.iter_mut().zip(groups) {
+            let (one, other) = lab.sched.load_of_group(*group, CPU0).expect("kept");
+            update(entity, one, of_entity);
+            update(queue, other, of_queue);
+        }
+        update(&mut self.root, lab.sched.load_of_cpu(CPU0).expect("kept"), root);
+        self.change_weights(&weights, &self.group_weights(lab));
+        self.check(lab, root.load)
+    }
+
+    /// `se_weight` of each group's entity.
+    fn group_weights(&self, lab: &Lab) -> Vec<f64> {
+        let weight = |group| lab.sched.group_entity(group, CPU0).expect("with tasks").load.scaled >> 10;
+        self.groups.iter().map(|(group, ..)| weight(*group).max(2) as f64).collect()
+    }
+
+    /// `reweight_entity` takes an entity's load off its queue at the old weight and adds it at the new one, its past included. CFS gives
+    /// MIN_SHARES to the entity of an empty group whose load has decayed to 0 (`calc_group_shares`).
+    fn change_weights(&mut self, before: &[f64], after: &[f64]) {
+        for number in 0..self.groups.len() {
+            let change = (after[number] - before[number]) * self.groups[number].1.real[0];
+            // The groups are one below the other.
+            let queue = if number == 0 { &mut self.root } else { &mut self.groups[number - 1].2 };
+            queue.real[0] += change;
+        }
+    }
+
+    fn check(&mut self, lab: &Lab, root_load: u64) -> Result<(), TestCaseError> {
+        let reweights = !self.groups.is_empty() && !lab.sched.rules().series.is_eevdf();
+        let check = |who: &str, reference: &mut Reference, average: SchedAvg, most| {
             if reweights && who != "a task" {
                 reference.reweighted(average);
             }
             reference.check(who, average, most)
         };
-        for ((task, reference), doing) in self.tasks.iter_mut().zip(tasks) {
-            follow("a task", reference, lab.sched.load_of(*task).expect("kept"), doing, [1.0; 3])?;
+        for (task, reference) in &mut self.tasks {
+            check("a task", reference, lab.sched.load_of(*task).expect("kept"), [1.0; 3])?;
         }
         let count = self.tasks.len() as f64;
         let heavy: u64 = self.tasks.iter().map(|(_, reference)| reference.weight).sum();
-        let most = [heavy.max(root.load) as f64, count, 1.0];
-        for ((group, entity, queue), (of_entity, of_queue)) in self.groups.iter_mut().zip(groups) {
+        let most = [heavy.max(root_load) as f64, count, 1.0];
+        for (group, entity, queue) in &mut self.groups {
             let (one, other) = lab.sched.load_of_group(*group, CPU0).expect("kept");
-            follow("a group's entity", entity, one, of_entity, [1.0, count, 1.0])?;
-            follow("a group's queue", queue, other, of_queue, most)?;
+            check("a group's entity", entity, one, [1.0, count, 1.0])?;
+            check("a group's queue", queue, other, most)?;
         }
-        follow("the root queue", &mut self.root, lab.sched.load_of_cpu(CPU0).expect("kept"), root, most)?;
+        check("the root queue", &mut self.root, lab.sched.load_of_cpu(CPU0).expect("kept"), most)?;
         Ok(())
     }
 }

@@ -51,7 +51,14 @@ pub fn scheduler(release: &str) -> Scheduler {
 }
 
 pub fn task(name: &str, instances: u32, attributes: Attributes, steps: Vec<Step>) -> Task {
-    Task { name: name.into(), instances, kind: TaskKind::Process, attributes: Some(attributes), steps }
+    Task {
+        name: name.into(),
+        instances,
+        kind: TaskKind::Process,
+        attributes: Some(attributes),
+        steps,
+        ..Task::default()
+    }
 }
 
 pub fn workload(tasks: Vec<Task>) -> Workload {
@@ -60,7 +67,7 @@ pub fn workload(tasks: Vec<Task>) -> Workload {
         channels: Default::default(),
         latches: vec!["go".into()],
         tasks,
-        turnaround_from: None,
+        ..Workload::default()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, Duration, Machine, Policy, Scheduler, Series, Step, Task, TaskKind, Time,
-    Workload,
+    Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, Scheduler, Series, Step, Task,
+    TaskKind, Time, Workload,
 };
 
 use super::{RELEASES, scheduler, some_costs, word};
@@ -57,7 +57,7 @@ pub fn case() -> impl Strategy<Value = Case> {
         |((cpus, costs), release, hz, weights, limit)| {
             workload(cpus).prop_map(move |workload| Case {
                 workload,
-                machine: Machine { cpus, costs: costs.clone() },
+                machine: Machine::new(cpus, costs.clone()),
                 // Where all the time goes into ticks or switches, a task whose runs are cut short gets nowhere.
                 scheduler: limited(
                     Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
@@ -66,6 +66,38 @@ pub fn case() -> impl Strategy<Value = Case> {
             })
         },
     )
+}
+
+/// The same with some of its tasks in groups, weighted, idle, limited or nested, and in sessions.
+pub fn grouped_case() -> impl Strategy<Value = Case> {
+    let max = (5u64..30, 20u64..60, 0u64..5).prop_map(|(quota, period, burst)| {
+        let [quota, period, burst] = [quota, period, burst].map(Time::from_millis);
+        GroupMax { quota, period, burst }
+    });
+    let group = (prop::option::of(1u64..1000), any::<bool>(), prop::option::weighted(0.4, max))
+        .prop_map(|(weight, idle, max)| Group { weight, idle: idle && weight.is_none(), max, ..Group::default() });
+    let paths = ["/a", "/a/x", "/a/y/z", "/b"];
+    let groups = prop::collection::vec(group, paths.len());
+    let place = (prop::option::of(0usize..5), prop::option::of(0usize..2));
+    (case(), groups, prop::collection::vec(place, 12), any::<bool>()).prop_map(move |(mut case, groups, places, on)| {
+        if case.scheduler.series() == Series::V2_6_24 {
+            return case;
+        }
+        case.workload.groups = paths.iter().map(|path| (*path).to_owned()).zip(groups).collect();
+        for group in case.workload.groups.values_mut() {
+            if case.scheduler.series() == Series::V5_10 {
+                group.idle = false;
+                group.max = group.max.map(|max| GroupMax { burst: Time::ZERO, ..max });
+            }
+        }
+        let path = |number: usize| paths.get(number).copied().unwrap_or("/").to_owned();
+        for (task, (group, session)) in case.workload.tasks.iter_mut().zip(places) {
+            task.taskgroup = group.map(path);
+            task.session = session.map(|number| format!("tty{number}"));
+        }
+        case.scheduler.set("autogroup", if on { "1" } else { "0" }).expect("a knob of the release");
+        case
+    })
 }
 
 /// With real-time tasks limited to so much of each 25 ms, where the release can.
@@ -208,7 +240,7 @@ fn family(cpus: u32) -> impl Strategy<Value = Part> {
     (attributes(cpus), proptest::option::of(attributes(cpus)), 1u32..6, duration(), duration(), kind).prop_map(
         |(attributes, child, count, before, work, kind)| {
             let steps = vec![Step::AwaitLatch("latch".into()), Step::Run(work), Step::Sleep(before)];
-            let child = Task { name: "child".into(), instances: 0, kind, attributes: child, steps };
+            let child = Task { name: "child".into(), instances: 0, kind, attributes: child, steps, ..Task::default() };
             let fork = || Step::Fork { task: "child".into(), count };
             let open = Step::OpenLatch("latch".into());
             let steps = vec![fork(), Step::Run(before), open, Step::Join, fork(), Step::Yield, Step::Join];

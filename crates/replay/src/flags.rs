@@ -1,0 +1,28 @@
+//! The bits of `ENQUEUE_*`, `DEQUEUE_*` and `WF_*`, which moved between releases (`kernel/sched/sched.h`).
+
+use schedlab_model::{Release, Series};
+
+/// The bits that a recording's meaning hangs on. Those of enqueueing and dequeueing have the same values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlagBits {
+    /// `ENQUEUE_DELAYED`, `DEQUEUE_DELAYED`.
+    pub(crate) delayed: u32,
+    /// `WF_FORK`.
+    pub(crate) fork: u32,
+}
+
+/// `DEQUEUE_SLEEP` and `ENQUEUE_WAKEUP`.
+pub(crate) const SLEEP: u32 = 0x1;
+/// `DEQUEUE_SAVE` and `ENQUEUE_RESTORE`.
+pub(crate) const SAVE: u32 = 0x2;
+/// `DEQUEUE_MOVE` and `ENQUEUE_MOVE`.
+pub(crate) const MOVE: u32 = 0x4;
+
+impl FlagBits {
+    pub(crate) fn of(release: Release) -> Self {
+        // From 6.19 on DELAYED stands below the bits that only one of the two has.
+        let delayed = if release < Release::new(6, 19, 0) { 0x200 } else { 0x20 };
+        let fork = if release.series() <= Series::V5_10 { 0x2 } else { 0x4 };
+        Self { delayed, fork }
+    }
+}

@@ -1,0 +1,179 @@
+//! From records to steps where the fair class is probed (L1): which sequence of core.c a run of records stands for.
+//!
+//! On one CPU everything between `rq_lock` and `rq_unlock` is recorded without a break, so a step is a few adjacent records, and
+//! a small grammar finds it. What each step looks like follows from where the probed functions are called in
+//! `kernel/sched/{core,fair}.c` of 6.1 and 6.12.
+
+use schedlab_trace::{Pid, Probe, Record, RecordKind};
+
+use crate::flags::{FlagBits, MOVE, SAVE, SLEEP};
+use crate::step::{Check, Coming, FIRST_FAIR_PRIORITY, Look, Picks, Step};
+use crate::view::{Cursor, Runtime};
+
+/// Cuts the step that begins at `records[0]`; returns it with the number of its records, at least 1.
+pub(crate) fn next_step(records: &[Record], flags: FlagBits) -> (Step<'_>, usize) {
+    let mut cursor = Cursor { records, at: 0, flags };
+    let step = begin(&mut cursor);
+    (step, cursor.at.max(1))
+}
+
+fn begin<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
+    let Some(record) = cursor.records.first() else { return Step::Nothing };
+    match &record.kind {
+        RecordKind::Probe(probe) => after_probe(cursor, *probe),
+        RecordKind::StatRuntime { .. } => after_runtime(cursor),
+        RecordKind::Switch { .. } => schedule(cursor, None, None),
+        RecordKind::Waking { task, .. } if task.priority < FIRST_FAIR_PRIORITY => {
+            cursor.at = 1;
+            cursor.resched();
+            Step::WakeHigher { task }
+        }
+        RecordKind::Fork { parent, child, .. } => {
+            Step::Fork { parent: Some(*parent), child: *child, runtime: None, placement: None }
+        }
+        RecordKind::Other { event, .. } if &**event == "sys_enter_sched_yield" => Step::Yield,
+        _ => Step::Nothing,
+    }
+}
+
+fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
+    match probe {
+        Probe::Tick { .. } => {
+            cursor.at = 1;
+            Step::Tick { runtime: cursor.runtime(), resched: Some(cursor.resched()) }
+        }
+        Probe::Enqueue { pid, flags, .. } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
+        Probe::Dequeue { pid, flags } if flags & SLEEP != 0 => {
+            cursor.at = 1;
+            cursor.dequeue_entities(pid);
+            let runtime = cursor.runtime();
+            cursor.resched();
+            schedule(cursor, Some(pid), runtime)
+        }
+        Probe::Dequeue { pid, flags } if flags & SAVE != 0 => change(cursor, pid, flags),
+        Probe::Pick { .. } | Probe::PickEevdf { .. } => schedule(cursor, None, None),
+        Probe::Place { initial: true, .. } => fork(cursor, None),
+        Probe::WakeupPreempt { .. } => {
+            let (check, runtime) = check(cursor, true);
+            check.map_or(Step::Unexplained, |check| Step::Check { check, runtime })
+        }
+        Probe::Reweight { pid, weight } => {
+            cursor.at = 1;
+            Step::Reweight { pid, weight, runtime: None, set: None, check: None }
+        }
+        // Whoever asks for a schedule without a reason that is recorded: it shows in what follows.
+        _ => Step::Unexplained,
+    }
+}
+
+/// What a lone `sched_stat_runtime` belongs to depends on what follows it.
+fn after_runtime<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
+    let Some(runtime) = cursor.runtime() else { return Step::Unexplained };
+    cursor.resched();
+    match cursor.peek() {
+        Some(RecordKind::Probe(Probe::Pick { .. } | Probe::PickEevdf { .. }) | RecordKind::Switch { .. }) => {
+            schedule(cursor, None, Some(runtime))
+        }
+        Some(RecordKind::Probe(Probe::Place { initial: true, .. })) => fork(cursor, Some(runtime)),
+        _ => Step::UpdateCurr { runtime },
+    }
+}
+
+fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
+    cursor.at = 1;
+    let coming = match (flags & cursor.flags.delayed != 0, flags & SLEEP != 0) {
+        (true, _) => Coming::Delayed,
+        (false, true) => Coming::Woken,
+        (false, false) => Coming::New,
+    };
+    cursor.requeue_delayed(pid);
+    let runtime = cursor.runtime();
+    if runtime.is_some() {
+        cursor.resched();
+    }
+    let placement = cursor.placement(pid);
+    // A new task is announced before preemption is looked at, a woken one after.
+    if matches!(cursor.peek(), Some(RecordKind::WakeupNew { .. })) {
+        cursor.at += 1;
+    }
+    // Queueing has charged the running task, unless the woken one never left.
+    let (check, late_runtime) = check(cursor, coming == Coming::Delayed);
+    if check.is_none() {
+        // Nobody of its class runs.
+        cursor.resched();
+    }
+    Step::Wake { pid, coming, runtime: runtime.or(late_runtime), placement, check }
+}
+
+/// `check_preempt_wakeup`, with the charge of the running task that it makes if there is something to decide and nobody has
+/// made it before (`charges`).
+fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runtime>) {
+    let Some((woken, flags, need_resched)) = cursor.wakeup_preempt() else { return (None, None) };
+    if need_resched {
+        return (Some(Check { woken, flags, need_resched, queue: None, resched: false }), None);
+    }
+    let runtime = if charges { cursor.runtime() } else { None };
+    let mut resched = cursor.resched();
+    let queue = cursor.eevdf();
+    if queue.is_some() {
+        // The one before was for a request that the charge found served.
+        resched = cursor.resched();
+    }
+    (Some(Check { woken, flags, need_resched, queue, resched }), runtime)
+}
+
+fn fork<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a> {
+    match cursor.initial_placement() {
+        Some((child, placement)) => Step::Fork { parent: None, child, runtime, placement: Some(placement) },
+        None => Step::Unexplained,
+    }
+}
+
+fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<Runtime>) -> Step<'a> {
+    let mut looks = Vec::new();
+    while let Some(queue) = cursor.pick() {
+        let delayed = cursor.dequeue_delayed();
+        looks.push(Look { queue, delayed });
+        if delayed.is_none() {
+            break;
+        }
+    }
+    // A task of a higher class is charged as it is put back, after the look.
+    cursor.runtime_before_set();
+    let set = cursor.set();
+    let switch = match cursor.peek() {
+        Some(RecordKind::Switch { previous, state, next }) => {
+            cursor.at += 1;
+            Some((previous, *state, next))
+        }
+        _ => None,
+    };
+    Step::Schedule { dequeued, runtime, picks: Picks::Looks(looks, set), switch }
+}
+
+/// Dequeued, changed and queued again.
+fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
+    cursor.at = 1;
+    cursor.dequeue_entities(pid);
+    let runtime = cursor.runtime();
+    cursor.resched();
+    let weight = cursor.reweight();
+    match cursor.peek() {
+        Some(RecordKind::Probe(Probe::Enqueue { pid: queued, .. })) if *queued == pid => cursor.at += 1,
+        _ => return Step::Unexplained,
+    }
+    cursor.placement(pid);
+    let set = cursor.set();
+    match weight {
+        Some(weight) => {
+            let (check, late_runtime) = check(cursor, runtime.is_none());
+            cursor.resched();
+            Step::Reweight { pid, weight, runtime: runtime.or(late_runtime), set, check }
+        }
+        None if flags & MOVE != 0 => {
+            cursor.resched();
+            Step::Move { pid, runtime, set }
+        }
+        None => Step::Unexplained,
+    }
+}

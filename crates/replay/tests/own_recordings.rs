@@ -1,0 +1,56 @@
+//! Recordings in the own format say themselves which kernel they are of and how it was set.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod common;
+
+use common::fixture;
+use schedlab_replay::{ReplayError, Settings, replay};
+use schedlab_trace::{Head, Reader, open};
+
+/// The head that `schedlab record` writes, around this `sched/debug`.
+fn head(kernel: &str, debug: &str) -> String {
+    let quoted: String = debug.lines().map(|line| format!("#| {line}\n")).collect();
+    let facts = format!("# schedlab recording 1\n# release: 6.1.0-50-amd64\n# kernel: {kernel}\n");
+    format!("{facts}# file: /sys/kernel/debug/sched/debug\n{quoted}# events\n")
+}
+
+fn read(text: &str) -> Head {
+    let mut reader = Reader::new(text.as_bytes());
+    reader.by_ref().for_each(|record| drop(record.unwrap()));
+    reader.head().unwrap().clone()
+}
+
+#[test]
+fn the_head_stands_for_the_snapshot_and_the_release() {
+    let debug = std::fs::read_to_string(fixture("k61-hogs.snap1")).unwrap();
+    let head = read(&(head("6.1.176", &debug) + "# end: events=0\n"));
+    let settings = Settings::from_head(&head).unwrap();
+    assert_eq!(settings.release.to_string(), "6.1.176");
+    let report = replay(open(&fixture("k61-hogs.txt.gz")).unwrap(), &settings).unwrap();
+    common::assert_exact(&report, [0; 4]);
+}
+
+#[test]
+fn a_head_without_a_release_or_without_settings_is_refused() {
+    let event = "a-1 0d..2. 1.0: k_pnt: c=6 ct=5\n# end: events=1\n";
+    for (text, missing) in [
+        (format!("# schedlab recording 1\n# events\n{event}"), "kernel"),
+        (format!("# schedlab recording 1\n# kernel: 6.1.176\n# events\n{event}"), "sched/debug"),
+    ] {
+        let error = Settings::from_head(&read(&text)).unwrap_err();
+        assert!(matches!(error, ReplayError::Settings(_)), "{error}");
+        assert!(error.to_string().contains(missing), "{error}");
+    }
+}
+
+/// A difference tells the rule and what was recorded.
+#[test]
+fn a_difference_names_the_rule_and_shows_the_records() {
+    let report = common::replay_with("k61-hackbench.txt.gz", "6.1", |tunables| {
+        tunables.wakeup_granularity = schedlab_model::Time::from_millis(2);
+    });
+    let difference = &report.differences[0];
+    assert_eq!((difference.what, difference.rule), ("wakeup", "check_preempt_wakeup, wakeup_preempt_entity"));
+    assert!(difference.recorded.iter().any(|record| record.contains("WakeupPreempt")), "{difference:?}");
+    assert!(difference.recorded[0].starts_with(&format!("line {}: ", difference.line)));
+}

@@ -1,0 +1,132 @@
+//! Probes beyond those on the flat fair class: requests, groups and their bandwidth, real-time and deadline.
+
+use crate::fields::Fields;
+use crate::payload::pid_and_flags;
+use crate::probe::{Probe, Server};
+
+/// Reads a probe's fields; `None` if there is no such probe.
+pub(crate) fn parse(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>> {
+    Some(match event {
+        "k_move" => fields.get("pid").map(|pid| Probe::Move { pid }),
+        "k_nice" => nice(fields),
+        "k_setsched" => set_scheduler(fields),
+        "k_pnt" => Ok(Probe::PickTask),
+        "k_uc" => update_curr(fields),
+        "k_shares" => shares(fields),
+        "k_quota" => quota(fields),
+        "k_thr" => bandwidth(fields).map(|(group, remaining)| Probe::Throttle { group, remaining }),
+        "k_unthr" => bandwidth(fields).map(|(group, remaining)| Probe::Unthrottle { group, remaining }),
+        "k_acct" => account(fields),
+        "k_refill" => refill(fields),
+        "k_rtenq" => rt_enqueue(fields),
+        "k_rtdeq" => rt_dequeue(fields),
+        "k_rtcur" => rt_charge(fields),
+        "k_rttick" => rt_tick(fields),
+        "k_rtper" => Ok(Probe::RtPeriod),
+        "k_dlenq" => dl_enqueue(fields),
+        "k_dldeq" => dl_dequeue(fields),
+        "k_dlcur" => dl_charge(fields),
+        "k_dlse" => dl_entity_charge(fields),
+        "k_dlrep" => dl_replenish(fields),
+        "k_dltimer" => dl_timer(fields),
+        "k_dlinact" => fields.get("pid").map(|pid| Probe::DlInactive { pid }),
+        "k_dlsrvon" => server(fields).map(|server| Probe::ServerStart { server }),
+        "k_dlsrvoff" => server(fields).map(|server| Probe::ServerStop { server }),
+        _ => return None,
+    })
+}
+
+fn nice(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::Nice { pid: fields.get("pid")?, nice: fields.get("nice")? })
+}
+
+fn set_scheduler(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::SetScheduler {
+        pid: fields.get("pid")?,
+        policy: fields.get("pol")?,
+        nice: fields.get("nice")?,
+        priority: fields.get("prio")?,
+        runtime: fields.get("rt")?,
+        deadline: fields.get("dl")?,
+        period: fields.get("per")?,
+    })
+}
+
+fn update_curr(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::UpdateCurr { pid: fields.get("pid")?, vruntime: fields.get("vr")?, exec_start: fields.get("xs")? })
+}
+
+fn shares(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::Shares { group: fields.address("tg")?, shares: fields.get("shares")? })
+}
+
+fn quota(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::Quota {
+        group: fields.address("tg")?,
+        period: fields.get("period")?,
+        quota: fields.get("quota")?,
+        burst: fields.get("burst")?,
+    })
+}
+
+fn bandwidth(fields: Fields<'_>) -> Result<(u64, i64), String> {
+    Ok((fields.address("tg")?, fields.get("rr")?))
+}
+
+fn account(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::Account { remaining: fields.get("rr")?, delta: fields.get("delta")? })
+}
+
+fn refill(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::Refill { group: fields.address("tg")?, runtime: fields.get("rt")? })
+}
+
+fn rt_enqueue(fields: Fields<'_>) -> Result<Probe, String> {
+    let (pid, flags) = pid_and_flags(fields)?;
+    Ok(Probe::RtEnqueue { pid, flags, priority: fields.get("prio")?, time_slice: fields.get("ts")? })
+}
+
+fn rt_dequeue(fields: Fields<'_>) -> Result<Probe, String> {
+    let (pid, flags) = pid_and_flags(fields)?;
+    Ok(Probe::RtDequeue { pid, flags, time_slice: fields.get("ts")? })
+}
+
+fn rt_charge(fields: Fields<'_>) -> Result<Probe, String> {
+    let throttled = fields.find("thr").map(|_| fields.flag("thr")).transpose()?;
+    let (time, runtime) = (fields.optional("rtt")?, fields.optional("rtr")?);
+    Ok(Probe::RtCharge { pid: fields.get("pid")?, throttled, time, runtime })
+}
+
+fn rt_tick(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::RtTick { pid: fields.get("pid")?, time_slice: fields.get("ts")? })
+}
+
+fn server(fields: Fields<'_>) -> Result<Server, String> {
+    Ok(Server { runtime: fields.get("rt")?, deadline: fields.get("dl")? })
+}
+
+fn dl_enqueue(fields: Fields<'_>) -> Result<Probe, String> {
+    let (pid, flags) = pid_and_flags(fields)?;
+    Ok(Probe::DlEnqueue { pid, flags, server: server(fields)? })
+}
+
+fn dl_dequeue(fields: Fields<'_>) -> Result<Probe, String> {
+    let (pid, flags) = pid_and_flags(fields)?;
+    Ok(Probe::DlDequeue { pid, flags, server: server(fields)? })
+}
+
+fn dl_charge(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::DlCharge { pid: fields.get("pid")?, server: server(fields)? })
+}
+
+fn dl_entity_charge(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::DlEntityCharge { is_server: fields.flag("srv")?, server: server(fields)?, delta: fields.get("delta")? })
+}
+
+fn dl_replenish(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::DlReplenish { pid: fields.get("pid")?, is_server: fields.flag("srv")?, server: server(fields)? })
+}
+
+fn dl_timer(fields: Fields<'_>) -> Result<Probe, String> {
+    Ok(Probe::DlTimer { pid: fields.get("pid")?, is_server: fields.flag("srv")?, server: server(fields)? })
+}
