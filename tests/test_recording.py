@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from schedlab.cli.main import invoke
 from schedlab.errors import InputError, RunError
 from schedlab.model import Workload
 from schedlab.recording import record
-from schedlab.vm import Guest, cached
+from schedlab.vm import Guest
+from schedlab.vm.kernels import KernelImage
 
 PLACES = [Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing")]
 
@@ -104,24 +106,30 @@ def test_a_simulation_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("series", ["5.10", "6.1", "6.12", "7.2"])
-def test_a_guest_is_recorded_with_probes(tmp_path: Path, series: str) -> None:
-    found = [kernel for kernel in cached() if kernel.series == series]
-    if not found:
-        pytest.skip(f"NO KERNEL {series} TO BOOT: schedlab kernels get {series}")
+def test_a_guest_is_recorded_with_probes(
+    fetched: Callable[[str], KernelImage], tmp_path: Path, series: str
+) -> None:
     path = tmp_path / "trace.txt.gz"
-    with Guest.boot(found[-1], append="noautogroup") as guest:
+    with Guest.boot(fetched(series), append="noautogroup") as guest:
         work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
         recording = record(path, work, guest=guest)
-        left = guest.run(["sh", "-c", "cat /sys/kernel/tracing/kprobe_events; ls -A $OUT"])
+        lower = record(tmp_path / "lower.txt.gz", ["true"], guest=guest, level="L0k")
+        left = guest.run(
+            ["sh", "-c", "cat /sys/kernel/tracing/kprobe_events; ls $OUT; ls /dev/shm"]
+        )
     lines = _check(path, recording.events)
     assert (recording.level, recording.cpus, recording.clock) == ("L1", 1, "local")
-    assert left.output.strip() == ""
-    # Every task that leaves the fair queue to sleep came into it before, or was in it from the
-    # beginning; each one is told of by the probe of its own.
-    assert any(" k_enq: " in line for line in lines)
-    assert any(" k_deq: " in line for line in lines)
+    assert left.output == ""
+    # Of all probes only those of places and states are in the lower one.
+    assert (lower.level, lower.allowed) == ("L0k", "L1")
+    probed = {
+        line.split()[2] for line in _lines(tmp_path / "lower.txt.gz") if line[:9] == "# probe: "
+    }
+    assert "k_place" in probed
+    assert not probed & {"k_enq", "k_tick", "k_resched"}
     # Whoever is queued after a sleep is placed (ENQUEUE_WAKEUP is 1), unless it lingered in the
     # queue (ENQUEUE_DELAYED is 0x200 since 6.12, and no flag that a wake-up has before).
+    assert any(" k_deq: " in line for line in lines)
     woken = sum(" k_enq: " in line and _flags(line) & 0x201 == 1 for line in lines)
     assert sum(" k_place: " in line for line in lines) >= woken > 0
 

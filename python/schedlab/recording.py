@@ -110,8 +110,9 @@ def record(
         recorder = [runner, "record", "-o", str(path), *options, "--", *command]
         done = processes.run(recorder, text=text, timeout=limit)
         return replace(_read(done), path=path)
-    # Not to the directory that is shared: every access to it crosses to this machine.
-    inside = f"/dev/shm/schedlab-recording{''.join(path.suffixes[-2:])}"
+    # Not to the directory that is shared: every access to it crosses to this machine. Nobody else
+    # is in the guest.
+    inside = f"/dev/shm/recording{path.suffix}"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
     copy = ["sh", "-c", 'file=$1; shift; "$@" && mv "$file" "$OUT/"', "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))

@@ -22,7 +22,7 @@ pub(super) struct Child {
     gate: OwnedFd,
     /// What it says if it cannot begin: an error's number.
     failure: fs::File,
-    signals: libc::sigset_t,
+    signals: Signals,
     name: String,
     ended: bool,
 }
@@ -32,11 +32,10 @@ impl Child {
     ///
     /// # Errors
     /// Where no process can be made, or the command cannot be one.
-    pub(super) fn new(command: &[OsString]) -> Result<Self, NativeError> {
+    pub(super) fn new(command: &[OsString], signals: Signals) -> Result<Self, NativeError> {
         let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let words: Result<Vec<CString>, _> = command.iter().map(|word| CString::new(word.clone().into_vec())).collect();
         let words = words.map_err(|_| refused(format!("the command '{name}' has a zero byte in it")))?;
-        let signals = block_signals();
         let (wait, gate) = system::pipe().map_err(during("making a pipe"))?;
         let (told, tell) = system::pipe().map_err(during("making a pipe"))?;
         let parent = system::pid();
@@ -86,7 +85,7 @@ impl Child {
                 tv_nsec: (left % 1_000_000_000) as libc::c_long,
             };
             // SAFETY: both point to values of their types; no information about the signal is asked for.
-            let signal = unsafe { libc::sigtimedwait(&raw const self.signals, ptr::null_mut(), &raw const left) };
+            let signal = unsafe { libc::sigtimedwait(&raw const self.signals.0, ptr::null_mut(), &raw const left) };
             if signal > 0 && signal != libc::SIGCHLD {
                 return Err(NativeError::Interrupted(signal));
             }
@@ -145,16 +144,39 @@ fn begin(command: &[CString], parent: libc::pid_t, [wait, tell]: [libc::c_int; 2
     exit_now(127)
 }
 
-/// Blocks the signals that end the recorder or tell of its child, so that they are waited for.
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: all zero bytes are a valid set, which is then made by the calls for it.
-    unsafe {
-        let mut signals: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut signals);
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
-            libc::sigaddset(&raw mut signals, signal);
+/// The signals that end the recorder or tell of its child. They are blocked, and waited or asked for where all that was made goes with
+/// the answer.
+#[derive(Clone, Copy)]
+pub(super) struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Blocks them.
+    pub(super) fn block() -> Self {
+        // SAFETY: all zero bytes are a valid set, which is then made by the calls for it.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut signals);
+            for signal in Self::ENDING.into_iter().chain([libc::SIGCHLD]) {
+                libc::sigaddset(&raw mut signals, signal);
+            }
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, ptr::null_mut());
+            Self(signals)
         }
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, ptr::null_mut());
-        signals
+    }
+
+    const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+    /// Goes on if none has come that ends the recorder.
+    ///
+    /// # Errors
+    /// One has.
+    pub(super) fn check(self) -> Result<(), NativeError> {
+        // SAFETY: all zero bytes are a valid set, which the call overwrites.
+        let came = unsafe {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            Self::ENDING.into_iter().find(|signal| libc::sigismember(&raw const pending, *signal) == 1)
+        };
+        came.map_or(Ok(()), |signal| Err(NativeError::Interrupted(signal)))
     }
 }

@@ -28,7 +28,7 @@ use crate::error::during;
 use crate::system::{self, SchedAttr};
 
 use build::{Built, Missing, build};
-use child::Child;
+use child::{Child, Signals};
 use output::Output;
 use tracefs::{Instance, refused};
 
@@ -108,6 +108,7 @@ pub struct Recorded {
 /// takes too long, a signal, a file that cannot be written. Then there is no file.
 pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let root = tracefs::find()?;
+    let signals = Signals::block();
     tracefs::clean(&root);
     let mut output = Output::create(&options.output)?;
     let cpus = online_cpus()?;
@@ -128,7 +129,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     }
     let missing = descriptions(&missing);
     let probes: Vec<Built> = probes.into_iter().filter(|probe| probe.level <= level).collect();
-    let mut child = Child::new(&options.command)?;
+    let mut child = Child::new(&options.command, signals)?;
     let head =
         Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, child: child.pid };
     let mut text = head.text();
@@ -169,7 +170,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             Known::Probe(built) => renderer.add_probe(built, layout),
         }
     }
-    let events = output::events(&mut output, &instance, &root, &cpus, &mut renderer)?;
+    let events = output::events(&mut output, &instance, &root, &cpus, &mut renderer, signals)?;
     output.write(&format!("# end: events={events}\n"))?;
     output.finish()?;
     Ok(Recorded {

@@ -11,9 +11,13 @@ use crate::NativeError;
 use crate::error::during;
 use crate::system;
 
+use super::child::Signals;
 use super::render::Renderer;
 use super::ring::{PageError, Pages};
 use super::tracefs::{Instance, refused};
+
+/// After so many events it is asked whether a signal has come.
+const SIGNALS_EVERY: u64 = 1 << 14;
 
 /// A file under a name of its own until it is finished.
 pub(super) struct Output {
@@ -89,6 +93,7 @@ pub(super) fn events(
     root: &Path,
     cpus: &[u32],
     renderer: &mut Renderer,
+    signals: Signals,
 ) -> Result<u64, NativeError> {
     let size = page_size(root)?;
     let mut sources = Vec::with_capacity(cpus.len());
@@ -104,6 +109,9 @@ pub(super) fn events(
         let known = pages.event().is_some_and(|event| renderer.line(&mut line, *cpu, event.time, event.bytes));
         if !known {
             return Err(refused("the trace holds an event that was not asked for"));
+        }
+        if count % SIGNALS_EVERY == 0 {
+            signals.check()?;
         }
         output.write(&line)?;
         count += u64::from(!line.is_empty());
