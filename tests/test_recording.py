@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from schedlab.vm import Guest
 from schedlab.vm.kernels import KernelImage
 
 PLACES = [Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing")]
+
+Made = TypeVar("Made")
 
 recordable = pytest.mark.skipif(
     os.geteuid() != 0 or not any((place / "instances").is_dir() for place in PLACES),
@@ -50,10 +53,22 @@ def _check(path: Path, events: int) -> list[str]:
     return lines
 
 
+def _again(attempt: Callable[[], Made]) -> Made:
+    """Try again where a busy virtual machine's kernel lost events without counting them."""
+    for _ in range(20):
+        try:
+            return attempt()
+        except InputError as error:
+            if "lost events without counting them" not in str(error):
+                raise
+    pytest.skip("THIS KERNEL KEEPS LOSING EVENTS")
+
+
 @recordable
 def test_this_kernel_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt.gz"
-    recording = record(path, Workload.parse("hackbench:groups=1,fds=2,loops=2"), level="L0")
+    work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
+    recording = _again(lambda: record(path, work, level="L0"))
     lines = _check(path, recording.events)
     assert recording.level == "L0"
     assert f"# release: {os.uname().release}" in lines
@@ -65,10 +80,19 @@ def test_this_kernel_is_recorded(tmp_path: Path) -> None:
 @recordable
 def test_the_program_records_a_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.txt.gz"
-    code = invoke(["record", "-o", str(path), "--json", "--", "sh", "-c", "echo done; sleep 0.01"])
-    shown = json.loads(capfd.readouterr().out)
-    assert (code, shown["output"]) == (0, "done")
-    lines = _check(path, shown["events"])
+    command = ["sh", "-c", "echo done; sleep 0.01"]
+
+    def attempt() -> dict[str, object]:
+        code = invoke(["record", "-o", str(path), "--json", "--", *command])
+        said = capfd.readouterr()
+        if code != 0:
+            raise InputError(said.err)
+        found: dict[str, object] = json.loads(said.out)
+        return found
+
+    shown = _again(attempt)
+    assert shown["output"] == "done"
+    lines = _check(path, int(str(shown["events"])))
     assert "# command: sh -c echo done; sleep 0.01" in lines
 
 

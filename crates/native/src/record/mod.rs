@@ -5,6 +5,7 @@
 
 mod build;
 mod child;
+mod continuity;
 mod format;
 mod level;
 mod output;

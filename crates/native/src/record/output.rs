@@ -12,6 +12,7 @@ use crate::error::during;
 use crate::system;
 
 use super::child::Signals;
+use super::continuity::Continuity;
 use super::render::Renderer;
 use super::ring::{PageError, Pages};
 use super::tracefs::{Instance, refused};
@@ -103,12 +104,14 @@ pub(super) fn events(
     }
     let mut line = String::new();
     let mut count = 0;
+    let mut continuity = Continuity::default();
     while let Some((cpu, pages)) =
         sources.iter_mut().filter(|(_, pages)| pages.time().is_some()).min_by_key(|(cpu, pages)| (pages.time(), *cpu))
     {
-        let known = pages.event().is_some_and(|event| renderer.line(&mut line, *cpu, event.time, event.bytes));
-        if !known {
-            return Err(refused("the trace holds an event that was not asked for"));
+        let known = pages.event().filter(|event| renderer.line(&mut line, *cpu, event.time, event.bytes));
+        let Some(event) = known else { return Err(refused("the trace holds an event that was not asked for")) };
+        if let Some((pid, next)) = renderer.runs(event.bytes) {
+            continuity.see(*cpu, event.time, pid, next);
         }
         if count % SIGNALS_EVERY == 0 {
             signals.check()?;
@@ -117,7 +120,7 @@ pub(super) fn events(
         count += u64::from(!line.is_empty());
         pages.advance().map_err(|error| wrong(*cpu, error))?;
     }
-    Ok(count)
+    continuity.complaint().map_or(Ok(count), |complaint| Err(refused(complaint)))
 }
 
 fn wrong(cpu: u32, error: PageError) -> NativeError {

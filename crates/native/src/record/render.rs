@@ -88,6 +88,14 @@ impl Renderer {
         printed.is_some()
     }
 
+    /// Who causes an event, and who runs after it if it is a switch.
+    pub(super) fn runs(&self, bytes: &[u8]) -> Option<(i64, Option<i64>)> {
+        let common = Common::read(bytes)?;
+        let known = self.known.get(&common.id)?;
+        let next = matches!(known.style, Style::Switch).then(|| known.layout.slot("next_pid")?.number(bytes)).flatten();
+        Some((i64::from(common.pid), next))
+    }
+
     /// Names of tasks change by `exec`, and new tasks have names.
     fn learn(&mut self, id: u16, bytes: &[u8]) {
         let Some(known) = self.known.get(&id) else { return };
