@@ -1,19 +1,25 @@
 """``schedlab study``."""
 
+import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from schedlab import files
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError
-from schedlab.report.terminal import emit_json, note, progress, say, show
+from schedlab.errors import InputError, SchedlabError
+from schedlab.report.terminal import emit_json, err, note, say, show
 from schedlab.store import Store
+from schedlab.studies.measuring import Measuring
+from schedlab.studies.study import Request, Study, Tell, silent
 from schedlab.targets.facts import facts
 
 
@@ -52,8 +58,12 @@ def command(
         if json:
             emit_json([{"name": one.name, "title": one.title} for one in STUDIES.values()])
             return
-        show([(one.name, one.summary, one.paper) for one in STUDIES.values()],
-             ("study", "asks", "after"), left=3, wrap=True)
+        show(
+            [(one.name, one.summary, one.paper) for one in STUDIES.values()],
+            ("study", "asks", "after"),
+            left=3,
+            wrap=True,
+        )
         return
     if name is None:
         raise InputError(f"which study? known: {', '.join(STUDIES)}")
@@ -74,3 +84,74 @@ def command(
     )
     say()
     say(f"{directory / 'report.html'}: the report")
+
+
+def _carry_out(  # noqa: PLR0917 - what a command was given
+    chosen: Study,
+    directory: Path,
+    quick: bool,
+    on: str,
+    file: Path | None,
+    seed: int,
+    *,
+    afresh: bool,
+) -> dict[str, Any]:
+    from schedlab.report.study_page import report  # noqa: PLC0415
+    from schedlab.studies.files import summary_of, write  # noqa: PLC0415
+
+    names = tuple(name.strip() for name in on.split(",") if name.strip())
+    real = [name for name in names if name != "sim"]
+    where = {one.name: one for one in comparing.targets(",".join(real), None, None, None, None)}
+    here, begun = facts(), time.monotonic()
+    words = sys.argv[1:]
+    with Store(file) as store, comparing.ending(list(where.values())), _bar() as tell:
+        plan = {"study": chosen.name, "quick": quick, "on": list(names), "seed": seed}
+        kept = store.begin("study", chosen.title, plan, words, afresh=afresh)
+        measuring = Measuring(store, where, seed=seed, command=words, tell=tell, afresh=afresh)
+        request = Request(quick=quick, on=names, seed=seed, tell=tell, measure=measuring)
+        try:
+            result = chosen.run(request)
+        except KeyboardInterrupt:
+            store.finish(kept, "interrupted")
+            raise
+        except SchedlabError:
+            store.finish(kept, "failed")
+            raise
+        summary = summary_of(
+            chosen,
+            result,
+            {
+                "command": "schedlab " + shlex.join(words),
+                "version": version("schedlab"),
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "host": f"kernel {here.kernel}, {here.cpu_model}, {here.cpus} CPUs",
+                "seconds": round(time.monotonic() - begun, 1),
+            },
+        )
+        write(directory, summary, report(summary))
+        store.finish(kept, "done", summary)
+    if here.busy and real:
+        note(f"other work was running (load average {here.load}): what was measured is disturbed")
+    return summary
+
+
+@contextmanager
+def _bar() -> Iterator[Tell]:
+    """Show what is being done, how much of it, and the time left, on a terminal."""
+    console = err()
+    if not console.is_terminal:
+        yield silent
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        current = ""
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal current
+            if what != current:
+                bar.reset(task, description=what, total=total)
+                current = what
+            bar.update(task, completed=done, total=total)
+
+        yield tell

@@ -102,7 +102,9 @@ def intervals(
     return _chart(alt.layer(rule, bars, dots).properties(width=_WIDTH, height=max(80, 34 * count)))
 
 
-def bars(values: Values, *, x: str, y: str, color: str, names: tuple[str, str], facet: str) -> Chart:
+def bars(
+    values: Values, *, x: str, y: str, color: str, names: tuple[str, str], facet: str
+) -> Chart:
     """Draw bars side by side, a panel a value of ``facet``, each with an axis of its own."""
     chart = (
         alt.Chart(_data(values))

@@ -3,7 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
+
+from schedlab.settings import Setting
+from schedlab.subjects import Subject
+
+Arm = tuple[Subject, Setting]
+"""What is run, and under which setting."""
 
 Cell = str | float | int | None
 """What stands in a table: text, a number, or nothing."""
@@ -134,8 +140,13 @@ class Request:
         return tuple(name for name in self.on if name != "sim")
 
 
-Measure = Callable[..., Mapping[str, Sequence[Mapping[str, float]]]]
-"""Runs arms in randomised blocks, see `schedlab.studies.measuring.Measuring`."""
+class Measure(Protocol):
+    """Runs arms on a real target, see `schedlab.studies.measuring.Measuring`."""
+
+    def __call__(
+        self, title: str, arms: Mapping[str, Arm], target: str, *, blocks: int
+    ) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Return the values of each arm's runs, by arm, one a block."""
 
 
 @dataclass(frozen=True, slots=True)

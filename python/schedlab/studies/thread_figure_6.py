@@ -11,6 +11,7 @@ from schedlab import stats
 from schedlab.model import Machine, Outcome, Scheduler, Workload, format_time
 from schedlab.report import charts
 from schedlab.report.timeline import timeline
+from schedlab.settings import Setting
 from schedlab.studies import greedy, recording
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Table, judged
 from schedlab.subjects import Described, Measured, Metric
@@ -167,9 +168,7 @@ def _simulated(request: Request, counts: Sequence[int], work_ns: int) -> Times:
 
 def _claims(times: Times, counts: Sequence[int]) -> tuple[Claim, ...]:
     cfs, dynamic, process = times["CFS"], times["DW-CFS"], times["PFS"]
-    few, some, many = (
-        [m for m in counts if low <= m <= high] for low, high in INTERVALS
-    )
+    few, some, many = ([m for m in counts if low <= m <= high] for low, high in INTERVALS)
 
     def change(rule: Mapping[int, Mapping[str, float]], program: str, over: Sequence[int]) -> float:
         return float(np.exp(np.mean([np.log(rule[m][program] / cfs[m][program]) for m in over])))
@@ -207,9 +206,7 @@ def _claims(times: Times, counts: Sequence[int]) -> tuple[Claim, ...]:
             "Figures 6b and 6c, [1,3]",
             f"B {b_few - 1:+.1%}, A {a_few - 1:+.1%}: every thread has a CPU of its own there, "
             "so no weight can act",
-            judged(
-                b_few < 1 - _SAME and a_few < 1 - _SAME, against=max(b_few, a_few) > 1 + _SAME
-            ),
+            judged(b_few < 1 - _SAME and a_few < 1 - _SAME, against=max(b_few, a_few) > 1 + _SAME),
         ),
         Claim(
             "From 4 to 7 threads DW-CFS favours B less than it does up to 3",
@@ -261,9 +258,7 @@ def _ratio_table(times: Times, counts: Sequence[int]) -> Table:
         for low, high in INTERVALS:
             over = [m for m in counts if low <= m <= high]
             ratios = [
-                float(
-                    np.exp(np.mean([np.log(by_count[m][p] / times["CFS"][m][p]) for m in over]))
-                )
+                float(np.exp(np.mean([np.log(by_count[m][p] / times["CFS"][m][p]) for m in over])))
                 for p in "AB"
             ]
             rows.append((rule, f"[{low},{high}]", *[round(ratio, 4) for ratio in ratios]))
@@ -313,7 +308,7 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
     work_ns = 100_000_000 if request.quick else 1_000_000_000
     rows, claims = [], []
     for target in request.real:
-        arms = {f"m={m}": Pair(pair(m, work_ns)) for m in counts}
+        arms = {f"m={m}": (Pair(pair(m, work_ns)), Setting({})) for m in counts}
         runs = request.measure(
             "thread_fairness figure 6", arms, target, blocks=6 if request.quick else 20
         )
