@@ -381,7 +381,7 @@ fn a_new_task_s_load_joins_its_queue() {
 /// leaves the queue that it was on.
 #[test]
 fn a_moved_task_takes_its_load_along() {
-    for release in ["5.10", "6.1", "6.12", "6.18"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
         let mut lab = lab_of(release);
         let home = group(&mut lab, GroupId::ROOT, 100);
         let task = lab.task();
@@ -408,7 +408,7 @@ fn a_moved_task_takes_its_load_along() {
 /// the new one's at once.
 #[test]
 fn a_migrated_sleeper_s_load_follows_it() {
-    for release in ["5.10", "6.1", "6.12", "6.18"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
         let knobs: &[(&str, &str)] =
             if release.starts_with("6.1") && release.len() > 3 { &[("feature.DELAY_DEQUEUE", "0")] } else { &[] };
         let mut lab = Lab::with_cpus(release, 2, knobs);
@@ -433,7 +433,7 @@ fn a_migrated_sleeper_s_load_follows_it() {
 /// A new weight changes the load at once, and only its average: of nice 5 it is 335/1024 (`reweight_entity`).
 #[test]
 fn a_new_weight_scales_the_load() {
-    for release in ["5.10", "6.1", "6.12", "6.18"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
         let mut lab = lab_of(release);
         let task = lab.task();
         lab.schedule(CPU0);
@@ -449,7 +449,7 @@ fn a_new_weight_scales_the_load() {
 /// While a group is throttled its clock stands still: nothing decays in it (`throttled_clock_pelt`), and goes on where it was.
 #[test]
 fn a_throttled_group_s_averages_stand_still() {
-    for release in ["5.10", "6.1", "6.12", "6.18"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
         let mut lab = lab_of(release);
         let limited = group(&mut lab, GroupId::ROOT, 100);
         let time = schedlab_model::Time::from_millis;
