@@ -34,6 +34,7 @@ mod fair;
 mod fair_server;
 mod group;
 mod hotplug;
+mod hrtick;
 mod idle;
 mod process;
 mod rt;
