@@ -50,8 +50,8 @@ def test_run_json_is_the_outcome(capsys: Capture) -> None:
 
 
 def test_run_weighs_threads_by_their_number(tmp_path: Path, capsys: Capture) -> None:
-    # A process of one thread beside one of four, 1 s each, on one CPU. CFS gives each thread a fifth:
-    # A ends after 5 s. PFS gives each process a half: A ends after 2 s.
+    # A process of one thread beside one of four, 1 s each, on one CPU. CFS gives each thread a
+    # fifth: A ends after 5 s. PFS gives each process a half: A ends after 2 s.
     compute = {"steps": [{"run": {"fixed": "1s"}}]}
     many = [{"fork": {"task": "B-thread", "count": 3}}, {"run": {"fixed": "1s"}}, "join"]
     workload = {

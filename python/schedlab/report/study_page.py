@@ -125,7 +125,7 @@ def _table(table: Values) -> str:
 
 def _cell(value: object) -> str:
     if value is None:
-        return "–"
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

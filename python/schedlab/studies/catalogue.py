@@ -1,10 +1,12 @@
 """The studies there are."""
 
 from schedlab.errors import InputError
-from schedlab.studies import thread_fairness
+from schedlab.studies import scheduler_tuning_study, thread_fairness
 from schedlab.studies.study import Study
 
-STUDIES: dict[str, Study] = {study.name: study for study in (thread_fairness.STUDY,)}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (scheduler_tuning_study.STUDY, thread_fairness.STUDY)
+}
 """By name."""
 
 

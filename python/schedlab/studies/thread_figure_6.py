@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -173,7 +174,7 @@ def _claims(times: Times, counts: Sequence[int]) -> tuple[Claim, ...]:
     def change(rule: Mapping[int, Mapping[str, float]], program: str, over: Sequence[int]) -> float:
         return float(np.exp(np.mean([np.log(rule[m][program] / cfs[m][program]) for m in over])))
 
-    falls = all(cfs[one]["B"] > cfs[two]["B"] for one, two in zip(few, few[1:], strict=False))
+    falls = all(cfs[one]["B"] > cfs[two]["B"] for one, two in pairwise(few))
     grows = cfs[many[-1]]["A"] / cfs[1]["A"]
     b_few, a_few = change(dynamic, "B", few), change(dynamic, "A", few)
     b_some = change(dynamic, "B", some)
