@@ -12,7 +12,7 @@ from schedlab.report import charts
 from schedlab.report.figures import search_name
 from schedlab.studies.scheduler_tuning import JIFFY, KNOBS, PAPER, SPACE, Turnaround, study
 from schedlab.studies.scheduler_tuning import Study as Searches
-from schedlab.studies.study import Claim, Figure, Table, Tell, judged
+from schedlab.studies.study import Cell, Claim, Figure, Table, Tell, judged
 
 MESSAGES = range(1, 10)
 """Sets of messages from each sender to each receiver, figures 6 and 7."""
@@ -184,7 +184,7 @@ def tables(found: Mapping[int, Searches], surface: Grid) -> tuple[Table, ...]:
         )
         for name, (settings, turnaround) in surface.ends.items()
     ]
-    points = [
+    points: list[tuple[Cell, ...]] = [
         (*row, turnaround)
         for row, turnaround in zip(
             surface.settings.tolist(), surface.turnarounds.tolist(), strict=True
