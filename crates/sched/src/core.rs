@@ -310,6 +310,7 @@ impl<D: Decider> Sched<D> {
     ///
     /// The previous task is taken off its queue unless it is still runnable. The next one's charge starts at the queue's clock.
     pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
+        self.hrtick_schedule_enter(cpu);
         let previous = self.rqs[cpu.index()].curr;
         if previous != TaskId::IDLE && state != TaskState::Running {
             let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
@@ -341,6 +342,7 @@ impl<D: Decider> Sched<D> {
             let se = self.tasks[next.index()].se;
             self.clear_buddies(self.entities[se.index()].cfs_rq, se);
         }
+        self.hrtick_pick(cpu, previous, next);
         let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
         // Charging the previous task within the pick may have asked for what is being done.
@@ -348,6 +350,7 @@ impl<D: Decider> Sched<D> {
         if next == TaskId::IDLE {
             self.idle_cpus.insert(cpu.index());
         }
+        self.hrtick_schedule_exit(cpu);
         Scheduled { previous, next }
     }
 

@@ -35,6 +35,7 @@ mod fair;
 mod fair_server;
 mod group;
 mod hotplug;
+mod hrtick;
 mod idle;
 mod process;
 mod rt;

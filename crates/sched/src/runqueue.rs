@@ -4,6 +4,7 @@ use schedlab_model::{TaskId, Time};
 
 use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
+use crate::hrtick::Hrtick;
 use crate::rt::RtRq;
 
 /// A run queue's clocks, given by the driver once a critical section; `sched` never derives them from event times.
@@ -40,6 +41,8 @@ pub(crate) struct Rq {
     pub(crate) lazily: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
+    /// `hrtick_timer`: the high-resolution tick.
+    pub(crate) hrtick: Hrtick,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
     /// The deadline queue.
@@ -59,6 +62,7 @@ impl Rq {
             need_resched: false,
             lazily: false,
             idle_exec_start: 0,
+            hrtick: Hrtick::default(),
             cfs,
             dl: DlRq::default(),
             rt: RtRq::default(),
