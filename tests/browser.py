@@ -27,3 +27,9 @@ def browser() -> Iterator[webdriver.Chrome]:
         yield chrome
     finally:
         chrome.quit()
+
+
+def complaints(chrome: webdriver.Chrome) -> list[str]:
+    """Return what the page's scripts and loads went wrong with."""
+    logged = chrome.get_log("browser")  # type: ignore[no-untyped-call]
+    return [str(entry["message"]) for entry in logged]

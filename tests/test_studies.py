@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from tests.browser import browser, complaints
 
 from schedlab.cli.main import invoke
 from schedlab.report import study_page
 from schedlab.studies.catalogue import STUDIES
 from schedlab.studies.study import Judgement
-from tests.browser import browser
 
 Capture = pytest.CaptureFixture[str]
 
@@ -78,7 +78,7 @@ def test_reports_work_in_a_browser(reports: Path) -> None:
         for name in STUDIES:
             summary = json.loads((reports / name / "summary.json").read_text())
             chrome.get((reports / name / "report.html").as_uri())
-            assert chrome.get_log("browser") == []
+            assert complaints(chrome) == []
             figures = chrome.find_elements("css selector", "main > figure")
             assert len(figures) == len(summary["figures"]) + (summary["timeline"] is not None)
             for figure in figures:
@@ -112,7 +112,7 @@ def test_the_timeline_zooms_by_keyboard_and_by_button(reports: Path) -> None:
         assert where.text == whole
         chrome.find_element("css selector", "button[data-act=in]").click()
         assert where.text == closer
-        assert chrome.get_log("browser") == []
+        assert complaints(chrome) == []
 
 
 def test_hostile_names_stay_text(reports: Path, tmp_path: Path) -> None:
@@ -128,5 +128,12 @@ def test_hostile_names_stay_text(reports: Path, tmp_path: Path) -> None:
         chrome.get(file.as_uri())
         assert chrome.title == evil
         assert not chrome.find_elements("css selector", "main img")
-        assert chrome.get_log("browser") == []
+        assert complaints(chrome) == []
         assert chrome.find_element("tag name", "h1").text == evil
+
+
+def test_a_report_is_made_anew_from_its_summary(reports: Path, tmp_path: Path) -> None:
+    summary = reports / "thread_fairness" / "summary.json"
+    again = tmp_path / "again.html"
+    assert invoke(["report", str(summary), "--output", str(again)]) == 0
+    assert again.read_text() == (reports / "thread_fairness" / "report.html").read_text()

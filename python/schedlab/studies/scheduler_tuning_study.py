@@ -80,8 +80,8 @@ def study(request: Request) -> Result:
             "Table I's turnarounds are raw counters that begin at 2^32 - 300 HZ; the table shows "
             "elapsed jiffies.",
             "The period is that of 2.6.24's source, whose nr_latency is whole; the paper's "
-            "equation (3) does not round. Where an algorithm asks for less than the least granularity it is "
-            "raised to that.",
+            "equation (3) does not round. Where an algorithm asks for less than the least "
+            "granularity it is raised to that.",
             "Its 3028 and 5939 jiffies belong to its own port of hackbench, of about 1.5 and "
             "3 jiffies for each of 2,000 messages; what is compared is which search wins, and how "
             "fast.",

@@ -175,7 +175,7 @@ def tables(found: Mapping[int, Searches], surface: Grid) -> tuple[Table, ...]:
                     needed.interval.high,
                 )
             )
-    ends = [
+    ends: list[tuple[Cell, ...]] = [
         (
             search_name(name),
             *(value / 1000000.0 for value in settings),
