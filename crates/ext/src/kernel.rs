@@ -65,7 +65,8 @@ pub fn missing() -> Result<(), ExtError> {
     }
     if !capable() {
         return Err(ExtError::Permission(
-            "loading a scheduler needs root, with the capabilities BPF and PERFMON or SYS_ADMIN: run it as root".to_owned(),
+            "loading a scheduler needs root, with the capabilities BPF and PERFMON or SYS_ADMIN: run it as root"
+                .to_owned(),
         ));
     }
     Ok(())

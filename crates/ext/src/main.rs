@@ -145,7 +145,11 @@ impl Run {
     fn options(&self) -> Result<Options, ExtError> {
         let within = |option, value: Time, least: Time, most: Time| {
             if value < least || value > most {
-                return Err(ExtError::Option { option, found: value.to_string(), allowed: format!("{least} to {most}") });
+                return Err(ExtError::Option {
+                    option,
+                    found: value.to_string(),
+                    allowed: format!("{least} to {most}"),
+                });
             }
             Ok(value)
         };
@@ -243,10 +247,10 @@ impl Run {
             if scheduler.adapt()? {
                 self.say(&format!("schedlab-ext: {} CPUs are on line now", scheduler.online()));
             }
-            if let Some(child) = child.as_mut() {
-                if let Some(status) = child.try_wait().map_err(|source| self.cannot(source))? {
-                    return Ok((Some(status), None));
-                }
+            if let Some(child) = child.as_mut()
+                && let Some(status) = child.try_wait().map_err(|source| self.cannot(source))?
+            {
+                return Ok((Some(status), None));
             }
             let signal = ASKED.load(Ordering::Relaxed);
             if signal != asked {

@@ -126,10 +126,8 @@ impl Scheduler {
         // The tables have to hold from the first decision on; the program corrects the count as it starts.
         let online = online();
         fill(&object, options.weights, online, 0)?;
-        let mut operations = object
-            .maps_mut()
-            .find(|map| map.name() == "thread_fair")
-            .ok_or_else(|| unlike("thread_fair"))?;
+        let mut operations =
+            object.maps_mut().find(|map| map.name() == "thread_fair").ok_or_else(|| unlike("thread_fair"))?;
         let link = operations.attach_struct_ops().map_err(|error| refused(&error))?;
         let mut scheduler = Self { link, object, weights: options.weights, online, table: 0, queues };
         scheduler.adapt()?;
@@ -155,7 +153,9 @@ impl Scheduler {
         fill(&self.object, self.weights, online, 1 - self.table)?;
         self.table = 1 - self.table;
         let control = map(&self.object, ".data")?;
-        control.update(&0u32.to_ne_bytes(), &self.table.to_ne_bytes(), MapFlags::ANY).map_err(asking("choosing a table"))?;
+        control
+            .update(&0u32.to_ne_bytes(), &self.table.to_ne_bytes(), MapFlags::ANY)
+            .map_err(asking("choosing a table"))?;
         self.online = online;
         Ok(true)
     }
@@ -197,7 +197,8 @@ impl Scheduler {
         let mut found = Vec::new();
         for key in processes.keys() {
             let Ok(Some(value)) = processes.lookup(&key, MapFlags::ANY) else { continue };
-            let (Some(process), Ok(pid)) = (shared::read::<Process>(&value), <[u8; 4]>::try_from(key.as_slice())) else {
+            let (Some(process), Ok(pid)) = (shared::read::<Process>(&value), <[u8; 4]>::try_from(key.as_slice()))
+            else {
                 continue;
             };
             found.push(Counted {
@@ -270,7 +271,8 @@ fn fill(object: &Object, rule: ThreadWeights, online: u32, table: u32) -> Result
 fn fill_domains(object: &Object, domains: &[u32]) -> Result<(), ExtError> {
     let map = map(object, "domains")?;
     for (cpu, domain) in (0u32..).zip(domains) {
-        map.update(&cpu.to_ne_bytes(), &domain.to_ne_bytes(), MapFlags::ANY).map_err(asking("telling which CPUs share"))?;
+        map.update(&cpu.to_ne_bytes(), &domain.to_ne_bytes(), MapFlags::ANY)
+            .map_err(asking("telling which CPUs share"))?;
     }
     Ok(())
 }
@@ -282,7 +284,9 @@ fn unlike(part: &str) -> ExtError {
 /// The kernel, or libbpf before it, does not take the object.
 fn rejected(error: &libbpf_rs::Error) -> ExtError {
     if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && verdict(&words()).is_none() {
-        return ExtError::Permission(format!("the kernel does not let this user load a scheduler ({error}): run it as root"));
+        return ExtError::Permission(format!(
+            "the kernel does not let this user load a scheduler ({error}): run it as root"
+        ));
     }
     let why = verdict(&words()).unwrap_or_else(|| error.to_string());
     ExtError::Rejected { release: kernel::release(), why }
@@ -318,7 +322,8 @@ mod tests {
                      0: R1=ctx() R10=fp0\n0: (79) r0 = *(u64 *)(r9 +0)\nR9 !read_ok\n\
                      processed 1 insns (limit 1000000) max_states_per_insn 0\n-- END PROG LOAD LOG --\n";
         assert_eq!(verdict(words).unwrap(), "its verifier says of 'dispatch': R9 !read_ok");
-        let words = "libbpf: extern (func ksym) 'scx_bpf_kick_cpu': not found in kernel or module BTFs\nlibbpf: failed\n";
+        let words =
+            "libbpf: extern (func ksym) 'scx_bpf_kick_cpu': not found in kernel or module BTFs\nlibbpf: failed\n";
         assert_eq!(
             verdict(words).unwrap(),
             "extern (func ksym) 'scx_bpf_kick_cpu': not found in kernel or module BTFs"

@@ -123,7 +123,8 @@ mod tests {
         // Process 1 ran 300 ns more, 2 rested, 3 is new with 100 ns: shares 3/4 and 1/4.
         let second = look(began + Duration::from_nanos(200), &[(1, 800, 8), (2, 100, 1), (3, 100, 2)]);
         let rows = second.since(&first);
-        let seen: Vec<(u32, u64, f64, u64)> = rows.iter().map(|row| (row.pid, row.runtime_ns, row.share, row.switches)).collect();
+        let seen: Vec<(u32, u64, f64, u64)> =
+            rows.iter().map(|row| (row.pid, row.runtime_ns, row.share, row.switches)).collect();
         assert_eq!(seen, [(1, 300, 0.75, 3), (3, 100, 0.25, 2)]);
         // 400 ns of CPU time in 200 ns on 2 CPUs: all of it. 5 switches in 200 ns: 25 million a second.
         let text = lines(&rows, Duration::from_secs(1), second.after(&first), 2);
