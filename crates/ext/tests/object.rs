@@ -19,7 +19,7 @@ struct Contents {
 }
 
 fn contents(bytes: &[u8]) -> Contents {
-    let object = ObjectBuilder::default().name("scheduler").unwrap().open_memory(bytes).expect("an object");
+    let object = ObjectBuilder::default().name("scheduler").expect("a name").open_memory(bytes).expect("an object");
     let programs = object.progs().map(|program| {
         let name = (program.section().to_string_lossy().into_owned(), program.name().to_string_lossy().into_owned());
         let instruction = |one: &_| {
