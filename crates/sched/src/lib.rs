@@ -20,6 +20,7 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
+mod assume;
 mod balance;
 mod bitmap;
 mod class;

@@ -37,6 +37,8 @@ pub(crate) struct Rq {
     pub(crate) nr_running: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
+    /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
+    pub(crate) lazily: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
     /// `hrtick_timer`: the high-resolution tick.
@@ -58,6 +60,7 @@ impl Rq {
             curr: TaskId::IDLE,
             nr_running: 0,
             need_resched: false,
+            lazily: false,
             idle_exec_start: 0,
             hrtick: Hrtick::default(),
             cfs,

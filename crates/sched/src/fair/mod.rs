@@ -40,12 +40,14 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(crate) fn calc_delta_fair(&mut self, delta: u64, se: EntityId) -> u64 {
         let nice_0 = self.rules.nice_0_load();
-        let old = self.rules.series == Series::V2_6_24;
+        let (old, divides) = (self.rules.series == Series::V2_6_24, self.rules.variant.full_weights);
         let load = &mut self.entities[se.index()].load;
         if load.scaled == nice_0 {
             delta
         } else if old {
             calc_delta_mine(delta, nice_0, *load)
+        } else if divides {
+            delta.wrapping_mul(nice_0) / load.scaled.max(1)
         } else {
             calc_delta(delta, nice_0, load)
         }
@@ -55,7 +57,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn update_curr_cfs(&mut self, cfs: CfsRqId) {
         if self.charge(cfs) {
             let cpu = self.cfs_rqs[cfs.index()].cpu;
-            self.resched_curr(cpu);
+            self.resched_curr_lazy(cpu);
         }
     }
 
@@ -120,7 +122,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `__enqueue_entity`.
-    fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(crate) fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
         if self.rules.eevdf() {
             self.avg_vruntime_add(cfs, se);
         }
@@ -407,7 +409,7 @@ impl<D: Decider> Sched<D> {
             if self.looks_at_slice(cfs) && (self.rules.eevdf() || !self.hrtick_ends_slices(cpu)) {
                 let ours = if self.rules.eevdf() { served } else { self.check_preempt_tick(cfs, se) };
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {
-                    self.resched_curr(cpu);
+                    self.resched_curr_lazy(cpu);
                 }
             }
             level = parent;

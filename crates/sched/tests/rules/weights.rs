@@ -91,6 +91,14 @@ fn a_weight_s_inverse_is_multiplied_and_truncated() {
     assert_eq!(virtual_gain("6.1", Policy::Idle, 0, 4 * MS), 1_365_333_333);
 }
 
+/// 7.2 divides by the whole weight where there are 64 bits: a recorded task of nice 5 gained 1599325 ns in 523217 ns, where the
+/// inverse gives one more. 523217 × 1048576 / 343040 = 1599325.9; 523217 × 3282124288 / 2^30 = 1599326.07.
+#[test]
+fn a_weight_is_divided_by_from_7_2_on() {
+    let gain = |release| virtual_gain(release, Policy::Other, 5, 523_217);
+    assert_eq!((gain("7.2"), gain("6.18"), gain("6.12")), (1_599_325, 1_599_326, 1_599_326));
+}
+
 /// `calc_delta_mine` (2.6.24) rounds to nearest, in one step up to 2^32 and in two halves beyond.
 #[test]
 fn the_first_kernel_rounds_to_nearest() {
