@@ -148,12 +148,8 @@ impl Workload {
                 }
             }
             let parent = placements.iter().any(|other| other.path.starts_with(&format!("{}/", placement.path)));
-            if placement.members.is_empty() && !parent {
-                if rest.replace(number).is_some() {
-                    return Err(wrong(
-                        "another one has the tasks that are left; say which are its (tasks=…)".to_owned(),
-                    ));
-                }
+            if placement.members.is_empty() && !parent && rest.replace(number).is_some() {
+                return Err(wrong("another one has the tasks that are left; say which are its (tasks=…)".to_owned()));
             }
         }
         if let Some(number) = rest {
