@@ -33,13 +33,6 @@ def test_a_scheduler_keeps_its_settings_with_their_units() -> None:
     assert json.loads(kernel.json)["hz"] == 1000
 
 
-def test_a_scheduler_keeps_its_rule_of_thread_weights() -> None:
-    kernel = schedlab.Scheduler("6.1", weights="dw-cfs:beta=1.25")
-    assert kernel.weights == kernel.with_knobs({"latency": "5ms"}).weights == "dw-cfs:beta=1.25"
-    assert kernel != schedlab.Scheduler("6.1")
-    assert schedlab.Scheduler("6.1").weights == "none"
-
-
 @pytest.mark.parametrize(
     ("release", "knobs", "said"),
     [

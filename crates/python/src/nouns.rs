@@ -1,7 +1,7 @@
 //! Workloads, schedulers, machines and times: read, checked and handed back as JSON.
 
 use pyo3::prelude::*;
-use schedlab_model::{Attributes, Costs, Machine, Policy, Scheduler, Time, Workload};
+use schedlab_model::{Attributes, Costs, Machine, Placement, Policy, Scheduler, ThreadWeights, Time, Workload};
 use schedlab_sched::thread_fairness::{FACTOR_ONE, factor_fixed};
 
 use crate::errors;
@@ -75,6 +75,22 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
     }
     let attributes = Attributes { policy, nice, slice, affinity };
     serde_json::to_string(&attributes).map_err(errors::json("attributes"))
+}
+
+/// What a user should know of a rule of thread weights on so many CPUs, if anything.
+#[pyfunction]
+pub fn weights_remark(weights: &str, cpus: u32) -> PyResult<Option<&'static str>> {
+    Ok(weights.parse::<ThreadWeights>().map_err(errors::input)?.remark(cpus))
+}
+
+/// `workload` with its tasks in groups and sessions, each as [`Placement`] reads it.
+#[pyfunction]
+pub fn with_groups(workload: &str, groups: Vec<String>, sessions: Vec<String>) -> PyResult<String> {
+    let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+    let groups = groups.iter().map(|text| Placement::group(text));
+    let placements = groups.chain(sessions.iter().map(|text| Placement::session(text))).collect::<Result<Vec<_>, _>>();
+    let workload = placements.and_then(|placements| workload.with_placements(&placements)).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("workload"))
 }
 
 /// `workload` with every task under `attributes`, both as JSON.

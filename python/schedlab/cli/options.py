@@ -54,14 +54,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KNOB=VALUE", help="Set a knob; may be given several times."),
 ]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        "--weights",
-        metavar="RULE",
-        help="Weights by thread counts, simulated: none, pfs, dw-cfs or dw-cfs:beta=1.1.",
-    ),
-]
 Policy = Annotated[
     str | None,
     typer.Option("--policy", metavar="P", help="other, batch, idle, fifo[:N] or rr[:N]."),
@@ -79,6 +71,31 @@ Costs = Annotated[
         "--costs",
         metavar="COSTS",
         help="ideal, linsched, calibrated (the default), or a calibration's file.",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="RULE",
+        help="Weights by number of threads: none, pfs, or dw-cfs:beta=1.1 (any beta above 1).",
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        metavar="PATH[:KEY=VALUE,…]",
+        help="A control group: weight=N or shares=N, max=QUOTA/PERIOD, burst=TIME, idle=1, and its "
+        "tasks: tasks=N, tasks=NAME+NAME, or those that are left. May be given several times.",
+    ),
+]
+Session = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--session",
+        metavar="NAME[:tasks=…]",
+        help="A session, whose tasks autogroup makes a group of. May be given several times.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
