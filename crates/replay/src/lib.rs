@@ -21,6 +21,7 @@
 //! ```
 
 mod begin;
+mod classes;
 mod compare;
 mod driving;
 mod error;
@@ -66,7 +67,7 @@ pub fn replay(
     let mut records = Vec::new();
     for record in recording {
         let record = record?;
-        if settings.level.is_some_and(|level| !level.has(&record.kind)) || accompanies(&record.kind) {
+        if settings.level.is_some_and(|level| !level.has(&record.kind)) {
             continue;
         }
         if record.cpu != 0 {
@@ -89,6 +90,10 @@ pub fn replay(
         first_sights: FirstSights::default(),
         differences: Vec::new(),
     };
+    if report.level == Level::L1 && classes::is_told(&records) {
+        return Ok(classes::replay(&records, settings, report));
+    }
+    records.retain(|record| !accompanies(&record.kind));
     let sight = FirstSight::of(&records, settings.release.series());
     let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, report);

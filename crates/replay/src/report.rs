@@ -153,6 +153,19 @@ pub struct State {
     pub buddies: Agreement,
     /// Whether the running task was about to be rescheduled, at the start of each step.
     pub need_resched: Agreement,
+    /// Of the virtual times, those of groups' entities.
+    pub group_vruntime: Deviation,
+    /// Since when the running entity was not charged.
+    pub exec_start: Deviation,
+    /// Runtimes and deadlines of deadline tasks and of the fair server, the time real-time tasks used, and what a group's queue has
+    /// left of its quota.
+    pub budgets: Deviation,
+    /// Whether a deadline task, a group's queue or the real-time class is throttled.
+    pub throttling: Agreement,
+    /// Ticks left of a round-robin slice.
+    pub time_slice: Agreement,
+    /// When deadline timers expire, after ours are due.
+    pub timer: Deviation,
 }
 
 /// A state that is a number of nanoseconds.

@@ -91,7 +91,7 @@ impl TaskSnap {
         Ok(Self {
             pid: fields.get("pid")?,
             policy: fields.get("pol")?,
-            static_priority: fields.get("prio")?,
+            static_priority: fields.get("sp")?,
             normal_priority: fields.get("nprio")?,
             on_rq: fields.flag("onrq")?,
             vruntime: fields.get("vr")?,

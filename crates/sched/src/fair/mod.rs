@@ -129,6 +129,20 @@ impl<D: Decider> Sched<D> {
         entity.sequence = self.cfs_rqs[cfs.index()].timeline.insert(key, entity.vruntime, entity.slice, se);
     }
 
+    /// Moves a waiting entity of the top queue, or one just queued there, to where the kernel has it when a recording begins.
+    pub(crate) fn put_at(&mut self, se: EntityId, vruntime: Vruntime, deadline: Vruntime) {
+        let cfs = self.entities[se.index()].cfs_rq;
+        let waits = self.cfs_rqs[cfs.index()].curr != Some(se);
+        if waits {
+            self.timeline_remove(cfs, se);
+        }
+        let entity = &mut self.entities[se.index()];
+        (entity.vruntime, entity.deadline, entity.rel_deadline) = (vruntime, deadline, false);
+        if waits {
+            self.timeline_insert(cfs, se);
+        }
+    }
+
     /// What orders the timeline: `vruntime` under CFS, the deadline under EEVDF.
     #[inline]
     fn key(&self, se: EntityId) -> Vruntime {
