@@ -38,6 +38,8 @@ pub(crate) struct Rq {
     pub(crate) need_resched: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
+    /// `stop`: the task that runs before all others, where a recording tells of it.
+    pub(crate) stop: Option<TaskId>,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
     /// The deadline queue.
@@ -56,6 +58,7 @@ impl Rq {
             nr_running: 0,
             need_resched: false,
             idle_exec_start: 0,
+            stop: None,
             cfs,
             dl: DlRq::default(),
             rt: RtRq::default(),

@@ -4,33 +4,10 @@ use schedlab_model::TaskId;
 use schedlab_sched::{GroupId, Timer};
 use schedlab_trace::RecordKind;
 
-use super::section::{Entry, Kind, What, cut};
+use super::section::{Entry, What};
 use super::{CPU, Classes};
 
 impl<'a> Classes<'a> {
-    /// A timer's address lies in its group's structure: how far in, one expiry that names the group tells for all.
-    pub(super) fn find_timers(&mut self, entries: &[Entry<'a>]) {
-        let mut addresses = std::collections::BTreeMap::new();
-        for entry in entries {
-            if let (Some(cgroup), Some(address)) = (entry.record.number("cg"), entry.record.number("tg")) {
-                addresses.insert(cgroup, address);
-            }
-        }
-        for (at, entry) in entries.iter().enumerate() {
-            if entry.what != What::TimerEntry || !is_group_timer(entry) {
-                continue;
-            }
-            let (Kind::Timer, length) = cut(&entries[at..]) else { continue };
-            let section = &entries[at..(at + length).min(entries.len())];
-            let group = section.iter().skip(1).find_map(|entry| {
-                entry.record.number("tg").or_else(|| addresses.get(&entry.record.number("cg")?).copied())
-            });
-            if let (Some(group), Some(timer)) = (group, entry.record.number("hrtimer")) {
-                self.timer_offsets.entry(is_slack(entry)).or_insert(timer.wrapping_sub(group));
-            }
-        }
-    }
-
     pub(super) fn timer(&mut self, section: &[Entry<'a>]) {
         self.compare_before(section);
         let Some(first) = section.first() else { return };
@@ -71,10 +48,13 @@ impl<'a> Classes<'a> {
         self.sched.fire_timer(timer, now);
     }
 
+    /// A timer lies within its group's structure.
     fn group_of_timer(&self, entry: &Entry<'a>) -> Option<GroupId> {
-        let offset = self.timer_offsets.get(&is_slack(entry))?;
-        let address = entry.record.number("hrtimer")?.wrapping_sub(*offset);
-        self.by_address.get(&address).copied()
+        /// `sizeof(struct task_group)` is less.
+        const GROUP_SIZE: u64 = 0x400;
+        let timer = entry.record.number("hrtimer")?;
+        let (address, group) = self.by_address.range(..timer).next_back()?;
+        (timer - address < GROUP_SIZE).then_some(*group)
     }
 }
 

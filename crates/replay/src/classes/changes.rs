@@ -2,7 +2,7 @@
 
 use schedlab_model::{Policy, TaskId};
 use schedlab_sched::DequeueFlags;
-use schedlab_trace::Pid;
+use schedlab_trace::{Pid, RecordKind};
 
 use super::section::{Entry, Of, What};
 use super::start::{attributes_of, has};
@@ -22,6 +22,9 @@ struct Answer {
 impl<'a> Classes<'a> {
     pub(super) fn wake(&mut self, pid: Pid, section: &[Entry<'a>]) {
         let enqueue = section.iter().find(|entry| matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(pid));
+        if enqueue.is_none() && self.is_stopper(pid, section) {
+            return self.wake_stopper(pid, section);
+        }
         if enqueue.is_none() && !has(section, What::Check) {
             // A task that is about to sleep is told to go on, without any queueing.
             return;
@@ -46,6 +49,27 @@ impl<'a> Classes<'a> {
             self.came(task);
         }
         self.score_wakeup(&answer, task, before);
+        self.compare_after(section);
+    }
+
+    /// `stop_sched_class`: above all priorities, and its probes are none.
+    fn is_stopper(&self, pid: Pid, section: &[Entry<'a>]) -> bool {
+        let known = self.task_of(pid);
+        let highest =
+            |entry: &Entry<'a>| matches!(&entry.record.kind, RecordKind::Waking { task, .. } if task.priority == 0);
+        let asleep = known.is_none_or(|task| self.stoppers.contains(&task) && !self.sched.entity(task).on_rq);
+        asleep && section.first().is_some_and(highest)
+    }
+
+    fn wake_stopper(&mut self, pid: Pid, section: &[Entry<'a>]) {
+        let task = match self.task_of(pid) {
+            Some(task) => task,
+            None => self.add_stopper(pid),
+        };
+        self.sched.decider.expect_nothing();
+        self.sched.try_to_wake_up(task, CPU);
+        self.sched.assume_need_resched(CPU, true);
+        self.waits(task);
         self.compare_after(section);
     }
 
@@ -182,6 +206,10 @@ impl<'a> Classes<'a> {
                 let equal = self.report.state.time_slice.add(self.sched.time_slice(task) == slice);
                 self.expect_equal("time_slice", equal, self.sched.time_slice(task), slice);
             }
+        } else if flags.0 & MOVE != 0 {
+            // sched_move_task into the group that it is in, as every exit does; only the fair class tells of its group.
+            let group = self.sched.group_of(task);
+            self.sched.sched_move_task(task, group);
         } else {
             self.sched.requeue(task, flags);
         }

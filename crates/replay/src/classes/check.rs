@@ -44,6 +44,11 @@ impl<'a> Classes<'a> {
 
     pub(super) fn compare_need_resched(&mut self, record: &Record) {
         let (ours, kernels) = (self.sched.need_resched(CPU), record.flags.need_resched);
+        let running = self.sched.curr(CPU);
+        if ours && !kernels && running != TaskId::IDLE && !self.is_fair(running) {
+            // A real-time or deadline task that is picked again shows nowhere else.
+            return self.schedule_again(running);
+        }
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
     }
@@ -69,7 +74,9 @@ impl<'a> Classes<'a> {
 
     /// Pairs the kernel's queues with ours: a task's queue is its group's.
     fn learn_queues(&mut self, section: &[Entry<'a>]) {
-        for entry in section {
+        // Before it moves it is on another one.
+        let from = section.iter().rposition(|entry| entry.what == What::Move).unwrap_or(0);
+        for entry in &section[from..] {
             let record = entry.record;
             if !matches!(entry.what, What::Place | What::Set | What::UpdateCurr) {
                 continue;
@@ -216,6 +223,10 @@ impl<'a> Classes<'a> {
         let (Some(ours), Some(kernels)) = (self.sched.rt_state(CPU), record.number("rtt")) else { return };
         if !std::mem::replace(&mut self.rt_known, true) {
             self.sched.assume_rt_time(CPU, kernels);
+            let running = self.sched.curr(CPU);
+            if let Some(start) = record.number("xs").filter(|_| running != TaskId::IDLE) {
+                self.sched.entity_mut(running).exec_start = start;
+            }
             return;
         }
         self.compare_budget(ours.time as i64, kernels as i64);
@@ -243,7 +254,11 @@ impl<'a> Classes<'a> {
             self.sched.assume_fair_server(CPU, runtime, deadline, started);
             return;
         }
-        self.compare_budget(ours.runtime, runtime);
+        // Before it starts on an idle CPU the idle time is taken off, which ours does on the way.
+        let idle = self.sched.curr(CPU) == TaskId::IDLE;
+        if !(idle && record.number("srv").is_none()) {
+            self.compare_budget(ours.runtime, runtime);
+        }
         self.compare_budget(ours.deadline.as_nanos() as i64, deadline as i64);
     }
 
@@ -290,10 +305,18 @@ impl<'a> Classes<'a> {
             }
         }
         let mut ends = std::collections::BTreeMap::new();
-        for entry in section.iter().filter(|entry| matches!(entry.what, What::Throttle | What::Unthrottle)) {
-            if let Some(queue) = entry.record.number("cfs").and_then(|address| self.queues.get(&address)) {
-                ends.insert(queue.0, (*queue, entry.what == What::Throttle));
-            }
+        for (at, entry) in section.iter().enumerate() {
+            let Some(address) = entry.record.number("cfs") else { continue };
+            let Some(queue) = self.queues.get(&address) else { continue };
+            match entry.what {
+                What::Unthrottle => ends.insert(queue.0, (*queue, false)),
+                // It may find some runtime after all: then the queue is looked at again.
+                What::Throttle => {
+                    let again = section[at + 1..].iter().any(|later| later.record.number("cfs") == Some(address));
+                    ends.insert(queue.0, (*queue, !again))
+                }
+                _ => None,
+            };
         }
         for (queue, kernels) in ends.into_values() {
             self.compare_throttled(self.sched.queue(queue).throttled, kernels);

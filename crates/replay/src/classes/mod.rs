@@ -48,8 +48,6 @@ struct Classes<'a> {
     /// Queues and entities by the kernel's addresses, as far as the recording paired them with tasks.
     queues: BTreeMap<u64, CfsRqId>,
     entities: BTreeMap<u64, EntityId>,
-    /// How far a group's period timer and its slack timer lie from the group.
-    timer_offsets: BTreeMap<bool, u64>,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
@@ -63,6 +61,10 @@ struct Classes<'a> {
     rt_known: bool,
     /// The recording's warm-up is over: every task was told of.
     begun: bool,
+    /// Tasks that were queued when they were told of: in which order equal ones came is not.
+    unordered: BTreeSet<TaskId>,
+    /// Tasks of the stop class, which is not probed: they run before all others.
+    stoppers: BTreeSet<TaskId>,
     /// Tasks whose state the recording never told before it concerned them.
     guessed: BTreeSet<TaskId>,
     clocks: Clocks,
@@ -70,6 +72,8 @@ struct Classes<'a> {
     line: u64,
     time: Time,
     recorded: Vec<&'a Record>,
+    /// What comes after the section.
+    ahead: &'a [Entry<'a>],
     report: Report,
 }
 
@@ -86,6 +90,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, report: Report) ->
     while at < entries.len() {
         let (kind, length) = cut(&entries[at..]);
         let end = (at + length).min(entries.len());
+        classes.ahead = &entries[end..];
         classes.section(kind, &entries[at..end]);
         at = end;
     }
@@ -106,7 +111,6 @@ impl<'a> Classes<'a> {
             by_address: BTreeMap::new(),
             queues: BTreeMap::new(),
             entities: BTreeMap::new(),
-            timer_offsets: BTreeMap::new(),
             unborn: None,
             placed: BTreeMap::new(),
             waiting_since: BTreeMap::new(),
@@ -114,15 +118,17 @@ impl<'a> Classes<'a> {
             server_known: false,
             rt_known: false,
             begun: false,
+            unordered: BTreeSet::new(),
+            stoppers: BTreeSet::new(),
             guessed: BTreeSet::new(),
             clocks: Clocks::all(Time::from_nanos(1)),
             sequence: 0,
             line: 0,
             time: Time::ZERO,
             recorded: Vec::new(),
+            ahead: &[],
             report,
         };
-        classes.find_timers(entries);
         classes.begin(entries);
         classes
     }
@@ -161,6 +167,15 @@ impl<'a> Classes<'a> {
                 }
             }
         }
+        self.sched.set_clocks(CPU, self.clocks);
+    }
+
+    /// The same where only the task clock is known.
+    fn advance_to(&mut self, task: u64) {
+        let passed = task.saturating_sub(self.clocks.clock_task.as_nanos());
+        self.clocks.clock = Time::from_nanos(self.clocks.clock.as_nanos() + passed);
+        self.clocks.clock_task = Time::from_nanos(self.clocks.clock_task.as_nanos() + passed);
+        self.clocks.clock_pelt = self.clocks.clock_task;
         self.sched.set_clocks(CPU, self.clocks);
     }
 

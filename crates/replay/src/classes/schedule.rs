@@ -1,9 +1,9 @@
 //! `__schedule`: who leaves, who was looked at, who runs.
 
 use schedlab_model::{TaskId, TaskState};
-use schedlab_trace::{RecordKind, RecordState};
+use schedlab_trace::{Pid, RecordKind, RecordState};
 
-use super::section::{Entry, What};
+use super::section::{Entry, What, cut};
 use super::{CPU, Classes};
 use crate::flags::SLEEP;
 
@@ -25,6 +25,10 @@ impl<'a> Classes<'a> {
             return self.lose_track("somebody else runs");
         }
         let dead = switch.is_some_and(|(_, state, _)| matches!(state, RecordState::Dead(_)));
+        let stops = self.stoppers.contains(&previous);
+        let sleeps = stops && switch.is_some_and(|(_, state, _)| state != RecordState::Running);
+        let left = left.or_else(|| sleeps.then(|| self.pid(previous)));
+        let used = self.sched.rt_state(CPU).filter(|_| stops);
         let state = match (left.is_some(), dead) {
             (false, _) => TaskState::Running,
             (true, true) => TaskState::Dead,
@@ -35,6 +39,11 @@ impl<'a> Classes<'a> {
             None => Some(previous),
         };
         let Some(next) = next else { return self.lose_track("nobody knows who runs next") };
+        if !section.iter().any(|entry| entry.record.clocks.is_some())
+            && let Some(began) = self.began(self.pid(next))
+        {
+            self.advance_to(began);
+        }
         self.compare_before(section);
         let mut picks: Vec<TaskId> = self.lingerers(section);
         if self.is_fair(next) {
@@ -49,6 +58,10 @@ impl<'a> Classes<'a> {
         let lines = self.queue_lines();
         self.sched.decider.expect_picks(picks);
         let scheduled = self.sched.schedule(CPU, state);
+        if let Some(used) = used {
+            // Its time is not the real-time class's.
+            self.sched.assume_rt_time(CPU, used.time);
+        }
         if scheduled.next != next {
             self.differ("pick", self.pid(scheduled.next), self.pid(next));
             self.report.decisions.pick.add(false, false);
@@ -64,6 +77,44 @@ impl<'a> Classes<'a> {
             let pid = self.pid(previous);
             self.tasks.remove(&pid);
         }
+    }
+
+    /// `__schedule` of which nothing is recorded but that the flag is gone.
+    pub(super) fn schedule_again(&mut self, running: TaskId) {
+        if self.yielding == Some(self.pid(running)) {
+            self.yield_now();
+        }
+        let oldest = self.oldest(running, false);
+        self.sched.decider.expect_nothing();
+        let scheduled = self.sched.schedule(CPU, TaskState::Running);
+        if scheduled.next != running {
+            self.differ("pick", self.pid(scheduled.next), self.pid(running));
+            self.report.decisions.pick.add(false, oldest == Some(running));
+            return self.lose_track("another task runs");
+        }
+        self.score_pick(running, oldest, &[]);
+    }
+
+    /// When a task began to run, of whose switch no probe shows the clocks: so much before it is first charged as it ran.
+    fn began(&self, pid: Pid) -> Option<u64> {
+        let mut at = 0;
+        while at < self.ahead.len() {
+            let (_, length) = cut(&self.ahead[at..]);
+            let section = &self.ahead[at..(at + length).min(self.ahead.len())];
+            at += length;
+            let ran = section.iter().find_map(|entry| match entry.record.kind {
+                RecordKind::StatRuntime { pid: charged, runtime, .. } if charged == pid => Some(runtime),
+                _ => None,
+            });
+            if let Some(ran) = ran {
+                let clock = section.iter().filter_map(|entry| entry.record.clocks).map(|clocks| clocks.task).max()?;
+                return clock.checked_sub(ran);
+            }
+            if section.iter().any(|entry| entry.what == What::Switch) {
+                return None;
+            }
+        }
+        None
     }
 
     /// Who was picked only to be taken off (EEVDF).
@@ -96,16 +147,28 @@ impl<'a> Classes<'a> {
             return;
         }
         let Some((pick, ours)) = picks.last().copied() else { return };
+        let unordered = self.is_among_unordered(kernels);
+        self.unordered.remove(&kernels);
+        if pick.candidates < 2 {
+            return self.expect_equal("pick", ours == kernels, self.pid(ours), self.pid(kernels));
+        }
+        if unordered || !self.verifiable(ours) || !self.verifiable(kernels) {
+            self.report.decisions.pick.unverifiable += 1;
+            return;
+        }
         if ours != kernels {
             self.differ("pick", format!("{} of {lines:?}", self.pid(ours)), self.pid(kernels));
         }
-        if pick.candidates < 2 {
-            return;
-        }
-        if self.verifiable(ours) && self.verifiable(kernels) {
-            self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
-        } else {
-            self.report.decisions.pick.unverifiable += 1;
-        }
+        self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
+    }
+
+    /// Whether a task and another one were queued before the recording, at the same place.
+    fn is_among_unordered(&self, task: TaskId) -> bool {
+        let key = |task: TaskId| {
+            let entity = self.sched.entity(task);
+            (entity.vruntime, entity.deadline)
+        };
+        let same = |other: &&TaskId| **other != task && key(**other) == key(task);
+        self.unordered.contains(&task) && self.unordered.iter().any(|other| same(&other))
     }
 }

@@ -70,6 +70,7 @@ impl<'a> Classes<'a> {
             if number("del") != 0 {
                 self.sched.assume_lingering(task);
             }
+            self.unordered.insert(task);
             self.waits(task);
         } else {
             self.sched.assume_asleep(task, CPU);
@@ -156,6 +157,15 @@ impl<'a> Classes<'a> {
         self.sched.assume_asleep(task, CPU);
         self.guessed.insert(task);
         Some(task)
+    }
+
+    pub(super) fn add_stopper(&mut self, pid: Pid) -> TaskId {
+        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
+        let task = self.add(pid, &attributes, GroupId::ROOT);
+        self.sched.assume_asleep(task, CPU);
+        self.sched.assume_stopper(task, CPU);
+        self.stoppers.insert(task);
+        task
     }
 
     pub(super) fn waits(&mut self, task: TaskId) {
