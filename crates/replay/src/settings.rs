@@ -23,6 +23,8 @@ pub struct Settings {
     pub hz: u32,
     /// What a CPU takes of a group's quota at once.
     pub cfs_bandwidth_slice: Time,
+    /// Whether the snapshot is older than all that is recorded.
+    pub snapshot_is_older: bool,
 }
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
@@ -66,7 +68,8 @@ impl Settings {
         supported(release)?;
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
         let cfs_bandwidth_slice = Time::from_millis(5);
-        Ok(Self { release, tunables, snapshot: None, level: None, hz: HZ, cfs_bandwidth_slice })
+        let snapshot_is_older = false;
+        Ok(Self { release, tunables, snapshot: None, level: None, hz: HZ, cfs_bandwidth_slice, snapshot_is_older })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -118,6 +121,17 @@ impl Settings {
         // Its own name for the release is the distribution's.
         release.clone_into(&mut snapshot.release);
         let mut settings = Self::from_snapshot(snapshot)?;
+        // The file's bits have their meaning by release; the names speak for themselves.
+        let features = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+        if let Some(names) = features.into_iter().find_map(|path| head.file(path)) {
+            for name in names.split_whitespace() {
+                match name.strip_prefix("NO_") {
+                    Some(off) => settings.tunables.features.set(off, false),
+                    None => settings.tunables.features.set(name, true),
+                };
+            }
+        }
+        settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
         settings.add_classes(head);
         Ok(settings)
     }
@@ -167,8 +181,8 @@ impl Settings {
 
     pub(crate) fn rules(&self) -> Rules {
         // The recording shows who ran: nobody is to be throttled here too.
-        let tunables = Tunables { rt_runtime: None, ..self.tunables };
-        Rules::from_tunables(self.release.series(), HZ, tunables)
+        let tunables = Tunables { rt_runtime: None, fair_server_runtime: Time::ZERO, ..self.tunables };
+        Rules::from_tunables(self.release.series(), HZ, tunables).at_release(self.release)
     }
 }
 
@@ -176,11 +190,11 @@ impl Settings {
 const HZ: u32 = 250;
 
 fn supported(release: Release) -> Result<(), ReplayError> {
-    use schedlab_model::Series::{V5_10, V6_1, V6_12};
-    if matches!(release.series(), V5_10 | V6_1 | V6_12) {
+    use schedlab_model::Series::{V5_10, V6_1, V6_12, V7_2};
+    if matches!(release.series(), V5_10 | V6_1 | V6_12 | V7_2) {
         return Ok(());
     }
-    let why = "so far recordings of kernels with the rules of 5.10, 6.1 and 6.12 can be";
+    let why = "so far recordings of kernels with the rules of 5.10, 6.1, 6.12 and 7.2 can be";
     Err(ReplayError::Unsupported { what: format!("a recording of kernel {release}"), why })
 }
 

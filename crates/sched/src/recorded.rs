@@ -3,11 +3,11 @@
 
 use schedlab_model::{Attributes, CpuId, TaskId};
 
-use crate::class::{DequeueFlags, EnqueueFlags};
+use crate::class::DequeueFlags;
 use crate::core::Sched;
 use crate::deadline::{DlEntityId, DlState};
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
+use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
 use crate::timers::Timer;
@@ -22,27 +22,6 @@ pub struct RtState {
 }
 
 impl<D: Decider> Sched<D> {
-    /// A new task is queued when the recording begins, where the kernel's is. Its CPU must have its clocks.
-    pub fn assume_queued(&mut self, task: TaskId, cpu: CpuId, vruntime: Vruntime, deadline: Vruntime) {
-        let record = &mut self.tasks[task.index()];
-        (record.life, record.cpu) = (Life::Runnable, cpu);
-        self.set_task_rq(task, cpu);
-        self.enqueue_task(cpu, task, EnqueueFlags::NOCLOCK);
-        let record = &self.tasks[task.index()];
-        if record.class.is_counted_by_core() {
-            let se = record.se;
-            self.account_enqueue(cpu);
-            self.put_at(se, vruntime, deadline);
-        }
-    }
-
-    /// A task that [`Sched::assume_queued`] queued is asleep and only lingers (EEVDF).
-    pub fn assume_lingering(&mut self, task: TaskId) {
-        let record = &mut self.tasks[task.index()];
-        record.life = Life::Asleep;
-        self.entities[record.se.index()].sched_delayed = true;
-    }
-
     /// The task is of the stop class: whenever it is awake it runs before all others.
     pub fn assume_stopper(&mut self, task: TaskId, cpu: CpuId) {
         self.rqs[cpu.index()].stop = Some(task);

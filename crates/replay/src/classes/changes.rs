@@ -1,16 +1,13 @@
 //! Tasks that come: woken, forked; and tasks that change: attributes, group, affinity.
 
 use schedlab_model::{Policy, TaskId};
-use schedlab_sched::DequeueFlags;
+use schedlab_sched::{Class, DequeueFlags};
 use schedlab_trace::{Pid, RecordKind};
 
 use super::section::{Entry, Of, What};
 use super::start::{attributes_of, has};
 use super::{CPU, Classes};
 use crate::flags::{MOVE, SAVE};
-
-/// `_TIF_NEED_RESCHED` (`arch/x86/include/asm/thread_info.h`).
-const NEED_RESCHED: u64 = 1 << 3;
 
 /// How the kernel answered whether a task that comes preempts.
 struct Answer {
@@ -107,7 +104,7 @@ impl<'a> Classes<'a> {
         }
         match section.iter().position(|entry| entry.what == What::Check) {
             Some(at) => {
-                let set = section[at].record.number("tif").unwrap_or(0) & NEED_RESCHED != 0;
+                let set = section[at].record.number("tif").unwrap_or(0) >> self.flags.need_resched & 1 != 0;
                 // What comes before the look at the queue (EEVDF) is for a request that the charge found served.
                 let from =
                     section[at..].iter().rposition(|entry| entry.what == What::Pick).map_or(at, |pick| at + pick);
@@ -192,9 +189,7 @@ impl<'a> Classes<'a> {
             self.sched.sched_move_task(task, group);
         } else if let Some(entry) = parameters {
             let mut attributes = attributes_of(entry.record);
-            if entry.record.number("pol") == Some(6) {
-                attributes.nice = self.sched.task(task).nice;
-            } else if attributes.policy.is_realtime() {
+            if Class::of(attributes.policy) != Class::Fair {
                 attributes.nice = self.sched.task(task).nice;
             }
             attributes.affinity = self.sched.attributes(task).affinity;

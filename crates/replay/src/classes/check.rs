@@ -43,7 +43,8 @@ impl<'a> Classes<'a> {
     }
 
     pub(super) fn compare_need_resched(&mut self, record: &Record) {
-        let (ours, kernels) = (self.sched.need_resched(CPU), record.flags.need_resched);
+        let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
+        let ours = self.sched.need_resched(CPU);
         let running = self.sched.curr(CPU);
         if ours && !kernels && running != TaskId::IDLE && !self.is_fair(running) {
             // A real-time or deadline task that is picked again shows nowhere else.
@@ -129,12 +130,12 @@ impl<'a> Classes<'a> {
                 }
                 What::RtCharge if !std::mem::replace(&mut real_time, true) => self.compare_rt(record),
                 What::Tick => self.compare_time_slice(record),
-                What::ServerCharge | What::ServerStart if record.number("srv") != Some(0) => {
-                    if !std::mem::replace(&mut server, true) {
-                        // Starting it asks for a schedule, unless it is started.
-                        let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
-                        self.compare_server(record, !starts);
-                    }
+                What::ServerCharge | What::ServerStart
+                    if record.number("srv") != Some(0) && !std::mem::replace(&mut server, true) =>
+                {
+                    // Starting it asks for a schedule, unless it is started.
+                    let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
+                    self.compare_server(record, !starts);
                 }
                 What::DlCharge
                 | What::Enqueue(super::section::Of::Deadline)

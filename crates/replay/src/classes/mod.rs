@@ -15,12 +15,13 @@ mod start;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{CpuId, TaskId, Time};
-use schedlab_sched::{CfsRqId, Clocks, EntityId, GroupId, Sched};
+use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Sched};
 use schedlab_trace::{Context, Pid, Record, RecordKind};
 
+use crate::ReplayError;
 use crate::flags::FlagBits;
 use crate::forced::Forced;
-use crate::report::{Difference, Report};
+use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::Settings;
 
@@ -77,14 +78,32 @@ struct Classes<'a> {
     report: Report,
 }
 
-/// Whether a recording tells all that this replay needs.
-pub(crate) fn is_told(records: &[Record]) -> bool {
-    records.iter().any(|record| matches!(&*record.event, "k_snap" | "k_snaprt"))
+/// Whether a recording tells of more than the flat fair class, and of the state before it, so that it is replayed here.
+pub(crate) fn concerns(records: &[Record]) -> bool {
+    let Some(first) = records.iter().find(|record| is_snapshot(record)) else { return false };
+    records.iter().any(|record| match &*record.event {
+        "k_snap1" | "k_shares" | "k_dlenq" => true,
+        "k_move" => record.number("ptg").is_some_and(|parent| parent != 0),
+        // The recorder itself is a real-time task.
+        "k_rtenq" => record.number("pid") != Some(u64::from(first.pid)),
+        _ => false,
+    })
 }
 
-/// Replays `records`, which are of one CPU and of level L1.
-pub(crate) fn replay(records: &[Record], settings: &Settings, report: Report) -> Report {
-    let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+fn is_snapshot(record: &Record) -> bool {
+    matches!(&*record.event, "k_snap" | "k_snaprt")
+}
+
+/// Replays `records`, in which every class is probed, from where they first tell of a task's state.
+pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, ReplayError> {
+    if let Some(record) = records.iter().find(|record| record.cpu != 0) {
+        let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
+        return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
+    }
+    let from = records.iter().position(is_snapshot).unwrap_or(0);
+    let (Some(first), Some(last)) = (records.get(from), records.last()) else { return Err(ReplayError::Empty) };
+    let report = Report::of(first, last, Level::L1, records.len() - from, settings);
+    let entries: Vec<Entry<'_>> = records[from..].iter().map(Entry::of).collect();
     let mut classes = Classes::new(settings, &entries, report);
     let mut at = 0;
     while at < entries.len() {
@@ -94,7 +113,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, report: Report) ->
         classes.section(kind, &entries[at..end]);
         at = end;
     }
-    classes.end()
+    Ok(classes.end())
 }
 
 impl<'a> Classes<'a> {
@@ -150,7 +169,7 @@ impl<'a> Classes<'a> {
     }
 
     fn is_fair(&self, task: TaskId) -> bool {
-        task != TaskId::IDLE && !self.sched.task(task).policy.is_realtime()
+        task != TaskId::IDLE && self.sched.task(task).class == Class::Fair
     }
 
     /// Gives the queue the section's clocks: the last ones that its probes show, for some come before the clock is read.

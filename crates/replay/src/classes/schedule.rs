@@ -102,6 +102,11 @@ impl<'a> Classes<'a> {
             let (_, length) = cut(&self.ahead[at..]);
             let section = &self.ahead[at..(at + length).min(self.ahead.len())];
             at += length;
+            let charged =
+                |entry: &&Entry<'a>| matches!(entry.what, What::RtCharge | What::DlCharge) && entry.pid() == Some(pid);
+            if let Some(start) = section.iter().find(charged).and_then(|entry| entry.record.number("xs")) {
+                return Some(start);
+            }
             let ran = section.iter().find_map(|entry| match entry.record.kind {
                 RecordKind::StatRuntime { pid: charged, runtime, .. } if charged == pid => Some(runtime),
                 _ => None,

@@ -25,8 +25,9 @@ impl<'a> Classes<'a> {
         }
         let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
         let task = self.add(pid, &attributes, GroupId::ROOT);
-        self.sched.assume_queued(task, CPU, Vruntime::default(), Vruntime::default());
+        self.sched.assume_asleep(task, CPU);
         self.sched.decider.expect_nothing();
+        self.sched.try_to_wake_up(task, CPU);
         self.sched.schedule(CPU, TaskState::Running);
     }
 
@@ -60,32 +61,28 @@ impl<'a> Classes<'a> {
         self.report.first_sights.snapshot += 1;
         self.sched.assume_time_slice(task, number("rts") as u32);
         let (vruntime, deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
-        if number("onrq") != 0 {
-            if !self.eevdf() {
-                let base = self.sched.queue(self.sched.entity(task).cfs_rq).min_vruntime.0;
-                self.sched.entity_mut(task).vruntime = vruntime.minus(base);
-            }
-            self.sched.decider.expect_nothing();
-            self.sched.assume_queued(task, CPU, vruntime, deadline);
-            if number("del") != 0 {
-                self.sched.assume_lingering(task);
-            }
-            self.unordered.insert(task);
-            self.waits(task);
-        } else {
-            self.sched.assume_asleep(task, CPU);
-        }
         let entity = self.sched.entity_mut(task);
-        if number("onrq") == 0 {
-            (entity.vruntime, entity.deadline) = (vruntime, deadline);
-            entity.rel_deadline = number("rel") != 0;
-        }
+        (entity.vruntime, entity.deadline) = (vruntime, deadline);
+        entity.rel_deadline = number("rel") != 0;
+        entity.sched_delayed = number("del") != 0;
         entity.vlag = record.signed("vlag").unwrap_or(0);
         entity.exec_start = number("xs");
         entity.sum_exec_runtime = number("sum");
         entity.prev_sum_exec_runtime = number("psum");
         if let Some(slice) = record.number("sl") {
             entity.slice = slice;
+        }
+        self.sched.decider.expect_nothing();
+        if number("onrq") == 0 {
+            self.sched.assume_asleep(task, CPU);
+        } else if self.is_fair(task) {
+            self.sched.assume_queued(task, CPU);
+            self.unordered.insert(task);
+            self.waits(task);
+        } else {
+            self.sched.assume_asleep(task, CPU);
+            self.sched.try_to_wake_up(task, CPU);
+            self.waits(task);
         }
         let (address, queue) = (number("cfs"), self.sched.entity(task).cfs_rq);
         self.queues.insert(address, queue);
