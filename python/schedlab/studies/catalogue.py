@@ -1,11 +1,24 @@
 """The studies there are."""
 
 from schedlab.errors import InputError
-from schedlab.studies import scheduler_tuning_study, thread_fairness
+from schedlab.studies import (
+    cfs_parameters,
+    policies,
+    rt_runtime,
+    scheduler_tuning_study,
+    thread_fairness,
+)
 from schedlab.studies.study import Study
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (scheduler_tuning_study.STUDY, thread_fairness.STUDY)
+    study.name: study
+    for study in (
+        scheduler_tuning_study.STUDY,
+        policies.STUDY,
+        thread_fairness.STUDY,
+        cfs_parameters.STUDY,
+        rt_runtime.STUDY,
+    )
 }
 """By name."""
 

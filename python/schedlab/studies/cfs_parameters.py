@@ -1,0 +1,380 @@
+"""Four kernel parameters against a web server's throughput, at six concurrencies.
+
+After a report that sweeps ``rr_timeslice``, ``latency``, ``wakeup_granularity`` and ``rt_runtime``
+under Apache on 5.4. Its gaps are up to threefold, also for the two parameters that cannot act on
+Apache's SCHED_OTHER tasks, and one row of defaults serves all four tables: they are shifts between
+sessions. Here settings are interleaved, and the default is compared with itself to see what is
+noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+import numpy as np
+
+from schedlab import stats
+from schedlab.model import Outcome, Scheduler
+from schedlab.programs.apache import Apache
+from schedlab.report import charts
+from schedlab.report.timeline import timeline
+from schedlab.settings import Setting
+from schedlab.studies import papers, programs
+from schedlab.studies.machines import typical
+from schedlab.studies.recording import spans_of
+from schedlab.studies.study import (
+    Cell,
+    Claim,
+    Figure,
+    Judgement,
+    Request,
+    Result,
+    Study,
+    Table,
+    judged,
+)
+from schedlab.targets.sim import simulate
+
+PAPER = "CFS parameters and Apache HTTP server: four kernel.sched_ parameters (course project)"
+
+CONCURRENCIES = (4, 20, 100, 200, 500, 1000)
+KNOBS: Mapping[str, tuple[str, ...]] = {
+    "rr_timeslice": ("100ms", "10ms", "50ms", "150ms"),
+    "latency": ("18ms", "1ms", "5ms", "10ms", "20ms"),
+    "wakeup_granularity": ("3ms", "1ms", "2ms", "4ms"),
+    "rt_runtime": ("950ms", "100ms", "500ms", "700ms", "1s"),
+}
+"""The report's values, its default first."""
+
+DEFAULTS = {name: values[0] for name, values in KNOBS.items()}
+"""Of 4 CPUs, set explicitly since they scale with CPUs."""
+
+RELEASE = "5.10"
+CPUS = 4
+_BAND = 0.01
+
+Speeds = Mapping[tuple[str, str, int], float]
+"""Requests a second by knob, value and concurrency."""
+
+
+def throughput(outcome: Outcome, requests: int) -> float:
+    """Return requests a second, until the last client had ended."""
+    longest = max(task.life_ns for task in outcome.tasks if task.name.startswith("client"))
+    return requests / (longest / 1e9)
+
+
+def simulated(request: Request) -> Speeds:
+    """Simulate every value of every knob at every concurrency."""
+    concurrencies = (4, 100) if request.quick else CONCURRENCIES
+    each = 20 if request.quick else 50
+    settings = [(knob, value) for knob, values in KNOBS.items() for value in values]
+    found: dict[tuple[str, str, int], float] = {}
+    known: dict[tuple[tuple[str, str], int], float] = {}
+    for place, (knob, value) in enumerate(settings):
+        request.tell("parameters", place, len(settings))
+        for concurrency in concurrencies:
+            # All four defaults are one and the same setting.
+            key = (("", "") if value == DEFAULTS[knob] else (knob, value), concurrency)
+            if key not in known:
+                requests = concurrency * each
+                knobs = {**DEFAULTS, knob: value}
+                outcome = simulate(
+                    programs.serving(concurrency, requests),
+                    scheduler=Scheduler(RELEASE, knobs=knobs),
+                    machine=typical(CPUS),
+                )
+                known[key] = throughput(outcome, requests)
+            found[knob, value, concurrency] = known[key]
+    return found
+
+
+def printed() -> Speeds:
+    """Return the report's rows, its one row of defaults under every knob."""
+    found: dict[tuple[str, str, int], float] = {}
+    for knob in KNOBS:
+        for row in papers.table(f"apache_{knob}_ms"):
+            text = row["setting"]
+            value = DEFAULTS[knob] if not text.isdigit() else _value(int(text))
+            found[knob, value, int(row["concurrency"])] = float(row["requests_per_second"])
+    return found
+
+
+def _value(milliseconds: int) -> str:
+    return "1s" if milliseconds == 1000 else f"{milliseconds}ms"
+
+
+Runs = Mapping[tuple[str, str, int], Sequence[float]]
+"""Requests a second of real runs; the knob ``A/A`` is the default once more."""
+
+
+def measured(request: Request, target: str, knobs: Sequence[str]) -> Runs:
+    """Run Apache under every value of some knobs, interleaved within each concurrency."""
+    assert request.measure is not None
+    concurrencies = (20,) if request.quick else CONCURRENCIES
+    found: dict[tuple[str, str, int], Sequence[float]] = {}
+    for concurrency in concurrencies:
+        program = Apache.parse(f"apache:concurrency={concurrency},time=1s")
+        arms = {"default": (program, Setting({})), "A/A": (program, Setting({}))}
+        for knob in knobs:
+            for value in KNOBS[knob][1:]:
+                arms[f"{knob} {value}"] = (program, Setting({knob: value}))
+        runs = request.measure(
+            f"cfs_parameters at {concurrency}", arms, target, blocks=6 if request.quick else 12
+        )
+        for name, values in runs.items():
+            knob, _, value = name.partition(" ")
+            found[knob, value, concurrency] = [one["requests"] for one in values]
+    return found
+
+
+def study(request: Request) -> Result:
+    """Reproduce the report."""
+    speeds = simulated(request)
+    paper = printed()
+    real = {target: measured(request, target, _settable(target)) for target in request.real}
+    claims = [*_claims("sim", speeds, paper)]
+    for target, runs in real.items():
+        claims += _measured_claims(target, runs)
+    reach = {knob: _reach(speeds, knob) for knob in KNOBS}
+    theirs = {knob: _reach(paper, knob) for knob in KNOBS}
+    return Result(
+        answers=(
+            "Simulated, "
+            + ", ".join(
+                f"{knob} moves throughput by at most {ratio - 1:.1%}"
+                for knob, ratio in reach.items()
+            )
+            + "; the report has "
+            + ", ".join(f"{ratio - 1:.0%}" for ratio in theirs.values())
+            + ". rr_timeslice and rt_runtime cannot act on ordinary tasks, so that its gaps there "
+            "measure how far two of its sessions differ.",
+        ),
+        claims=tuple(claims),
+        tables=(_table(paper, speeds), *_real_tables(real)),
+        figures=_figures(paper, speeds),
+        timeline=timeline(
+            spans_of(programs.serving(4, 80), Scheduler(RELEASE, knobs=DEFAULTS), typical(2)),
+            "4 clients and 4 workers, simulated 5.10, 2 CPUs",
+        ),
+        notes=(
+            "The report's kernel is 5.4; 5.10 has the same parameters and is packaged. Its "
+            "defaults are those of 4 CPUs and are set explicitly, since the kernel scales them.",
+            "Simulated is a server of up to 128 worker threads with 40 us of CPU time a request, "
+            "and as many clients as connections, each with one request under way. Real runs are "
+            "Apache's, loaded by wrk.",
+            "A claim of the report about the best or the worst value is confirmed where that value "
+            f"leads by more than {_BAND:.0%}.",
+        ),
+        repeat={"release": RELEASE, "cpus": CPUS, "knobs": {k: list(v) for k, v in KNOBS.items()}},
+    )
+
+
+def _settable(target: str) -> tuple[str, ...]:
+    """Return the knobs that a target's kernel has: all four on CFS, two of them elsewhere."""
+    series = target.removeprefix("vm:")
+    if series.startswith(("5.", "6.1")) and not series.startswith(("6.12", "6.18")):
+        return tuple(KNOBS)
+    return ("rr_timeslice", "rt_runtime")
+
+
+def _means(speeds: Speeds, knob: str) -> dict[str, float]:
+    """Return the geometric mean of each value over concurrencies."""
+    values: dict[str, list[float]] = {}
+    for (name, value, _), speed in speeds.items():
+        if name == knob:
+            values.setdefault(value, []).append(float(np.log(speed)))
+    return {value: float(np.exp(fmean(logs))) for value, logs in values.items()}
+
+
+def _reach(speeds: Speeds, knob: str) -> float:
+    means = _means(speeds, knob)
+    return max(means.values()) / min(means.values())
+
+
+def _leads(speeds: Speeds, knob: str, value: str, *, last: bool = False) -> tuple[bool, bool, str]:
+    """Return whether a value leads (or is last), whether the contrary is seen, and in words."""
+    means = _means(speeds, knob)
+    others = {one: mean for one, mean in means.items() if one != value}
+    if last:
+        means = {one: 1 / mean for one, mean in means.items()}
+        others = {one: 1 / mean for one, mean in others.items()}
+    ratio = means[value] / max(others.values())
+    words = f"{means[value] / max(others.values()) - 1:+.2%} against the next"
+    return ratio > 1 + _BAND, ratio < 1 / (1 + _BAND), words
+
+
+def _claims(source: str, speeds: Speeds, paper: Speeds) -> list[Claim]:
+    found = []
+    for knob, value in (
+        ("latency", "20ms"),
+        ("wakeup_granularity", "1ms"),
+        ("rt_runtime", "500ms"),
+    ):
+        holds, against, words = _leads(speeds, knob, value)
+        theirs = _leads(paper, knob, value)[2]
+        found.append(
+            Claim(
+                f"{source}: {knob} = {value} has the highest throughput",
+                f"{theirs} (means over concurrencies)",
+                words + _level(speeds, knob),
+                judged(holds, against=against),
+            )
+        )
+    for knob in KNOBS:
+        holds, against, words = _leads(speeds, knob, DEFAULTS[knob], last=True)
+        found.append(
+            Claim(
+                f"{source}: the default of {knob} performs worst",
+                f"{_leads(paper, knob, DEFAULTS[knob], last=True)[2]}, as times",
+                words + _level(speeds, knob),
+                judged(holds, against=against),
+            )
+        )
+    found.append(_threshold(source, speeds))
+    return found
+
+
+def _level(speeds: Speeds, knob: str) -> str:
+    reach = _reach(speeds, knob)
+    return "; no value differs" if reach < 1.0005 else f"; all values within {reach - 1:.1%}"
+
+
+def _threshold(source: str, speeds: Speeds) -> Claim:
+    """Judge whether smaller values help up to a point, and then harm."""
+    shapes = []
+    for knob in ("latency", "wakeup_granularity"):
+        means = _means(speeds, knob)
+        ordered = sorted(means, key=lambda value: float(value.rstrip("ms")))
+        speeds_in_order = [means[value] for value in ordered]
+        best = int(np.argmax(speeds_in_order))
+        inside = 0 < best < len(ordered) - 1
+        shapes.append((knob, inside and max(speeds_in_order) > (1 + _BAND) * speeds_in_order[0]))
+    return Claim(
+        f"{source}: with smaller values throughput improves up to a threshold, then declines",
+        "section 5, of the latency-like parameters",
+        "; ".join(f"{knob}: {'so it is' if shape else 'no such peak'}" for knob, shape in shapes),
+        judged(all(shape for _, shape in shapes)),
+    )
+
+
+def _measured_claims(target: str, runs: Runs) -> list[Claim]:
+    """Judge each knob on a real kernel: its values against the default, beside A/A."""
+    concurrencies = sorted({concurrency for _, _, concurrency in runs})
+    found = []
+    for knob in dict.fromkeys(knob for knob, _, _ in runs if knob not in ("default", "A/A")):
+        values = list(dict.fromkeys(value for name, value, _ in runs if name == knob))
+        apart, tried, worst = 0, 0, None
+        for concurrency in concurrencies:
+            base = np.array(runs["default", "", concurrency])
+            again = stats.paired_ratio(base, np.array(runs["A/A", "", concurrency]))
+            noise = max(abs(np.log(again.interval.low)), abs(np.log(again.interval.high)))
+            for value in values:
+                ratio = stats.paired_ratio(base, np.array(runs[knob, value, concurrency]))
+                tried += 1
+                beyond = abs(np.log(ratio.value)) > noise
+                apart += beyond and (ratio.interval.low > 1 or ratio.interval.high < 1)
+                if worst is None or abs(np.log(ratio.value)) > abs(np.log(worst[1].value)):
+                    worst = (f"{value} at {concurrency}", ratio)
+        assert worst is not None
+        name, ratio = worst
+        found.append(
+            Claim(
+                f"{target}: {knob} changes Apache's throughput",
+                "gaps of up to threefold",
+                f"{apart} of {tried} settings differ from the default beyond its difference from "
+                f"itself; furthest {name}: {ratio.value - 1:+.1%}",
+                Judgement.CONFIRMED
+                if 2 * apart > tried
+                else Judgement.CONTRADICTED
+                if apart == 0 and abs(ratio.value - 1) < 0.1
+                else Judgement.NOT_CONFIRMED,
+                (ratio.interval.low, ratio.interval.high),
+            )
+        )
+    return found
+
+
+def _table(paper: Speeds, ours: Speeds) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for knob, values in KNOBS.items():
+        for concurrency in CONCURRENCIES:
+            theirs = {v: paper.get((knob, v, concurrency)) for v in values}
+            mine = {v: ours.get((knob, v, concurrency)) for v in values}
+            for value in values:
+                rows.append(
+                    (knob, concurrency, value)
+                    + _normalised(theirs, value)
+                    + _normalised(mine, value)
+                )
+    return Table(
+        "parameters",
+        "Requests a second; normalised to the best value at that concurrency, which is marked, as "
+        "is the worst",
+        ("knob", "concurrency", "value", "paper", "normalised", "mark")
+        + ("ours", "normalised", "mark"),
+        tuple(rows),
+        shown=False,
+    )
+
+
+def _normalised(values: Mapping[str, float | None], value: str) -> tuple[Cell, ...]:
+    known = {one: speed for one, speed in values.items() if speed is not None}
+    own = known.get(value)
+    if own is None:
+        return None, None, ""
+    best, worst = max(known.values()), min(known.values())
+    level = best < worst * 1.0005
+    mark = "" if level else "best" if own == best else "worst" if own == worst else ""
+    return own, own / best, mark
+
+
+def _real_tables(real: Mapping[str, Runs]) -> tuple[Table, ...]:
+    if not real:
+        return ()
+    rows: list[tuple[Cell, ...]] = []
+    for target, runs in real.items():
+        for (knob, value, concurrency), speeds in runs.items():
+            sample = np.array(speeds)
+            rows.append(
+                (target, concurrency, knob, value, len(speeds), median(speeds))
+                + (float(sample.std(ddof=1) / sample.mean()),)
+            )
+    columns = ("target", "concurrency", "knob", "value", "runs", "median requests/s", "deviation")
+    return (Table("measured", "Apache on real kernels", columns, tuple(rows), shown=False),)
+
+
+def _figures(paper: Speeds, ours: Speeds) -> tuple[Figure, ...]:
+    found = []
+    for knob in KNOBS:
+        values = [
+            {"concurrency": concurrency, "speed": speed, "who": value, "panel": source}
+            for source, speeds in (("paper", paper), ("ours, simulated", ours))
+            for (name, value, concurrency), speed in speeds.items()
+            if name == knob
+        ]
+        found.append(
+            Figure(
+                knob,
+                f"{knob}: requests a second by concurrency, a line a value; the report's and ours.",
+                "The report's lines lie far apart; ours lie on each other or nearly so.",
+                charts.lines(
+                    values,
+                    x="concurrency",
+                    y="speed",
+                    names=("connections (log scale)", "requests/s"),
+                    color="who",
+                    log=True,
+                    zero=True,
+                    facet="panel",
+                ),
+            )
+        )
+    return tuple(found)
+
+
+STUDY = Study(
+    name="cfs_parameters",
+    title="Four CFS parameters and a web server",
+    paper=PAPER,
+    summary="which of four parameters move a web server's throughput, and what was noise",
+    run=study,
+)
