@@ -128,6 +128,9 @@ def _carry_out(  # noqa: PLR0917 - what a command was given
                 "seconds": round(time.monotonic() - begun, 1),
             },
         )
+        summary["notes"] += measuring.refusals
+        for refusal in measuring.refusals:
+            note(refusal)
         write(directory, summary, report(summary))
         store.finish(kept, "done", summary)
     if here.busy and real:

@@ -28,7 +28,7 @@ TYPICAL = MappingProxyType(
         "reap": "2350ns",
     }
 )
-"""What ``schedlab calibrate`` measured on a server's virtual machine of two CPUs (6.18), rounded."""
+"""What ``schedlab calibrate`` measured on a server's virtual machine (2 CPUs, 6.18), rounded."""
 
 
 def typical(cpus: int) -> Machine:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from schedlab import execution
+from schedlab.errors import NotPermittedError, RunError
 from schedlab.execution import Cell
 from schedlab.store import Store
 from schedlab.studies.study import Arm, Tell, silent
@@ -42,6 +43,7 @@ class Measuring:
         self._tell = tell
         self._afresh = afresh
         self._timeout = timeout
+        self.refusals: list[str] = []
 
     def __call__(
         self, title: str, arms: Mapping[str, Arm], target: str, *, blocks: int
@@ -55,11 +57,12 @@ class Measuring:
             blocks: runs of each arm.
 
         Returns:
-            The values of each arm's runs, by arm, one a block.
+            The values of each arm's runs, by arm, one a block. An arm that the target refuses in
+            the first block is left out, and told of in ``refusals``.
 
         Raises:
             InputError: what the target cannot run.
-            NotPermittedError: what may not be set there.
+            NotPermittedError: nothing of it may be set there.
             RunError: a run failed.
         """
         place = self._targets[target]
@@ -90,7 +93,17 @@ class Measuring:
                     self._tell(
                         f"{title} on {target}", block * len(names) + position, blocks * len(names)
                     )
-                    found[names[index]].append(runs[names[index]](block, position))
+                    name = names[index]
+                    if name not in found:
+                        continue
+                    try:
+                        found[name].append(runs[name](block, position))
+                    except (NotPermittedError, RunError) as error:
+                        # What a target cannot do it refuses at once; later on it is a failure.
+                        if block > 0 or len(found) == 1:
+                            raise
+                        del found[name]
+                        self.refusals.append(f"{target} could not run {title}, {name}: {error}")
             state = "done"
         except Exception:
             state = "failed"

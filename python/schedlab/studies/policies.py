@@ -332,8 +332,13 @@ def _table(sources: Mapping[str, Rows]) -> Table:
 
 def _summary(sources: Mapping[str, Rows]) -> Table:
     rows: list[tuple[Cell, ...]] = [
-        (source, kind, load, policy.removeprefix("SCHED_"))
-        + tuple(_mean(by_key, (kind, policy, load), name) for name in COLUMNS)
+        (
+            source,
+            kind,
+            load,
+            policy.removeprefix("SCHED_"),
+            *tuple(_mean(by_key, (kind, policy, load), name) for name in COLUMNS),
+        )
         for source, by_key in sources.items()
         for kind, load in _cells(by_key)
         for policy in POLICIES
@@ -341,8 +346,18 @@ def _summary(sources: Mapping[str, Rows]) -> Table:
     return Table(
         "medians",
         "Medians of the runs",
-        ("source", "processes", "load", "policy", "wall (s)", "user (s)", "system (s)", "CPU (%)")
-        + ("involuntary", "voluntary"),
+        (
+            "source",
+            "processes",
+            "load",
+            "policy",
+            "wall (s)",
+            "user (s)",
+            "system (s)",
+            "CPU (%)",
+            "involuntary",
+            "voluntary",
+        ),
         tuple(rows),
     )
 

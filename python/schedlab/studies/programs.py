@@ -33,21 +33,20 @@ def mixed(tasks: int) -> Workload:
     return _many("mixed", tasks, steps, _FILES)
 
 
-def serving(concurrency: int, requests: int, workers: int = 128) -> Workload:
+def serving(concurrency: int, time: str, workers: int = 128) -> Workload:
     """Return a server's worker threads and a closed loop of clients.
 
     Args:
         concurrency: clients, each with one request under way at a time.
-        requests: of all clients together.
+        time: how long they go on.
         workers: threads of the server.
     """
-    each = max(1, requests // concurrency)
     request = {"request": {"port": "http", "bytes": 100, "reply": 1200}}
     answer = [{"accept": {"port": "http", "bytes": 100}}, _run("40us"), {"reply": {"bytes": 1200}}]
     return Workload.from_dict(
         {
             "name": f"serving {concurrency}",
-            "ports": ["http"],
+            "duration": time,
             "tasks": [
                 {
                     "name": "worker",
@@ -55,11 +54,7 @@ def serving(concurrency: int, requests: int, workers: int = 128) -> Workload:
                     "kind": "thread",
                     "steps": [{"forever": answer}],
                 },
-                {
-                    "name": "client",
-                    "instances": concurrency,
-                    "steps": [{"loop": {"count": each, "steps": [request]}}],
-                },
+                {"name": "client", "instances": concurrency, "steps": [{"forever": [request]}]},
             ],
         }
     )
@@ -103,22 +98,25 @@ def writing(writes: int, real_time: Mapping[str, Any] | None = None) -> Workload
     )
 
 
-def real_time_load(share: float, period_ms: int = 10) -> dict[str, Any]:
-    """Return a FIFO task that computes for a share of each period, until the run is over.
+LOADED = 120
+"""Seconds for which real-time load lasts: longer than any writers beside it."""
 
-    >>> real_time_load(0.5)["steps"][0]["forever"][0]
-    {'run': {'fixed': '5000us'}}
+
+def real_time_load(share: float, period_ms: int = 10) -> dict[str, Any]:
+    """Return a FIFO task that computes for a share of each period; it outlasts the writers.
+
+    >>> real_time_load(1.0)["steps"]
+    [{'run': {'fixed': '120s'}}]
     """
-    run = round(share * period_ms * 1000)
-    steps: list[Any] = [{"run": {"fixed": f"{run}us"}}]
-    if share < 1:
-        timer = {"timer": "period", "period": f"{period_ms}ms", "absolute": True}
-        steps.append({"timer": timer})
+    busy = _run(f"{round(share * period_ms * 1000)}us")
+    timer = {"timer": {"timer": "period", "period": f"{period_ms}ms", "absolute": True}}
+    periods = LOADED * 1000 // period_ms
+    steps = [{"loop": {"count": periods, "steps": [busy, timer]}}]
     return {
         "name": "real-time",
         "instances": 1,
         "attributes": {"policy": {"fifo": 50}},
-        "steps": [{"forever": steps}],
+        "steps": steps if share < 1 else [_run(f"{LOADED}s")],
     }
 
 

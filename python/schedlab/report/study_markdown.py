@@ -1,0 +1,85 @@
+"""A study's report as Markdown with its figures beside it, for pages that are kept with a project."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab.files import make_directory, write_text
+from schedlab.report.study_page import svg
+
+Values = Mapping[str, Any]
+
+
+def write(summary: Values, directory: Path) -> Path:
+    """Write NAME.md and an SVG file a figure, and return the page's path.
+
+    Args:
+        summary: what ``summary.json`` holds.
+        directory: where; made if it is missing.
+
+    Raises:
+        InputError: a file cannot be written.
+        KeyError: it is not what a study writes.
+    """
+    name = summary["study"]
+    pictures = [(f"{name}-{one['name']}.svg", one) for one in summary["figures"]]
+    page = make_directory(directory) / f"{name}.md"
+    for file, figure in pictures:
+        write_text(directory / file, svg(figure["chart"]))
+    write_text(page, _page(summary, [(file, one["caption"]) for file, one in pictures]))
+    return page
+
+
+def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
+    parts = [
+        f"# {summary['title']}",
+        *summary["answers"],
+        f"After: {summary['paper']}.",
+        "## Claims",
+        _table(
+            ("claim", "paper", "ours", "verdict"),
+            [
+                (one["claim"], one["paper"], one["ours"] + _interval(one), f"**{one['verdict']}**")
+                for one in summary["claims"]
+            ],
+        ),
+        "## Figures",
+        *[f"![{caption}]({file})\n\n*{caption}*" for file, caption in figures],
+        "## Numbers",
+        *[
+            f"{table['title']}\n\n{_table(table['columns'], table['rows'])}"
+            for table in summary["tables"]
+            if table["shown"]
+        ],
+        "## What is done otherwise, and why",
+        "\n".join(f"- {note}" for note in summary["notes"]),
+        "## To repeat it",
+        f"```console\n$ {summary['command']}\n```",
+        f"schedlab {summary['version']}, {summary['date']}, {summary['host']}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _interval(claim: Values) -> str:
+    ends = claim["interval"]
+    return "" if ends is None else f" (95 % interval {ends[0]:.4g} to {ends[1]:.4g})"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [_row(columns), "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *(_row(row) for row in rows)])
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(value: object) -> str:
+    """Return a cell's text.
+
+    >>> _cell(0.123456), _cell(None), _cell("a|b")
+    ('0.1235', '-', 'a\\\\|b')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
