@@ -2,7 +2,7 @@
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ def command(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="An experiment's id or its beginning, or the summary.json of a demo.",
+            help="An experiment's id or its beginning, or the summary.json of a demo or a study.",
             metavar="WHAT",
             show_default=False,
         ),
@@ -33,12 +33,12 @@ def command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write there: .md, .csv (runs) or .json of an experiment; .html of a demo.",
+            help="Write there: .md, .csv (runs) or .json of an experiment; .html of others.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Tell what an experiment came to, from the store alone; or make a demo's report anew.
+    """Tell what an experiment came to, from the store alone; or make a report anew.
 
     Example: [bold]schedlab report --list[/bold]
     """
@@ -122,13 +122,12 @@ def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
         raise InputError(f"summary '{summary}': {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"summary '{summary}' is no JSON: {error}") from None
-    # Drawing loads a library that the other commands do without.
-    from schedlab.report.html import answers, report  # noqa: PLC0415
-
     try:
-        text, sentences = report(value), answers(value)
+        text, sentences = _page(value)
     except (KeyError, TypeError) as error:
-        raise InputError(f"summary '{summary}' is not what the demo writes: {error}") from None
+        raise InputError(
+            f"summary '{summary}' is not what the demo or a study writes: {error}"
+        ) from None
     write_text(target, text)
     if json:
         emit_json({"report": str(target), "answers": sentences})
@@ -136,3 +135,15 @@ def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
     for sentence in sentences:
         say(sentence)
     say(f"written to {target}")
+
+
+def _page(summary: Any) -> tuple[str, list[str]]:
+    """Return the page and what it says first."""
+    # Drawing loads a library that the other commands do without.
+    if "study" in summary:
+        from schedlab.report import study_page  # noqa: PLC0415
+
+        return study_page.report(summary), list(summary["answers"])
+    from schedlab.report import html  # noqa: PLC0415
+
+    return html.report(summary), html.answers(summary)

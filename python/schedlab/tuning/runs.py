@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlab.campaign import Cell
 from schedlab.errors import RunError
+from schedlab.execution import Cell
 from schedlab.knobs import find
 from schedlab.model import parse_time
 from schedlab.settings import Setting

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from schedlab import stats
-from schedlab.campaign import Cell
 from schedlab.errors import InputError, StorageError
+from schedlab.execution import Cell
 from schedlab.model import Machine, Scheduler, Workload, check_seed
 from schedlab.settings import Setting
 from schedlab.store import Store
