@@ -13,7 +13,7 @@ impl Replayer<'_> {
     pub(crate) fn change(&mut self, pid: Pid, what: Change, set: Option<SetView>, check: Option<Check>, resched: bool) {
         // A change of somebody who is not there yet (`sched_fork` with SCHED_RESET_ON_FORK) is the fork's.
         let Some(task) = self.task_of(pid) else { return };
-        self.sched.decider.expect_preempt(check.map_or(resched, |check| check.resched));
+        self.sched.decider.expect(check.map_or(Some(resched), |check| check.resched));
         let present = self.sched.attributes(task);
         match what {
             Change::Group => self.sched.sched_move_task(task, GroupId::ROOT),

@@ -5,6 +5,7 @@ use schedlab_sched::Vruntime;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
 use crate::replayer::{CPU, Replayer};
+use crate::report::Level;
 use crate::step::{Check, Coming, Look, Picks};
 use crate::view::{Placement, Runtime, SetView};
 
@@ -37,7 +38,9 @@ impl Replayer<'_> {
         if let Some(placement) = placement {
             self.compare_sleeper(task, coming, placement);
         }
-        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
+        // A charge may ask for a schedule too, and without probes only one of both shows.
+        let told = self.report.level == Level::L1 || !self.eevdf();
+        self.sched.decider.expect(check.map_or(Some(false), |check| check.resched.filter(|_| told)));
         let base = self.sched.cfs_rq(CPU).min_vruntime.0;
         self.base_guessed = self.base_guessed.filter(|guess| *guess == base && !self.eevdf());
         let unplaced = self.unplaced.remove(&task) || self.base_guessed.is_some();
@@ -69,7 +72,7 @@ impl Replayer<'_> {
 
     /// Whether a task that is still queued preempts.
     pub(crate) fn check(&mut self, woken: TaskId, check: Check, runtime: Option<Runtime>) {
-        self.sched.decider.expect_preempt(check.resched);
+        self.sched.decider.expect(check.resched);
         self.sched.wakeup_preempt(CPU, woken, check.flags & self.flags.fork != 0);
         self.compare_charge(runtime);
         self.score_wakeup(check);

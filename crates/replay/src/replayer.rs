@@ -14,7 +14,7 @@ use crate::report::{Difference, Report};
 use crate::rule;
 use crate::settings::Settings;
 use crate::start::Start;
-use crate::step::Step;
+use crate::step::{Picks, Step};
 use crate::view::Runtime;
 
 /// The one CPU.
@@ -160,8 +160,10 @@ impl<'a> Replayer<'a> {
     pub(crate) fn step(&mut self, recorded: &'a [Record], step: Step<'a>) {
         let Some(record) = recorded.first() else { return };
         (self.line, self.time, self.recorded) = (record.line, record.time, recorded);
-        if matches!(step, Step::Nothing) {
-            return;
+        match step {
+            Step::Nothing => return,
+            Step::PickAgain => return self.schedule(None, None, &Picks::Outcome, None),
+            _ => {}
         }
         self.sees_clocks = false;
         if let Some(clocks) = recorded.iter().find_map(|record| record.clocks) {
@@ -170,8 +172,12 @@ impl<'a> Replayer<'a> {
         self.note_need_resched(record);
         self.compare_charged(recorded);
         match step {
-            Step::Nothing => {}
-            Step::Unexplained => self.report.unexplained += 1,
+            Step::Nothing | Step::PickAgain => {}
+            Step::Unexplained => {
+                self.report.unexplained += 1;
+                let queue = self.queue();
+                self.differ("sequence", "none known", "as recorded", &queue);
+            }
             Step::Yield => self.yielding = Some(record.pid),
             Step::UpdateCurr { runtime } => {
                 self.advance(Some(runtime));
@@ -184,10 +190,7 @@ impl<'a> Replayer<'a> {
             }
             Step::Tick { runtime, resched, ends } => {
                 self.advance(runtime);
-                match resched {
-                    Some(resched) => self.sched.decider.expect_preempt(resched),
-                    None => self.sched.decider.expect_nothing(),
-                }
+                self.sched.decider.expect(resched);
                 self.sched.sched_tick(CPU);
                 self.compare_charge(runtime);
                 if let Some(resched) = resched {
@@ -218,10 +221,7 @@ impl<'a> Replayer<'a> {
             Step::Nice { pid, nice, runtime, resched } => {
                 self.advance(Some(runtime));
                 let Some(task) = self.task_of(pid) else { return self.sched.update_curr(CPU) };
-                match resched {
-                    Some(resched) => self.sched.decider.expect_preempt(resched),
-                    None => self.sched.decider.expect_nothing(),
-                }
+                self.sched.decider.expect(resched);
                 self.sched.set_user_nice(task, nice);
                 self.sched.update_curr(CPU);
                 self.changed(task, None);
@@ -239,7 +239,7 @@ impl<'a> Replayer<'a> {
             _ if !record.flags.interrupts_off => {}
             // Why it was set before the recording is not told; the first schedule clears it.
             _ => {
-                let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
+                let kernels = record.flags.wants_resched();
                 if self.resched_before {
                     self.resched_before = kernels;
                 } else {

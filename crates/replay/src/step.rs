@@ -19,10 +19,10 @@ pub(crate) struct Check {
     pub(crate) flags: u32,
     /// Whether the running task was about to be rescheduled already.
     pub(crate) need_resched: bool,
-    /// The queue, where the answer takes a look at it (EEVDF).
+    /// The queue, where the answer takes a look at it (EEVDF); the last look, where earlier ones took off who lingered.
     pub(crate) queue: Option<QueueView>,
-    /// The answer.
-    pub(crate) resched: bool,
+    /// The answer; none if it is hidden, the running task being about to be rescheduled lazily anyway.
+    pub(crate) resched: Option<bool>,
 }
 
 /// How a task comes to be queued.
@@ -104,6 +104,8 @@ pub(crate) enum Step<'a> {
         /// Whether the kernel rescheduled for it.
         resched: bool,
     },
+    /// `__schedule` before the record, which shows by the flag need_resched alone: nobody was charged, and the running task runs on.
+    PickAgain,
     /// `sched_yield(2)` was entered.
     Yield,
     /// `set_user_nice` as a system call asked for it.

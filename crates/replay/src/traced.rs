@@ -9,8 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState};
 
 use crate::flags::FlagBits;
+use crate::probed;
 use crate::step::{Change, Check, Coming, Picks, Step};
 use crate::view::{Cursor, Runtime};
+
+/// What kind of tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tick {
+    /// The periodic one.
+    Periodic,
+    /// The one at a slice's end (`hrtick`).
+    SliceEnd,
+}
 
 /// What a task asked for, to be done when it is next charged for no other reason.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +29,10 @@ enum Request {
     Exit,
     /// A nice level for a task.
     Nice(Pid, i8),
+    /// Other CPUs for a task.
+    Affinity,
+    /// The rest of its turn is given up.
+    Yield,
 }
 
 /// Cuts the records of a recording without probes.
@@ -28,16 +42,18 @@ pub(crate) struct Traced<'a> {
     stayed: BTreeSet<usize>,
     /// Charges of a parent that were made as its child was placed (CFS).
     forks: BTreeMap<usize, Pid>,
-    /// Whether a tick has begun and nobody was charged yet.
-    tick: bool,
+    /// The tick that has begun, if nobody was charged in it yet.
+    tick: Option<Tick>,
     requests: BTreeMap<Pid, Request>,
+    /// Where the flag need_resched was last seen set, with the place of the record.
+    due_at: Option<usize>,
     flags: FlagBits,
 }
 
 impl<'a> Traced<'a> {
     /// Reads all records once for what only later ones tell.
     pub(crate) fn new(records: &'a [Record], flags: FlagBits) -> Self {
-        let new = |stayed, forks| Self { records, stayed, forks, tick: false, requests: BTreeMap::new(), flags };
+        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, flags };
         // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
@@ -60,15 +76,47 @@ impl<'a> Traced<'a> {
 
     /// Cuts the step that begins at record `at`; returns it with the number of its records, at least 1.
     pub(crate) fn next(&mut self, at: usize) -> (Step<'a>, usize) {
+        if let Some(step) = self.picked_again(at) {
+            return (step, 0);
+        }
         let mut cursor = Cursor { records: &self.records[at..], at: 0, flags: self.flags };
         let step = self.begin(&mut cursor, at);
-        (step, cursor.at.max(1))
+        let length = cursor.at.max(1);
+        self.note_due(at, length);
+        (step, length)
+    }
+
+    /// Remembers whether the flag need_resched is set after these records.
+    fn note_due(&mut self, at: usize, length: usize) {
+        for (place, record) in self.records.iter().enumerate().skip(at).take(length) {
+            if matches!(record.kind, RecordKind::Switch { .. }) {
+                self.due_at = None;
+            } else if record.flags.wants_resched() {
+                self.due_at = Some(place);
+            } else if record.flags.interrupts_off {
+                self.due_at = None;
+            }
+        }
+    }
+
+    /// The flag was there and is gone, without a switch: a schedule found nothing to charge and picked the running task again.
+    fn picked_again(&mut self, at: usize) -> Option<Step<'a>> {
+        let record = self.records.get(at)?;
+        let due = record.flags.wants_resched() || !record.flags.interrupts_off;
+        if due || matches!(record.kind, RecordKind::Switch { .. }) {
+            return None;
+        }
+        let before = self.due_at.take();
+        let charged = before.and_then(|at| self.records.get(at)).map(|record| &record.kind);
+        // With something to charge, the charge was taken for the schedule already.
+        let gone = charged.is_some_and(|kind| !matches!(kind, RecordKind::StatRuntime { .. }));
+        gone.then_some(Step::PickAgain)
     }
 
     fn begin(&mut self, cursor: &mut Cursor<'a>, at: usize) -> Step<'a> {
         let Some(record) = cursor.records.first() else { return Step::Nothing };
         if !matches!(record.flags.context, Context::HardInterrupt | Context::HardInSoftInterrupt) {
-            self.tick = false;
+            self.tick = None;
         }
         match &record.kind {
             RecordKind::StatRuntime { .. } => self.after_runtime(cursor, record, at),
@@ -76,15 +124,21 @@ impl<'a> Traced<'a> {
             RecordKind::Waking { task, .. } => wake(cursor, record, task.pid),
             RecordKind::WakeupNew { task, .. } => self.wake_new(cursor, task.pid, None),
             RecordKind::Probe(Probe::Place { initial: true, .. }) => place_child(cursor, None),
+            RecordKind::Probe(Probe::Parameters { pid, .. }) => probed::change(cursor, *pid, 0),
+            RecordKind::Probe(Probe::PlaceEevdf { pid, .. }) => self.placed_again(cursor, *pid, None),
             RecordKind::Fork { parent, child, .. } => {
                 Step::Fork { parent: Some(*parent), child: *child, runtime: None, placement: None }
             }
             RecordKind::TimerEntry { function } => {
-                self.tick = matches!(&**function, "tick_sched_timer" | "tick_nohz_handler");
+                self.tick = match &**function {
+                    "tick_sched_timer" | "tick_nohz_handler" => Some(Tick::Periodic),
+                    "hrtick" => Some(Tick::SliceEnd),
+                    _ => None,
+                };
                 Step::Nothing
             }
             RecordKind::TimerExit => {
-                self.tick = false;
+                self.tick = None;
                 Step::Nothing
             }
             RecordKind::Exit { task } => self.request(task.pid, Request::Exit),
@@ -92,7 +146,14 @@ impl<'a> Traced<'a> {
                 let of = if *who == 0 { record.pid } else { *who };
                 self.request(record.pid, Request::Nice(of, (*nice).clamp(-20, 19) as i8))
             }
-            RecordKind::Other { event, .. } if &**event == "sys_enter_sched_yield" => Step::Yield,
+            RecordKind::Other { event, .. } => match &**event {
+                "sys_enter_sched_yield" => {
+                    self.requests.insert(record.pid, Request::Yield);
+                    Step::Yield
+                }
+                "sys_enter_sched_setaffinity" => self.request(record.pid, Request::Affinity),
+                _ => Step::Nothing,
+            },
             _ => Step::Nothing,
         }
     }
@@ -116,8 +177,12 @@ impl<'a> Traced<'a> {
         let Some(told) = cursor.records.get(cursor.at) else { return Step::Nothing };
         cursor.at += 1;
         let need_resched = told.flags.need_resched;
-        let after = cursor.records.get(cursor.at).is_some_and(|record| record.flags.need_resched);
-        let check = Check { woken: pid, flags: self.flags.fork, need_resched, queue: None, resched: after };
+        // A switch comes after the flag is cleared; that of a task which could go on was asked for.
+        let preempted = |kind: &RecordKind| matches!(kind, RecordKind::Switch { state: RecordState::Running, .. });
+        let next = cursor.records.get(cursor.at);
+        let after = next.is_some_and(|record| record.flags.wants_resched() || preempted(&record.kind));
+        let resched = Some(after).filter(|_| !told.flags.need_resched_lazy);
+        let check = Check { woken: pid, flags: self.flags.fork, need_resched, queue: None, resched };
         Step::Wake { pid, coming: Coming::New, runtime, placement, check: Some(check) }
     }
 
@@ -125,10 +190,14 @@ impl<'a> Traced<'a> {
     fn after_runtime(&mut self, cursor: &mut Cursor<'a>, record: &Record, at: usize) -> Step<'a> {
         let Some(runtime) = cursor.runtime() else { return Step::Unexplained };
         let following = cursor.records.get(cursor.at);
-        let due_before = record.flags.need_resched;
-        let due_after = following.map(|record| record.flags.need_resched);
-        if std::mem::take(&mut self.tick) {
-            return Step::Tick { runtime: Some(runtime), resched: due_after.filter(|_| !due_before), ends: false };
+        let due_before = record.flags.wants_resched();
+        let due_after = following.map(|record| record.flags.wants_resched());
+        match self.tick.take() {
+            Some(Tick::Periodic) => {
+                return Step::Tick { runtime: Some(runtime), resched: due_after.filter(|_| !due_before), ends: false };
+            }
+            Some(Tick::SliceEnd) => return Step::Tick { runtime: Some(runtime), resched: None, ends: true },
+            None => {}
         }
         match following.map(|record| &record.kind) {
             Some(RecordKind::Switch { .. }) => return self.switch(cursor, Some(runtime), at),
@@ -139,6 +208,16 @@ impl<'a> Traced<'a> {
                 if matches!(after, Some(RecordKind::WakeupNew { task, .. }) if task.pid == *pid) {
                     return self.wake_new(cursor, *pid, Some(runtime));
                 }
+                return self.placed_again(cursor, *pid, Some(runtime));
+            }
+            Some(RecordKind::Probe(Probe::Parameters { pid, .. })) => {
+                let pid = *pid;
+                return match probed::change(cursor, pid, 0) {
+                    Step::Change { what, set, check, resched, .. } => {
+                        Step::Change { pid, what, runtime: Some(runtime), set, check, resched }
+                    }
+                    other => other,
+                };
             }
             _ => {}
         }
@@ -160,6 +239,10 @@ impl<'a> Traced<'a> {
                 let resched = due_after.filter(|_| !due_before);
                 return Step::Nice { pid, nice, runtime, resched };
             }
+            Some(Request::Yield) => {
+                self.requests.remove(&runtime.pid);
+                return Step::Schedule { dequeued: None, runtime: Some(runtime), picks: Picks::Outcome, switch: None };
+            }
             _ => {}
         }
         if due_before && due_after == Some(false) {
@@ -170,11 +253,31 @@ impl<'a> Traced<'a> {
     }
 }
 
+impl<'a> Traced<'a> {
+    /// `place_entity` of a task that neither wakes nor is new (EEVDF): it was taken off for a change and is put back.
+    fn placed_again(&mut self, cursor: &mut Cursor<'a>, pid: Pid, runtime: Option<Runtime>) -> Step<'a> {
+        if cursor.records.get(cursor.at + 1).is_some_and(|next| matches!(&next.kind, RecordKind::WakeupNew { task, .. } if task.pid == pid)) {
+            return self.wake_new(cursor, pid, runtime);
+        }
+        cursor.placement(pid);
+        let what = match self.requests.get(&cursor.records[0].pid).copied() {
+            Some(Request::Affinity) => Change::Affinity,
+            _ => Change::Group,
+        };
+        let resched = cursor.records.get(cursor.at).is_some_and(|next| next.flags.wants_resched());
+        Step::Change { pid, what, runtime, set: None, check: None, resched }
+    }
+}
+
 /// `try_to_wake_up`, whose tracepoints no other one comes between.
 fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {
     cursor.at = 1;
-    let runtime = cursor.runtime();
+    let mut runtime = cursor.runtime();
+    // Charging may have asked for a schedule before the woken task is looked at (EEVDF).
+    let record = cursor.records.get(cursor.at).filter(|_| runtime.is_some()).unwrap_or(record);
     let placement = cursor.placement(pid);
+    // Who never left is placed before anybody is charged.
+    runtime = runtime.or_else(|| cursor.runtime());
     let Some(woken) = cursor.records.get(cursor.at) else { return Step::Nothing };
     // A running task that is about to sleep is told to go on, without any queueing.
     if !matches!(&woken.kind, RecordKind::Wakeup { task, .. } if task.pid == pid) || pid == record.pid {
@@ -183,7 +286,9 @@ fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {
     }
     cursor.at += 1;
     let need_resched = record.flags.need_resched;
-    let check = Check { woken: pid, flags: 0, need_resched, queue: None, resched: woken.flags.need_resched };
+    // Once asked for lazily, whether this asks again does not show.
+    let resched = Some(woken.flags.wants_resched()).filter(|_| !record.flags.need_resched_lazy);
+    let check = Check { woken: pid, flags: 0, need_resched, queue: None, resched };
     Step::Wake { pid, coming: Coming::Awake, runtime, placement, check: Some(check) }
 }
 
