@@ -2,7 +2,7 @@
 
 use schedlab_model::TaskId;
 use schedlab_sched::{Pick, Vruntime};
-use schedlab_trace::{Pid, Record, RecordKind};
+use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
 use crate::replayer::{CPU, Replayer};
 use crate::report::Level;
@@ -46,12 +46,15 @@ impl Replayer<'_> {
     }
 
     /// Where the probes do not show why the kernel rescheduled, its word stands.
-    pub(crate) fn compare_need_resched(&mut self, kernels: bool) {
-        let ours = self.sched.need_resched(CPU);
+    pub(crate) fn compare_need_resched(&mut self, flags: Flags) {
+        let (ours, kernels) = (self.sched.need_resched(CPU), flags.wants_resched());
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
         if self.report.level != Level::L1 {
             self.sched.assume_need_resched(CPU, kernels);
+            if kernels && !flags.need_resched {
+                self.sched.assume_need_resched_lazy(CPU);
+            }
         }
     }
 
@@ -105,12 +108,16 @@ impl Replayer<'_> {
             if self.report.level == Level::L1 {
                 return;
             }
-            // Without probes the first charge tells where a task came in, the time since then being known.
-            if let Some(naive) = self.placed.remove(&task) {
-                let moved = ours.wrapping_sub(self.placed_at.remove(&task).unwrap_or(ours));
-                let placed = kernels.wrapping_sub(moved);
-                self.report.decisions.placement.add(ours == kernels, naive == placed);
-            }
+            self.score_placement_since(task, ours, kernels);
+        }
+    }
+
+    /// Without probes what is next seen of a task tells where it came in, the time since then being known.
+    fn score_placement_since(&mut self, task: TaskId, ours: u64, kernels: u64) {
+        if let Some(naive) = self.placed.remove(&task) {
+            let moved = ours.wrapping_sub(self.placed_at.remove(&task).unwrap_or(ours));
+            let placed = kernels.wrapping_sub(moved);
+            self.report.decisions.placement.add(ours == kernels, naive == placed);
         }
     }
 
@@ -122,6 +129,9 @@ impl Replayer<'_> {
         let entity = self.sched.entity(task);
         let (vruntime, our_deadline, our_lag) = (entity.vruntime.0, entity.deadline.0, entity.vlag);
         self.compare_vruntime(vruntime, placement.vruntime);
+        if self.report.level != Level::L1 {
+            self.score_placement_since(task, vruntime, placement.vruntime);
+        }
         let PlacementClass::Eevdf { deadline, lag, .. } = placement.class else { return };
         if self.see_running(task, deadline) {
             return;

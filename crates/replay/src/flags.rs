@@ -13,6 +13,8 @@ pub(crate) struct FlagBits {
     pub(crate) need_resched: u32,
     /// Whether the fair class asks lazily: by another bit, which ticks and returns to user space heed (PREEMPT_LAZY).
     pub(crate) lazy: bool,
+    /// Whether a child is placed as it is forked, with its parent charged (CFS).
+    pub(crate) places_forks: bool,
 }
 
 /// `DEQUEUE_SLEEP` and `ENQUEUE_WAKEUP`.
@@ -30,6 +32,6 @@ impl FlagBits {
         // x86 took to the numbers of all architectures.
         let need_resched = if release < Release::new(6, 19, 0) { 3 } else { 4 };
         let lazy = release.series() >= Series::V7_2;
-        Self { delayed, fork, need_resched, lazy }
+        Self { delayed, fork, need_resched, lazy, places_forks: !release.series().is_eevdf() }
     }
 }

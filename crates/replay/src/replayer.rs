@@ -196,7 +196,7 @@ impl<'a> Replayer<'a> {
                 if let Some(resched) = resched {
                     self.score_tick(resched);
                 }
-                if ends {
+                if ends && self.is_fair(self.sched.curr(CPU)) {
                     self.sched.assume_need_resched(CPU, true);
                 }
             }
@@ -239,11 +239,10 @@ impl<'a> Replayer<'a> {
             _ if !record.flags.interrupts_off => {}
             // Why it was set before the recording is not told; the first schedule clears it.
             _ => {
-                let kernels = record.flags.wants_resched();
                 if self.resched_before {
-                    self.resched_before = kernels;
+                    self.resched_before = record.flags.wants_resched();
                 } else {
-                    self.compare_need_resched(kernels);
+                    self.compare_need_resched(record.flags);
                 }
             }
         }
@@ -267,6 +266,7 @@ impl<'a> Replayer<'a> {
         }
     }
 
+    pub(crate) fn last_line(&self) -> u64 { self.recorded.last().map_or(0, |r| r.line) }
     /// Placements whose task was not picked again before the recording ended stay open.
     pub(crate) fn end(mut self) -> Report {
         self.report.decisions.placement.unverifiable += self.placed.len() as u64;

@@ -47,13 +47,15 @@ pub(crate) struct Traced<'a> {
     requests: BTreeMap<Pid, Request>,
     /// Where the flag need_resched was last seen set, with the place of the record.
     due_at: Option<usize>,
+    /// Who yielded and has not scheduled since.
+    yielded: Option<Pid>,
     flags: FlagBits,
 }
 
 impl<'a> Traced<'a> {
     /// Reads all records once for what only later ones tell.
     pub(crate) fn new(records: &'a [Record], flags: FlagBits) -> Self {
-        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, flags };
+        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, yielded: None, flags };
         // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
@@ -66,7 +68,7 @@ impl<'a> Traced<'a> {
                 forks.insert(charge, child);
             }
             let (step, length) = first.next(at);
-            if matches!(step, Step::UpdateCurr { .. }) && record.flags.context == Context::Task {
+            if flags.places_forks && matches!(step, Step::UpdateCurr { .. }) && record.flags.context == Context::Task {
                 last_charge.insert(record.pid, at);
             }
             at += length;
@@ -102,6 +104,17 @@ impl<'a> Traced<'a> {
     /// The flag was there and is gone, without a switch: a schedule found nothing to charge and picked the running task again.
     fn picked_again(&mut self, at: usize) -> Option<Step<'a>> {
         let record = self.records.get(at)?;
+        if record.flags.context == Context::Task && self.yielded == Some(record.pid) {
+            match record.kind {
+                // What the schedule charges tells of it.
+                RecordKind::StatRuntime { .. } => {}
+                RecordKind::Switch { .. } => self.yielded = None,
+                _ => {
+                    (self.yielded, self.due_at) = (None, None);
+                    return Some(Step::PickAgain);
+                }
+            }
+        }
         let due = record.flags.wants_resched() || !record.flags.interrupts_off;
         if due || matches!(record.kind, RecordKind::Switch { .. }) {
             return None;
@@ -200,7 +213,10 @@ impl<'a> Traced<'a> {
             None => {}
         }
         match following.map(|record| &record.kind) {
-            Some(RecordKind::Switch { .. }) => return self.switch(cursor, Some(runtime), at),
+            Some(RecordKind::Switch { .. }) => {
+                self.yielded = None;
+                return self.switch(cursor, Some(runtime), at);
+            }
             Some(RecordKind::WakeupNew { task, .. }) => return self.wake_new(cursor, task.pid, Some(runtime)),
             Some(RecordKind::Probe(Probe::Place { initial: true, .. })) => return place_child(cursor, Some(runtime)),
             Some(RecordKind::Probe(Probe::PlaceEevdf { pid, .. })) => {
@@ -241,6 +257,11 @@ impl<'a> Traced<'a> {
             }
             Some(Request::Yield) => {
                 self.requests.remove(&runtime.pid);
+                self.yielded = Some(runtime.pid);
+                return Step::UpdateCurr { runtime };
+            }
+            _ if self.yielded == Some(runtime.pid) => {
+                self.yielded = None;
                 return Step::Schedule { dequeued: None, runtime: Some(runtime), picks: Picks::Outcome, switch: None };
             }
             _ => {}

@@ -51,4 +51,10 @@ impl<D: Decider> Sched<D> {
         let rq = &mut self.rqs[cpu.index()];
         (rq.need_resched, rq.lazily) = (need_resched, false);
     }
+
+    /// The same of `TIF_NEED_RESCHED_LAZY` alone.
+    pub fn assume_need_resched_lazy(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.need_resched, rq.lazily) = (true, true);
+    }
 }
