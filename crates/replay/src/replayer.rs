@@ -14,7 +14,7 @@ use crate::report::{Difference, Report};
 use crate::rule;
 use crate::settings::Settings;
 use crate::start::Start;
-use crate::step::{Picks, Step};
+use crate::step::{Asked, Picks, Step};
 use crate::view::Runtime;
 
 /// The one CPU.
@@ -47,6 +47,8 @@ pub(crate) struct Replayer<'a> {
     pub(crate) reader_gone: bool,
     /// Who entered `sched_yield(2)` and has not done so yet.
     pub(crate) yielding: Option<Pid>,
+    /// What was asked for by whom and is not done yet.
+    pub(crate) asked: BTreeMap<Pid, Asked>,
     /// Whether the running task was about to be rescheduled when the recording began.
     pub(crate) resched_before: bool,
     /// The queue's clock and its task clock.
@@ -83,6 +85,7 @@ impl<'a> Replayer<'a> {
             reader: first_sight::reader_of(settings.snapshot.as_ref()),
             reader_gone: settings.snapshot_is_older,
             yielding: None,
+            asked: BTreeMap::new(),
             resched_before: sight.need_resched,
             clock: (1, 1),
             sees_clocks: false,
@@ -183,10 +186,11 @@ impl<'a> Replayer<'a> {
                 self.advance(Some(runtime));
                 if self.yielding == Some(runtime.pid) && record.flags.context == Context::Task {
                     self.yield_now();
+                    self.compare_charge(Some(runtime));
                 } else {
-                    self.sched.update_curr(CPU);
+                    self.charge(Some(runtime));
+                    self.do_asked(runtime.pid, record.flags.context);
                 }
-                self.compare_charge(Some(runtime));
             }
             Step::Tick { runtime, resched, ends } => {
                 self.advance(runtime);
@@ -216,17 +220,10 @@ impl<'a> Replayer<'a> {
             Step::Schedule { dequeued, runtime, picks, switch } => self.schedule(dequeued, runtime, &picks, switch),
             Step::Change { pid, what, runtime, set, check, resched } => {
                 self.advance(runtime);
+                self.charge(runtime);
                 self.change(pid, what, set, check, resched);
             }
-            Step::Nice { pid, nice, runtime, resched } => {
-                self.advance(Some(runtime));
-                let Some(task) = self.task_of(pid) else { return self.sched.update_curr(CPU) };
-                self.sched.decider.expect(resched);
-                self.sched.set_user_nice(task, nice);
-                self.sched.update_curr(CPU);
-                self.changed(task, None);
-                self.compare_charge(Some(runtime));
-            }
+            Step::Ask(asked) => self.ask(asked),
         }
     }
 

@@ -68,6 +68,19 @@ pub(crate) enum Change {
     Attributes { moves: bool, attributes: Attributes },
 }
 
+/// What a system call asks for, where only its entry is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Who asks.
+    pub(crate) by: Pid,
+    /// For whom.
+    pub(crate) pid: Pid,
+    /// The policy's number, if it is told; another one's affinity, nice level or priority change without one.
+    pub(crate) policy: Option<u32>,
+    /// The priority that the task is next seen with; none where the call is about affinity.
+    pub(crate) priority: Option<i32>,
+}
+
 /// One critical section.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
@@ -108,8 +121,8 @@ pub(crate) enum Step<'a> {
     PickAgain,
     /// `sched_yield(2)` was entered.
     Yield,
-    /// `set_user_nice` as a system call asked for it.
-    Nice { pid: Pid, nice: i8, runtime: Runtime, resched: Option<bool> },
+    /// A system call that changes a task was entered; what it does shows in the next charge, if in anything.
+    Ask(Asked),
     /// `update_curr` from elsewhere, such as reading a CPU clock.
     UpdateCurr { runtime: Runtime },
     /// Nothing that concerns a queue.

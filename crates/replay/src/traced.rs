@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState};
+use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
 
 use crate::flags::FlagBits;
 use crate::probed;
-use crate::step::{Change, Check, Coming, Picks, Step};
+use crate::step::{Asked, Change, Check, Coming, Picks, Step};
 use crate::view::{Cursor, Runtime};
 
 /// What kind of tick.
@@ -27,8 +27,6 @@ enum Tick {
 enum Request {
     /// It ends: `autogroup_exit_task` takes it out and puts it back.
     Exit,
-    /// A nice level for a task.
-    Nice(Pid, i8),
     /// Other CPUs for a task.
     Affinity,
     /// The rest of its turn is given up.
@@ -47,6 +45,8 @@ pub(crate) struct Traced<'a> {
     requests: BTreeMap<Pid, Request>,
     /// Where the flag need_resched was last seen set, with the place of the record.
     due_at: Option<usize>,
+    /// Whether the system calls are all that tells of changes.
+    asks: bool,
     /// Who yielded and has not scheduled since.
     yielded: Option<Pid>,
     flags: FlagBits,
@@ -55,7 +55,8 @@ pub(crate) struct Traced<'a> {
 impl<'a> Traced<'a> {
     /// Reads all records once for what only later ones tell.
     pub(crate) fn new(records: &'a [Record], flags: FlagBits) -> Self {
-        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, yielded: None, flags };
+        let asks = !records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Parameters { .. })));
+        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, asks, yielded: None, flags };
         // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
@@ -155,16 +156,21 @@ impl<'a> Traced<'a> {
                 Step::Nothing
             }
             RecordKind::Exit { task } => self.request(task.pid, Request::Exit),
-            RecordKind::SetPriority { which: 0, who, nice } => {
-                let of = if *who == 0 { record.pid } else { *who };
-                self.request(record.pid, Request::Nice(of, (*nice).clamp(-20, 19) as i8))
+            RecordKind::SetPriority { which: 0, who, nice } if self.asks => {
+                let pid = if *who == 0 { record.pid } else { *who };
+                let priority = Some((*nice).clamp(-20, 19) + 120);
+                Step::Ask(Asked { by: record.pid, pid, policy: None, priority })
             }
-            RecordKind::Other { event, .. } => match &**event {
+            RecordKind::Other { event, text } => match &**event {
                 "sys_enter_sched_yield" => {
                     self.requests.insert(record.pid, Request::Yield);
                     Step::Yield
                 }
-                "sys_enter_sched_setaffinity" => self.request(record.pid, Request::Affinity),
+                "sys_enter_sched_setaffinity" if !self.flags.places_forks => self.request(record.pid, Request::Affinity),
+                "sys_enter_sched_setaffinity" => ask(record.pid, text, |_| None),
+                "sys_enter_sched_setattr" | "sys_enter_sched_setscheduler" | "sys_enter_sched_setparam" if self.asks => {
+                    ask(record.pid, text, |pid| priority_of(&self.records[at..], pid))
+                }
                 _ => Step::Nothing,
             },
             _ => Step::Nothing,
@@ -250,11 +256,6 @@ impl<'a> Traced<'a> {
                 let (pid, what) = (runtime.pid, Change::Group);
                 return Step::Change { pid, what, runtime: Some(runtime), set: None, check: None, resched: true };
             }
-            Some(Request::Nice(pid, nice)) => {
-                self.requests.remove(&runtime.pid);
-                let resched = due_after.filter(|_| !due_before);
-                return Step::Nice { pid, nice, runtime, resched };
-            }
             Some(Request::Yield) => {
                 self.requests.remove(&runtime.pid);
                 self.yielded = Some(runtime.pid);
@@ -290,12 +291,33 @@ impl<'a> Traced<'a> {
     }
 }
 
+/// The entry of a system call on a task.
+fn ask<'a>(by: Pid, text: &str, priority: impl FnOnce(Pid) -> Option<i32>) -> Step<'a> {
+    let value = |key: &str| {
+        let after = text.split(", ").find_map(|field| field.strip_prefix(key))?;
+        u32::from_str_radix(after.trim_start_matches(':').trim().strip_prefix("0x")?, 16).ok()
+    };
+    let Some(pid) = value("pid").map(|pid| if pid == 0 { by } else { pid }) else { return Step::Nothing };
+    Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid) })
+}
+
+/// The priority that a task is first seen with in these records.
+fn priority_of(records: &[Record], pid: Pid) -> Option<i32> {
+    let seen = |task: &TaskRef| (task.pid == pid).then_some(task.priority);
+    records.iter().find_map(|record| match &record.kind {
+        RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
+        RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
+        _ => None,
+    })
+}
+
 /// `try_to_wake_up`, whose tracepoints no other one comes between.
 fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {
     cursor.at = 1;
     let mut runtime = cursor.runtime();
     // Charging may have asked for a schedule before the woken task is looked at (EEVDF).
-    let record = cursor.records.get(cursor.at).filter(|_| runtime.is_some()).unwrap_or(record);
+    let placing = cursor.records.get(cursor.at).filter(|next| matches!(next.kind, RecordKind::Probe(_)));
+    let record = placing.unwrap_or(record);
     let placement = cursor.placement(pid);
     // Who never left is placed before anybody is charged.
     runtime = runtime.or_else(|| cursor.runtime());
