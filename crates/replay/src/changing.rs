@@ -40,12 +40,17 @@ impl Replayer<'_> {
         let present = self.sched.attributes(task);
         let wanted = attributes_asked(&present, asked);
         if wanted.as_ref() == Some(&present) && !self.eevdf() {
+            // It may have become SCHED_BATCH all the same.
+            self.policy_untold.insert(task);
             return;
         }
         if self.sched.entity(task).on_rq && self.is_fair(task) {
             self.asked.insert(asked.by, asked);
         } else if let Some(wanted) = wanted {
             self.sched.sched_setattr(task, &wanted);
+        }
+        if asked.policy.is_none() && asked.priority.is_some() {
+            self.policy_untold.insert(task);
         }
     }
 

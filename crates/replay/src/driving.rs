@@ -41,7 +41,8 @@ impl Replayer<'_> {
         // A charge may ask for a schedule too, and without probes only one of both shows.
         let told = self.report.level == Level::L1 || !self.eevdf();
         self.sched.decider.expect(check.map_or(Some(false), |check| check.resched.filter(|_| told)));
-        let base = self.sched.cfs_rq(CPU).min_vruntime.0;
+        let queue = self.sched.cfs_rq(CPU);
+        let (base, nominated) = (queue.min_vruntime.0, queue.next);
         self.base_guessed = self.base_guessed.filter(|guess| *guess == base && !self.eevdf());
         let unplaced = self.unplaced.remove(&task) || self.base_guessed.is_some();
         if coming == Coming::New {
@@ -66,8 +67,24 @@ impl Replayer<'_> {
             self.compare_placement_queue(placement);
         }
         if let Some(check) = check {
+            if self.learns_batch(task, check) {
+                self.sched.cfs_rq_mut(CPU).next = nominated;
+                return;
+            }
             self.score_wakeup(check);
         }
+    }
+
+    /// A woken task of which it is not told whether it is SCHED_BATCH should have preempted and did not: it is. That one wake-up proves
+    /// nothing.
+    fn learns_batch(&mut self, task: TaskId, check: Check) -> bool {
+        let told = check.need_resched || check.resched != Some(false) || self.sched.decider.preempt != Some(true);
+        if told || !self.policy_untold.remove(&task) {
+            return false;
+        }
+        self.sched.assume_batch(task, true);
+        self.report.decisions.wakeup.unverifiable += 1;
+        true
     }
 
     /// Whether a task that is still queued preempts.

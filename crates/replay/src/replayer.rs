@@ -49,6 +49,8 @@ pub(crate) struct Replayer<'a> {
     pub(crate) yielding: Option<Pid>,
     /// What was asked for by whom and is not done yet.
     pub(crate) asked: BTreeMap<Pid, Asked>,
+    /// Tasks of which it is not told whether they are SCHED_OTHER or SCHED_BATCH.
+    pub(crate) policy_untold: BTreeSet<TaskId>,
     /// Whether the running task was about to be rescheduled when the recording began.
     pub(crate) resched_before: bool,
     /// The queue's clock and its task clock.
@@ -86,6 +88,7 @@ impl<'a> Replayer<'a> {
             reader_gone: settings.snapshot_is_older,
             yielding: None,
             asked: BTreeMap::new(),
+            policy_untold: BTreeSet::new(),
             resched_before: sight.need_resched,
             clock: (1, 1),
             sees_clocks: false,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
 
-use crate::flags::FlagBits;
+use crate::flags::{FlagBits, MOVE};
 use crate::probed;
 use crate::step::{Asked, Change, Check, Coming, Picks, Step};
 use crate::view::{Cursor, Runtime};
@@ -47,6 +47,8 @@ pub(crate) struct Traced<'a> {
     due_at: Option<usize>,
     /// Whether the system calls are all that tells of changes.
     asks: bool,
+    /// Whose last call that changes a task was `setpriority(2)`.
+    renices: BTreeSet<Pid>,
     /// Who yielded and has not scheduled since.
     yielded: Option<Pid>,
     flags: FlagBits,
@@ -55,8 +57,10 @@ pub(crate) struct Traced<'a> {
 impl<'a> Traced<'a> {
     /// Reads all records once for what only later ones tell.
     pub(crate) fn new(records: &'a [Record], flags: FlagBits) -> Self {
+        let places = records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Place { .. })));
+        let guesses_forks = flags.places_forks && !places;
         let asks = !records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Parameters { .. })));
-        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, asks, yielded: None, flags };
+        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, asks, renices: BTreeSet::new(), yielded: None, flags };
         // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
@@ -69,7 +73,7 @@ impl<'a> Traced<'a> {
                 forks.insert(charge, child);
             }
             let (step, length) = first.next(at);
-            if flags.places_forks && matches!(step, Step::UpdateCurr { .. }) && record.flags.context == Context::Task {
+            if guesses_forks && matches!(step, Step::UpdateCurr { .. }) && record.flags.context == Context::Task {
                 last_charge.insert(record.pid, at);
             }
             at += length;
@@ -138,7 +142,7 @@ impl<'a> Traced<'a> {
             RecordKind::Waking { task, .. } => wake(cursor, record, task.pid),
             RecordKind::WakeupNew { task, .. } => self.wake_new(cursor, task.pid, None),
             RecordKind::Probe(Probe::Place { initial: true, .. }) => place_child(cursor, None),
-            RecordKind::Probe(Probe::Parameters { pid, .. }) => probed::change(cursor, *pid, 0),
+            RecordKind::Probe(Probe::Parameters { pid, .. }) => self.change(cursor, *pid, None),
             RecordKind::Probe(Probe::PlaceEevdf { pid, .. }) => self.placed_again(cursor, *pid, None),
             RecordKind::Fork { parent, child, .. } => {
                 Step::Fork { parent: Some(*parent), child: *child, runtime: None, placement: None }
@@ -156,7 +160,11 @@ impl<'a> Traced<'a> {
                 Step::Nothing
             }
             RecordKind::Exit { task } => self.request(task.pid, Request::Exit),
-            RecordKind::SetPriority { which: 0, who, nice } if self.asks => {
+            RecordKind::SetPriority { .. } if !self.asks => {
+                self.renices.insert(record.pid);
+                Step::Nothing
+            }
+            RecordKind::SetPriority { which: 0, who, nice } => {
                 let pid = if *who == 0 { record.pid } else { *who };
                 let priority = Some((*nice).clamp(-20, 19) + 120);
                 Step::Ask(Asked { by: record.pid, pid, policy: None, priority })
@@ -168,8 +176,19 @@ impl<'a> Traced<'a> {
                 }
                 "sys_enter_sched_setaffinity" if !self.flags.places_forks => self.request(record.pid, Request::Affinity),
                 "sys_enter_sched_setaffinity" => ask(record.pid, text, |_| None),
-                "sys_enter_sched_setattr" | "sys_enter_sched_setscheduler" | "sys_enter_sched_setparam" if self.asks => {
-                    ask(record.pid, text, |pid| priority_of(&self.records[at..], pid))
+                "sys_enter_sched_setattr" | "sys_enter_sched_setscheduler" | "sys_enter_sched_setparam" => {
+                    self.renices.remove(&record.pid);
+                    if !self.asks {
+                        return Step::Nothing;
+                    }
+                    match ask(record.pid, text, |pid| priority_of(&self.records[at..], pid)) {
+                        Step::Ask(Asked { by, pid, policy: None, priority }) => {
+                            // SCHED_IDLE shows in how fast its virtual time runs.
+                            let policy = runs_idle(&self.records[at..], pid).then_some(5);
+                            Step::Ask(Asked { by, pid, policy, priority })
+                        }
+                        known => known,
+                    }
                 }
                 _ => Step::Nothing,
             },
@@ -233,13 +252,7 @@ impl<'a> Traced<'a> {
                 return self.placed_again(cursor, *pid, Some(runtime));
             }
             Some(RecordKind::Probe(Probe::Parameters { pid, .. })) => {
-                let pid = *pid;
-                return match probed::change(cursor, pid, 0) {
-                    Step::Change { what, set, check, resched, .. } => {
-                        Step::Change { pid, what, runtime: Some(runtime), set, check, resched }
-                    }
-                    other => other,
-                };
+                return self.change(cursor, *pid, Some(runtime));
             }
             _ => {}
         }
@@ -276,6 +289,18 @@ impl<'a> Traced<'a> {
 }
 
 impl<'a> Traced<'a> {
+    /// `set_load_weight`, after the charge that dequeueing made.
+    fn change(&self, cursor: &mut Cursor<'a>, pid: Pid, charged: Option<Runtime>) -> Step<'a> {
+        // set_user_nice leaves the queue's virtual time alone (DEQUEUE_SAVE without DEQUEUE_MOVE).
+        let nice = cursor.records.first().is_some_and(|record| self.renices.contains(&record.pid));
+        match probed::change(cursor, pid, if nice { 0 } else { MOVE }) {
+            Step::Change { what, runtime, set, check, resched, .. } => {
+                Step::Change { pid, what, runtime: charged.or(runtime), set, check, resched }
+            }
+            other => other,
+        }
+    }
+
     /// `place_entity` of a task that neither wakes nor is new (EEVDF): it was taken off for a change and is put back.
     fn placed_again(&mut self, cursor: &mut Cursor<'a>, pid: Pid, runtime: Option<Runtime>) -> Step<'a> {
         if cursor.records.get(cursor.at + 1).is_some_and(|next| matches!(&next.kind, RecordKind::WakeupNew { task, .. } if task.pid == pid)) {
@@ -299,6 +324,26 @@ fn ask<'a>(by: Pid, text: &str, priority: impl FnOnce(Pid) -> Option<i32>) -> St
     };
     let Some(pid) = value("pid").map(|pid| if pid == 0 { by } else { pid }) else { return Step::Nothing };
     Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid) })
+}
+
+/// Whether a task's virtual time runs, between its next two charges without a sleep in between, faster than any nice level's: the
+/// lowest weighs 15, SCHED_IDLE 3, nice 0 1024.
+fn runs_idle(records: &[Record], task: Pid) -> bool {
+    let mut before: Option<u64> = None;
+    for record in records {
+        match record.kind {
+            RecordKind::StatRuntime { pid, runtime, vruntime: Some(vruntime), .. } if pid == task => {
+                if let Some(before) = before.replace(vruntime)
+                    && runtime > 0
+                {
+                    return vruntime.wrapping_sub(before) / runtime > 1024 / 15;
+                }
+            }
+            RecordKind::Waking { task: ref woken, .. } if woken.pid == task => before = None,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The priority that a task is first seen with in these records.
