@@ -78,12 +78,12 @@ impl Replayer<'_> {
     pub(crate) fn compare_charged(&mut self, recorded: &[Record]) {
         let (Some(first), Some(last)) = (recorded.first(), recorded.last()) else { return };
         // Those of earlier steps charged nothing.
-        let passed = self.charges.partition_point(|charge| charge.line < self.compared_to);
+        let passed = self.charges.partition_point(|charge| charge.line <= self.compared_to);
         self.charges = &self.charges[passed..];
         self.compared_to = last.line;
         let until =
             recorded.iter().find(|record| matches!(record.kind, RecordKind::StatRuntime { .. })).unwrap_or(first);
-        let Some(charge) = self.charges.first().copied().filter(|charge| charge.line < until.line) else { return };
+        let Some(charge) = self.charges.first().copied().filter(|charge| charge.line <= until.line) else { return };
         let running = self.sched.curr(CPU);
         if self.task_of(charge.pid) != Some(running) || self.running_unseen {
             return;

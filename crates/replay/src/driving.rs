@@ -181,7 +181,6 @@ impl Replayer<'_> {
             }
         };
         let scheduled = self.sched.schedule(CPU, state);
-        if std::env::var_os("RFDBG").is_some() && scheduled.next != TaskId::IDLE && scheduled.next != scheduled.previous { let e = self.sched.entity(scheduled.next); println!("DBG {} pid {} vr {} dl {}", self.line_now(), self.pid(scheduled.next), e.vruntime.0, e.deadline.0); }
         self.compare_charge(runtime);
         match recorded {
             Picks::Looks(looks, _) => {
@@ -239,4 +238,3 @@ impl Replayer<'_> {
         Some(picks)
     }
 }
-impl Replayer<'_> { pub(crate) fn line_now(&self) -> u64 { self.last_line() } }

@@ -1,6 +1,7 @@
 //! The bits of `ENQUEUE_*`, `DEQUEUE_*` and `WF_*`, which moved between releases (`kernel/sched/sched.h`).
 
 use schedlab_model::{Release, Series};
+use schedlab_trace::{Context, Flags};
 
 /// The bits that a recording's meaning hangs on. Those of enqueueing and dequeueing have the same values.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,16 @@ pub(crate) const SLEEP: u32 = 0x1;
 pub(crate) const SAVE: u32 = 0x2;
 /// `DEQUEUE_MOVE` and `ENQUEUE_MOVE`.
 pub(crate) const MOVE: u32 = 0x4;
+
+/// Whether what a task recorded in its own context may be done by `do_sched_yield`, not by a schedule that it was preempted into: the
+/// former holds the queue's lock alone (where preemption is counted), the latter disables preemption too.
+pub(crate) const fn may_yield(flags: Flags) -> bool {
+    matches!(flags.context, Context::Task)
+        && match flags.preempt_depth {
+            0 => !flags.need_resched,
+            depth => depth == 1,
+        }
+}
 
 impl FlagBits {
     pub(crate) fn of(release: Release) -> Self {

@@ -57,7 +57,13 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
         }
         Probe::Dequeue { pid, flags } if flags & SAVE != 0 => change(cursor, pid, flags),
         Probe::Parameters { pid, .. } => change(cursor, pid, 0),
-        Probe::Pick { .. } | Probe::PickEevdf { .. } => schedule(cursor, None, None),
+        Probe::Pick { .. } | Probe::PickEevdf { .. } | Probe::PickTask => schedule(cursor, None, None),
+        Probe::UpdateCurr { .. } => {
+            cursor.at = 1;
+            let runtime = cursor.runtime();
+            cursor.resched_fair();
+            Step::YieldNow { runtime }
+        }
         Probe::Place { initial: true, .. } => fork(cursor, None),
         Probe::WakeupPreempt { .. } => {
             let (check, runtime) = check(cursor, true);
@@ -118,8 +124,8 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     // Queueing has charged the running task, unless the woken one never left.
     let (check, late_runtime) = check(cursor, coming == Coming::Delayed);
     if check.is_none() {
-        // Nobody of its class runs.
-        cursor.resched();
+        // Nobody of its class runs; a server that starts may ask too.
+        while cursor.resched() {}
     }
     Step::Wake { pid, coming, runtime: runtime.or(late_runtime), placement, check }
 }
@@ -154,8 +160,12 @@ fn fork<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a> {
     }
 }
 
-fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<Runtime>) -> Step<'a> {
+fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, mut runtime: Option<Runtime>) -> Step<'a> {
     let mut looks = Vec::new();
+    while cursor.pick_task() {}
+    if runtime.is_none() {
+        runtime = cursor.runtime_before_pick();
+    }
     while let Some(queue) = cursor.pick() {
         let delayed = cursor.dequeue_delayed();
         looks.push(Look { queue, delayed });

@@ -185,6 +185,11 @@ impl<'a> Replayer<'a> {
                 self.differ("sequence", "none known", "as recorded", &queue);
             }
             Step::Yield => self.yielding = Some(record.pid),
+            Step::YieldNow { runtime } => {
+                self.advance(runtime);
+                self.yield_now();
+                self.compare_charge(runtime);
+            }
             Step::UpdateCurr { runtime } => {
                 self.advance(Some(runtime));
                 if self.yielding == Some(runtime.pid) && record.flags.context == Context::Task {
@@ -239,6 +244,12 @@ impl<'a> Replayer<'a> {
             _ if !record.flags.interrupts_off => {}
             // Why it was set before the recording is not told; the first schedule clears it.
             _ => {
+                let running = self.sched.curr(CPU);
+                let wants = record.flags.wants_resched();
+                if self.sched.need_resched(CPU) && !wants && running != TaskId::IDLE && !self.is_fair(running) {
+                    // Higher classes pick the running task again without a trace.
+                    self.schedule(None, None, &Picks::Outcome, None);
+                }
                 if self.resched_before {
                     self.resched_before = record.flags.wants_resched();
                 } else {
@@ -266,7 +277,6 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    pub(crate) fn last_line(&self) -> u64 { self.recorded.last().map_or(0, |r| r.line) }
     /// Placements whose task was not picked again before the recording ended stay open.
     pub(crate) fn end(mut self) -> Report {
         self.report.decisions.placement.unverifiable += self.placed.len() as u64;

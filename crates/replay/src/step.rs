@@ -121,6 +121,8 @@ pub(crate) enum Step<'a> {
     PickAgain,
     /// `sched_yield(2)` was entered.
     Yield,
+    /// `yield_task_fair`.
+    YieldNow { runtime: Option<Runtime> },
     /// A system call that changes a task was entered; what it does shows in the next charge, if in anything.
     Ask(Asked),
     /// `update_curr` from elsewhere, such as reading a CPU clock.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
 
-use crate::flags::{FlagBits, MOVE};
+use crate::flags::{FlagBits, MOVE, may_yield};
 use crate::probed;
 use crate::step::{Asked, Change, Check, Coming, Picks, Step};
 use crate::view::{Cursor, Runtime};
@@ -23,7 +23,7 @@ enum Tick {
 }
 
 /// What a task asked for, to be done when it is next charged for no other reason.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Request {
     /// It ends: `autogroup_exit_task` takes it out and puts it back.
     Exit,
@@ -60,7 +60,18 @@ impl<'a> Traced<'a> {
         let places = records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Place { .. })));
         let guesses_forks = flags.places_forks && !places;
         let asks = !records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Parameters { .. })));
-        let new = |stayed, forks| Self { records, stayed, forks, tick: None, requests: BTreeMap::new(), due_at: None, asks, renices: BTreeSet::new(), yielded: None, flags };
+        let new = |stayed, forks| Self {
+            records,
+            stayed,
+            forks,
+            tick: None,
+            requests: BTreeMap::new(),
+            due_at: None,
+            asks,
+            renices: BTreeSet::new(),
+            yielded: None,
+            flags,
+        };
         // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
@@ -109,6 +120,14 @@ impl<'a> Traced<'a> {
     /// The flag was there and is gone, without a switch: a schedule found nothing to charge and picked the running task again.
     fn picked_again(&mut self, at: usize) -> Option<Step<'a>> {
         let record = self.records.get(at)?;
+        if let RecordKind::Switch { state: RecordState::Running, previous, .. } = &record.kind
+            && self.requests.get(&previous.pid) == Some(&Request::Yield)
+            && self.due_at.is_none()
+        {
+            // Nothing to charge, and nobody else asked for the switch.
+            self.requests.remove(&previous.pid);
+            return Some(Step::YieldNow { runtime: None });
+        }
         if record.flags.context == Context::Task && self.yielded == Some(record.pid) {
             match record.kind {
                 // What the schedule charges tells of it.
@@ -170,11 +189,10 @@ impl<'a> Traced<'a> {
                 Step::Ask(Asked { by: record.pid, pid, policy: None, priority })
             }
             RecordKind::Other { event, text } => match &**event {
-                "sys_enter_sched_yield" => {
-                    self.requests.insert(record.pid, Request::Yield);
-                    Step::Yield
+                "sys_enter_sched_yield" => self.request(record.pid, Request::Yield),
+                "sys_enter_sched_setaffinity" if !self.flags.places_forks => {
+                    self.request(record.pid, Request::Affinity)
                 }
-                "sys_enter_sched_setaffinity" if !self.flags.places_forks => self.request(record.pid, Request::Affinity),
                 "sys_enter_sched_setaffinity" => ask(record.pid, text, |_| None),
                 "sys_enter_sched_setattr" | "sys_enter_sched_setscheduler" | "sys_enter_sched_setparam" => {
                     self.renices.remove(&record.pid);
@@ -237,6 +255,11 @@ impl<'a> Traced<'a> {
             Some(Tick::SliceEnd) => return Step::Tick { runtime: Some(runtime), resched: None, ends: true },
             None => {}
         }
+        if may_yield(record.flags) && self.requests.get(&runtime.pid) == Some(&Request::Yield) {
+            self.requests.remove(&runtime.pid);
+            self.yielded = Some(runtime.pid);
+            return Step::YieldNow { runtime: Some(runtime) };
+        }
         match following.map(|record| &record.kind) {
             Some(RecordKind::Switch { .. }) => {
                 self.yielded = None;
@@ -269,11 +292,6 @@ impl<'a> Traced<'a> {
                 let (pid, what) = (runtime.pid, Change::Group);
                 return Step::Change { pid, what, runtime: Some(runtime), set: None, check: None, resched: true };
             }
-            Some(Request::Yield) => {
-                self.requests.remove(&runtime.pid);
-                self.yielded = Some(runtime.pid);
-                return Step::UpdateCurr { runtime };
-            }
             _ if self.yielded == Some(runtime.pid) => {
                 self.yielded = None;
                 return Step::Schedule { dequeued: None, runtime: Some(runtime), picks: Picks::Outcome, switch: None };
@@ -303,7 +321,11 @@ impl<'a> Traced<'a> {
 
     /// `place_entity` of a task that neither wakes nor is new (EEVDF): it was taken off for a change and is put back.
     fn placed_again(&mut self, cursor: &mut Cursor<'a>, pid: Pid, runtime: Option<Runtime>) -> Step<'a> {
-        if cursor.records.get(cursor.at + 1).is_some_and(|next| matches!(&next.kind, RecordKind::WakeupNew { task, .. } if task.pid == pid)) {
+        if cursor
+            .records
+            .get(cursor.at + 1)
+            .is_some_and(|next| matches!(&next.kind, RecordKind::WakeupNew { task, .. } if task.pid == pid))
+        {
             return self.wake_new(cursor, pid, runtime);
         }
         cursor.placement(pid);

@@ -30,7 +30,8 @@ fn a_child_starts_a_virtual_slice_late() {
 /// The newcomer counts in the number of tasks too: a ninth stretches the period from 6 to 6.75 ms.
 #[test]
 fn a_child_counts_in_the_period_that_it_is_placed_by() {
-    let mut lab = Lab::new("5.10", &[]);
+    // Without BASE_SLICE, which would lift it to 0.75 ms.
+    let mut lab = Lab::new("5.10.36", &[]);
     let parent = lab.task();
     (0..7).for_each(|_| {
         lab.task();
