@@ -20,6 +20,7 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
+mod assume;
 mod balance;
 mod bitmap;
 mod class;
@@ -34,6 +35,7 @@ mod fair;
 mod fair_server;
 mod group;
 mod hotplug;
+mod hrtick;
 mod idle;
 mod process;
 mod rt;
