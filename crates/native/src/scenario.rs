@@ -108,6 +108,20 @@ fn alternate(run: u64, sleep: u64, end: u64) {
     }
 }
 
+/// Gives the calling task its attributes, by the calls whose arguments tracepoints tell where there are such; whether it was permitted.
+fn become_task(attributes: SchedAttr) -> bool {
+    if attributes.policy == DEADLINE {
+        return system::sched_setattr(attributes).is_ok();
+    }
+    let parameter = libc::sched_param { sched_priority: attributes.priority.cast_signed() };
+    // SAFETY: plain calls with numbers, and a parameter to read.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, attributes.nice) == 0
+            && (attributes.policy == 0
+                || libc::syscall(libc::SYS_sched_setscheduler, 0, attributes.policy, &raw const parameter) == 0)
+    }
+}
+
 fn policy(policy: i32, priority: u32, nice: i32) -> SchedAttr {
     SchedAttr { policy: policy as u32, priority, nice, ..SchedAttr::default() }
 }
@@ -131,7 +145,7 @@ impl World {
         // SAFETY: `play` asks for a process without other threads.
         match unsafe { system::fork() }.map_err(during("making a task"))? {
             0 => {
-                if !die_with(parent) || system::sched_setattr(attributes).is_err() {
+                if !die_with(parent) || !become_task(attributes) {
                     exit_now(1);
                 }
                 body(self.end);
@@ -186,7 +200,6 @@ impl World {
             let (ping, pong) = (system::pipe(), system::pipe());
             let ends = ping.and_then(|ping| Ok((ping, pong?))).map_err(during("making a pipe"))?;
             let ((left, to_left), (right, to_right)) = ends;
-            // Each has the other's end too, so that nobody waits for a byte that cannot come: both end by the clock.
             for (from, to, first) in [(left, to_right, true), (right, to_left, false)] {
                 self.task(nice(level), |end| {
                     if first && system::write(to, b"!").is_err() {
@@ -197,6 +210,8 @@ impl World {
                             exit_now(1);
                         }
                     }
+                    // The other may wait still.
+                    let _ = system::write(to, b"!");
                 })?;
             }
             for descriptor in [left, to_left, right, to_right] {
