@@ -66,7 +66,18 @@ class Scenario(_Read):
         return self
 
 
-class Line(_Read):
+class _Expected(_Read):
+    """What a line says, or several that are written as one."""
+
+    level: Level
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+    tolerance: str
+    verdict: Literal["agrees", "known divergence"] = "agrees"
+    sizes: Mapping[Kind, Range] = {}
+    cause: str = ""
+
+
+class Line(_Expected):
     """A scenario on a release, read at a level.
 
     Attributes:
@@ -82,12 +93,6 @@ class Line(_Read):
 
     scenario: str
     release: str
-    level: Level
-    kinds: tuple[Kind, ...] = Field(min_length=1)
-    tolerance: str
-    verdict: Literal["agrees", "known divergence"] = "agrees"
-    sizes: Mapping[Kind, Range] = {}
-    cause: str = ""
 
     @model_validator(mode="after")
     def _a_divergence_is_pinned(self) -> Self:
@@ -126,17 +131,11 @@ class Goal(_Read):
     tolerance: str
 
 
-class _Lines(_Read):
+class _Lines(_Expected):
     """As written: a line for each scenario, release and level."""
 
     scenarios: tuple[str, ...] = Field(min_length=1)
     releases: tuple[str, ...] = Field(min_length=1)
-    level: Level
-    kinds: tuple[Kind, ...] = Field(min_length=1)
-    tolerance: str
-    verdict: Literal["agrees", "known divergence"] = "agrees"
-    sizes: Mapping[Kind, Range] = {}
-    cause: str = ""
 
 
 class _Goals(_Read):
