@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.browser import browser, complaints
 
 from schedlab.cli.main import invoke
 from schedlab.report import study_page
+from schedlab.store import Store
 from schedlab.studies.catalogue import STUDIES
 from schedlab.studies.study import Judgement
 
@@ -137,3 +139,25 @@ def test_a_report_is_made_anew_from_its_summary(reports: Path, tmp_path: Path) -
     again = tmp_path / "again.html"
     assert invoke(["report", str(summary), "--output", str(again)]) == 0
     assert again.read_text() == (reports / "thread_fairness" / "report.html").read_text()
+
+
+def test_a_report_is_made_anew_from_the_store_alone(reports: Path, tmp_path: Path) -> None:
+    with Store(reports / "runs.db", create=False) as store:
+        kept = [one for one in store.experiments() if one.kind == "study"]
+    assert [one.state for one in kept] == ["done"] * len(STUDIES)
+    again = tmp_path / "again.html"
+    line = ["report", kept[0].id, "--store", str(reports / "runs.db"), "--output", str(again)]
+    assert invoke(line) == 0
+    assert kept[0].result is not None
+    name = kept[0].result["study"]
+    assert again.read_text() == (reports / name / "report.html").read_text()
+
+
+def test_a_report_is_written_as_markdown_with_its_figures(reports: Path, tmp_path: Path) -> None:
+    summary = reports / "rt_runtime" / "summary.json"
+    assert invoke(["report", str(summary), "--output", str(tmp_path / "rt_runtime.md")]) == 0
+    text = (tmp_path / "rt_runtime.md").read_text()
+    assert text.startswith("# ")
+    for picture in re.findall(r"\]\((.*?\.svg)\)", text):
+        assert (tmp_path / picture).read_text().startswith("<svg")
+    assert len(list(tmp_path.glob("*.svg"))) == 3

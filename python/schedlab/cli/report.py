@@ -33,7 +33,7 @@ def command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write there: .md, .csv (runs) or .json of an experiment; .html of others.",
+            help="Write there: .md, .csv (runs) or .json of an experiment; .html or .md of others.",
         ),
     ] = None,
     json: options.Json = False,
@@ -72,6 +72,9 @@ def _list(file: Path | None, *, json: bool) -> None:
 def _experiment(identity: str, file: Path | None, output: Path | None, *, json: bool) -> None:
     with Store(file, create=False) as store:
         stored = store.experiment(identity)
+        if stored.kind == "study" and stored.result is not None:
+            _rebuild(stored.result, output or Path("report.html"), json=json)
+            return
         if output is not None:
             _write(stored, store, output)
             return
@@ -123,12 +126,23 @@ def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
     except ValueError as error:
         raise InputError(f"summary '{summary}' is no JSON: {error}") from None
     try:
-        text, sentences = _page(value)
+        _rebuild(value, target, json=json)
     except (KeyError, TypeError) as error:
         raise InputError(
             f"summary '{summary}' is not what the demo or a study writes: {error}"
         ) from None
-    write_text(target, text)
+
+
+def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
+    """Write a demo's or a study's report, as Markdown where the file's name says so."""
+    if target.suffix == ".md" and "study" in summary:
+        from schedlab.report import study_markdown  # noqa: PLC0415
+
+        target = study_markdown.write(summary, target.parent)
+        sentences = list(summary["answers"])
+    else:
+        text, sentences = _page(summary)
+        write_text(target, text)
     if json:
         emit_json({"report": str(target), "answers": sentences})
         return
