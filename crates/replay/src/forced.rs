@@ -38,6 +38,11 @@ impl Forced {
         *self = Self { kernels_preempt: Some(preempt), ..Self::default() };
     }
 
+    /// The same, if the recording tells.
+    pub(crate) fn expect(&mut self, preempt: Option<bool>) {
+        *self = Self { kernels_preempt: preempt, ..Self::default() };
+    }
+
     /// Prepares for a step whose decision is hidden.
     pub(crate) fn expect_nothing(&mut self) {
         *self = Self::default();
@@ -54,7 +59,8 @@ impl Decider for Forced {
     }
 
     fn preempt(&mut self, _: Preemption, ours: bool) -> bool {
-        self.preempt = Some(ours);
+        // With groups a tick looks at each level.
+        self.preempt = Some(self.preempt.unwrap_or(false) | ours);
         self.kernels_preempt.unwrap_or(ours)
     }
 

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad inpu
 
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from schedlab.cli import (
     replay,
     report,
     run,
+    study,
     sweep,
     tune,
     validate,
@@ -79,6 +81,7 @@ for command in (
     doctor,
     report,
     demo,
+    study,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 # What follows the first word that is no option is the recorded command's.
@@ -123,8 +126,9 @@ class _Remarks(logging.Handler):
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(args=arguments, prog_name="schedlab", standalone_mode=False)
+        code = app(args=_with_command(words), prog_name="schedlab", standalone_mode=False)
         if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code
             complain("interrupted")
         sys.stdout.flush()
@@ -141,6 +145,22 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         code = _usage_error(error)
     return code if isinstance(code, int) else 0
+
+
+_RUNNING_COMMANDS = ("compare", "sweep", "tune")
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """Return arguments in which ``-- COMMAND`` is an option, where a command can be run.
+
+    What follows ``--`` would else be taken for workloads.
+    """
+    if not words or words[0] not in _RUNNING_COMMANDS or "--" not in words:
+        return words
+    place = words.index("--")
+    if place + 1 == len(words):
+        raise InputError("there is no command after '--'")
+    return [*words[:place], f"--command={shlex.join(words[place + 1 :])}"]
 
 
 def _usage_error(error: Exception) -> int:

@@ -29,8 +29,8 @@ impl<D: Decider> Sched<D> {
             let slice = self.sched_period(u64::from(queue.nr_running));
             return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
         }
-        // ALT_PERIOD (5.13 on) counts the tasks of the whole CPU instead of this queue's entities.
-        let alt_period = self.rules.series == Series::V6_1;
+        // ALT_PERIOD counts the tasks of the whole CPU instead of this queue's entities.
+        let alt_period = self.rules.alt_period;
         let nr_running = if alt_period {
             self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running
         } else {
@@ -52,7 +52,7 @@ impl<D: Decider> Sched<D> {
                 slice = calc_delta(slice, weight, &mut load);
             }
         }
-        // BASE_SLICE (5.13 on) keeps a slice from falling below the granularity.
+        // BASE_SLICE keeps a slice from falling below the granularity.
         if alt_period { slice.max(self.granularity_of(cfs, se)) } else { slice }
     }
 
@@ -66,7 +66,8 @@ impl<D: Decider> Sched<D> {
         };
         let all_idle = root.nr_running > 0 && idle;
         let tunables = &self.rules.tunables;
-        if self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
+        let own = self.rules.series == Series::V6_1;
+        if own && self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
             .as_nanos()
     }
 
