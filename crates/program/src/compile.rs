@@ -101,6 +101,10 @@ impl<'a> Compiler<'a> {
         for task in &self.workload.tasks {
             self.task(task)?;
         }
+        for barrier in &mut self.program.objects.barriers {
+            // Tasks that are only forked meet nobody who is sure to come.
+            barrier.parties = barrier.parties.max(1);
+        }
         self.latches_open()?;
         self.turnaround()?;
         self.totals()?;
