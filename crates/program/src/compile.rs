@@ -9,8 +9,8 @@ use crate::check::{
 };
 use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds};
-use crate::random::name_key;
 use crate::program::FORKS_WITHOUT_END;
+use crate::random::name_key;
 use crate::{Membership, Op, Program, Template, TemplateId, Traffic, holding};
 
 /// What one task of a template does in its life.
@@ -231,7 +231,8 @@ impl<'a> Compiler<'a> {
             }
             _ => {
                 let Self { program, .. } = self;
-                let operation = program.objects.operation(workload, &program.groups, place.task, step).map_err(wrong)?;
+                let operation =
+                    program.objects.operation(workload, &program.groups, place.task, step).map_err(wrong)?;
                 if let Some(operation) = operation {
                     self.emit(operation);
                 }

@@ -68,21 +68,20 @@ impl<'a> Walk<'a> {
                 return self.wrong(format!("it waits for '{condition}' without holding mutex '{mutex}'"));
             }
             Step::Accept { port, .. } => {
-                if std::mem::replace(&mut self.held.connected, true) {
-                    return self.wrong(format!("it accepts from port '{port}' before its reply to the last request"));
-                }
+                self.connect(true, || format!("it accepts from port '{port}' before its reply to the last request"))?;
             }
-            Step::Reply { .. } => {
-                if !std::mem::replace(&mut self.held.connected, false) {
-                    return self.wrong("it replies without having accepted a request".to_owned());
-                }
-            }
+            Step::Reply { .. } => self.connect(false, || "it replies without having accepted a request".to_owned())?,
             Step::Loop { count: 0, .. } => {}
             Step::Loop { count, steps } => self.rounds(steps, *count > 1)?,
             Step::Forever(steps) => self.rounds(steps, true)?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes a connection or answers it, which needs the opposite before.
+    fn connect(&mut self, take: bool, why: impl FnOnce() -> String) -> Result<(), ModelError> {
+        if std::mem::replace(&mut self.held.connected, take) == take { self.wrong(why()) } else { Ok(()) }
     }
 
     /// One round stands for all if it leaves things as it found them; no further one could begin if it does not, as every step needs
@@ -94,7 +93,8 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         if let Some(mutex) = self.held.mutexes.iter().find(|mutex| !before.mutexes.contains(mutex)) {
-            return self.wrong(format!("a round ends holding mutex '{mutex}', and the next would wait for it for ever"));
+            return self
+                .wrong(format!("a round ends holding mutex '{mutex}', and the next would wait for it for ever"));
         }
         if let Some(mutex) = before.mutexes.iter().find(|mutex| !self.held.mutexes.contains(mutex)) {
             return self.wrong(format!("a round unlocks mutex '{mutex}', which the next does not hold any more"));

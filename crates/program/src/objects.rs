@@ -163,7 +163,9 @@ impl Objects {
             Step::Barrier(name) => Op::Barrier(self.barrier(name, task.instances)),
             Step::Post(name) => Op::Post(self.semaphores.of(name)),
             Step::Acquire(name) => Op::Acquire(self.semaphores.of(name)),
-            Step::Memory { access, count, buffer } => Op::Memory { buffer: self.memory(*access, buffer)?, count: *count },
+            Step::Memory { access, count, buffer } => {
+                Op::Memory { buffer: self.memory(*access, buffer)?, count: *count }
+            }
             Step::Device { bytes, chunk } => {
                 if let Some(fault) = message_fault(*chunk) {
                     return Err(fault);
@@ -198,13 +200,11 @@ impl Objects {
     }
 
     fn timer(&mut self, name: &str, own: bool, absolute: bool) -> Result<u32, String> {
-        match self.timers.iter().position(|timer| timer.name == name && timer.own == own) {
-            Some(index) if self.timers[index].absolute != absolute => {
-                Err(format!("timer '{name}' is absolute in one step and relative in another"))
-            }
-            Some(index) => Ok(index as u32),
-            None => Ok(place(&mut self.timers, Timer { name: name.to_owned(), own, absolute })),
+        let timer = Timer { name: name.to_owned(), own, absolute };
+        if !own && self.timers.iter().any(|other| other.name == name && !other.own && other.absolute != absolute) {
+            return Err(format!("timer '{name}' is absolute in one step and relative in another"));
         }
+        Ok(place(&mut self.timers, timer))
     }
 
     fn barrier(&mut self, name: &str, instances: u32) -> u32 {

@@ -45,7 +45,9 @@ pub enum SimError {
         why: SchedError,
     },
     /// A task that forks without end.
-    #[error("task '{task}' forks without end: at {time} it has made {limit} tasks with one fork step (rt-app's limit too)")]
+    #[error(
+        "task '{task}' forks without end: at {time} it has made {limit} tasks with one fork step (rt-app's limit too)"
+    )]
     Forks {
         /// The task template's name.
         task: String,

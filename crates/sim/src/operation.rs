@@ -104,8 +104,8 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::Device { chunk, bytes } => {
                 let calls = bytes.div_ceil(u64::from(chunk));
-                let copied = if self.program.io_device() == "/dev/null" { 0 } else { u64::from(prices.copy(1 << 20)) };
-                let copied = u128::from(copied) * u128::from(bytes) >> 20;
+                let copied = if self.program.io_device() == "/dev/null" { 0 } else { prices.copy(1 << 20) };
+                let copied = (u128::from(copied) * u128::from(bytes)) >> 20;
                 let calls = prices.system_call.saturating_mul(calls);
                 (Stage::Act, calls.saturating_add(u64::try_from(copied).unwrap_or(u64::MAX)))
             }

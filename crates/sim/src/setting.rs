@@ -45,9 +45,8 @@ impl<S: EventSink> Engine<'_, S> {
     /// `migration_cpu_stop`: the running task may stay on its CPU no longer and is queued on another, the least busy of those it may
     /// run on, the first of equal ones.
     fn migrate_away(&mut self, task: u32, cpu: u32) {
-        let allowed = |to: &u32| {
-            self.arena.cpus[*to as usize].online && self.sched.task(task_id(task)).may_run_on(CpuId(*to))
-        };
+        let allowed =
+            |to: &u32| self.arena.cpus[*to as usize].online && self.sched.task(task_id(task)).may_run_on(CpuId(*to));
         let to = (0..self.arena.cpus.len() as u32).filter(allowed).min_by_key(|to| self.sched.nr_running(CpuId(*to)));
         let Some(to) = to else { return };
         self.touch(cpu);

@@ -25,7 +25,10 @@ fn rank(policy: Policy) -> u32 {
 
 impl<S: EventSink> Engine<'_, S> {
     /// The most urgent of those who wait in a queue, taken out of it.
-    fn pop_urgent(&mut self, queue: impl Fn(&mut crate::objects::Objects) -> &mut crate::wait::WaitQueue) -> Option<u32> {
+    fn pop_urgent(
+        &mut self,
+        queue: impl Fn(&mut crate::objects::Objects) -> &mut crate::wait::WaitQueue,
+    ) -> Option<u32> {
         let sched = &self.sched;
         let rank = |task: u32| rank(sched.task(task_id(task)).policy);
         queue(&mut self.arena.objects).pop_least(&mut self.arena.links, rank)
@@ -52,7 +55,9 @@ impl<S: EventSink> Engine<'_, S> {
                 let last = barrier.arrived + 1 >= barrier.parties;
                 (Stage::Act, if last { unless_empty(barrier.waiters.is_empty()) } else { sleep })
             }
-            Op::Post(semaphore) => (Stage::Act, unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty())),
+            Op::Post(semaphore) => {
+                (Stage::Act, unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty()))
+            }
             Op::Acquire(semaphore) if objects.semaphores[semaphore as usize].count > 0 => (Stage::Act, 0),
             Op::Acquire(_) => (Stage::Block, sleep),
             _ => (Stage::Act, call),

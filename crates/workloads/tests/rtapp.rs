@@ -50,7 +50,8 @@ fn what_json_c_and_workgen_take_is_taken() {
 #[test]
 fn phases_and_loops_nest_as_rt_app_does() {
     // tutorial.txt: a task's loop is −1 where nothing is said, a phase's 1; without phases the loop is the phase's.
-    let phases = r#"{"tasks": {"t": {"phases": {"a": {"loop": 3, "run": 1}, "b": {"run": 2}}}}, "global": {"duration": 2}}"#;
+    let phases =
+        r#"{"tasks": {"t": {"phases": {"a": {"loop": 3, "run": 1}, "b": {"run": 2}}}}, "global": {"duration": 2}}"#;
     assert_eq!(steps(phases), [Step::Forever(vec![repeat(3, vec![run(1)]), repeat(1, vec![run(2)])])]);
     assert_eq!(import(phases).workload.duration, Some(Time::from_millis(2000)));
     let once = r#"{"tasks": {"t": {"loop": 1, "phases": {"a": {"run": 1}}}}}"#;
@@ -162,13 +163,19 @@ fn bad_files_get_one_clear_line() {
         (&event("\"taskgroup\": \"tg\", \"run\": 1"), &["begins with '/'"]),
         (&event("\"priority\": 1"), &["no events"]),
         ("{\"tasks\": {\"t\": {\"phases\": {\"p\": {}}}}}", &["tasks.t.phases.p", "no events"]),
-        ("{\"tasks\": {\"t\": {\"phases\": {\"p\": {\"loop\": 0, \"run\": 1}}}}}", &["tasks.t.phases.p.loop", "1 or more"]),
+        (
+            "{\"tasks\": {\"t\": {\"phases\": {\"p\": {\"loop\": 0, \"run\": 1}}}}}",
+            &["tasks.t.phases.p.loop", "1 or more"],
+        ),
         (
             "{\"tasks\": {\"a\": {\"instance\": 600000, \"run\": 1}, \"b\": {\"instance\": 600000, \"run\": 1}}}",
             &["1200000 tasks", "1 to 1000000"],
         ),
         ("{\"tasks\": {\"t\": {\"run\": 1}}, \"global\": {\"duratoin\": 1}}", &["global.duratoin", "known: duration"]),
-        ("{\"tasks\": {\"t\": {\"run\": 1}}, \"resources\": {\"r\": {\"type\": \"door\"}}}", &["resources.r.type", "mutex"]),
+        (
+            "{\"tasks\": {\"t\": {\"run\": 1}}, \"resources\": {\"r\": {\"type\": \"door\"}}}",
+            &["resources.r.type", "mutex"],
+        ),
     ] {
         let error = rtapp::import(text, "test").map(|_| ()).expect_err(text).to_string();
         assert!(!error.contains('\n'), "{error}");

@@ -27,6 +27,7 @@ from schedlab.cli import (
     sweep,
     tune,
     validate,
+    workload,
 )
 from schedlab.errors import InputError, NotPermittedError, SchedlabError
 from schedlab.report.terminal import complain, note
@@ -77,6 +78,7 @@ for command in (
     replay,
     doctor,
     report,
+    workload,
     demo,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)

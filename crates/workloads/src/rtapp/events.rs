@@ -135,7 +135,11 @@ fn extension(name: &str, found: &Found<'_>) -> Result<Step, Fault> {
             let fields = found.fields(&["!file", "!bytes", "offset", "!depth"])?;
             let access = file(&fields)?;
             let depth = fields.read("depth", |found| found.count(1, 1024))?.unwrap_or(1) as u32;
-            if name == "submit_write" { Step::SubmitWrite { access, depth } } else { Step::SubmitRead { access, depth } }
+            if name == "submit_write" {
+                Step::SubmitWrite { access, depth }
+            } else {
+                Step::SubmitRead { access, depth }
+            }
         }
         "await_files" => Step::AwaitFiles,
         "request" => {

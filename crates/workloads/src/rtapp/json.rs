@@ -225,7 +225,8 @@ impl Reader<'_> {
                     return char::from_u32(high).ok_or_else(|| wrong("half a surrogate pair"));
                 }
                 let low = if self.take('\\') && self.take('u') { self.hexadecimal() } else { None };
-                let low = low.filter(|low| (0xdc00..0xe000).contains(low)).ok_or_else(|| wrong("half a surrogate pair"))?;
+                let low =
+                    low.filter(|low| (0xdc00..0xe000).contains(low)).ok_or_else(|| wrong("half a surrogate pair"))?;
                 char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00))
                     .ok_or_else(|| wrong("half a surrogate pair"))?
             }

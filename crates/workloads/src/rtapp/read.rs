@@ -66,13 +66,16 @@ pub(crate) fn workload(root: &Value, name: &str, notes: &mut Vec<String>) -> Res
         return Err(tasks.fault(format!("{all} tasks are too many; allowed: 1 to {MAX_TASKS}")));
     }
     name_groups(&mut workload);
+    one_mode(&mut workload);
     if workload.duration.is_none() && workload.tasks.iter().any(|task| endless(&task.steps)) {
         workload.duration = Some(UNSAID);
         let why = "tasks repeat for ever and \"global\" has no \"duration\"";
         notes.push(format!("{why}: the run is over after {UNSAID}"));
     }
     if workload.tasks.iter().any(|task| !task.clamp.is_none()) {
-        notes.push("util_min and util_max choose frequencies and CPUs of different speed; simulated CPUs have one".into());
+        notes.push(
+            "util_min and util_max choose frequencies and CPUs of different speed; simulated CPUs have one".into(),
+        );
     }
     Ok(workload)
 }
@@ -151,6 +154,32 @@ fn group(found: &Found<'_>) -> Result<Group, Fault> {
         idle: fields.read("idle", Found::switch)?.unwrap_or(false),
         max: fields.read("max", max)?,
     })
+}
+
+/// A timer that is absolute anywhere is so everywhere, as rt-app has it: within a task where it is the task's own.
+fn one_mode(workload: &mut Workload) {
+    fn visit(steps: &mut [Step], see: &mut dyn FnMut(&str, bool, &mut bool)) {
+        for step in steps {
+            match step {
+                Step::Timer { timer, own, absolute, .. } => see(timer, *own, absolute),
+                Step::Loop { steps, .. } | Step::Forever(steps) => visit(steps, see),
+                _ => {}
+            }
+        }
+    }
+    let mut everybodys = std::collections::BTreeSet::new();
+    for task in &mut workload.tasks {
+        let mut its = std::collections::BTreeSet::new();
+        visit(&mut task.steps, &mut |timer, own, absolute| {
+            if *absolute {
+                if own { &mut its } else { &mut everybodys }.insert(timer.to_owned());
+            }
+        });
+        visit(&mut task.steps, &mut |timer, own, absolute| *absolute |= own && its.contains(timer));
+    }
+    for task in &mut workload.tasks {
+        visit(&mut task.steps, &mut |timer, own, absolute| *absolute |= !own && everybodys.contains(timer));
+    }
 }
 
 /// Groups that tasks name are there, with nothing set.

@@ -21,7 +21,10 @@ pub fn reference() -> String {
         ("A task or a phase", SCHEDULING),
     ] {
         // Writing to a text never fails.
-        let _ = writeln!(out, "### {title}\n\n| Key | Takes | Means | Simulated | On a real kernel |\n|---|---|---|---|---|");
+        let _ = writeln!(
+            out,
+            "### {title}\n\n| Key | Takes | Means | Simulated | On a real kernel |\n|---|---|---|---|---|"
+        );
         words.iter().for_each(|word| row(&mut out, word));
         out.push('\n');
     }
@@ -31,7 +34,8 @@ pub fn reference() -> String {
 }
 
 fn events(out: &mut String, title: &str, extension: bool) {
-    let _ = writeln!(out, "### {title}\n\n| Event | Takes | Means | Simulated | On a real kernel |\n|---|---|---|---|---|");
+    let _ =
+        writeln!(out, "### {title}\n\n| Event | Takes | Means | Simulated | On a real kernel |\n|---|---|---|---|---|");
     EVENTS.iter().filter(|word| word.extension == extension).for_each(|word| row(out, word));
     out.push('\n');
 }

@@ -158,8 +158,7 @@ pub(crate) fn change(found: &Found<'_>, fields: &Fields<'_>, before: Name) -> Re
         Name::Deadline => said.runtime.is_some() || said.period.is_some() || said.deadline.is_some(),
         Name::Other | Name::Batch | Name::Idle => false,
     };
-    let policy =
-        if said.policy.is_some() || parameters { Some(said.policy(name, found)?) } else { None };
+    let policy = if said.policy.is_some() || parameters { Some(said.policy(name, found)?) } else { None };
     let nice = said.nice(name, found)?;
     Ok(Change {
         policy,

@@ -84,8 +84,11 @@ fn pattern(word: &Word) -> String {
     if word.extension {
         return format!("^{}[0-9_]*$", word.name);
     }
-    let longer: Vec<&str> =
-        EVENTS.iter().filter(|other| other.name != word.name).filter_map(|other| other.name.strip_prefix(word.name)).collect();
+    let longer: Vec<&str> = EVENTS
+        .iter()
+        .filter(|other| other.name != word.name)
+        .filter_map(|other| other.name.strip_prefix(word.name))
+        .collect();
     match longer.is_empty() {
         true => format!("^{}", word.name),
         false => format!("^{}(?!{})", word.name, longer.join("|")),
@@ -143,9 +146,10 @@ fn form(form: Form) -> Value {
         Form::Text => a("string"),
         Form::Maybe => one("type", list(vec![text("string"), text("null")])),
         Form::Switch => a("boolean"),
-        Form::Numbers => {
-            object(vec![("type".into(), text("array")), ("items".into(), self::form(Form::Count(0, i64::from(u32::MAX))))])
-        }
+        Form::Numbers => object(vec![
+            ("type".into(), text("array")),
+            ("items".into(), self::form(Form::Count(0, i64::from(u32::MAX)))),
+        ]),
         Form::OneOf(choices) => one("enum", list(choices.iter().map(|choice| text(choice)).collect())),
         Form::Object(fields) => {
             let name = |key: &str| key.trim_start_matches('!').to_owned();

@@ -116,9 +116,7 @@ fn event(step: &Step) -> (&'static str, Value) {
             let (bytes, reply) = (count(u64::from(*bytes)), count(u64::from(*reply)));
             ("request", fields([("port", text(port)), ("bytes", bytes), ("reply", reply)]))
         }
-        Step::Accept { port, bytes } => {
-            ("accept", fields([("port", text(port)), ("bytes", count(u64::from(*bytes)))]))
-        }
+        Step::Accept { port, bytes } => ("accept", fields([("port", text(port)), ("bytes", count(u64::from(*bytes)))])),
         Step::Reply { bytes } => ("reply", count(u64::from(*bytes))),
         Step::Fork { task, count: 1 } => ("fork", text(task)),
         Step::Fork { task, count: many } => {

@@ -102,7 +102,9 @@ impl<'a> Found<'a> {
             return Err(self.fault(format!("{number} {name} is negative; allowed: 0 or more")));
         }
         let value = number.parse::<u64>().map_err(|error| match error.kind() {
-            std::num::IntErrorKind::PosOverflow => self.fault(format!("{number} {name} is too long (584 years at most)")),
+            std::num::IntErrorKind::PosOverflow => {
+                self.fault(format!("{number} {name} is too long (584 years at most)"))
+            }
             _ => self.expected(&format!("whole {name} or a text as \"1500ns\"")),
         })?;
         value

@@ -72,18 +72,13 @@ const fn beyond(word: Word) -> Word {
 
 const COUNT: Form = Form::Count(0, i64::MAX);
 const BYTES: Form = Form::Count(1, 1 << 24);
-const POLICIES: &[&str] =
-    &["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "SCHED_FIFO", "SCHED_DEADLINE"];
+const POLICIES: &[&str] = &["SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_RR", "SCHED_FIFO", "SCHED_DEADLINE"];
 const MESSAGE: Form = Form::Object(&[("!channel", Form::Text), ("!bytes", BYTES)]);
 const WAIT: Form = Form::Object(&[("!ref", Form::Text), ("!mutex", Form::Text)]);
 const OFFSET: Form = Form::OneOf(&["next", "random"]);
 const FILE: Form = Form::Object(&[("!file", Form::Text), ("!bytes", BYTES), ("offset", OFFSET)]);
-const SUBMIT: Form = Form::Object(&[
-    ("!file", Form::Text),
-    ("!bytes", BYTES),
-    ("offset", OFFSET),
-    ("!depth", Form::Count(1, 1024)),
-]);
+const SUBMIT: Form =
+    Form::Object(&[("!file", Form::Text), ("!bytes", BYTES), ("offset", OFFSET), ("!depth", Form::Count(1, 1024))]);
 const MEMRUN: Form = Form::Object(&[
     ("!type", Form::OneOf(&["read", "write", "chase"])),
     ("!size", Form::Count(1, 1 << 34)),
@@ -116,8 +111,20 @@ pub const EVENTS: &[Word] = &[
         "both sleeps as futexes make them",
         "`pthread_cond_wait`",
     ),
-    event("signal", Form::Text, "Wake one task that waits for the condition.", "the most urgent one", "`pthread_cond_signal`"),
-    event("broad", Form::Text, "Wake all tasks that wait for the condition.", "in order of urgency", "`pthread_cond_broadcast`"),
+    event(
+        "signal",
+        Form::Text,
+        "Wake one task that waits for the condition.",
+        "the most urgent one",
+        "`pthread_cond_signal`",
+    ),
+    event(
+        "broad",
+        Form::Text,
+        "Wake all tasks that wait for the condition.",
+        "in order of urgency",
+        "`pthread_cond_broadcast`",
+    ),
     event("sync", WAIT, "Signal the condition, then wait for it.", "as `signal` and `wait`", "as `signal` and `wait`"),
     event("sleep", Form::Duration, "Sleep so long.", "a timer, at the nanosecond", "`clock_nanosleep`"),
     event(
@@ -194,13 +201,49 @@ pub const EVENTS: &[Word] = &[
     ),
     event("sem_post", Form::Text, "Count a semaphore up.", "a system call where somebody waits", "`sem_post`"),
     event("sem_wait", Form::Text, "Count a semaphore down, waiting while it is 0.", "the same", "`sem_wait`"),
-    beyond(event("send", MESSAGE, "Write a message to a channel.", "`pipe_write` and `unix_stream_sendmsg`", "`write`")),
-    beyond(event("receive", MESSAGE, "Read a message of so many bytes.", "`pipe_read` and `unix_stream_read_generic`", "`read`")),
-    beyond(event("open", Form::Text, "Open a latch: whoever waits there goes on, for ever.", "as hackbench's start", "a byte in a pipe")),
-    beyond(event("await_files", Form::Any, "Wait until every access that this task submitted is done.", "the same", "joins its helpers")),
+    beyond(event(
+        "send",
+        MESSAGE,
+        "Write a message to a channel.",
+        "`pipe_write` and `unix_stream_sendmsg`",
+        "`write`",
+    )),
+    beyond(event(
+        "receive",
+        MESSAGE,
+        "Read a message of so many bytes.",
+        "`pipe_read` and `unix_stream_read_generic`",
+        "`read`",
+    )),
+    beyond(event(
+        "open",
+        Form::Text,
+        "Open a latch: whoever waits there goes on, for ever.",
+        "as hackbench's start",
+        "a byte in a pipe",
+    )),
+    beyond(event(
+        "await_files",
+        Form::Any,
+        "Wait until every access that this task submitted is done.",
+        "the same",
+        "joins its helpers",
+    )),
     beyond(event("await", Form::Text, "Wait until a latch is open.", "`poll`", "`poll`")),
-    beyond(event("write_file", FILE, "Write to a file and wait until that is done.", "the page cache at the price of copying, or the disk", "`pwrite`")),
-    beyond(event("read_file", FILE, "Read from a file.", "the page cache at the price of copying, or the disk", "`pread`")),
+    beyond(event(
+        "write_file",
+        FILE,
+        "Write to a file and wait until that is done.",
+        "the page cache at the price of copying, or the disk",
+        "`pwrite`",
+    )),
+    beyond(event(
+        "read_file",
+        FILE,
+        "Read from a file.",
+        "the page cache at the price of copying, or the disk",
+        "`pread`",
+    )),
     beyond(event(
         "submit_write",
         SUBMIT,
@@ -223,8 +266,20 @@ pub const EVENTS: &[Word] = &[
         "first come, first served",
         "`accept` and `read`",
     )),
-    beyond(event("reply", BYTES, "Send so many bytes to whom was taken last, and close.", "the costs of stream sockets", "`write` and `close`")),
-    beyond(event("join", Form::Any, "Wait until every task this one made has ended.", "the same", "`wait` and `pthread_join`")),
+    beyond(event(
+        "reply",
+        BYTES,
+        "Send so many bytes to whom was taken last, and close.",
+        "the costs of stream sockets",
+        "`write` and `close`",
+    )),
+    beyond(event(
+        "join",
+        Form::Any,
+        "Wait until every task this one made has ended.",
+        "the same",
+        "`wait` and `pthread_join`",
+    )),
     beyond(event(
         "set",
         Form::Object(SET),
@@ -234,7 +289,13 @@ pub const EVENTS: &[Word] = &[
     )),
     beyond(event("mark", Form::Text, "Note the time under a name.", "an event of the trace", "the workload's clock")),
     beyond(event("start", Form::Text, "Start a stopwatch.", "costs nothing", "one look at the clock")),
-    beyond(event("stop", Form::Text, "Stop it: one measurement of the outcome's `latencies`.", "costs nothing", "one look at the clock")),
+    beyond(event(
+        "stop",
+        Form::Text,
+        "Stop it: one measurement of the outcome's `latencies`.",
+        "costs nothing",
+        "one look at the clock",
+    )),
     beyond(event("repeat", Form::Events, "Do the events inside `loop` times (−1: for ever).", "the same", "the same")),
 ];
 
@@ -257,8 +318,16 @@ const SET: &[(&str, Form)] = &[
 /// What tasks and phases both may say of their scheduling.
 pub const SCHEDULING: &[Word] = &[
     word("policy", Form::OneOf(POLICIES), "The scheduling policy; `default_policy` where a task says nothing."),
-    word("priority", Form::Count(-20, 99), "A real-time priority, 1 to 99 (10 where nothing is said), or a nice level, −20 to 19."),
-    word("dl-runtime", Form::Time, "The budget of a `SCHED_DEADLINE` task; the slice asked for under the fair policies (Linux 6.12)."),
+    word(
+        "priority",
+        Form::Count(-20, 99),
+        "A real-time priority, 1 to 99 (10 where nothing is said), or a nice level, −20 to 19.",
+    ),
+    word(
+        "dl-runtime",
+        Form::Time,
+        "The budget of a `SCHED_DEADLINE` task; the slice asked for under the fair policies (Linux 6.12).",
+    ),
     word("dl-period", Form::Time, "Its period; the runtime where nothing is said."),
     word("dl-deadline", Form::Time, "Its deadline; the period where nothing is said."),
     word("cpus", Form::Numbers, "The CPUs it may run on; a phase that says nothing has its task's."),
@@ -267,7 +336,10 @@ pub const SCHEDULING: &[Word] = &[
         native: "`set_mempolicy(MPOL_BIND)`",
         ..word("nodes_membind", Form::Numbers, "The NUMA nodes its memory comes from.")
     },
-    Word { native: "a cgroup, v1 or v2", ..word("taskgroup", Form::Text, "The path of its group, as `/tg1/tg11`; `/` for none.") },
+    Word {
+        native: "a cgroup, v1 or v2",
+        ..word("taskgroup", Form::Text, "The path of its group, as `/tg1/tg11`; `/` for none.")
+    },
     Word {
         simulated: "every CPU has one speed, so it changes nothing",
         ..word("util_min", Form::Count(-1, 1024), "Count its utilisation as no less.")
@@ -286,17 +358,26 @@ pub const TASK: &[Word] = &[
     word("delay", Form::Time, "It sleeps until so long after the start, and its timers count from then."),
     word("loop", Form::Count(-1, i64::MAX), "How often its phases are gone through; −1, or nothing, for ever."),
     word("phases", Form::Phases, "Its phases in their order; without them its events stand in the task itself."),
-    word("runtime", Form::Time, "As `dl-runtime`, for a `SCHED_DEADLINE` task without it (and an event all the same where there are no phases)."),
+    word(
+        "runtime",
+        Form::Time,
+        "As `dl-runtime`, for a `SCHED_DEADLINE` task without it (and an event all the same where there are no phases).",
+    ),
     word("period", Form::Time, "As `dl-period`, for a `SCHED_DEADLINE` task without it."),
     word("deadline", Form::Time, "As `dl-deadline`, for a `SCHED_DEADLINE` task without it."),
-    beyond(word("kind", Form::OneOf(&["thread", "process"]), "Whether it is a thread of the one process, as rt-app's tasks are, or a process.")),
+    beyond(word(
+        "kind",
+        Form::OneOf(&["thread", "process"]),
+        "Whether it is a thread of the one process, as rt-app's tasks are, or a process.",
+    )),
     beyond(word("inherit", Form::Switch, "It takes policy and the like from the task that forks it.")),
     beyond(word("session", Form::Text, "The session it belongs to, for `autogroup`.")),
     beyond(word("steps", Form::Events, "Its events, once, with nothing around them; in the place of `phases`.")),
 ];
 
 /// What a phase may say besides.
-pub const PHASE: &[Word] = &[word("loop", Form::Count(-1, i64::MAX), "How often the phase is gone through; 1 where nothing is said.")];
+pub const PHASE: &[Word] =
+    &[word("loop", Form::Count(-1, i64::MAX), "How often the phase is gone through; 1 where nothing is said.")];
 
 /// Settings of a group.
 const GROUP: &[Word] = &[
@@ -315,14 +396,29 @@ const RESOURCE: &[Word] = &[
     word(
         "type",
         Form::OneOf(&[
-            "mutex", "wait", "signal", "broadcast", "sync", "sleep", "run", "timer", "pipe", "socket", "latch", "file",
+            "mutex",
+            "wait",
+            "signal",
+            "broadcast",
+            "sync",
+            "sleep",
+            "run",
+            "timer",
+            "pipe",
+            "socket",
+            "latch",
+            "file",
         ]),
         "What it is. rt-app's own types need not be declared; channels, latches and files (extensions) must be.",
     ),
     beyond(word("name", Form::Text, "Its name where that is not the key.")),
     word("target", Form::Text, "Has no effect (rt-app's neither)."),
     beyond(word("size", Form::Count(1, 1 << 40), "A file's bytes.")),
-    beyond(word("open", Form::OneOf(&["cached", "sync", "direct"]), "How a file is opened: through the page cache, with `O_SYNC`, or with `O_DIRECT` too.")),
+    beyond(word(
+        "open",
+        Form::OneOf(&["cached", "sync", "direct"]),
+        "How a file is opened: through the page cache, with `O_SYNC`, or with `O_DIRECT` too.",
+    )),
 ];
 
 /// The `global` object.
@@ -336,7 +432,11 @@ pub const GLOBAL: &[Word] = &[
         ..word("lock_pages", Form::Switch, "Keep memory in RAM; `true` where nothing is said.")
     },
     word("io_device", Form::Text, "What `iorun` writes to; `/dev/null` where nothing is said."),
-    word("mem_buffer_size", Form::Count(1, 1 << 34), "Bytes of the buffers of `mem` and `iorun`; 4194304 where nothing is said."),
+    word(
+        "mem_buffer_size",
+        Form::Count(1, 1 << 34),
+        "Bytes of the buffers of `mem` and `iorun`; 4194304 where nothing is said.",
+    ),
     Word {
         simulated: "not needed",
         native: "not needed: CPU time is measured",
@@ -376,7 +476,11 @@ pub const ROOT: &[Word] = &[
     word("global", Form::Named(&[]), "What concerns all tasks."),
     word("resources", Form::Named(RESOURCE), "What tasks share."),
     word("tasks", Form::Named(&[]), "The tasks by name."),
-    beyond(word("groups", Form::Named(GROUP), "Settings of groups by path; groups that a task names are there without.")),
+    beyond(word(
+        "groups",
+        Form::Named(GROUP),
+        "Settings of groups by path; groups that a task names are there without.",
+    )),
     beyond(word("turnaround_from", Form::Text, "The mark at which the workload's own clock starts.")),
 ];
 
@@ -385,8 +489,9 @@ pub(crate) fn event_of(key: &str) -> Option<&'static Word> {
     let exact = EVENTS.iter().find(|word| word.name == key);
     exact.or_else(|| {
         EVENTS.iter().find(|word| {
-            key.strip_prefix(word.name)
-                .is_some_and(|rest| !word.extension || rest.chars().all(|letter| letter.is_ascii_digit() || letter == '_'))
+            key.strip_prefix(word.name).is_some_and(|rest| {
+                !word.extension || rest.chars().all(|letter| letter.is_ascii_digit() || letter == '_')
+            })
         })
     })
 }

@@ -86,11 +86,8 @@ fn resources(workload: &Workload) -> Entries {
             Opening::Sync => "sync",
             Opening::Direct => "direct",
         };
-        let entries = vec![
-            ("type".into(), text("file")),
-            ("size".into(), count(file.size)),
-            ("open".into(), text(open)),
-        ];
+        let entries =
+            vec![("type".into(), text("file")), ("size".into(), count(file.size)), ("open".into(), text(open))];
         add(name, entries);
     }
     all
