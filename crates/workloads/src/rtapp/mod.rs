@@ -59,9 +59,14 @@ pub(crate) fn import_value(root: &json::Value, name: &str) -> Result<Imported, W
     let workload = read::workload(root, name, &mut notes).map_err(|fault| {
         let (line, column) = fault.at;
         let place = if fault.place.is_empty() { "the file".to_owned() } else { fault.place };
-        WorkloadError::RtApp { place, line, column, why: fault.why }
+        WorkloadError::RtApp { place: one_line(&place), line, column, why: one_line(&fault.why) }
     })?;
     Ok(Imported { workload, notes })
+}
+
+/// A text without control characters, which a file may hold anywhere.
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// Writes a workload as rt-app's JSON.

@@ -58,6 +58,7 @@ pub(crate) fn workload(root: &Value, name: &str, notes: &mut Vec<String>) -> Res
         }
     }
     for (name, found) in tasks.object()? {
+        found.printable(name)?;
         let task = task(name, &found, &global)?;
         workload.tasks.push(task);
     }
@@ -115,6 +116,7 @@ fn global(found: &Found<'_>, workload: &mut Workload, notes: &mut Vec<String>) -
 fn resources(found: &Found<'_>, workload: &mut Workload) -> Result<(), Fault> {
     let openings = [("cached", Opening::Cached), ("sync", Opening::Sync), ("direct", Opening::Direct)];
     for (key, found) in found.object()? {
+        found.printable(key)?;
         let fields = found.fields(&["type", "target", "name", "size", "open"])?;
         let name = fields.read("name", |found| found.text())?.unwrap_or(key).to_owned();
         match fields.read("type", |found| found.text())?.unwrap_or("mutex") {

@@ -44,9 +44,17 @@ impl<'a> Found<'a> {
 
     pub(crate) fn text(&self) -> Result<&'a str, Fault> {
         match &self.value.kind {
-            Kind::Text(text) => Ok(text),
+            Kind::Text(text) => self.printable(text),
             _ => Err(self.expected("a text")),
         }
+    }
+
+    /// Names stand in messages of one line.
+    pub(crate) fn printable(&self, text: &'a str) -> Result<&'a str, Fault> {
+        if text.chars().any(char::is_control) {
+            return Err(self.fault("a name has a control character in it"));
+        }
+        Ok(text)
     }
 
     pub(crate) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Fault> {
