@@ -63,6 +63,12 @@ features! {
     delay_zero "DELAY_ZERO",
     /// A CPU whose real-time tasks used up their runtime borrows what other CPUs' left (before 6.12).
     rt_runtime_share "RT_RUNTIME_SHARE",
+    /// A timer ends slices to the nanosecond, instead of a tick (5.10: deadline tasks' runtimes too).
+    hrtick "HRTICK",
+    /// A timer ends deadline tasks' runtimes to the nanosecond, instead of a tick.
+    hrtick_dl "HRTICK_DL",
+    /// Ticks look at slices though the timer of HRTICK will (CFS).
+    double_tick "DOUBLE_TICK",
 }
 
 impl Features {
@@ -89,6 +95,9 @@ impl Features {
             delay_dequeue: false,
             delay_zero: false,
             rt_runtime_share: false,
+            hrtick: false,
+            hrtick_dl: false,
+            double_tick: false,
         };
         match series {
             Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
@@ -104,6 +113,9 @@ impl Features {
                 preempt_short: true,
                 delay_dequeue: true,
                 delay_zero: true,
+                // CONFIG_HRTIMER_REARM_DEFERRED, which x86 has.
+                hrtick: matches!(series, Series::V7_2),
+                hrtick_dl: matches!(series, Series::V7_2),
                 ..none
             },
         }
@@ -115,8 +127,9 @@ impl Features {
             "WAKEUP_PREEMPTION" => true,
             "START_DEBIT" => !series.is_eevdf(),
             "NEW_FAIR_SLEEPERS" | "TREE_AVG" | "APPROX_AVG" => series == Series::V2_6_24,
-            "NEXT_BUDDY" => series != Series::V2_6_24,
-            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" => {
+            "NEXT_BUDDY" | "HRTICK" => series != Series::V2_6_24,
+            "HRTICK_DL" => !matches!(series, Series::V2_6_24 | Series::V5_10),
+            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" | "DOUBLE_TICK" => {
                 matches!(series, Series::V5_10 | Series::V6_1)
             }
             "PICK_BUDDY"

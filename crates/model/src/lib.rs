@@ -12,6 +12,7 @@ mod knobs;
 mod latency;
 mod machine;
 mod outcome;
+mod placement;
 mod release;
 mod scheduler;
 mod step;
@@ -29,6 +30,7 @@ pub use knobs::{KNOBS, Knob, KnobKind, KnobSetting, KnobValue, Place, Scaling, f
 pub use latency::{LATENCY_BUCKETS, Latency, latency_bucket};
 pub use machine::{Costs, CpuChange, MAX_CPUS, Machine};
 pub use outcome::{GroupOutcome, MetricSource, Outcome, TaskOutcome};
+pub use placement::{Members, Placement};
 pub use release::{Release, Series};
 pub use scheduler::{Scheduler, Tunables};
 pub use step::{Access, Buffer, Duration, FileAccess, Offset, Step};

@@ -20,6 +20,7 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
+mod assume;
 mod balance;
 mod bitmap;
 mod class;
@@ -34,8 +35,10 @@ mod fair;
 mod fair_server;
 mod group;
 mod hotplug;
+mod hrtick;
 mod idle;
 mod process;
+mod recorded;
 mod rt;
 mod rt_bandwidth;
 mod rules;
@@ -60,6 +63,7 @@ pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
 pub use fair::variant::Eevdf;
 pub use fair::weight::{Weight, calc_delta, calc_delta_mine, weight_of_nice};
+pub use recorded::RtState;
 pub use rules::Rules;
 pub use runqueue::Clocks;
 pub use timers::Timer;

@@ -4,6 +4,7 @@ use schedlab_model::{TaskId, Time};
 
 use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
+use crate::hrtick::Hrtick;
 use crate::rt::RtRq;
 
 /// A run queue's clocks, given by the driver once a critical section; `sched` never derives them from event times.
@@ -36,8 +37,14 @@ pub(crate) struct Rq {
     pub(crate) nr_running: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
+    /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
+    pub(crate) lazily: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
+    /// `stop`: the task that runs before all others, where a recording tells of it.
+    pub(crate) stop: Option<TaskId>,
+    /// `hrtick_timer`: the high-resolution tick.
+    pub(crate) hrtick: Hrtick,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
     /// The deadline queue.
@@ -55,7 +62,10 @@ impl Rq {
             curr: TaskId::IDLE,
             nr_running: 0,
             need_resched: false,
+            lazily: false,
             idle_exec_start: 0,
+            stop: None,
+            hrtick: Hrtick::default(),
             cfs,
             dl: DlRq::default(),
             rt: RtRq::default(),
