@@ -12,6 +12,7 @@ mod error;
 mod hackbench;
 mod keys;
 mod pingpong;
+pub mod rtapp;
 mod simple;
 
 pub use error::WorkloadError;

@@ -32,6 +32,7 @@ from schedlab.cli import (
     sweep,
     tune,
     validate,
+    workload,
 )
 from schedlab.errors import InputError, NotPermittedError, SchedlabError
 from schedlab.report.terminal import complain, note
@@ -84,6 +85,7 @@ for command in (
     replay,
     doctor,
     report,
+    workload,
     demo,
     study,
 ):
