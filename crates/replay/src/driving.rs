@@ -181,6 +181,8 @@ impl Replayer<'_> {
             }
         };
         let scheduled = self.sched.schedule(CPU, state);
+        let ours = self.sched.decider.picks.last().map_or(scheduled.next, |(_, ours)| *ours);
+        self.note_pick(scheduled.next, ours, state);
         self.compare_charge(runtime);
         match recorded {
             Picks::Looks(looks, _) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, TaskState, Time};
 use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
 use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
@@ -12,6 +12,7 @@ use crate::forced::Forced;
 use crate::recording::{Charge, Recording};
 use crate::report::{Difference, Report};
 use crate::rule;
+use crate::schedules::Picked;
 use crate::settings::Settings;
 use crate::start::Start;
 use crate::step::{Asked, Picks, Step};
@@ -99,7 +100,7 @@ impl<'a> Replayer<'a> {
             recorded: &[],
             report,
         };
-        match Start::of(recording) {
+        match Start::of(recording, settings.release.series()) {
             Some(start) => replayer.begin_from(&start),
             None => replayer.begin(),
         }
@@ -257,6 +258,13 @@ impl<'a> Replayer<'a> {
                 }
             }
         }
+    }
+
+    /// A schedule: who runs now, and who would by our rules.
+    pub(crate) fn note_pick(&mut self, kernels: TaskId, ours: TaskId, state: TaskState) {
+        let (time, line) = self.recorded.last().map_or((self.time, self.line), |last| (last.time, last.line));
+        let (ours, kernels) = (self.pid(ours), self.pid(kernels));
+        self.report.schedules.pick(Picked { time, line, ours, kernels, state });
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.
