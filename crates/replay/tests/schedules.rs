@@ -32,7 +32,7 @@ fn written(report: &Report) -> (Switches, usize) {
                     switches.entry(bundle.cpu.unwrap()).or_default().push((event.timestamp.unwrap(), switch));
                 }
                 Event::Print(_) => marks += 1,
-                other => panic!("{other:?}"),
+                _ => {}
             }
         }
     }
@@ -49,8 +49,7 @@ fn cpu_0_runs_what_the_recording_says_and_cpu_1_the_same_where_nothing_differs()
     });
     let recorded: Vec<i32> = recorded.collect();
     let nexts = |cpu: u32| -> Vec<i32> { switches[&cpu].iter().map(|(_, switch)| switch.next_pid.unwrap()).collect() };
-    // The first is to the recorder, who ran already.
-    assert_eq!(nexts(0)[1..], recorded);
+    assert_eq!(nexts(0), recorded);
     let shifted: Vec<i32> = nexts(0).into_iter().map(|pid| if pid == 0 { 0 } else { pid + OFFSET }).collect();
     assert_eq!(nexts(1), shifted);
     assert_eq!(marks, 0);
@@ -72,7 +71,10 @@ fn a_mark_stands_at_each_pick_that_differs() {
     assert!(pick.equal < pick.compared);
     let (switches, marks) = written(&report);
     assert_eq!(marks as u64, pick.compared - pick.equal);
-    assert!(switches[&1].len() != switches[&0].len());
+    let ran = |cpu: u32, offset: i32| {
+        switches[&cpu].iter().map(|(time, switch)| (*time, switch.next_pid.unwrap() - offset)).collect::<Vec<_>>()
+    };
+    assert_ne!(ran(0, 0), ran(1, OFFSET));
 }
 
 #[test]
