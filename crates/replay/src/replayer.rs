@@ -10,7 +10,7 @@ use crate::first_sight::{self, FirstSight};
 use crate::flags::FlagBits;
 use crate::forced::Forced;
 use crate::recording::{Charge, Recording};
-use crate::report::{Difference, Report};
+use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::schedules::Picked;
 use crate::settings::Settings;
@@ -247,8 +247,9 @@ impl<'a> Replayer<'a> {
             _ => {
                 let running = self.sched.curr(CPU);
                 let wants = record.flags.wants_resched();
-                if self.sched.need_resched(CPU) && !wants && running != TaskId::IDLE && !self.is_fair(running) {
-                    // Higher classes pick the running task again without a trace.
+                // Higher classes pick the running task again without a trace; without probes any class does if nobody was charged.
+                let hidden = self.report.level != Level::L1 || !self.is_fair(running);
+                if self.sched.need_resched(CPU) && !wants && !self.resched_before && running != TaskId::IDLE && hidden {
                     self.schedule(None, None, &Picks::Outcome, None);
                 }
                 if self.resched_before {

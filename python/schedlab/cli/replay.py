@@ -8,6 +8,7 @@ import typer
 
 from schedlab import _core
 from schedlab.cli import options
+from schedlab.errors import InputError
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
@@ -15,7 +16,7 @@ DECISIONS = ("pick", "tick", "wakeup", "placement")
 STATES = ("vruntime", "min_vruntime", "deadline", "lag")
 
 
-def command(
+def command(  # noqa: PLR0917 - one parameter an option
     traces: Annotated[
         list[Path],
         typer.Argument(
@@ -51,7 +52,7 @@ def command(
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
-    In the trace of --perfetto a mark whose number is the recording's line stands where a pick differs.
+    Where a pick differs, the trace of --perfetto has a mark with the recording's line.
 
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
