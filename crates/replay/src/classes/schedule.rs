@@ -60,6 +60,8 @@ impl<'a> Classes<'a> {
         self.sched.decider.expect_picks(picks);
         let scheduled = self.sched.schedule(CPU, state);
         let ours = self.sched.decider.picks.last().map_or(scheduled.next, |(_, ours)| *ours);
+        // Among equals whose order is not told, ours means nothing.
+        let ours = if self.is_among_unordered(next) { next } else { ours };
         self.note_pick(section, next, ours, state);
         if let Some(used) = used {
             // Its time is not the real-time class's.
