@@ -59,6 +59,9 @@ struct Run {
     /// How often shares are shown.
     #[arg(long, default_value = "1s")]
     every: Time,
+    /// For a program that starts us: print the line "ready" on standard output once it schedules, and end with that program.
+    #[arg(long)]
+    ready: bool,
     /// Show nothing while it runs.
     #[arg(long)]
     quiet: bool,
@@ -169,6 +172,10 @@ impl Run {
     fn execute(self) -> Result<ExitCode, ExtError> {
         let options = self.options()?;
         heed();
+        if self.ready {
+            // SAFETY: a system call without pointers.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+        }
         let mut scheduler = Scheduler::attach(&options).inspect_err(|_| {
             if self.verbose {
                 eprint!("{}", words());
@@ -182,6 +189,9 @@ impl Run {
             scheduler.queues,
             if scheduler.queues == 1 { "" } else { "s" }
         ));
+        if self.ready {
+            println!("ready");
+        }
         if let Some(remark) = options.weights.remark(scheduler.online()) {
             self.say(&format!("schedlab-ext: {remark}"));
         }
