@@ -1,7 +1,7 @@
 //! Workloads, schedulers, machines and times: read, checked and handed back as JSON.
 
 use pyo3::prelude::*;
-use schedlab_model::{Attributes, Costs, Machine, Policy, Scheduler, Time, Workload};
+use schedlab_model::{Attributes, Costs, Machine, Placement, Policy, Scheduler, ThreadWeights, Time, Workload};
 
 use crate::errors;
 
@@ -17,11 +17,13 @@ pub fn format_time(nanoseconds: u64) -> String {
     Time::from_nanos(nanoseconds).to_string()
 }
 
-/// A release with its knobs, each checked, as JSON.
+/// A release with its knobs and its rule of thread weights, each checked, as JSON.
 #[pyfunction]
-pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>) -> PyResult<String> {
+#[pyo3(signature = (release, hz, knobs, weights = "none"))]
+pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>, weights: &str) -> PyResult<String> {
     let mut scheduler = Scheduler::new(release.parse().map_err(errors::input)?);
     scheduler.hz = hz;
+    scheduler.weights = weights.parse().map_err(errors::input)?;
     for (name, value) in &knobs {
         scheduler.set(name, value).map_err(errors::input)?;
     }
@@ -62,6 +64,22 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
     }
     let attributes = Attributes { policy, nice, slice, affinity };
     serde_json::to_string(&attributes).map_err(errors::json("attributes"))
+}
+
+/// What a user should know of a rule of thread weights on so many CPUs, if anything.
+#[pyfunction]
+pub fn weights_remark(weights: &str, cpus: u32) -> PyResult<Option<&'static str>> {
+    Ok(weights.parse::<ThreadWeights>().map_err(errors::input)?.remark(cpus))
+}
+
+/// `workload` with its tasks in groups and sessions, each as [`Placement`] reads it.
+#[pyfunction]
+pub fn with_groups(workload: &str, groups: Vec<String>, sessions: Vec<String>) -> PyResult<String> {
+    let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+    let groups = groups.iter().map(|text| Placement::group(text));
+    let placements = groups.chain(sessions.iter().map(|text| Placement::session(text))).collect::<Result<Vec<_>, _>>();
+    let workload = placements.and_then(|placements| workload.with_placements(&placements)).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("workload"))
 }
 
 /// `workload` with every task under `attributes`, both as JSON.
