@@ -107,7 +107,6 @@ void enqueue(u64 *ctx)
 		return;
 	}
 	thread->waits = true;
-	thread->offset = queue->offset;
 	wait_in(p, index, finish(thread->vtime, weight) - thread->offset, enq_flags);
 	if (!bound_here) {
 		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -221,7 +220,7 @@ void running(u64 *ctx)
 	thread->began = thread->charged;
 	queue = queue_of(thread->queue);
 	if (thread->waits && queue) {
-		thread->vtime += queue->offset - thread->offset;
+		keep_up(thread, queue);
 		advance(queue, thread->vtime);
 	}
 	thread->waits = false;
