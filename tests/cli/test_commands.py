@@ -49,6 +49,31 @@ def test_run_json_is_the_outcome(capsys: Capture) -> None:
     assert value["turnaround_ns"] > 0
 
 
+def test_run_weighs_threads_by_their_number(tmp_path: Path, capsys: Capture) -> None:
+    # A process of one thread beside one of four, 1 s each, on one CPU. CFS gives each thread a
+    # fifth: A ends after 5 s. PFS gives each process a half: A ends after 2 s.
+    compute = {"steps": [{"run": {"fixed": "1s"}}]}
+    many = [{"fork": {"task": "B-thread", "count": 3}}, {"run": {"fixed": "1s"}}, "join"]
+    workload = {
+        "name": "greedy",
+        "tasks": [
+            {"name": "A", "instances": 1} | compute,
+            {"name": "B", "instances": 1, "steps": many},
+            {"name": "B-thread", "kind": "thread"} | compute,
+        ],
+    }
+    file = tmp_path / "greedy.json"
+    file.write_text(json.dumps(workload))
+    lives = {}
+    for weights in ("none", "pfs"):
+        line = f"run {file} --kernel 6.1 --cpus 1 --costs ideal --json --weights {weights}"
+        tasks = json.loads(_run(line, capsys))["tasks"]
+        lives[weights] = next(task["life_ns"] for task in tasks if task["name"] == "A") / 1e9
+    # Within a turn of every thread.
+    assert lives["none"] == pytest.approx(5, abs=0.1)
+    assert lives["pfs"] == pytest.approx(2, abs=0.1)
+
+
 def test_run_acts_on_its_options(capsys: Capture) -> None:
     text = _run(
         "run sleepers:tasks=3,loops=2 --kernel 6.12 --hz 1000 --cpus 1 --costs ideal"

@@ -26,6 +26,7 @@ from schedlab.cli import (
     replay,
     report,
     run,
+    study,
     sweep,
     tune,
     validate,
@@ -80,6 +81,7 @@ for command in (
     doctor,
     report,
     demo,
+    study,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 # What follows the first word that is no option is the recorded command's.
