@@ -1,7 +1,8 @@
-"""What the tests of the sched_ext scheduler do inside a guest: start processes, and see what they get.
+"""What the tests of the sched_ext scheduler do inside a guest: start processes, see what they get.
 
-It runs with the guest's bare Python, as importing packages takes long where instructions are translated.
-Each function prints one line of JSON; arguments are the loader, the native runner and function names.
+It runs with the guest's bare Python, as importing packages takes long where instructions are
+translated. Functions print lines of JSON; arguments are the loader, the native runner and the names
+of functions.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ Process = dict[str, Any]
 
 
 def processes(*counts: tuple[int, int], cpu: int | None = None) -> list[Process]:
-    """Return processes that compute for ever: of so many threads, at such a nice level, on a CPU."""
+    """Return processes that compute for ever: so many threads, at such a nice level, on a CPU."""
     return [
         {"threads": threads, "nice": nice, "affinity": [] if cpu is None else [cpu]}
         for threads, nice in counts
@@ -33,7 +35,7 @@ def processes(*counts: tuple[int, int], cpu: int | None = None) -> list[Process]
 
 
 def workload(described: list[Process]) -> str:
-    """Return the native runner's workload, in which each process's first thread makes the others."""
+    """Return the native runner's workload: each process's first thread makes the others."""
     tasks: list[dict[str, Any]] = []
     for number, process in enumerate(described):
         name = f"p{number}"
@@ -61,6 +63,10 @@ def threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - only counted
 
 
+def has_threads(pid: int, count: int) -> bool:
+    return threads(pid) == count
+
+
 def cpu_time(pid: int) -> int:
     """Return the CPU time of a process's threads in nanoseconds."""
     total = 0
@@ -75,7 +81,16 @@ def cpu_time(pid: int) -> int:
 @contextmanager
 def scheduling(rule: str, *options: str) -> "Iterator[subprocess.Popen[str]]":
     """Have the scheduler schedule for the time of a block."""
-    command = [LOADER, "run", "--weights", rule, "--quiet", "--ready", "--report", "/dev/shm/report"]
+    command = [
+        LOADER,
+        "run",
+        "--weights",
+        rule,
+        "--quiet",
+        "--ready",
+        "--report",
+        "/dev/shm/report",
+    ]
     loader = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     assert loader.stdout is not None
     assert loader.stdout.readline() == "ready\n"
@@ -136,11 +151,12 @@ def shares(pids: list[int], window: float) -> list[float]:
 
 
 def tell(what: str, rule: str, **values: object) -> None:
-    print(json.dumps({"what": what, "rule": rule, **values}), flush=True)
+    sys.stdout.write(json.dumps({"what": what, "rule": rule, **values}) + "\n")
+    sys.stdout.flush()
 
 
 def fairness() -> None:
-    """Measure shares under each rule: of free processes, pinned ones, changing ones, and on one CPU."""
+    """Measure shares under each rule: of free, pinned and changing processes, and on one CPU."""
     for rule in RULES:
         with scheduling(rule) as loader:
             for many in (2, 4, 8, 32):
@@ -163,9 +179,7 @@ def free(rule: str, *counts: tuple[int, int], window: float = 2.0) -> None:
 def pinned(rule: str, *counts: int) -> None:
     """1 against m on each of the two CPUs at once: two questions for the time of one."""
     described = [
-        one
-        for cpu, many in enumerate(counts)
-        for one in processes((1, 0), (many, 0), cpu=cpu)
+        one for cpu, many in enumerate(counts) for one in processes((1, 0), (many, 0), cpu=cpu)
     ]
     with running(described) as pids:
         found = shares(pids, 2.0)
@@ -188,7 +202,7 @@ def changing(rule: str) -> None:
     ]
     with running([beside, other]) as pids:
         for count in (8, 1, 7):
-            until(lambda count=count: threads(pids[1]) == count)
+            until(partial(has_threads, pids[1], count))
             before, began = [cpu_time(pid) for pid in pids], time.monotonic()
             # What was counted last while the number of threads was still the same.
             after = before
@@ -224,6 +238,68 @@ def handing_back() -> None:
                 loader.wait()
                 until(lambda: state() == "disabled")
                 tell("back", "kernel", how=how.name, shares=shares(pids, 1.5))
+
+
+def per_cpu_queues() -> None:
+    """One queue a CPU: shares hold across queues within the stated bound."""
+    with scheduling("pfs", "--queues=cpu"), running(processes((1, 0), (4, 0), (2, 0))) as pids:
+        found = shares(pids, 3.0)
+        tell("queues", "pfs", processes=[(1, 0), (4, 0), (2, 0)], shares=found)
+
+
+def extremes() -> None:
+    """Nice -20 against 19 on a CPU: the lag cap lets the little one run every now and then."""
+    options = ("--lag-cap=500ms", "--watchdog=5s")
+    with (
+        scheduling("none", *options) as loader,
+        running(processes((1, -20), (1, 19), cpu=0)) as pids,
+    ):
+        before = cpu_time(pids[1])
+        time.sleep(12)
+        tell("extremes", "none", ran=cpu_time(pids[1]) - before, held=loader.poll() is None)
+
+
+def storm() -> None:
+    """For a minute 200 threads that live for some milliseconds, time and again, beside another."""
+    storm = processes((1, 0))[0]
+    storm["kinds"] = {"t": "5ms"}
+    round_of = [{"fork": {"task": "p0t", "count": 200}}, "join"]
+    storm["steps"] = [{"loop": {"count": 4000, "steps": round_of}}]
+    with scheduling("pfs") as loader, running([storm, *processes((1, 0))], [201, 1]) as pids:
+        began, past = time.monotonic(), cpu_time(pids[1])
+        time.sleep(60)
+        share = (cpu_time(pids[1]) - past) / (time.monotonic() - began) / 1e9
+        tell("storm", "pfs", held=loader.poll() is None, state=state(), beside=share)
+
+
+def loads() -> None:
+    """Load and unload fifty times."""
+    codes = [
+        subprocess.run([LOADER, "run", "--weights", "pfs", "--quiet", "--", "true"], check=False)
+        for _ in range(50)
+    ]
+    tell("loads", "pfs", codes=[done.returncode for done in codes], state=state())
+
+
+def stall() -> None:
+    """Leave a thread without a CPU for longer than the watchdog bears."""
+    for cpu in (0, 1):
+        # Else the kernel sets some time aside for ordinary tasks beside real-time ones.
+        for server in ("ext_server", "fair_server"):
+            Path(f"/sys/kernel/debug/sched/{server}/cpu{cpu}/runtime").write_text("0")
+    Path("/proc/sys/kernel/sched_rt_runtime_us").write_text("-1")
+    command = [LOADER, "run", "--weights", "pfs", "--quiet", "--watchdog=1s", "--", "sleep", "20"]
+    loader = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    until(lambda: state() == "enabled")
+    with running(processes((1, 0), cpu=1)):
+        hog = "import os\nos.sched_setaffinity(0,[1])\n"
+        hog += "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(5))\nwhile True: pass"
+        greedy = subprocess.Popen([sys.executable, "-I", "-S", "-c", hog])
+        until(lambda: state() == "disabled")
+        greedy.kill()
+        greedy.wait()
+    said = loader.communicate()[1]
+    tell("stall", "pfs", code=loader.returncode, said=said)
 
 
 def state() -> str:

@@ -158,7 +158,7 @@ def _in_guest(
 ) -> int:
     """Run the loader in a guest, and show what it and the command say as they say it."""
     if report is not None:
-        command = [*command, "--report=/dev/shm/report"]  # noqa: S108 - in the guest's memory
+        command = [*command, "--report=/dev/shm/report"]
     count = facts().cpus if cpus is None else cpus
     with Guest.boot(kernel, cpus=count) as guest:
         output, errors = guest.shared / "output", guest.shared / "errors"
