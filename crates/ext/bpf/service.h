@@ -173,19 +173,23 @@ static void advance(struct queue *queue, u64 vtime)
 }
 
 /*
- * Keep a thread's vtime within what the lag caps allow: not behind the clock by more than the credit, nor before it by more than
- * passes in the lag cap's time if all that can run share all CPUs; at least two slices of nice 0.
+ * The virtual time by which a thread may be put back: what passes in the lag cap's time if all that can run share all CPUs; at
+ * least two slices of nice 0.
  */
-static void bound(struct thread *thread, struct queue *queue, u64 credit)
+static u64 farthest(struct queue *queue)
 {
 	u64 all = load > WEIGHT_ONE ? load : WEIGHT_ONE;
-	u64 least = queue->clock - credit;
 	u64 distance = scaled(parameters.lag_cap, all) * report.online;
-	u64 most;
 
-	if (distance < 2 * parameters.slice)
-		distance = 2 * parameters.slice;
-	most = queue->clock + distance;
+	return queue->clock + (distance < 2 * parameters.slice ? 2 * parameters.slice : distance);
+}
+
+/* Keep a thread's vtime within what the lag cap and its credit allow. */
+static void bound(struct thread *thread, struct queue *queue, u64 credit)
+{
+	u64 least = queue->clock - credit;
+	u64 most = farthest(queue);
+
 	if (before(thread->vtime, least))
 		thread->vtime = least;
 	else if (before(most, thread->vtime))
@@ -249,9 +253,13 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
  * What counts is how long slices of late turned out to be, or threads of great and small weight would not be compared at the same
  * place of their slices.
  */
-static u64 finish(u64 vtime, u64 weight)
+static u64 finish(struct queue *queue, u64 vtime, u64 weight)
 {
-	return vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
+	u64 end = vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
+	u64 most = farthest(queue);
+
+	/* A slice of a thread of tiny weight is long in virtual time: it would wait for all of that. */
+	return before(most, end) ? most : end;
 }
 
 /* A thread has used its slice up. */

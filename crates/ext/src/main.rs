@@ -74,6 +74,9 @@ struct Run {
     /// Load another object in place of the embedded one.
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
+    /// Look at the options alone.
+    #[arg(long, hide = true)]
+    check: bool,
     /// What to run meanwhile.
     #[arg(last = true)]
     command: Vec<String>,
@@ -95,7 +98,17 @@ struct Summary {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            // Its first line; hints and the usage follow it.
+            eprintln!("schedlab-ext: {}", text.lines().next().unwrap_or_default().trim_start_matches("error: "));
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
+    let result = match arguments.command {
         Command::Run(run) => run.execute(),
         Command::Status { json } => status(json),
     };
@@ -171,6 +184,9 @@ impl Run {
 
     fn execute(self) -> Result<ExitCode, ExtError> {
         let options = self.options()?;
+        if self.check {
+            return Ok(ExitCode::SUCCESS);
+        }
         heed();
         if self.ready {
             // SAFETY: a system call without pointers.

@@ -100,6 +100,9 @@ def run_command(
     command += [f"--{name}" for name, given in (("verbose", verbose), ("quiet", quiet)) if given]
     rest = ["--", *words] if words else []
     kernel = _guest_of(on)
+    checked = processes.run([*command, "--check"])
+    if checked.code != 0:
+        raise ext.failure(checked.errors, checked.code)
     if kernel is not None:
         code = _in_guest(kernel, cpus, command, rest, report)
     else:
