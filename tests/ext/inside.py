@@ -130,7 +130,7 @@ def found_all(runner: int, pids: list[int], wanted: list[int]) -> bool:
     # The runner keeps one process between itself and the workload's.
     if len(pids) == 1 and len(wanted) > 1:
         pids[:] = sorted(children(pids[0]))
-    # None wanted stands for any number.
+    # 0 wanted stands for any number.
     return len(pids) == len(wanted) and all(
         count in (0, threads(pid)) for pid, count in zip(pids, wanted, strict=True)
     )
