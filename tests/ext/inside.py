@@ -291,16 +291,16 @@ def stall() -> None:
         for server in ("ext_server", "fair_server"):
             Path(f"/sys/kernel/debug/sched/{server}/cpu{cpu}/runtime").write_text("0")
     Path("/proc/sys/kernel/sched_rt_runtime_us").write_text("-1")
-    command = [LOADER, "run", "--weights", "pfs", "--quiet", "--watchdog=1s", "--", "sleep", "20"]
+    command = [LOADER, "run", "--weights", "pfs", "--quiet", "--watchdog=1s", "--", "sleep", "9"]
     loader = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     until(lambda: state() == "enabled")
     with running(processes((1, 0), cpu=1)):
-        hog = "import os\nos.sched_setaffinity(0,[1])\n"
-        hog += "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(5))\nwhile True: pass"
-        greedy = subprocess.Popen([sys.executable, "-I", "-S", "-c", hog])
+        # It ends by itself: kernel threads of its CPU starve too, and all else may wait for them.
+        hog = "import os,time\nos.sched_setaffinity(0,[1])\n"
+        hog += "os.sched_setscheduler(0,os.SCHED_FIFO,os.sched_param(5))\n"
+        hog += "end=time.monotonic()+4\nwhile time.monotonic()<end: pass"
+        subprocess.run([sys.executable, "-I", "-S", "-c", hog], check=True)
         until(lambda: state() == "disabled")
-        greedy.kill()
-        greedy.wait()
     said = loader.communicate()[1]
     tell("stall", "pfs", code=loader.returncode, said=said)
 
