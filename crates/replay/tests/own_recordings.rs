@@ -54,8 +54,10 @@ fn a_recording_begins_from_its_snapshot() {
         assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
         // Nobody who was there before was first seen later than in the snapshot.
         assert_eq!(report.first_sights.recording, 0, "{file}");
-        // Who was placed last is picked only after the recording was cut.
-        common::assert_exact(&report, [0, 0, 0, report.decisions.placement.unverifiable.min(2)]);
+        // In which order equal tasks came that were queued before it is not told, nor where they land whom nobody picked again.
+        let open = [report.decisions.pick, report.decisions.placement].map(|score| score.unverifiable);
+        assert!(open[0] <= 1 && open[1] <= 2, "{file}: {open:?}");
+        common::assert_exact(&report, [open[0], 0, 0, open[1]]);
     }
 }
 
