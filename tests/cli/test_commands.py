@@ -49,6 +49,31 @@ def test_run_json_is_the_outcome(capsys: Capture) -> None:
     assert value["turnaround_ns"] > 0
 
 
+def test_run_weighs_threads_by_their_number(tmp_path: Path, capsys: Capture) -> None:
+    # A process of one thread beside one of four, 1 s each, on one CPU. CFS gives each thread a
+    # fifth: A ends after 5 s. PFS gives each process a half: A ends after 2 s.
+    compute = {"steps": [{"run": {"fixed": "1s"}}]}
+    many = [{"fork": {"task": "B-thread", "count": 3}}, {"run": {"fixed": "1s"}}, "join"]
+    workload = {
+        "name": "greedy",
+        "tasks": [
+            {"name": "A", "instances": 1} | compute,
+            {"name": "B", "instances": 1, "steps": many},
+            {"name": "B-thread", "kind": "thread"} | compute,
+        ],
+    }
+    file = tmp_path / "greedy.json"
+    file.write_text(json.dumps(workload))
+    lives = {}
+    for weights in ("none", "pfs"):
+        line = f"run {file} --kernel 6.1 --cpus 1 --costs ideal --json --weights {weights}"
+        tasks = json.loads(_run(line, capsys))["tasks"]
+        lives[weights] = next(task["life_ns"] for task in tasks if task["name"] == "A") / 1e9
+    # Within a turn of every thread.
+    assert lives["none"] == pytest.approx(5, abs=0.1)
+    assert lives["pfs"] == pytest.approx(2, abs=0.1)
+
+
 def test_run_acts_on_its_options(capsys: Capture) -> None:
     text = _run(
         "run sleepers:tasks=3,loops=2 --kernel 6.12 --hz 1000 --cpus 1 --costs ideal"
@@ -148,18 +173,23 @@ def test_a_real_run_that_takes_too_long_fails(capsys: Capture) -> None:
     assert "did not end within 200ms" in capsys.readouterr().err
 
 
-def test_tune_prints_best_default_and_executions(capsys: Capture) -> None:
+def test_tune_prints_best_default_and_executions(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     line = (
         "tune hackbench:groups=1,fds=4,loops=1 --knobs latency,min_granularity --kernel 2.6.24"
-        " --hz 1000 --cpus 1 --costs linsched --seeds 2"
+        f" --hz 1000 --cpus 1 --costs linsched --seeds 2 --store {tmp_path / 'runs.db'}"
     )
     text = _run(line, capsys)
-    assert "pso, 2 seeds" in text
+    assert "pso on sim" in text
+    assert "2 seeds" in text
     assert "with defaults" in text
-    assert "a repeated setting is none" in text
+    assert "over seeds: median" in text
     value = json.loads(_run(f"{line} --json", capsys))
-    assert set(value["best"]) == {"latency", "min_granularity"}
-    assert value["best_ns"] <= value["default_ns"]
+    assert set(value["best"]) <= {"latency", "min_granularity"}
+    assert value["effect"] <= 1
+    assert value["stored"] == value["runs"]  # the same tuning once more runs nothing
     assert len(value["executions"]) == 2
     assert all(count <= 620 for count in value["executions"])
 

@@ -17,6 +17,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nouns::parse_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::format_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::scheduler, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::thread_weight_factor, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::costs, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::machine, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::attributes, module)?)?;

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use schedlab_model::{Attributes, Costs, Machine, Placement, Policy, Scheduler, ThreadWeights, Time, Workload};
+use schedlab_sched::thread_fairness::{FACTOR_ONE, factor_fixed};
 
 use crate::errors;
 
@@ -29,6 +30,16 @@ pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>, weights: 
     }
     scheduler.tunables(1).map_err(errors::input)?;
     serde_json::to_string(&scheduler).map_err(errors::json("scheduler"))
+}
+
+/// By what the rule multiplies the weight of each of a process's threads, as the simulator does it: in fixed point.
+#[pyfunction]
+pub fn thread_weight_factor(rule: &str, threads: u32, online: u32) -> PyResult<f64> {
+    let rule = rule.parse().map_err(errors::input)?;
+    if threads == 0 || online == 0 {
+        return Err(errors::input("threads and CPUs on line are counted from 1"));
+    }
+    Ok(f64::from(factor_fixed(rule, threads, online)) / f64::from(FACTOR_ONE))
 }
 
 /// The costs called `preset` (`ideal` or `linsched`), as JSON.
