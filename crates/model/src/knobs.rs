@@ -339,7 +339,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(0, 4 * SECOND),
         summary: "how long after running a task counts as cache-hot, and the least idle time that newly-idle balancing wants",
         instead: "every known kernel has it",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => sysctl(500_000, Scaling::None, "sched_migration_cost", 1),
             Series::V5_10 => sysctl(500_000, Scaling::None, "sched_migration_cost_ns", 1),
@@ -351,7 +351,7 @@ pub const KNOBS: &[Knob] = &[
         kind: KnobKind::Count { low: 0, high: 4_294_967_295 },
         summary: "how many tasks one balancing run looks at",
         instead: "every known kernel has it",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 | Series::V5_10 => sysctl(32, Scaling::None, "sched_nr_migrate", 1),
             _ => debugfs(32, Scaling::None, "nr_migrate"),

@@ -12,6 +12,7 @@ mod outcome;
 mod release;
 mod scheduler;
 mod thread_weights;
+mod topology;
 mod units;
 mod workload;
 
@@ -25,5 +26,6 @@ pub use outcome::{GroupOutcome, MetricSource, Outcome, TaskOutcome};
 pub use release::{Release, Series};
 pub use scheduler::{Scheduler, Tunables};
 pub use thread_weights::{Beta, ThreadWeights};
+pub use topology::Topology;
 pub use units::Time;
 pub use workload::{Attributes, Channel, ChannelKind, Duration, MAX_TASKS, Policy, Step, Task, TaskKind, Workload};

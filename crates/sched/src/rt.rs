@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
-use crate::class::EnqueueFlags;
+use crate::class::{Class, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::rt_bandwidth::RtBudget;
@@ -125,9 +125,13 @@ impl<D: Decider> Sched<D> {
         if self.rqs[cpu.index()].curr == task {
             self.update_curr_rt(cpu);
         }
+        self.update_class_load_avg(cpu, Class::Rt, true);
     }
 
     pub(crate) fn set_next_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        if self.curr_class(cpu) != Class::Rt {
+            self.update_class_load_avg(cpu, Class::Rt, false);
+        }
         let now = self.rqs[cpu.index()].clock_task;
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].exec_start = now;
@@ -136,6 +140,7 @@ impl<D: Decider> Sched<D> {
     /// `task_tick_rt`: a round-robin task whose slice is used up goes to the end of its list, unless it is alone there.
     pub(crate) fn task_tick_rt(&mut self, cpu: CpuId) {
         self.update_curr_rt(cpu);
+        self.update_class_load_avg(cpu, Class::Rt, true);
         let curr = self.rqs[cpu.index()].curr;
         let rr_ticks = self.rules.rr_ticks;
         let task = &mut self.tasks[curr.index()];

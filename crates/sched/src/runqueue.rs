@@ -34,6 +34,8 @@ pub(crate) struct Rq {
     pub(crate) curr: TaskId,
     /// Runnable tasks, the running one included.
     pub(crate) nr_running: u32,
+    /// Fair tasks, counted among those, that linger asleep (`h_nr_queued − h_nr_runnable`).
+    pub(crate) nr_delayed: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
@@ -54,6 +56,7 @@ impl Rq {
             clock_pelt: 0,
             curr: TaskId::IDLE,
             nr_running: 0,
+            nr_delayed: 0,
             need_resched: false,
             idle_exec_start: 0,
             cfs,
