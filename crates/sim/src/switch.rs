@@ -113,6 +113,18 @@ impl<S: EventSink> Engine<'_, S> {
         self.settle_moves(cpu);
     }
 
+    fn settle_move(&mut self, Migration { task, from, to }: Migration, here: u32) {
+        let on = if here == NONE { to.0 } else { here };
+        self.emit(on, EventKind::Migrate { task, from, to });
+        let record = &mut self.arena.tasks[task.index()];
+        record.cpu = to.0;
+        record.debt += self.prices.migration;
+        self.arena.identities[task.index()].migrations += 1;
+        for cpu in [from.0, to.0].into_iter().filter(|cpu| *cpu != here) {
+            self.settle(cpu);
+        }
+    }
+
     /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
     pub(crate) fn wake(&mut self, task: u32, cpu: u32, waker: u32, sync: bool) -> u64 {
         let target = self.sched.select_task_rq(task_id(task), CpuId(cpu), WakeKind::Wakeup { sync }).0;
@@ -142,16 +154,8 @@ impl<S: EventSink> Engine<'_, S> {
     /// CPU on which this happens, `here`, the caller writes down what it does next.
     pub(crate) fn settle_moves(&mut self, here: u32) {
         if self.sched.has_migrations() {
-            for Migration { task, from, to } in self.sched.take_migrations() {
-                let on = if here == NONE { to.0 } else { here };
-                self.emit(on, EventKind::Migrate { task, from, to });
-                let record = &mut self.arena.tasks[task.index()];
-                record.cpu = to.0;
-                record.debt += self.prices.migration;
-                self.arena.identities[task.index()].migrations += 1;
-                for cpu in [from.0, to.0].into_iter().filter(|cpu| *cpu != here) {
-                    self.settle(cpu);
-                }
+            for migration in self.sched.take_migrations() {
+                self.settle_move(migration, here);
             }
         }
         if self.sched.has_touched() {
@@ -237,6 +241,10 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.touch(cpu);
         let scheduled = self.sched.schedule(CpuId(cpu), state);
+        // Whoever ran may have been pushed away itself, once it was off.
+        let moves = if self.sched.has_migrations() { self.sched.take_migrations() } else { Vec::new() };
+        let (pushed, others): (Vec<_>, Vec<_>) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
+        others.into_iter().for_each(|other| self.settle_move(other, cpu));
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         if looked_at > 0 && scheduled.next != TaskId::IDLE && scheduled.next != scheduled.previous {
@@ -275,6 +283,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
+        pushed.into_iter().for_each(|push| self.settle_move(push, cpu));
         if was_idle {
             // Whoever else was queued here meanwhile waits, and so does, if work of its own came first, whoever it was called for.
             let missed = u32::from(called && scheduled.next != TaskId::IDLE);

@@ -234,6 +234,10 @@ impl<D: Decider> Sched<D> {
         if self.entities[se.index()].my_q.is_none() {
             let (cpu, task) = (self.cfs_rqs[cfs.index()].cpu, self.entities[se.index()].task);
             self.balance.cfs_tasks.remove(cpu, task);
+            if self.entities[se.index()].sched_delayed && !flags.has(DequeueFlags::DELAYED) {
+                // It lingers on where it comes next.
+                self.rqs[cpu.index()].nr_delayed -= 1;
+            }
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
@@ -281,6 +285,9 @@ impl<D: Decider> Sched<D> {
         }
         let cpu = self.tasks[task.index()].cpu;
         self.balance.cfs_tasks.add(cpu, task);
+        if self.entity(task).sched_delayed {
+            self.rqs[cpu.index()].nr_delayed += 1;
+        }
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
