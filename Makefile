@@ -3,6 +3,7 @@
 #   make demo    set up .venv, build, run the main job          (results in out/demo)
 #   make test    set up .venv, build, run every check and test  (each part's time at the end)
 #   make check   the quick ones: formats, lints, types
+#   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
 #   make build   .venv with the package, its extension module and its native runner
 
@@ -28,7 +29,7 @@ RUST_SOURCES := $(shell find crates -name target -prune -o -type f -print 2>/dev
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python
 
-.PHONY: build venv native extension demo test check bench clean \
+.PHONY: build venv native extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native extension
@@ -99,6 +100,10 @@ stubtest: extension
 
 pytest: build
 	$(BIN)/pytest
+
+# Some minutes: every row of scripts/mutations.toml.
+mutations:
+	scripts/mutations
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

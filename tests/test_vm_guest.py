@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.errors import InputError, NotPermittedError, RunError
 from schedlab.model import Attributes
 from schedlab.targets import vm
-from schedlab.vm import Guest, archive, cached
+from schedlab.vm import Guest
 from schedlab.vm.kernels import KernelImage
 from schedlab.vm.workplace import workplace
 
@@ -21,17 +22,6 @@ SMALL = "hackbench:groups=1,fds=2,loops=2"
 # A group of 2 senders and 2 receivers: each sender sends 2 messages to each receiver, and each of
 # the four says that it is ready.
 MESSAGES = 2 * 2 * 2 + 4
-
-
-def _fetched(name: str) -> KernelImage:
-    """Return the kernel of a series; skip the test, saying why, where it cannot be had."""
-    found = [kernel for kernel in cached() if kernel.series == name]
-    if found:
-        return found[-1]
-    try:
-        return archive.get(name, [])
-    except SchedlabError as error:
-        pytest.skip(f"NO KERNEL {name} TO BOOT: {error}")
 
 
 def _processes_of(directory: Path) -> list[int]:
@@ -58,9 +48,12 @@ def _processes_of(directory: Path) -> list[int]:
     ],
 )
 def test_a_boot_serves_many_runs_with_knobs_read_back_inside(
-    series: str, knobs: dict[str, str], read_back: list[str]
+    fetched: Callable[[str], KernelImage],
+    series: str,
+    knobs: dict[str, str],
+    read_back: list[str],
 ) -> None:
-    with Guest.boot(_fetched(series), cpus=2) as guest:
+    with Guest.boot(fetched(series), cpus=2) as guest:
         assert guest.run(["uname", "-r"]).output.strip() == guest.kernel.release
         before = guest.run(read_back).output
         with vm.guest_knobs.applied(guest, knobs) as said:
@@ -79,9 +72,11 @@ def test_a_boot_serves_many_runs_with_knobs_read_back_inside(
     assert not _processes_of(guest.shared.parent)
 
 
-def test_files_and_streams_pass_both_ways_and_the_host_is_left_alone() -> None:
+def test_files_and_streams_pass_both_ways_and_the_host_is_left_alone(
+    fetched: Callable[[str], KernelImage],
+) -> None:
     mark = Path("/root/schedlab-test-mark")
-    with Guest.boot(_fetched("6.1")) as guest:
+    with Guest.boot(fetched("6.1")) as guest:
         (guest.shared / "given").write_text("given\n")
         done = guest.run(
             [
@@ -99,8 +94,10 @@ def test_files_and_streams_pass_both_ways_and_the_host_is_left_alone() -> None:
     assert not mark.exists()
 
 
-def test_a_guest_that_hangs_is_ended_at_its_limit_and_its_console_kept() -> None:
-    with Guest.boot(_fetched("6.1")) as guest:
+def test_a_guest_that_hangs_is_ended_at_its_limit_and_its_console_kept(
+    fetched: Callable[[str], KernelImage],
+) -> None:
+    with Guest.boot(fetched("6.1")) as guest:
         guest.run(["sh", "-c", "echo a last word > /dev/kmsg; dmesg -n 8"])
         guest.run(["sh", "-c", "echo a last word > /dev/kmsg"])
         with pytest.raises(RunError, match="more than 3 s; its console: ") as caught:
@@ -112,9 +109,11 @@ def test_a_guest_that_hangs_is_ended_at_its_limit_and_its_console_kept() -> None
     console.unlink()
 
 
-def test_a_guest_that_panics_is_ended_and_its_console_kept() -> None:
+def test_a_guest_that_panics_is_ended_and_its_console_kept(
+    fetched: Callable[[str], KernelImage],
+) -> None:
     with (
-        Guest.boot(_fetched("6.1")) as guest,
+        Guest.boot(fetched("6.1")) as guest,
         pytest.raises(RunError, match=r"Kernel panic .*its console: ") as caught,
     ):
         guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger"])
@@ -123,8 +122,8 @@ def test_a_guest_that_panics_is_ended_and_its_console_kept() -> None:
     console.unlink()
 
 
-def test_a_guest_dies_with_a_schedlab_that_is_killed() -> None:
-    kernel = _fetched("6.1").release
+def test_a_guest_dies_with_a_schedlab_that_is_killed(fetched: Callable[[str], KernelImage]) -> None:
+    kernel = fetched("6.1").release
     program = (
         "import time\nfrom schedlab.vm import Guest\n"
         f"with Guest.boot({kernel!r}) as guest:\n"
@@ -147,8 +146,10 @@ def test_a_guest_dies_with_a_schedlab_that_is_killed() -> None:
         assert not directory.exists()
 
 
-def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place() -> None:
-    with Guest.boot(_fetched("6.12")) as guest:
+def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place(
+    fetched: Callable[[str], KernelImage],
+) -> None:
+    with Guest.boot(fetched("6.12")) as guest:
         with pytest.raises(InputError, match="base_slice"):
             vm.run(SMALL, guest, knobs={"latency": "20ms"})
         with pytest.raises((InputError, NotPermittedError)) as caught:

@@ -64,6 +64,7 @@ class Cell:
             "values": self.setting.definition(),
             "target": self.target.name,
             "release": self.target.release,
+            "cpus": self.target.cpus,
             "simulated": None if self.target.real else dict(self.target.facts()),
         }
 

@@ -79,6 +79,12 @@ features! {
     lb_min "LB_MIN",
     /// Newly idle balancing is tried as often as it succeeds.
     ni_random "NI_RANDOM",
+    /// A timer ends slices to the nanosecond, instead of a tick (5.10: deadline tasks' runtimes too).
+    hrtick "HRTICK",
+    /// A timer ends deadline tasks' runtimes to the nanosecond, instead of a tick.
+    hrtick_dl "HRTICK_DL",
+    /// Ticks look at slices though the timer of HRTICK will (CFS).
+    double_tick "DOUBLE_TICK",
 }
 
 impl Features {
@@ -113,6 +119,9 @@ impl Features {
             cache_hot_buddy: true,
             lb_min: false,
             ni_random: !matches!(series, Series::V2_6_24 | Series::V5_10),
+            hrtick: false,
+            hrtick_dl: false,
+            double_tick: false,
         };
         match series {
             Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
@@ -128,6 +137,9 @@ impl Features {
                 preempt_short: true,
                 delay_dequeue: true,
                 delay_zero: true,
+                // CONFIG_HRTIMER_REARM_DEFERRED, which x86 has.
+                hrtick: matches!(series, Series::V7_2),
+                hrtick_dl: matches!(series, Series::V7_2),
                 ..none
             },
         }
@@ -139,12 +151,13 @@ impl Features {
             "WAKEUP_PREEMPTION" => true,
             "START_DEBIT" => !series.is_eevdf(),
             "NEW_FAIR_SLEEPERS" | "TREE_AVG" | "APPROX_AVG" => series == Series::V2_6_24,
-            "NEXT_BUDDY" | "WA_IDLE" | "WA_WEIGHT" | "WA_BIAS" | "CACHE_HOT_BUDDY" | "LB_MIN" => {
+            "NEXT_BUDDY" | "HRTICK" | "WA_IDLE" | "WA_WEIGHT" | "WA_BIAS" | "CACHE_HOT_BUDDY" | "LB_MIN" => {
                 series != Series::V2_6_24
             }
+            "HRTICK_DL" => !matches!(series, Series::V2_6_24 | Series::V5_10),
             "SIS_PROP" => matches!(series, Series::V5_10 | Series::V6_1),
             "SIS_UTIL" | "NI_RANDOM" => !matches!(series, Series::V2_6_24 | Series::V5_10),
-            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" => {
+            "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" | "DOUBLE_TICK" => {
                 matches!(series, Series::V5_10 | Series::V6_1)
             }
             "PICK_BUDDY"

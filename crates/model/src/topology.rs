@@ -22,7 +22,7 @@ use crate::ModelError;
 /// # Ok::<(), schedlab_model::ModelError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(try_from = "Form")]
 pub struct Topology {
     /// CPUs (hardware threads) of a core.
     pub smt: u32,
@@ -39,6 +39,44 @@ pub struct Topology {
     /// if absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<Vec<u32>>,
+}
+
+/// How it may be written: as text, or field by field.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Form {
+    Text(String),
+    Fields(Fields),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default = "one")]
+    smt: u32,
+    llc: Option<u32>,
+    node: Option<u32>,
+    #[serde(default)]
+    siblings_last: bool,
+    #[serde(default)]
+    distances: Vec<Vec<u32>>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl TryFrom<Form> for Topology {
+    type Error = ModelError;
+
+    fn try_from(form: Form) -> Result<Self, ModelError> {
+        match form {
+            Form::Text(text) => text.parse(),
+            Form::Fields(Fields { smt, llc, node, siblings_last, distances }) => {
+                Ok(Self { smt, llc, node, siblings_last, distances })
+            }
+        }
+    }
 }
 
 impl Default for Topology {
@@ -201,6 +239,9 @@ mod tests {
     fn text_goes_there_and_back() {
         for text in ["smt=1", "smt=2,llc=8", "smt=2,llc=8,node=16,siblings=last"] {
             assert_eq!(topology(text).to_string(), text);
+            let json = serde_json::to_string(&topology(text)).unwrap();
+            assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology(text));
+            assert_eq!(serde_json::from_str::<Topology>(&format!("\"{text}\"")).unwrap(), topology(text));
         }
     }
 

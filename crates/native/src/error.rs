@@ -40,6 +40,17 @@ pub enum NativeError {
     /// A signal ended the run; all its tasks were killed.
     #[error("interrupted by signal {0}; all tasks were killed")]
     Interrupted(i32),
+    /// No recording can be made, or the one that was made is not worth keeping.
+    #[error("{0}")]
+    Recording(String),
+    /// The recorded command failed.
+    #[error("the command '{command}' {how}, so its recording was not kept")]
+    Command {
+        /// The command's first word.
+        command: String,
+        /// How it ended.
+        how: String,
+    },
     /// A task failed in a way that nobody foresaw.
     #[error("task '{task}' failed: {what}")]
     Task {
@@ -63,9 +74,14 @@ impl NativeError {
     /// interrupt, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Model(_) | Self::Workload(_) | Self::File { .. } | Self::Refused { .. } | Self::Limit(_) => 2,
+            Self::Model(_)
+            | Self::Workload(_)
+            | Self::File { .. }
+            | Self::Refused { .. }
+            | Self::Limit(_)
+            | Self::Recording(_) => 2,
             Self::Interrupted(_) => 130,
-            Self::Timeout(_) | Self::Task { .. } | Self::System { .. } => 1,
+            Self::Timeout(_) | Self::Task { .. } | Self::Command { .. } | Self::System { .. } => 1,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `schedlab-native`: runs workloads on the running kernel, and measures what that kernel's operations cost.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
-use schedlab_native::{NativeError, RunOptions, calibrate, probe, run};
+use schedlab_native::{Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, play, probe, record, run};
 use schedlab_program::Program;
 use schedlab_workloads::BUILDERS;
 
@@ -50,6 +51,36 @@ enum Command {
         #[arg(long, value_name = "DIRECTORY")]
         disk: Option<PathBuf>,
     },
+    /// Record what the kernel's scheduler does while a command runs.
+    ///
+    /// Example: schedlab-native record -o trace.txt.gz -- schedlab-native run hackbench
+    Record {
+        /// The file to write; gzipped if its name ends in .gz.
+        #[arg(short, long)]
+        output: PathBuf,
+        /// What to record; as much as this kernel allows where it is not given.
+        #[arg(long)]
+        level: Option<Level>,
+        /// Size of each CPU's buffer in KiB; it must hold the whole recording.
+        #[arg(long, default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=16_777_216))]
+        buffer: u64,
+        /// How long the command may take before it is killed.
+        #[arg(long, default_value = "60s")]
+        timeout: Time,
+        /// The command and its arguments.
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
+    /// Play a small world of tasks in which the scheduler has to decide something of a kind.
+    ///
+    /// Example: schedlab-native record -o trace.txt.gz -- schedlab-native scenario hogs
+    Scenario {
+        /// What there is to be decided.
+        scenario: Scenario,
+        /// How long it goes on.
+        #[arg(long, default_value = "2s")]
+        length: Time,
+    },
     /// Say what this kernel is, and what it lets this user set.
     Probe,
 }
@@ -80,6 +111,10 @@ impl Command {
                 let program = Program::compile(&read(&workload)?)?;
                 serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays })?)
             }
+            Self::Record { output, level, buffer, timeout, command } => {
+                serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)
+            }
+            Self::Scenario { scenario, length } => serde_json::to_string(&play(scenario, length)?),
             Self::Probe => serde_json::to_string(&probe()),
             Self::Calibrate { quick, disk } => serde_json::to_string(&calibrate(quick, disk.as_deref())?),
         };

@@ -2,15 +2,12 @@
 
 use schedlab_model::TaskId;
 use schedlab_sched::{Pick, Vruntime};
-use schedlab_trace::Pid;
+use schedlab_trace::{Pid, Record, RecordKind};
 
 use crate::replayer::{CPU, Replayer};
 use crate::report::Level;
 use crate::step::{Check, Coming, Look};
 use crate::view::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
-
-/// Bits by which the rules drop a weight to its nice-table value (`scale_load_down`).
-const LOAD_SHIFT: u32 = 10;
 
 impl Replayer<'_> {
     /// Our next, last and skip buddies. `previous` is about to be dequeued if it leaves, which ends its being one.
@@ -31,9 +28,14 @@ impl Replayer<'_> {
         let line = |task: TaskId| {
             let entity = self.sched.entity(task);
             let deadline = if eevdf { format!(" {}", entity.deadline.0) } else { String::new() };
-            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.scaled >> LOAD_SHIFT)
+            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.scaled >> 10)
         };
         entities.filter_map(|entity| self.task_of_entity(entity)).map(line).collect()
+    }
+
+    /// Bits by which a queue's sums drop a weight to its nice-table value (`scale_load_down`).
+    fn load_shift(&self) -> u32 {
+        if self.sched.rules().variant.full_weights { 0 } else { 10 }
     }
 
     fn expect_equal(&mut self, what: &'static str, equal: bool, ours: impl ToString, kernels: impl ToString) {
@@ -67,6 +69,28 @@ impl Replayer<'_> {
         let ours = self.sched.cfs_rq(CPU).min_vruntime.0;
         let equal = self.report.state.min_vruntime.add(ours, kernels);
         self.expect_equal("min_vruntime", equal, ours, kernels);
+    }
+
+    /// Before a step: what the first `update_curr` in it saw of the task that it was to charge.
+    pub(crate) fn compare_charged(&mut self, recorded: &[Record]) {
+        let (Some(first), Some(last)) = (recorded.first(), recorded.last()) else { return };
+        // Those of earlier steps charged nothing.
+        let passed = self.charges.partition_point(|charge| charge.line < self.compared_to);
+        self.charges = &self.charges[passed..];
+        self.compared_to = last.line;
+        let until =
+            recorded.iter().find(|record| matches!(record.kind, RecordKind::StatRuntime { .. })).unwrap_or(first);
+        let Some(charge) = self.charges.first().copied().filter(|charge| charge.line < until.line) else { return };
+        let running = self.sched.curr(CPU);
+        if self.task_of(charge.pid) != Some(running) || self.running_unseen {
+            return;
+        }
+        let entity = self.sched.entity(running);
+        let (vruntime, deadline) = (entity.vruntime.0, entity.deadline.0);
+        self.compare_vruntime(vruntime, charge.vruntime);
+        if let Some(kernels) = charge.deadline {
+            self.compare_deadline(deadline, kernels);
+        }
     }
 
     /// After `update_curr`: the charged task's virtual time, where this kernel records it.
@@ -195,7 +219,7 @@ impl Replayer<'_> {
         let mut ours = queue.avg_vruntime.wrapping_add(moved.wrapping_mul(ours_load));
         for (task, sign) in others {
             let entity = self.sched.entity(*task);
-            let weight = (entity.load.scaled >> LOAD_SHIFT) as i64 * sign;
+            let weight = (entity.load.scaled >> self.load_shift()) as i64 * sign;
             ours = ours.wrapping_add(entity.vruntime.since(zero).wrapping_mul(weight));
             ours_load += weight;
         }

@@ -1,7 +1,7 @@
 //! Drives the rules through the longer steps: wake-ups, forks, schedules, changes of weight.
 
-use schedlab_model::{Policy, TaskId, TaskState};
-use schedlab_sched::{Vruntime, weight_of_nice};
+use schedlab_model::{TaskId, TaskState};
+use schedlab_sched::Vruntime;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
 use crate::replayer::{CPU, Replayer};
@@ -216,43 +216,5 @@ impl Replayer<'_> {
             picks.push(task);
         }
         Some(picks)
-    }
-
-    pub(crate) fn reweight(
-        &mut self,
-        pid: Pid,
-        weight: u64,
-        runtime: Option<Runtime>,
-        set: Option<SetView>,
-        check: Option<Check>,
-    ) {
-        self.advance(runtime);
-        let Some(task) = self.task_of(pid) else { return };
-        let mut attributes = self.sched.attributes(task);
-        let series = self.settings.release.series();
-        let nice = (-20i8..=19).find(|nice| weight_of_nice(series, Policy::Other, *nice).scaled == weight);
-        (attributes.policy, attributes.nice) = match nice {
-            Some(nice) => (Policy::Other, nice),
-            None => (Policy::Idle, attributes.nice),
-        };
-        self.sched.decider.expect_preempt(check.is_some_and(|check| check.resched));
-        if attributes.policy == self.sched.task(task).policy {
-            self.sched.set_user_nice(task, attributes.nice);
-        } else {
-            self.sched.sched_setattr(task, &attributes);
-        }
-        self.changed(task, set);
-        if let Some(check) = check {
-            self.score_wakeup(check);
-        }
-    }
-
-    /// A task was dequeued, changed and queued again. Setting the running task anew begins its slice anew.
-    pub(crate) fn changed(&mut self, task: TaskId, set: Option<SetView>) {
-        self.placed.remove(&task);
-        if set.is_some() {
-            self.slice_unknown = None;
-        }
-        self.compare_set(set);
     }
 }

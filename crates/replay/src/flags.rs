@@ -9,6 +9,10 @@ pub(crate) struct FlagBits {
     pub(crate) delayed: u32,
     /// `WF_FORK`.
     pub(crate) fork: u32,
+    /// `TIF_NEED_RESCHED`, the number of its bit (x86).
+    pub(crate) need_resched: u32,
+    /// Whether the fair class asks lazily: by another bit, which ticks and returns to user space heed (PREEMPT_LAZY).
+    pub(crate) lazy: bool,
 }
 
 /// `DEQUEUE_SLEEP` and `ENQUEUE_WAKEUP`.
@@ -23,6 +27,9 @@ impl FlagBits {
         // From 6.19 on DELAYED stands below the bits that only one of the two has.
         let delayed = if release < Release::new(6, 19, 0) { 0x200 } else { 0x20 };
         let fork = if release.series() <= Series::V5_10 { 0x2 } else { 0x4 };
-        Self { delayed, fork }
+        // x86 took to the numbers of all architectures.
+        let need_resched = if release < Release::new(6, 19, 0) { 3 } else { 4 };
+        let lazy = release.series() >= Series::V7_2;
+        Self { delayed, fork, need_resched, lazy }
     }
 }

@@ -21,6 +21,7 @@
 //! ```
 
 mod begin;
+mod changing;
 mod compare;
 mod driving;
 mod error;
@@ -28,10 +29,12 @@ mod first_sight;
 mod flags;
 mod forced;
 mod probed;
+mod recording;
 mod replayer;
 mod report;
 mod rule;
 mod settings;
+mod start;
 mod step;
 mod traced;
 mod view;
@@ -39,20 +42,16 @@ mod view;
 use std::path::Path;
 
 use schedlab_model::Release;
-use schedlab_trace::{Probe, Record, RecordKind, Snapshot, TraceError, open};
+use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use settings::Settings;
 
 use first_sight::FirstSight;
+use recording::Recording;
 use replayer::Replayer;
 use traced::Traced;
-
-/// Whether a record only accompanies others, so that the sequences are found without it.
-const fn accompanies(kind: &RecordKind) -> bool {
-    matches!(kind, RecordKind::Snap(_) | RecordKind::Probe(Probe::UpdateCurr { .. } | Probe::PickTask))
-}
 
 /// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
@@ -63,22 +62,12 @@ pub fn replay(
     recording: impl IntoIterator<Item = Result<Record, TraceError>>,
     settings: &Settings,
 ) -> Result<Report, ReplayError> {
-    let mut records = Vec::new();
-    for record in recording {
-        let record = record?;
-        if settings.level.is_some_and(|level| !level.has(&record.kind)) || accompanies(&record.kind) {
-            continue;
-        }
-        if record.cpu != 0 {
-            let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
-            return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
-        }
-        records.push(record);
-    }
+    let recording = Recording::sort(recording, settings.level, settings.release.series())?;
+    let records = &recording.records;
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report {
         release: settings.release.to_string(),
-        level: Level::of(&records),
+        level: Level::of(records),
         records: records.len() as u64,
         span_ns: last.time.saturating_sub(first.time).as_nanos(),
         tasks: 0,
@@ -89,11 +78,11 @@ pub fn replay(
         first_sights: FirstSights::default(),
         differences: Vec::new(),
     };
-    let sight = FirstSight::of(&records, settings.release.series());
+    let sight = FirstSight::of(records, settings.release.series());
     let level = report.level;
-    let mut replayer = Replayer::new(settings, &sight, report);
+    let mut replayer = Replayer::new(settings, &sight, &recording, report);
     let mut at = 0;
-    let mut traced = (level != Level::L1).then(|| Traced::new(&records, settings.flags()));
+    let mut traced = (level != Level::L1).then(|| Traced::new(records, settings.flags()));
     while at < records.len() {
         let (step, length) = match &mut traced {
             Some(traced) => traced.next(at),

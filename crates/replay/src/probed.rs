@@ -7,7 +7,7 @@
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
 use crate::flags::{FlagBits, MOVE, SAVE, SLEEP};
-use crate::step::{Check, Coming, FIRST_FAIR_PRIORITY, Look, Picks, Step};
+use crate::step::{Change, Check, Coming, FIRST_FAIR_PRIORITY, Look, Picks, Step};
 use crate::view::{Cursor, Runtime};
 
 /// Cuts the step that begins at `records[0]`; returns it with the number of its records, at least 1.
@@ -25,6 +25,8 @@ fn begin<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
         RecordKind::Switch { .. } => schedule(cursor, None, None),
         RecordKind::Waking { task, .. } if task.priority < FIRST_FAIR_PRIORITY => {
             cursor.at = 1;
+            // From 7.0 on the class below hears of it.
+            cursor.wakeup_preempt();
             cursor.resched();
             Step::WakeHigher { task }
         }
@@ -40,7 +42,10 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
     match probe {
         Probe::Tick { .. } => {
             cursor.at = 1;
-            Step::Tick { runtime: cursor.runtime(), resched: Some(cursor.resched()) }
+            let runtime = cursor.runtime();
+            let resched = Some(cursor.resched_fair());
+            // The high-resolution tick at a slice's end asks whatever the class said.
+            Step::Tick { runtime, resched, ends: cursor.flags.lazy && cursor.resched() }
         }
         Probe::Enqueue { pid, flags, .. } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
         Probe::Dequeue { pid, flags } if flags & SLEEP != 0 => {
@@ -51,6 +56,7 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             schedule(cursor, Some(pid), runtime)
         }
         Probe::Dequeue { pid, flags } if flags & SAVE != 0 => change(cursor, pid, flags),
+        Probe::Parameters { pid, .. } => change(cursor, pid, 0),
         Probe::Pick { .. } | Probe::PickEevdf { .. } => schedule(cursor, None, None),
         Probe::Place { initial: true, .. } => fork(cursor, None),
         Probe::WakeupPreempt { .. } => {
@@ -59,7 +65,20 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
         }
         Probe::Reweight { pid, weight } => {
             cursor.at = 1;
-            Step::Reweight { pid, weight, runtime: None, set: None, check: None }
+            Step::Change { pid, what: Change::Weight(weight), runtime: None, set: None, check: None, resched: false }
+        }
+        // A tick makes a lazy request an urgent one before the class hears of it.
+        Probe::Resched { flag: Some(flag) } if flag == cursor.flags.need_resched => {
+            cursor.at = 1;
+            match cursor.peek() {
+                Some(RecordKind::Probe(probe @ Probe::Tick { .. })) => {
+                    let (step, length) = next_step(&cursor.records[1..], cursor.flags);
+                    debug_assert!(matches!(probe, Probe::Tick { .. }));
+                    cursor.at += length;
+                    step
+                }
+                _ => Step::Unexplained,
+            }
         }
         // Whoever asks for a schedule without a reason that is recorded: it shows in what follows.
         _ => Step::Unexplained,
@@ -151,29 +170,28 @@ fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<
     Step::Schedule { dequeued, runtime, picks: Picks::Looks(looks, set), switch }
 }
 
-/// Dequeued, changed and queued again.
+/// Dequeued, changed and queued again, as far as it is queued; whoever is not of the fair class is queued unseen.
 fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
-    cursor.at = 1;
+    let queued = cursor.dequeue(pid);
     cursor.dequeue_entities(pid);
-    let runtime = cursor.runtime();
+    let mut runtime = cursor.runtime();
     cursor.resched();
+    let parameters = cursor.parameters(pid);
     let weight = cursor.reweight();
-    match cursor.peek() {
-        Some(RecordKind::Probe(Probe::Enqueue { pid: queued, .. })) if *queued == pid => cursor.at += 1,
-        _ => return Step::Unexplained,
+    let queued_again = cursor.enqueue_again(pid);
+    if queued_again {
+        runtime = runtime.or_else(|| cursor.runtime());
+        cursor.placement(pid);
     }
-    cursor.placement(pid);
     let set = cursor.set();
-    match weight {
-        Some(weight) => {
-            let (check, late_runtime) = check(cursor, runtime.is_none());
-            cursor.resched();
-            Step::Reweight { pid, weight, runtime: runtime.or(late_runtime), set, check }
-        }
-        None if flags & MOVE != 0 => {
-            cursor.resched();
-            Step::Move { pid, runtime, set }
-        }
-        None => Step::Unexplained,
-    }
+    let what = match (parameters, weight) {
+        (Some(attributes), _) => Change::Attributes { moves: flags & MOVE != 0, attributes },
+        _ if queued && !queued_again => return Step::Unexplained,
+        (None, Some(weight)) => Change::Weight(weight),
+        (None, None) if flags & MOVE != 0 => Change::Group,
+        (None, None) => Change::Affinity,
+    };
+    let (check, late_runtime) = check(cursor, runtime.is_none());
+    let resched = cursor.resched();
+    Step::Change { pid, what, runtime: runtime.or(late_runtime), set, check, resched }
 }

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{CpuId, TaskId, Time};
-use schedlab_sched::{Clocks, EntityId, GroupId, Sched, Vruntime};
-use schedlab_trace::{Context, Pid, Record, RecordKind};
+use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
+use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
 use crate::first_sight::{self, FirstSight};
 use crate::flags::FlagBits;
 use crate::forced::Forced;
+use crate::recording::{Charge, Recording};
 use crate::report::{Difference, Report};
 use crate::rule;
 use crate::settings::Settings;
+use crate::start::Start;
 use crate::step::Step;
 use crate::view::Runtime;
 
@@ -47,7 +49,14 @@ pub(crate) struct Replayer<'a> {
     pub(crate) yielding: Option<Pid>,
     /// Whether the running task was about to be rescheduled when the recording began.
     pub(crate) resched_before: bool,
-    clock: u64,
+    /// The queue's clock and its task clock.
+    clock: (u64, u64),
+    /// Whether the recording shows the clocks.
+    sees_clocks: bool,
+    /// What is recorded of charges and was not compared yet.
+    pub(crate) charges: &'a [Charge],
+    /// The line up to which charges were compared.
+    pub(crate) compared_to: u64,
     line: u64,
     time: Time,
     recorded: &'a [Record],
@@ -56,7 +65,7 @@ pub(crate) struct Replayer<'a> {
 
 impl<'a> Replayer<'a> {
     /// Builds the state in which the recording begins.
-    pub(crate) fn new(settings: &'a Settings, sight: &'a FirstSight, report: Report) -> Self {
+    pub(crate) fn new(settings: &'a Settings, sight: &'a FirstSight, recording: &'a Recording, report: Report) -> Self {
         let mut replayer = Self {
             sched: Sched::new(settings.rules(), 1, Forced::default()),
             settings,
@@ -72,16 +81,22 @@ impl<'a> Replayer<'a> {
             base_guessed: None,
             unplaced: BTreeSet::new(),
             reader: first_sight::reader_of(settings.snapshot.as_ref()),
-            reader_gone: false,
+            reader_gone: settings.snapshot_is_older,
             yielding: None,
             resched_before: sight.need_resched,
-            clock: 1,
+            clock: (1, 1),
+            sees_clocks: false,
+            charges: &recording.charges,
+            compared_to: 0,
             line: 0,
             time: Time::ZERO,
             recorded: &[],
             report,
         };
-        replayer.begin();
+        match Start::of(recording) {
+            Some(start) => replayer.begin_from(&start),
+            None => replayer.begin(),
+        }
         replayer
     }
 
@@ -106,7 +121,16 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn set_clocks(&mut self) {
-        self.sched.set_clocks(CPU, Clocks::all(Time::from_nanos(self.clock)));
+        let (clock, clock_task) = (Time::from_nanos(self.clock.0), Time::from_nanos(self.clock.1));
+        self.sched.set_clocks(CPU, Clocks { clock, clock_task, clock_pelt: clock_task });
+    }
+
+    /// The clocks of the coming step are recorded.
+    pub(crate) fn see_clocks(&mut self, clocks: QueueClocks) {
+        self.sees_clocks = true;
+        // A clock never goes back, whatever a recording says.
+        self.clock.1 = clocks.task.max(self.clock.1);
+        self.clock.0 = clocks.clock.unwrap_or(clocks.task).max(self.clock.0);
     }
 
     /// Brings the clock to where the kernel's stood: the running task's start of charge plus what was charged.
@@ -122,7 +146,11 @@ impl<'a> Replayer<'a> {
                     self.running_unseen = false;
                     self.sched.entity_mut(running).vruntime = Vruntime(vruntime);
                 }
-                _ => self.clock = self.sched.entity(running).exec_start.wrapping_add(runtime.runtime),
+                _ if self.sees_clocks => {}
+                _ => {
+                    let now = self.sched.entity(running).exec_start.wrapping_add(runtime.runtime);
+                    self.clock = (now, now);
+                }
             }
         }
         self.set_clocks();
@@ -135,7 +163,12 @@ impl<'a> Replayer<'a> {
         if matches!(step, Step::Nothing) {
             return;
         }
+        self.sees_clocks = false;
+        if let Some(clocks) = recorded.iter().find_map(|record| record.clocks) {
+            self.see_clocks(clocks);
+        }
         self.note_need_resched(record);
+        self.compare_charged(recorded);
         match step {
             Step::Nothing => {}
             Step::Unexplained => self.report.unexplained += 1,
@@ -149,7 +182,7 @@ impl<'a> Replayer<'a> {
                 }
                 self.compare_charge(Some(runtime));
             }
-            Step::Tick { runtime, resched } => {
+            Step::Tick { runtime, resched, ends } => {
                 self.advance(runtime);
                 match resched {
                     Some(resched) => self.sched.decider.expect_preempt(resched),
@@ -159,6 +192,9 @@ impl<'a> Replayer<'a> {
                 self.compare_charge(runtime);
                 if let Some(resched) = resched {
                     self.score_tick(resched);
+                }
+                if ends {
+                    self.sched.assume_need_resched(CPU, true);
                 }
             }
             Step::Wake { pid, coming, runtime, placement, check } => self.wake(pid, coming, runtime, placement, check),
@@ -175,13 +211,10 @@ impl<'a> Replayer<'a> {
             }
             Step::Fork { parent, child, runtime, placement } => self.fork(parent, child, runtime, placement),
             Step::Schedule { dequeued, runtime, picks, switch } => self.schedule(dequeued, runtime, &picks, switch),
-            Step::Move { pid, runtime, set } => {
+            Step::Change { pid, what, runtime, set, check, resched } => {
                 self.advance(runtime);
-                let Some(task) = self.task_of(pid) else { return self.lose_track() };
-                self.sched.sched_move_task(task, GroupId::ROOT);
-                self.changed(task, set);
+                self.change(pid, what, set, check, resched);
             }
-            Step::Reweight { pid, weight, runtime, set, check } => self.reweight(pid, weight, runtime, set, check),
             Step::Nice { pid, nice, runtime, resched } => {
                 self.advance(Some(runtime));
                 let Some(task) = self.task_of(pid) else { return self.sched.update_curr(CPU) };
@@ -205,8 +238,14 @@ impl<'a> Replayer<'a> {
             // An interrupt may come between reading the flag and writing the event.
             _ if !record.flags.interrupts_off => {}
             // Why it was set before the recording is not told; the first schedule clears it.
-            _ if self.resched_before => self.resched_before = record.flags.need_resched,
-            _ => self.compare_need_resched(record.flags.need_resched),
+            _ => {
+                let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
+                if self.resched_before {
+                    self.resched_before = kernels;
+                } else {
+                    self.compare_need_resched(kernels);
+                }
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Level {
         let mut level = Self::L0;
         for record in records {
             match record.kind {
-                RecordKind::Probe(Probe::Place { .. } | Probe::PlaceEevdf { .. }) => level = level.max(Self::L0Place),
+                RecordKind::Probe(ref probe) if is_placement(probe) => level = level.max(Self::L0Place),
                 RecordKind::Probe(_) => return Self::L1,
                 _ => {}
             }
@@ -35,11 +35,17 @@ impl Level {
     /// Whether a recording of this level has such a record.
     pub(crate) const fn has(self, kind: &RecordKind) -> bool {
         match kind {
-            RecordKind::Probe(Probe::Place { .. } | Probe::PlaceEevdf { .. }) => !matches!(self, Self::L0),
+            RecordKind::Probe(probe) if is_placement(probe) => !matches!(self, Self::L0),
             RecordKind::Probe(_) => matches!(self, Self::L1),
+            RecordKind::Snap(_) => !matches!(self, Self::L0),
             _ => true,
         }
     }
+}
+
+/// Whether L0k has the probe: where tasks are placed, and what they are from then on.
+const fn is_placement(probe: &Probe) -> bool {
+    matches!(probe, Probe::Place { .. } | Probe::PlaceEevdf { .. } | Probe::Parameters { .. })
 }
 
 impl std::str::FromStr for Level {

@@ -1,6 +1,6 @@
 //! The recorded kernel's release and tunables.
 
-use schedlab_model::{Features, Release, Scheduler, Tunables};
+use schedlab_model::{Features, Release, Scheduler, Time, Tunables};
 use schedlab_sched::Rules;
 use schedlab_trace::{Head, Snapshot};
 
@@ -19,6 +19,8 @@ pub struct Settings {
     pub snapshot: Option<Snapshot>,
     /// Up to which level to read the recording, as if what is beyond had not been recorded; all of it if none.
     pub level: Option<Level>,
+    /// Whether the snapshot is older than all that is recorded.
+    pub snapshot_is_older: bool,
 }
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
@@ -61,7 +63,7 @@ impl Settings {
     pub fn defaults(release: Release) -> Result<Self, ReplayError> {
         supported(release)?;
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
-        Ok(Self { release, tunables, snapshot: None, level: None })
+        Ok(Self { release, tunables, snapshot: None, level: None, snapshot_is_older: false })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -112,7 +114,19 @@ impl Settings {
         let mut snapshot: Snapshot = debug.parse()?;
         // Its own name for the release is the distribution's.
         release.clone_into(&mut snapshot.release);
-        Self::from_snapshot(snapshot)
+        let mut settings = Self::from_snapshot(snapshot)?;
+        // The file's bits have their meaning by release; the names speak for themselves.
+        let features = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+        if let Some(names) = features.into_iter().find_map(|path| head.file(path)) {
+            for name in names.split_whitespace() {
+                match name.strip_prefix("NO_") {
+                    Some(off) => settings.tunables.features.set(off, false),
+                    None => settings.tunables.features.set(name, true),
+                };
+            }
+        }
+        settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
+        Ok(settings)
     }
 
     pub(crate) fn flags(&self) -> FlagBits {
@@ -121,8 +135,8 @@ impl Settings {
 
     pub(crate) fn rules(&self) -> Rules {
         // The recording shows who ran: nobody is to be throttled here too.
-        let tunables = Tunables { rt_runtime: None, ..self.tunables };
-        Rules::from_tunables(self.release.series(), HZ, tunables)
+        let tunables = Tunables { rt_runtime: None, fair_server_runtime: Time::ZERO, ..self.tunables };
+        Rules::from_tunables(self.release.series(), HZ, tunables).at_release(self.release)
     }
 }
 
@@ -130,11 +144,11 @@ impl Settings {
 const HZ: u32 = 250;
 
 fn supported(release: Release) -> Result<(), ReplayError> {
-    use schedlab_model::Series::{V5_10, V6_1, V6_12};
-    if matches!(release.series(), V5_10 | V6_1 | V6_12) {
+    use schedlab_model::Series::{V5_10, V6_1, V6_12, V7_2};
+    if matches!(release.series(), V5_10 | V6_1 | V6_12 | V7_2) {
         return Ok(());
     }
-    let why = "so far recordings of kernels with the rules of 5.10, 6.1 and 6.12 can be";
+    let why = "so far recordings of kernels with the rules of 5.10, 6.1, 6.12 and 7.2 can be";
     Err(ReplayError::Unsupported { what: format!("a recording of kernel {release}"), why })
 }
 

@@ -3,6 +3,7 @@
 //! `probed.rs` finds them where the fair class's functions are probed (L1), `traced.rs` where there are tracepoints alone (L0, and
 //! L0k with `place_entity` beside them).
 
+use schedlab_model::Attributes;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
 use crate::view::{Placement, QueueView, Runtime, SetView};
@@ -54,6 +55,19 @@ pub(crate) enum Picks {
     Outcome,
 }
 
+/// What changes of a task.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// `sched_move_task`.
+    Group,
+    /// `set_cpus_allowed`.
+    Affinity,
+    /// `set_user_nice` or `__sched_setscheduler`, of which the new weight is recorded.
+    Weight(u64),
+    /// The same, with what it is from now on; `moves` if `DEQUEUE_MOVE` is recorded.
+    Attributes { moves: bool, attributes: Attributes },
+}
+
 /// One critical section.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
@@ -62,6 +76,8 @@ pub(crate) enum Step<'a> {
         runtime: Option<Runtime>,
         /// What was decided; none if that is hidden, the running task being about to be rescheduled anyway.
         resched: Option<bool>,
+        /// Whether the slice's end was what it came for (`hrtick`): then the running task must go in any case.
+        ends: bool,
     },
     /// `try_to_wake_up` or `wake_up_new_task` of a fair task.
     Wake { pid: Pid, coming: Coming, runtime: Option<Runtime>, placement: Option<Placement>, check: Option<Check> },
@@ -78,10 +94,16 @@ pub(crate) enum Step<'a> {
         picks: Picks,
         switch: Option<(&'a TaskRef, RecordState, &'a TaskRef)>,
     },
-    /// `sched_move_task`.
-    Move { pid: Pid, runtime: Option<Runtime>, set: Option<SetView> },
-    /// `set_user_nice`, or a change of policy within the fair class.
-    Reweight { pid: Pid, weight: u64, runtime: Option<Runtime>, set: Option<SetView>, check: Option<Check> },
+    /// A task is taken off its queue if it is on one, changed, and put back.
+    Change {
+        pid: Pid,
+        what: Change,
+        runtime: Option<Runtime>,
+        set: Option<SetView>,
+        check: Option<Check>,
+        /// Whether the kernel rescheduled for it.
+        resched: bool,
+    },
     /// `sched_yield(2)` was entered.
     Yield,
     /// `set_user_nice` as a system call asked for it.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState};
 
 use crate::flags::FlagBits;
-use crate::step::{Check, Coming, Picks, Step};
+use crate::step::{Change, Check, Coming, Picks, Step};
 use crate::view::{Cursor, Runtime};
 
 /// What a task asked for, to be done when it is next charged for no other reason.
@@ -128,7 +128,7 @@ impl<'a> Traced<'a> {
         let due_before = record.flags.need_resched;
         let due_after = following.map(|record| record.flags.need_resched);
         if std::mem::take(&mut self.tick) {
-            return Step::Tick { runtime: Some(runtime), resched: due_after.filter(|_| !due_before) };
+            return Step::Tick { runtime: Some(runtime), resched: due_after.filter(|_| !due_before), ends: false };
         }
         match following.map(|record| &record.kind) {
             Some(RecordKind::Switch { .. }) => return self.switch(cursor, Some(runtime), at),
@@ -152,7 +152,8 @@ impl<'a> Traced<'a> {
             // It always ends in a rescheduling.
             Some(Request::Exit) if due_after == Some(true) => {
                 self.requests.remove(&runtime.pid);
-                return Step::Move { pid: runtime.pid, runtime: Some(runtime), set: None };
+                let (pid, what) = (runtime.pid, Change::Group);
+                return Step::Change { pid, what, runtime: Some(runtime), set: None, check: None, resched: true };
             }
             Some(Request::Nice(pid, nice)) => {
                 self.requests.remove(&runtime.pid);

@@ -1,8 +1,10 @@
 //! What single records show, under one name for CFS and EEVDF, and taking them one by one.
 
+use schedlab_model::{Attributes, Time};
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
-use crate::flags::FlagBits;
+use crate::flags::{FlagBits, MOVE, SAVE};
+use crate::start::{nice_of, policy_of};
 
 /// `sched_stat_runtime`.
 #[derive(Debug, Clone, Copy)]
@@ -86,14 +88,49 @@ impl<'a> Cursor<'a> {
     pub(crate) fn runtime_before_set(&mut self) {
         if let [charged, set, ..] = &self.records[self.at..]
             && matches!(charged.kind, RecordKind::StatRuntime { .. })
-            && matches!(set.kind, RecordKind::Probe(Probe::SetNext { .. } | Probe::SetNextEevdf { .. }))
+            && matches!(
+                set.kind,
+                RecordKind::Probe(Probe::SetNext { .. } | Probe::SetNextEevdf { .. } | Probe::SetTask { .. })
+            )
         {
             self.at += 1;
         }
     }
 
     pub(crate) fn resched(&mut self) -> bool {
-        self.probe(|probe| (probe == Probe::Resched).then_some(())).is_some()
+        self.probe(|probe| matches!(probe, Probe::Resched { .. }).then_some(())).is_some()
+    }
+
+    /// `resched_curr` as the fair class asks for it: lazily, where there is such a thing.
+    pub(crate) fn resched_fair(&mut self) -> bool {
+        let (lazy, urgent) = (self.flags.lazy, self.flags.need_resched);
+        let asks = |flag: Option<u32>| !lazy || flag.is_none_or(|flag| flag != urgent);
+        self.probe(|probe| matches!(probe, Probe::Resched { flag } if asks(flag)).then_some(())).is_some()
+    }
+
+    /// `dequeue_task_fair` for a change.
+    pub(crate) fn dequeue(&mut self, task: Pid) -> bool {
+        self.probe(|probe| matches!(probe, Probe::Dequeue { pid, .. } if pid == task).then_some(())).is_some()
+    }
+
+    /// `enqueue_task_fair` after a change.
+    pub(crate) fn enqueue_again(&mut self, task: Pid) -> bool {
+        let again = |flags: u32| flags & (SAVE | MOVE) != 0;
+        let found =
+            |probe| matches!(probe, Probe::Enqueue { pid, flags, .. } if pid == task && again(flags)).then_some(());
+        self.probe(found).is_some()
+    }
+
+    /// `set_load_weight`.
+    pub(crate) fn parameters(&mut self, task: Pid) -> Option<Attributes> {
+        self.probe(|probe| match probe {
+            Probe::Parameters { pid, policy, static_priority, rt_priority, slice } if pid == task => {
+                let rt_priority = i32::try_from(rt_priority).unwrap_or(0);
+                let (policy, nice) = (policy_of(policy, rt_priority), nice_of(static_priority));
+                Some(Attributes { policy, nice, slice: slice.map(Time::from_nanos), ..Attributes::default() })
+            }
+            _ => None,
+        })
     }
 
     /// `dequeue_entities` under `dequeue_task_fair` (EEVDF).
@@ -145,11 +182,10 @@ impl<'a> Cursor<'a> {
 
     /// Who was woken, the `WF_*` flags, and whether need_resched was set.
     pub(crate) fn wakeup_preempt(&mut self) -> Option<(Pid, u32, bool)> {
-        /// `_TIF_NEED_RESCHED` (`arch/x86/include/asm/thread_info.h`).
-        const NEED_RESCHED: u32 = 1 << 3;
+        let need_resched = 1 << self.flags.need_resched;
         self.probe(|probe| match probe {
             Probe::WakeupPreempt { pid, flags, thread_flags, .. } => {
-                Some((pid, flags, thread_flags & NEED_RESCHED != 0))
+                Some((pid, flags, thread_flags & need_resched != 0))
             }
             _ => None,
         })
@@ -183,6 +219,9 @@ impl<'a> Cursor<'a> {
                 Some(SetView { pid, vruntime, class: SetClass::Cfs { min_vruntime } })
             }
             Probe::SetNextEevdf { pid, vruntime, deadline, slice, .. } => {
+                Some(SetView { pid, vruntime, class: SetClass::Eevdf { deadline, slice } })
+            }
+            Probe::SetTask { pid, vruntime, deadline: Some(deadline), slice: Some(slice), .. } => {
                 Some(SetView { pid, vruntime, class: SetClass::Eevdf { deadline, slice } })
             }
             _ => None,

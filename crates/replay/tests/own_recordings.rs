@@ -4,7 +4,7 @@
 mod common;
 
 use common::fixture;
-use schedlab_replay::{ReplayError, Settings, replay};
+use schedlab_replay::{Level, ReplayError, Settings, replay, replay_file};
 use schedlab_trace::{Head, Reader, open};
 
 /// The head that `schedlab record` writes, around this `sched/debug`.
@@ -40,6 +40,20 @@ fn a_head_without_a_release_or_without_settings_is_refused() {
         let error = Settings::from_head(&read(&text)).unwrap_err();
         assert!(matches!(error, ReplayError::Settings(_)), "{error}");
         assert!(error.to_string().contains(missing), "{error}");
+    }
+}
+
+/// Each begins with the state of every task before the workload, and every decision and state after that comes out equal: hogs whose
+/// nice levels are set as they run, on Debian's kernels, recorded by `schedlab record` at L1.
+#[test]
+fn a_recording_begins_from_its_snapshot() {
+    for series in ["5.10", "6.1", "6.12", "7.2"] {
+        let file = format!("hogs-{series}.txt.gz");
+        let report = replay_file(&fixture(&file), None, None, None).unwrap();
+        assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
+        // Nobody who was there before was first seen later than in the snapshot.
+        assert_eq!(report.first_sights.recording, 0, "{file}");
+        common::assert_exact(&report, [0; 4]);
     }
 }
 

@@ -290,21 +290,34 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].need_resched
     }
 
-    /// Sets or clears `TIF_NEED_RESCHED`, where a recording tells it and what it follows from is not recorded.
-    pub fn assume_need_resched(&mut self, cpu: CpuId, need_resched: bool) {
-        self.rqs[cpu.index()].need_resched = need_resched;
-    }
-
     /// `resched_curr`.
     #[inline]
     pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
-        self.rqs[cpu.index()].need_resched = true;
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.need_resched, rq.lazily) = (true, false);
+    }
+
+    /// `resched_curr_lazy` under PREEMPT_LAZY: whoever runs goes once it returns to user space, or with the next tick. Until then
+    /// wake-ups are looked at as if nobody had asked.
+    #[inline]
+    pub(crate) fn resched_curr_lazy(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        rq.lazily = self.rules.variant.lazy && (rq.lazily || !rq.need_resched) && rq.curr != TaskId::IDLE;
+        rq.need_resched = true;
+    }
+
+    /// `test_tsk_need_resched`: whether whoever runs must go at once.
+    #[inline]
+    pub(crate) fn must_resched(&self, cpu: CpuId) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        rq.need_resched && !rq.lazily
     }
 
     /// `__schedule`: whoever runs leaves in `state`, whoever should run comes.
     ///
     /// The previous task is taken off its queue unless it is still runnable. The next one's charge starts at the queue's clock.
     pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
+        self.hrtick_schedule_enter(cpu);
         let mut previous = self.rqs[cpu.index()].curr;
         let left = previous;
         if previous != TaskId::IDLE && state != TaskState::Running {
@@ -347,16 +360,18 @@ impl<D: Decider> Sched<D> {
             let se = self.tasks[next.index()].se;
             self.clear_buddies(self.entities[se.index()].cfs_rq, se);
         }
+        self.hrtick_pick(cpu, previous, next);
         let rq = &mut self.rqs[cpu.index()];
         rq.curr = next;
         // Charging the previous task within the pick may have asked for what is being done.
-        rq.need_resched = false;
+        (rq.need_resched, rq.lazily) = (false, false);
         if next == TaskId::IDLE {
             self.idle_cpus.insert(cpu.index());
             self.nohz_balance_enter_idle(cpu);
         } else if self.tasks[next.index()].class == Class::Fair {
             self.balance.cfs_tasks.move_to_front(cpu, next);
         }
+        self.hrtick_schedule_exit(cpu);
         Scheduled { previous: left, next }
     }
 
@@ -380,6 +395,7 @@ impl<D: Decider> Sched<D> {
 
     /// `scheduler_tick` (`sched_tick` from 6.10 on).
     pub fn sched_tick(&mut self, cpu: CpuId) {
+        self.rqs[cpu.index()].lazily = false;
         self.task_tick(cpu);
         self.trigger_load_balance(cpu);
     }
@@ -453,13 +469,6 @@ impl<D: Decider> Sched<D> {
     /// The root fair queue of `cpu`, to set the state that a recording starts from.
     pub fn cfs_rq_mut(&mut self, cpu: CpuId) -> &mut CfsRq {
         &mut self.cfs_rqs[self.rqs[cpu.index()].cfs.index()]
-    }
-
-    /// Marks a new task as asleep, for recordings that begin with tasks already there.
-    pub fn assume_asleep(&mut self, task: TaskId, cpu: CpuId) {
-        let record = &mut self.tasks[task.index()];
-        (record.life, record.cpu) = (Life::Asleep, cpu);
-        self.set_task_rq(task, cpu);
     }
 
     /// CPU time charged to the task so far, in nanoseconds (`se.sum_exec_runtime`).

@@ -8,6 +8,7 @@ use schedlab_model::{CpuId, TaskId};
 use crate::bitmap::Bitmap;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::hrtick::Hrtick;
 
 impl<D: Decider> Sched<D> {
     /// `cpu_active`.
@@ -29,6 +30,7 @@ impl<D: Decider> Sched<D> {
         self.put_prev_task(cpu, curr);
         let rq = &mut self.rqs[cpu.index()];
         (rq.curr, rq.need_resched) = (TaskId::IDLE, false);
+        rq.hrtick = Hrtick::default();
         self.idle_cpus.remove(cpu.index());
         if self.balance.on() {
             self.balance.nohz.idle_cpus.remove(cpu.index());

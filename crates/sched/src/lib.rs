@@ -20,6 +20,7 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
+mod assume;
 mod balance;
 mod bitmap;
 mod class;
@@ -34,6 +35,7 @@ mod fair;
 mod fair_server;
 mod group;
 mod hotplug;
+mod hrtick;
 mod idle;
 mod process;
 mod rt;
@@ -45,7 +47,7 @@ mod syscalls;
 mod timers;
 
 pub use balance::WakeKind;
-pub use balance::domains::{Domain, DomainFlags, Shape};
+pub use balance::domains::{Domain, DomainFlags, Group, Shape};
 pub use balance::env::Idle;
 pub use balance::state::Migration;
 pub use class::{Class, DequeueFlags, EnqueueFlags};

@@ -4,6 +4,7 @@ use schedlab_model::{TaskId, Time};
 
 use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
+use crate::hrtick::Hrtick;
 use crate::rt::RtRq;
 
 /// A run queue's clocks, given by the driver once a critical section; `sched` never derives them from event times.
@@ -38,8 +39,12 @@ pub(crate) struct Rq {
     pub(crate) nr_delayed: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
+    /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
+    pub(crate) lazily: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
+    /// `hrtick_timer`: the high-resolution tick.
+    pub(crate) hrtick: Hrtick,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
     /// The deadline queue.
@@ -58,7 +63,9 @@ impl Rq {
             nr_running: 0,
             nr_delayed: 0,
             need_resched: false,
+            lazily: false,
             idle_exec_start: 0,
+            hrtick: Hrtick::default(),
             cfs,
             dl: DlRq::default(),
             rt: RtRq::default(),

@@ -57,6 +57,9 @@ impl<D: Decider> Sched<D> {
         if self.rules.eevdf() {
             return self.inactive_ticks_eevdf(se, next_tick).min(until_server);
         }
+        if let Some(until_hrtick) = self.ticks_until_hrtick(cpu, next_tick) {
+            return until_hrtick;
+        }
         // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
         let tick = self.rules.tick;
         let ideal = self.sched_slice(cfs, se);

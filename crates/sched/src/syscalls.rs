@@ -6,7 +6,7 @@ use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::Life;
+use crate::entity::{Life, TaskStruct};
 
 impl<D: Decider> Sched<D> {
     /// `do_sched_yield`, but for the `schedule` that follows it.
@@ -38,20 +38,31 @@ impl<D: Decider> Sched<D> {
     /// `__sched_setscheduler`: policy, priority, nice level, slice and affinity.
     ///
     /// A task that may no longer run where it is queued stays there until the driver moves it ([`Sched::move_queued_task`]).
-    /// Attributes that it has already change nothing.
+    /// Attributes that it has already change nothing, except that from 6.12 on a fair task that asks for no slice of its own is
+    /// requeued: the slice asked for, 0, is not the one it has.
     pub fn sched_setattr(&mut self, task: TaskId, attributes: &Attributes) {
         let present = self.attributes(task);
-        if *attributes == present {
+        let requeues = self.rules.eevdf() && self.tasks[task.index()].class == Class::Fair && present.slice.is_none();
+        if *attributes == present && !requeues {
             return;
         }
-        let affinity_only = *attributes == Attributes { affinity: attributes.affinity.clone(), ..present };
+        let affinity_only = attributes.affinity != present.affinity
+            && *attributes == Attributes { affinity: attributes.affinity.clone(), ..present };
         match (affinity_only, self.rules.series) {
             // set_cpus_allowed leaves a task that may stay where it is.
             (true, Series::V2_6_24) => self.apply_attributes(task, attributes),
             // __do_set_cpus_allowed
             (true, _) => self.change(task, attributes, DequeueFlags::SAVE),
+            (false, _) if self.keeps_priority(task, attributes) => self.change(task, attributes, DequeueFlags::SAVE),
             (false, _) => self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE)),
         }
+    }
+
+    /// Whether the change leaves the task's priority as it is, so that its place may stay (from 4.2 on, without DEQUEUE_MOVE).
+    fn keeps_priority(&self, task: TaskId, attributes: &Attributes) -> bool {
+        let record = &self.tasks[task.index()];
+        let changed = TaskStruct { policy: attributes.policy, nice: attributes.nice, ..record.clone() };
+        self.rules.series != Series::V2_6_24 && changed.prio() == record.prio()
     }
 
     /// What `sched_getattr(2)` and `sched_getaffinity(2)` would say.

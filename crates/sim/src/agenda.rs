@@ -8,7 +8,7 @@
 pub(crate) enum Kind {
     /// A task's operation is complete.
     Completion = 0,
-    /// A sleeper's timer expires.
+    /// A sleeper's timer expires, or a CPU's high-resolution tick.
     Timer = 1,
     /// A CPU schedules because another one, or an interrupt, told it to.
     Schedule = 2,

@@ -41,13 +41,16 @@ impl Cpu {
 
     /// What it does next.
     #[inline]
-    pub(crate) fn key(&self, tick_cost: u64, period: u64) -> Key {
+    ///
+    /// `hrtick` is when its high-resolution tick is due; with nothing to run that would do nothing.
+    pub(crate) fn key(&self, tick_cost: u64, period: u64, hrtick: u64) -> Key {
         let schedule = Key::new(self.resched_at, Kind::Schedule);
         if self.current == NONE {
             return schedule;
         }
         let end = interrupted_end(self.end, self.next_tick, tick_cost, period);
-        Key::new(end, Kind::Completion).min(Key::new(self.acting_tick, Kind::Tick)).min(schedule)
+        let ticks = Key::new(self.acting_tick, Kind::Tick).min(Key::new(hrtick, Kind::Timer));
+        Key::new(end, Kind::Completion).min(ticks).min(schedule)
     }
 }
 

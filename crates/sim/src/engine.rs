@@ -225,7 +225,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
                     self.operate(cpu, true)?;
                 }
                 Kind::Tick => self.tick(cpu)?,
-                Kind::Schedule | Kind::Timer => self.rescheduled(cpu)?,
+                Kind::Timer => self.hrtick(cpu)?,
+                Kind::Schedule => self.rescheduled(cpu)?,
             }
         }
         Ok(())
@@ -346,6 +347,17 @@ impl<'a, S: EventSink> Engine<'a, S> {
         Ok(())
     }
 
+    /// The high-resolution tick: a slice, or a deadline task's runtime, ends.
+    fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
+        self.touch(cpu);
+        self.sched.hrtick(CpuId(cpu));
+        if self.sched.need_resched(CpuId(cpu)) {
+            return self.rescheduled(cpu);
+        }
+        self.refresh(cpu);
+        Ok(())
+    }
+
     /// Does what the CPU's skipped ticks would have done by now.
     #[inline]
     pub(crate) fn catch_up(&mut self, cpu: u32) {
@@ -390,7 +402,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if record.current != NONE && self.sched.need_resched(CpuId(cpu)) {
             record.resched_at = self.now;
         }
-        let key = record.key(self.prices.tick, self.period);
+        let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, Time::as_nanos);
+        let key = record.key(self.prices.tick, self.period, hrtick);
         self.arena.agenda.set(cpu, key);
     }
 

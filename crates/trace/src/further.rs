@@ -8,6 +8,7 @@ use crate::probe::{Probe, Server};
 pub(crate) fn parse(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>> {
     Some(match event {
         "k_move" => fields.get("pid").map(|pid| Probe::Move { pid }),
+        "k_param" => parameters(fields),
         "k_nice" => nice(fields),
         "k_setsched" => set_scheduler(fields),
         "k_pnt" => Ok(Probe::PickTask),
@@ -36,6 +37,17 @@ pub(crate) fn parse(event: &str, fields: Fields<'_>) -> Option<Result<Probe, Str
     })
 }
 
+fn parameters(fields: Fields<'_>) -> Result<Probe, String> {
+    let slice = if fields.find("cs").is_some() && fields.flag("cs")? { Some(fields.get("sl")?) } else { None };
+    Ok(Probe::Parameters {
+        pid: fields.get("pid")?,
+        policy: fields.get("pol")?,
+        static_priority: fields.get("sp")?,
+        rt_priority: fields.get("rtp")?,
+        slice,
+    })
+}
+
 fn nice(fields: Fields<'_>) -> Result<Probe, String> {
     Ok(Probe::Nice { pid: fields.get("pid")?, nice: fields.get("nice")? })
 }
@@ -53,7 +65,8 @@ fn set_scheduler(fields: Fields<'_>) -> Result<Probe, String> {
 }
 
 fn update_curr(fields: Fields<'_>) -> Result<Probe, String> {
-    Ok(Probe::UpdateCurr { pid: fields.get("pid")?, vruntime: fields.get("vr")?, exec_start: fields.get("xs")? })
+    let (vruntime, deadline) = (fields.get("vr")?, fields.optional("dl")?);
+    Ok(Probe::UpdateCurr { pid: fields.get("pid")?, vruntime, deadline, exec_start: fields.get("xs")? })
 }
 
 fn shares(fields: Fields<'_>) -> Result<Probe, String> {

@@ -30,5 +30,5 @@ pub use perfetto::{PerfettoOptions, write_perfetto};
 pub use probe::{Probe, Server};
 pub use reader::Reader;
 pub use record::{Context, EntityRef, Flags, Pid, QueueClocks, Record, RecordKind, RecordState, TaskRef};
-pub use snap::{EevdfSnap, TaskSnap};
+pub use snap::{EevdfSnap, LoadSnap, TaskSnap};
 pub use snapshot::{FairQueue, Snapshot, SnapshotTask};

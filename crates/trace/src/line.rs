@@ -95,9 +95,11 @@ fn parse_flags(word: &str) -> Option<Flags> {
         'd' | 'D' | 'X' => true,
         _ => return None,
     };
-    let need_resched = match letters.next()? {
-        'N' | 'n' | 'B' | 'b' => true,
-        '.' | 'p' | 'L' | 'l' => false,
+    let (need_resched, need_resched_lazy) = match letters.next()? {
+        'N' | 'n' => (true, false),
+        'B' | 'b' => (true, true),
+        'L' | 'l' => (false, true),
+        '.' | 'p' => (false, false),
         _ => return None,
     };
     let context = match letters.next()? {
@@ -114,7 +116,7 @@ fn parse_flags(word: &str) -> Option<Flags> {
     };
     match (letters.next(), letters.next()) {
         (None, _) | (Some('.' | '0'..='9' | 'a'..='f'), None) => {
-            Some(Flags { interrupts_off, need_resched, context, preempt_depth })
+            Some(Flags { interrupts_off, need_resched, need_resched_lazy, context, preempt_depth })
         }
         _ => None,
     }
@@ -140,8 +142,9 @@ mod tests {
             let columns = split(line).unwrap();
             assert_eq!((columns.name, columns.pid, columns.cpu), ("kworker/", 17, 3), "{line}");
             assert_eq!(columns.time, Time::from_nanos(15_000_000_042));
+            let context = Context::HardInterrupt;
             let flags =
-                Flags { interrupts_off: true, need_resched: true, context: Context::HardInterrupt, preempt_depth: 2 };
+                Flags { interrupts_off: true, need_resched: true, context, preempt_depth: 2, ..Flags::default() };
             assert_eq!(columns.flags, flags);
             assert_eq!((columns.event, columns.text), ("k_tick", "(ffff) pid=17"));
         }

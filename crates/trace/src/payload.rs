@@ -27,7 +27,7 @@ pub(crate) fn parse(event: &str, text: &str) -> Result<RecordKind, String> {
             .ok_or_else(|| "'function='".to_owned()),
         "hrtimer_expire_exit" => Ok(RecordKind::TimerExit),
         "sys_enter_setpriority" => parse_setpriority(text),
-        "k_snap" => TaskSnap::parse(fields).map(|snap| RecordKind::Snap(Box::new(snap))),
+        "k_snap" | "k_snaprt" => TaskSnap::parse(fields).map(|snap| RecordKind::Snap(Box::new(snap))),
         _ => Ok(RecordKind::Other { event: event.into(), text: text.into() }),
     };
     kind.map_err(|expected| format!("{expected} in {event}"))
@@ -42,11 +42,12 @@ fn parse_probe(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>>
         "k_place" if fields.find("zv").is_some() => place_eevdf(fields),
         "k_place" => place(fields),
         "k_cpw" => wakeup_preempt(fields),
-        "k_resched" => Ok(Probe::Resched),
+        "k_resched" => fields.optional("tif").map(|flag| Probe::Resched { flag }),
         "k_pick" => pick(fields),
         "k_eevdf" => pick_eevdf(fields),
         "k_set" if fields.find("dl").is_some() => set_next_eevdf(fields),
         "k_set" => set_next(fields),
+        "k_sett" => set_task(fields),
         "k_rew" => reweight(fields),
         "k_rqd" => fields.get("pid").map(|pid| Probe::RequeueDelayed { pid }),
         _ => return further::parse(event, fields),
@@ -145,6 +146,17 @@ fn set_next_eevdf(fields: Fields<'_>) -> Result<Probe, String> {
         deadline: fields.get("dl")?,
         vlag: fields.get("vlag")?,
         slice: fields.get("sl")?,
+    })
+}
+
+fn set_task(fields: Fields<'_>) -> Result<Probe, String> {
+    let deadline = fields.optional("dl")?;
+    Ok(Probe::SetTask {
+        pid: fields.get("pid")?,
+        first: fields.flag("first")?,
+        vruntime: fields.get("vr")?,
+        deadline,
+        slice: fields.optional("sl")?,
     })
 }
 

@@ -77,7 +77,10 @@ pub enum Probe {
         current: Pid,
     },
     /// `k_resched`, `resched_curr`.
-    Resched,
+    Resched {
+        /// The flag that is to be set, where it is shown: `TIF_NEED_RESCHED` or `TIF_NEED_RESCHED_LAZY`.
+        flag: Option<u32>,
+    },
     /// `k_pick`, CFS's `pick_next_entity`. Tasks of 0 are none.
     Pick {
         /// The running task, if it is still queued.
@@ -132,6 +135,32 @@ pub enum Probe {
         /// Its slice.
         slice: u64,
     },
+    /// `k_sett`, `set_next_task_fair`: what `set_next_entity` is given, where that is inlined.
+    SetTask {
+        /// The task.
+        pid: Pid,
+        /// Whether it was picked, not only put back.
+        first: bool,
+        /// Its vruntime.
+        vruntime: u64,
+        /// Its deadline (EEVDF).
+        deadline: Option<u64>,
+        /// Its slice (EEVDF).
+        slice: Option<u64>,
+    },
+    /// `k_param`, `set_load_weight`: what a task is from now on.
+    Parameters {
+        /// The task.
+        pid: Pid,
+        /// `policy`.
+        policy: u32,
+        /// `static_prio`.
+        static_priority: i32,
+        /// `rt_priority`.
+        rt_priority: u32,
+        /// `se.slice` if it was asked for, in nanoseconds (EEVDF).
+        slice: Option<u64>,
+    },
     /// `k_rew`, `reweight_entity`.
     Reweight {
         /// The task.
@@ -181,6 +210,8 @@ pub enum Probe {
         pid: Pid,
         /// The running entity's vruntime before it is charged.
         vruntime: u64,
+        /// Its deadline (EEVDF).
+        deadline: Option<u64>,
         /// Since when it was not charged.
         exec_start: u64,
     },

@@ -60,6 +60,8 @@ pub struct Flags {
     pub interrupts_off: bool,
     /// `TIF_NEED_RESCHED` was set: the running task is about to be rescheduled.
     pub need_resched: bool,
+    /// `TIF_NEED_RESCHED_LAZY` was set: it is to be rescheduled when it next returns to user space, or by the next tick (6.13 on).
+    pub need_resched_lazy: bool,
     /// What the CPU was doing.
     pub context: Context,
     /// Depth of disabled preemption, at most 15.

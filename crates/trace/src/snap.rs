@@ -24,6 +24,8 @@ pub struct TaskSnap {
     pub exec_start: u64,
     /// `se.sum_exec_runtime`.
     pub sum_exec_runtime: u64,
+    /// `se.prev_sum_exec_runtime`, where it is shown.
+    pub prev_sum_exec_runtime: Option<u64>,
     /// The group's address.
     pub group: u64,
     /// The group's parent's address; 0 for the root's.
@@ -38,6 +40,8 @@ pub struct TaskSnap {
     pub min_vruntime: Option<u64>,
     /// What is EEVDF's own.
     pub eevdf: Option<EevdfSnap>,
+    /// The entity's load averages, where they are shown.
+    pub load: Option<LoadSnap>,
     /// `rt.time_slice`, in ticks.
     pub time_slice: u32,
     /// `dl.runtime` left, in nanoseconds.
@@ -57,6 +61,10 @@ pub struct EevdfSnap {
     pub vlag: i64,
     /// `se.slice`.
     pub slice: u64,
+    /// `se.custom_slice`: the slice was asked for.
+    pub custom_slice: bool,
+    /// `se.vprot`: up to where its slice is protected; absent where `vlag` holds that while it runs.
+    pub protected: Option<u64>,
     /// `se.rel_deadline`.
     pub relative: bool,
     /// `se.sched_delayed`.
@@ -67,6 +75,21 @@ pub struct EevdfSnap {
     pub avg_vruntime: i64,
     /// Its queue's `avg_load`.
     pub avg_load: u64,
+}
+
+/// `se.avg`: how much of late the entity was runnable and ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadSnap {
+    /// `last_update_time`, of the task clock scaled to capacity.
+    pub last_update: u64,
+    /// `load_sum`.
+    pub sum: u64,
+    /// `load_avg`.
+    pub load: u64,
+    /// `runnable_avg`.
+    pub runnable: u64,
+    /// `util_avg`.
+    pub utilisation: u64,
 }
 
 impl TaskSnap {
@@ -81,6 +104,8 @@ impl TaskSnap {
                 deadline: fields.get("dl")?,
                 vlag: fields.get("vlag")?,
                 slice: fields.get("sl")?,
+                custom_slice: fields.flag("cs")?,
+                protected: fields.optional("vp")?,
                 relative: fields.flag("rel")?,
                 delayed: fields.flag("del")?,
                 zero_vruntime: fields.optional("zv")?.unwrap_or(0),
@@ -88,16 +113,28 @@ impl TaskSnap {
                 avg_load: fields.optional("al")?.unwrap_or(0),
             })
         };
+        let load = if absent("lu") {
+            None
+        } else {
+            Some(LoadSnap {
+                last_update: fields.get("lu")?,
+                sum: fields.get("ls")?,
+                load: fields.get("la")?,
+                runnable: fields.get("ra")?,
+                utilisation: fields.get("ua")?,
+            })
+        };
         Ok(Self {
             pid: fields.get("pid")?,
             policy: fields.get("pol")?,
-            static_priority: fields.get("prio")?,
+            static_priority: fields.get("sp")?,
             normal_priority: fields.get("nprio")?,
             on_rq: fields.flag("onrq")?,
             vruntime: fields.get("vr")?,
             weight: fields.get("w")?,
             exec_start: fields.get("xs")?,
             sum_exec_runtime: fields.get("sum")?,
+            prev_sum_exec_runtime: fields.optional("psum")?,
             group: fields.address("tg")?,
             parent_group: fields.address("ptg")?,
             cgroup: fields.optional("cg")?.unwrap_or(0),
@@ -105,6 +142,7 @@ impl TaskSnap {
             queue: fields.address("cfs")?,
             min_vruntime: fields.optional("minv")?,
             eevdf,
+            load,
             time_slice: fields.optional("rts")?.unwrap_or(0),
             dl_runtime: fields.optional("dlrt")?.unwrap_or(0),
             dl_deadline: fields.optional("dldl")?.unwrap_or(0),

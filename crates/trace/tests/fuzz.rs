@@ -149,7 +149,7 @@ cpus=1
 ";
 
 const FURTHER: &str = "\
- a-1 0d..2. 1.1: k_snap: pid=9 pol=0 prio=120 nprio=120 onrq=1 se=0xff vr=7 w=1048576 xs=1 sum=2 tg=0xa ptg=0x0 cfs=0xb dl=9 vlag=-1 sl=700000 rel=0 del=0 zv=5 av=-3 al=1024
+ a-1 0d..2. 1.1: k_snap: pid=9 pol=0 sp=120 nprio=120 onrq=1 vr=7 w=1048576 xs=1 sum=2 tg=0xa ptg=0x0 cfs=0xb dl=9 vlag=-1 sl=700000 rel=0 del=0 zv=5 av=-3 al=1024
  a-1 0d..2. 1.2: k_enq: pid=9 fl=0x9 ct=5 c=6 pol=3 sp=125
  a-1 0d..2. 1.3: k_rtcur: pid=9 xs=1 ct=2 thr=0 rtt=3 rtr=950000000
  a-1 0d..2. 1.4: k_dlse: se=0x1 srv=1 rt=-5 dl=7 delta=3 ct=9

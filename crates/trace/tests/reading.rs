@@ -178,7 +178,7 @@ mod own_recordings {
 
     #[test]
     fn a_tasks_state_is_read_with_what_its_kernel_has() {
-        let line = "a-1 0d..2. 1.0: k_snap: pid=9 pol=3 prio=125 nprio=125 onrq=1 se=0xff vr=7 w=335872 xs=1 sum=2 tg=0xa \
+        let line = "a-1 0d..2. 1.0: k_snap: pid=9 pol=3 sp=125 nprio=125 onrq=1 vr=7 w=335872 xs=1 sum=2 tg=0xa \
                     ptg=0x0 cfs=0xb dl=9 vlag=-1 sl=700000 rel=0 del=1 zv=5 av=-3 al=1024";
         let RecordKind::Snap(snap) = &read_all(line).unwrap()[0].kind else { panic!("no snap") };
         assert_eq!((snap.pid, snap.policy, snap.static_priority, snap.on_rq), (9, 3, 125, true));

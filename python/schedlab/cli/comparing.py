@@ -1,6 +1,7 @@
 """What ``schedlab compare`` and ``schedlab sweep`` share: options, and how a result is told."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from schedlab.settings import Setting
 from schedlab.store import Store
 from schedlab.subjects import Subject
 from schedlab.targets.target import Host, Simulated, Target
+from schedlab.targets.virtual import Virtual
 
 Workloads = Annotated[
     list[str] | None,
@@ -27,7 +29,7 @@ Workloads = Annotated[
         show_default=False,
     ),
 ]
-On = Annotated[str, typer.Option("--on", metavar="A,B", help="Targets: sim, host.")]
+On = Annotated[str, typer.Option("--on", metavar="A,B", help="Targets: sim, host, vm:KERNEL.")]
 Command = Annotated[
     str | None,
     typer.Option("--command", metavar="WORDS", help="A command to run in a workload's place."),
@@ -103,13 +105,29 @@ def targets(
             found.append(Simulated(scheduler, options.machine_of(cpus, costs)))
         elif name == "host":
             found.append(Host())
+        elif name.startswith("vm:") and name != "vm:":
+            found.append(Virtual(name.removeprefix("vm:"), cpus=cpus))
         else:
-            raise InputError(f"--on is '{on}'; allowed: sim, host, or both as sim,host")
+            raise InputError(
+                f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
+            )
     if "sim" not in names:
-        for option, value in (("kernel", kernel), ("cpus", cpus), ("hz", hz), ("costs", costs)):
+        for option, value in (("kernel", kernel), ("hz", hz), ("costs", costs)):
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")
+    if cpus is not None and all(name == "host" for name in names):
+        raise InputError("--cpus means nothing without --on sim or vm:KERNEL: leave it out")
     return found
+
+
+@contextmanager
+def ending(where: Sequence[Target]) -> Iterator[None]:
+    """End the guests among some targets when a block is left, whichever way."""
+    with ExitStack() as stack:
+        for target in where:
+            if isinstance(target, Virtual):
+                stack.callback(target.close)
+        yield
 
 
 def carry_out(
@@ -143,7 +161,7 @@ def carry_out(
         seed=seed,
         timeout=options.seconds(timeout, "timeout"),
     )
-    with Store(store) as kept, progress("running") as tell:
+    with ending(where), Store(store) as kept, progress("running") as tell:
         try:
             result = campaign.run(
                 plan, kept, command=words, afresh=afresh, progress=lambda one: tell(one.done)

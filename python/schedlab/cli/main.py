@@ -21,6 +21,7 @@ from schedlab.cli import (
     doctor,
     kernels,
     knobs,
+    record,
     replay,
     report,
     run,
@@ -80,6 +81,10 @@ for command in (
     demo,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
+# What follows the first word that is no option is the recorded command's.
+app.command(name="record", epilog=EPILOG, context_settings={"allow_interspersed_args": False})(
+    record.command
+)
 app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
 app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
 

@@ -14,7 +14,8 @@ from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
 from schedlab.subjects import Measured, Metric
 from schedlab.targets.starting import starting
-from schedlab.targets.target import Host, Target
+from schedlab.targets.target import Target
+from schedlab.targets.virtual import Virtual
 
 PACKAGES = {
     "hackbench": "rt-tests",
@@ -230,13 +231,18 @@ class Program(ABC):
             RunError: it failed, did not end in time, or printed something unknown.
         """
         del seed  # it draws its own
-        if not isinstance(target, Host):
+        if not target.real:
             raise InputError(
-                f"'{self.family}' is a real program: it runs with --on host, not on {target.name}"
+                f"'{self.family}' is a real program: it runs with --on host or --on vm:KERNEL, "
+                f"not on {target.name}"
             )
         for program in self.needs():
-            need(program)
-        if knobs:
+            need(program)  # a guest has the programs that are here
+        if isinstance(target, Virtual):
+            values = target.measure_program(
+                self.name, attributes=attributes, knobs=knobs, timeout=timeout
+            )
+        elif knobs:
             with applied(knobs, target.release, target.cpus):
                 values = self.run(Start(attributes, timeout))
         else:

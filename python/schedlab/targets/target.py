@@ -139,7 +139,8 @@ class Simulated:
         """Refuse: only workloads can be simulated."""
         del attributes, knobs, timeout
         raise InputError(
-            f"'{command[0]}' is a real program, which cannot be simulated: run it --on host"
+            f"'{command[0]}' is a real program, which cannot be simulated: run it --on host, or in "
+            "a guest --on vm:KERNEL"
         )
 
 

@@ -2,7 +2,8 @@
 
 A search is asked for positions and told their values, so it never sees the function, and many
 searches can advance together with one call of the function a generation. Nothing here knows what
-the numbers are.
+the numbers are. `schedlab.tune.optuna_search` makes searches of Optuna's samplers (TPE, CMA-ES),
+and `schedlab.tune.optuna_samplers` makes samplers of ours; Optuna is loaded by these two alone.
 
 >>> space = Space((Dimension("x", -5, 5), Dimension("y", -5, 5)))
 >>> swarms = [ParticleSwarm(space, rng=seed) for seed in range(3)]
@@ -14,8 +15,10 @@ the numbers are.
 from schedlab.tune.driver import Objective, Progress, run, run_many
 from schedlab.tune.golden import GoldenSection
 from schedlab.tune.history import History
+from schedlab.tune.pinned import Pinned
 from schedlab.tune.pso import DEFAULT, OPTIMIZED, Parameters, ParticleSwarm
 from schedlab.tune.random_search import RandomSearch
+from schedlab.tune.response_surface import ResponseSurface
 from schedlab.tune.search import Search
 from schedlab.tune.space import Dimension, Space
 
@@ -28,8 +31,10 @@ __all__ = [
     "Objective",
     "Parameters",
     "ParticleSwarm",
+    "Pinned",
     "Progress",
     "RandomSearch",
+    "ResponseSurface",
     "Search",
     "Space",
     "run",

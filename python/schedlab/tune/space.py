@@ -32,12 +32,14 @@ class Dimension:
         low: the smallest value allowed.
         high: the largest value allowed.
         integer: whether only whole values are allowed; both bounds are whole then.
+        ordered: whether neighbouring values are alike; numbers of names, say, are not.
     """
 
     name: str
     low: float
     high: float
     integer: bool = False
+    ordered: bool = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -50,6 +52,8 @@ class Dimension:
                 f"dimension {self.name!r} has whole values from {self.low} to {self.high}: "
                 "whole bounds are needed"
             )
+        if not (self.ordered or self.integer):
+            raise ValueError(f"dimension {self.name!r} is a choice: whole values are needed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use schedlab_model::{CpuId, Topology};
 
 use crate::bitmap::Bitmap;
+use crate::core::Sched;
+use crate::decider::Decider;
 
 /// `SD_*`: what is true of the CPUs of a domain, and what is done there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -186,6 +188,27 @@ pub(crate) struct Domains {
     pub(crate) smt: Vec<Arc<Bitmap>>,
     /// `cpu_active_mask`.
     pub(crate) active: Bitmap,
+}
+
+impl<D: Decider> Sched<D> {
+    /// The domains of a CPU, from the smallest up; none where balancing is not the kernel's ([`Sched::set_topology`]).
+    pub fn domains(&self, cpu: CpuId) -> &[Domain] {
+        self.balance.domains.cpus.get(cpu.index()).map_or(&[], |place| &place.levels)
+    }
+
+    /// The groups of one of a CPU's domains with their CPUs, its own first.
+    pub fn domain_groups(&self, cpu: CpuId, level: usize) -> Vec<(&Group, Vec<u32>)> {
+        let domain = self.domains(cpu).get(level);
+        let groups = domain.into_iter().flat_map(Domain::groups).map(|group| &self.balance.domains.groups[group]);
+        groups.map(|group| (group, group.span.iter().map(|cpu| cpu as u32).collect())).collect()
+    }
+}
+
+impl Shape {
+    /// The CPUs of the domain.
+    pub fn cpus(&self) -> Vec<u32> {
+        self.span.iter().map(|cpu| cpu as u32).collect()
+    }
 }
 
 impl Domains {

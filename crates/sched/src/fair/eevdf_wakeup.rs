@@ -24,7 +24,7 @@ impl<D: Decider> Sched<D> {
         if features.next_buddy && !by_deadline && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }
-        if self.rqs[cpu.index()].need_resched || !features.wakeup_preemption {
+        if self.must_resched(cpu) || !features.wakeup_preemption {
             return;
         }
         let (se, pse) = self.find_matching_se(se, pse);
@@ -45,7 +45,7 @@ impl<D: Decider> Sched<D> {
             _ => self.becomes_first(se, pse),
         };
         if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
-            self.resched_curr(cpu);
+            self.resched_curr_lazy(cpu);
         }
     }
 

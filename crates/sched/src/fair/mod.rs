@@ -40,12 +40,14 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(crate) fn calc_delta_fair(&mut self, delta: u64, se: EntityId) -> u64 {
         let nice_0 = self.rules.nice_0_load();
-        let old = self.rules.series == Series::V2_6_24;
+        let (old, divides) = (self.rules.series == Series::V2_6_24, self.rules.variant.full_weights);
         let load = &mut self.entities[se.index()].load;
         if load.scaled == nice_0 {
             delta
         } else if old {
             calc_delta_mine(delta, nice_0, *load)
+        } else if divides {
+            delta.wrapping_mul(nice_0) / load.scaled.max(1)
         } else {
             calc_delta(delta, nice_0, load)
         }
@@ -55,7 +57,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn update_curr_cfs(&mut self, cfs: CfsRqId) {
         if self.charge(cfs) {
             let cpu = self.cfs_rqs[cfs.index()].cpu;
-            self.resched_curr(cpu);
+            self.resched_curr_lazy(cpu);
         }
     }
 
@@ -120,7 +122,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `__enqueue_entity`.
-    fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(crate) fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
         if self.rules.eevdf() {
             self.avg_vruntime_add(cfs, se);
         }
@@ -324,6 +326,7 @@ impl<D: Decider> Sched<D> {
                 // It is not the CPU's to run until then: what core counts is taken back.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_sub(1);
+                self.hrtick_update(cpu, true);
                 return;
             }
             flags = EnqueueFlags::WAKEUP;
@@ -332,12 +335,17 @@ impl<D: Decider> Sched<D> {
         if first {
             self.first_fair_task(cpu);
         }
+        self.hrtick_update(cpu, true);
     }
 
     /// `dequeue_task_fair`: false if the task stays queued for a while.
     pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, flags: DequeueFlags) -> bool {
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
-        self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy)
+        let leaves = self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy);
+        if leaves {
+            self.hrtick_update(self.tasks[task.index()].cpu, false);
+        }
+        leaves
     }
 
     /// `dequeue_entities`: a task, or a group that lingered (EEVDF), and what is left empty above it.
@@ -412,19 +420,37 @@ impl<D: Decider> Sched<D> {
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            let served = self.charge(cfs);
-            if self.has_groups() || self.loads.is_some() {
-                self.update_load_avg(cfs, se, Action::UPDATE);
-                self.update_cfs_group(se);
-            }
-            if self.looks_at_slice(cfs) {
+            let served = self.charge_level(cfs, se);
+            if self.looks_at_slice(cfs) && (self.rules.eevdf() || !self.hrtick_ends_slices(cpu)) {
                 let ours = if self.rules.eevdf() { served } else { self.check_preempt_tick(cfs, se) };
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {
-                    self.resched_curr(cpu);
+                    self.resched_curr_lazy(cpu);
                 }
             }
             level = parent;
         }
+    }
+
+    /// `task_tick_fair` from the high-resolution tick, which came for the end of the slice: no need to ask whether that is so.
+    pub(crate) fn queued_tick_fair(&mut self, cpu: CpuId) {
+        let mut level = Some(self.tasks[self.rqs[cpu.index()].curr.index()].se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let (cfs, parent) = (entity.cfs_rq, entity.parent);
+            self.charge_level(cfs, se);
+            level = parent;
+        }
+        self.resched_curr(cpu);
+    }
+
+    /// What a tick does on each level before it looks at slices: whether the request is served (EEVDF).
+    fn charge_level(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
+        let served = self.charge(cfs);
+        if self.has_groups() || self.loads.is_some() {
+            self.update_load_avg(cfs, se, Action::UPDATE);
+            self.update_cfs_group(se);
+        }
+        served
     }
 
     /// Whether a tick looks at the running entity's slice: there is somebody else, or (2.6.24) wake-ups do not preempt.

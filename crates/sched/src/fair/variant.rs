@@ -15,12 +15,15 @@ pub struct Eevdf {
     pub wakeups_by_deadline: bool,
     /// A yield forfeits the rest of the request (6.12.63, 6.18.2); before, it only put the deadline a slice off.
     pub yield_forfeits: bool,
-    /// V is computed with all bits of the weights (7.2), not with those of the nice table.
+    /// V is computed with all bits of the weights (7.2), not with those of the nice table; and real time becomes virtual time by
+    /// dividing by them (`__calc_delta` of 64-bit machines), not by multiplying with an inverse.
     pub full_weights: bool,
     /// Weights change about V, nothing else moving (7.0; `rescale_entity`).
     pub rescales: bool,
     /// Lag does not grow worse, nor (DELAY_ZERO) positive, while its owner lingers asleep (7.2; `update_entity_lag`).
     pub bounds_lingering_lag: bool,
+    /// The fair class asks for a schedule lazily (PREEMPT_LAZY, the one model but full preemption from 7.0 on).
+    pub lazy: bool,
 }
 
 impl Eevdf {
@@ -38,6 +41,7 @@ impl Eevdf {
             full_weights: new,
             rescales: new,
             bounds_lingering_lag: new,
+            lazy: new,
         }
     }
 }

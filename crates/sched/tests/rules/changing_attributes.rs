@@ -126,7 +126,22 @@ fn a_running_task_s_slice_starts_anew_with_its_nice_level() {
     assert_eq!(lab.entity(running).prev_sum_exec_runtime, 0);
 }
 
-/// What a task has already changes nothing: not its place, its slice or a pending reschedule.
+/// EEVDF's kernels compare the slice that is asked for, 0 for none, with the one the task has: so asking for what it is requeues it,
+/// which charges it on the way. CFS's have nothing to compare (`__sched_setscheduler`).
+#[test]
+fn asking_for_no_slice_requeues_under_eevdf() {
+    for release in ALL {
+        let (mut lab, running, _) = pair(release);
+        lab.advance(MS);
+        lab.sync(CPU0);
+        lab.sched.sched_setattr(running, &attributes(Policy::Other, 0));
+        let eevdf = !CFS.contains(&release);
+        assert_eq!(lab.sched.sum_exec_runtime(running), if eevdf { 3 * MS } else { 2 * MS }, "{release}");
+    }
+}
+
+/// What a task has already changes nothing: not its place, its slice or a pending reschedule. But see
+/// [`asking_for_no_slice_requeues_under_eevdf`].
 #[test]
 fn unchanged_attributes_change_nothing() {
     for release in ALL {
@@ -136,8 +151,11 @@ fn unchanged_attributes_change_nothing() {
             lab.schedule(CPU0);
             lab.run(CPU0, MS);
             let before = format!("{:?}", lab.sched);
+            let requeues = !CFS.contains(&release) && !policy.is_realtime();
             for task in tasks {
-                lab.sched.sched_setattr(task, &attributes(policy, 0));
+                if !requeues {
+                    lab.sched.sched_setattr(task, &attributes(policy, 0));
+                }
                 lab.sched.set_user_nice(task, 0);
             }
             assert_eq!(format!("{:?}", lab.sched), before, "{release} {policy:?}");

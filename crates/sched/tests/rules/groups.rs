@@ -104,6 +104,25 @@ fn a_slice_is_divided_on_the_way_down() {
     lab.assert_slice(CPU0, 2_999_998);
 }
 
+/// Within a group the task's part is taken of the group's part: two tasks in one of two groups have half of half of 6 ms (three tasks are
+/// no more than nr_latency). By the same inverse: ⌊2999998 · 1024 · 2097151 / 2³²⌋ = 1499998, where the group itself may go on to 2999998.
+#[test]
+fn a_task_s_slice_is_a_part_of_its_group_s() {
+    let mut lab = Lab::new("6.1", &[]);
+    let groups = [group(&mut lab, GroupId::ROOT, 100), group(&mut lab, GroupId::ROOT, 100)];
+    for one in [groups[0], groups[0], groups[1]] {
+        member(&mut lab, one);
+    }
+    lab.schedule(CPU0);
+    // Whichever group is first: the one with two tasks runs.
+    if lab.sched.group_of(lab.curr(CPU0)) == groups[1] {
+        lab.run(CPU0, MS);
+        lab.schedule(CPU0);
+    }
+    assert_eq!(lab.sched.group_of(lab.curr(CPU0)), groups[0]);
+    lab.assert_slice(CPU0, 1_499_998);
+}
+
 /// Tasks of one group take turns without their group starting anew: the group's slice goes on (`pick_next_task_fair` puts and sets
 /// only what changes). A group whose tasks alternate every millisecond has run 2 ms when the second one has run one.
 #[test]

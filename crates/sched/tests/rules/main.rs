@@ -14,6 +14,7 @@ mod eevdf_releases;
 mod fork_placement;
 mod group_properties;
 mod groups;
+mod hrtick;
 mod lab;
 mod migration;
 mod pelt;

@@ -125,7 +125,7 @@ proptest! {
 /// Two hogs, nice 0 and nice 5: 1024 / 1359 = 75.35 % and 24.65 % of the CPU.
 #[test]
 fn nice_5_beside_nice_0_gets_a_quarter() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
         let (mut lab, tasks) = hogs(release, 1000, &[], &[0, 5]);
         let start = lab.now;
         run_until(&mut lab, start + 100 * SECOND, |_| {});

@@ -53,10 +53,17 @@ fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'
         Just(vec![("latency", "1s")]),
         Just(vec![("feature.WAKEUP_PREEMPTION", "0")]),
     ];
+    let timer = prop_oneof![
+        Just(vec![("feature.HRTICK", "1")]),
+        Just(vec![("feature.HRTICK", "1"), ("latency", "100ms")]),
+        Just(vec![("feature.HRTICK", "1"), ("feature.DOUBLE_TICK", "1")]),
+    ];
     let eevdf_knobs = prop_oneof![
         Just(vec![]),
         Just(vec![("base_slice", "20ms")]),
         Just(vec![("feature.RUN_TO_PARITY", "0")]),
+        Just(vec![("feature.HRTICK", "0"), ("feature.HRTICK_DL", "0"), ("base_slice", "9ms")]),
+        Just(vec![("feature.HRTICK", "1"), ("feature.HRTICK_DL", "1"), ("base_slice", "9ms")]),
         Just(vec![("feature.DELAY_DEQUEUE", "0")]),
     ];
     let realtime = prop_oneof![
@@ -68,27 +75,39 @@ fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'
     let hz = prop_oneof![Just(100u32), Just(250), Just(300), Just(1000)];
     let throttling = (prop_oneof![Just("5.10"), Just("6.1")], hz.clone(), realtime);
     let cfs = (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], hz.clone(), cfs_knobs);
-    let eevdf = (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], hz, eevdf_knobs);
-    prop_oneof![3 => cfs, 2 => eevdf, 2 => throttling]
+    let eevdf = (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], hz.clone(), eevdf_knobs);
+    let timer = (prop_oneof![Just("5.10"), Just("6.1")], hz, timer);
+    prop_oneof![3 => cfs, 3 => eevdf, 2 => throttling, 1 => timer]
 }
 
-/// The next timer of the rules or of a group's bandwidth, and whether it is the latter.
-fn next_timer(lab: &Lab) -> Option<(u64, bool)> {
-    let rules = lab.sched.next_timer().map(|(at, _)| (at.as_nanos(), false));
-    let group = lab.sched.bandwidth_timer().map(|timer| (timer.at.as_nanos(), true));
-    rules.into_iter().chain(group).min()
+/// What else happens at a time of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Rules,
+    Group,
+    Hrtick,
+}
+
+/// The next timer of the rules, of a group's bandwidth or of the CPU's high-resolution tick.
+fn next_timer(lab: &Lab) -> Option<(u64, Due)> {
+    let rules = lab.sched.next_timer().map(|(at, _)| (at.as_nanos(), Due::Rules));
+    let group = lab.sched.bandwidth_timer().map(|timer| (timer.at.as_nanos(), Due::Group));
+    let hrtick = lab.sched.hrtick_expires(CPU0).map(|at| (at.as_nanos(), Due::Hrtick));
+    rules.into_iter().chain(group).chain(hrtick).min()
 }
 
 /// Lets time pass, with every timer on time, and charges whoever runs.
 fn pass(lab: &mut Lab, nanoseconds: u64) {
     let end = lab.now + nanoseconds;
-    while let Some((at, group)) = next_timer(lab).filter(|(at, _)| *at <= end) {
+    while let Some((at, due)) = next_timer(lab).filter(|(at, _)| *at <= end) {
         lab.now = lab.now.max(at);
         lab.sync(CPU0);
-        if let Some(timer) = lab.sched.bandwidth_timer().filter(|_| group) {
-            lab.sched.run_bandwidth_timer(timer);
-        } else {
-            lab.sched.run_timer();
+        match due {
+            Due::Rules => lab.sched.run_timer(),
+            Due::Group => {
+                lab.sched.bandwidth_timer().into_iter().for_each(|timer| lab.sched.run_bandwidth_timer(timer))
+            }
+            Due::Hrtick => lab.sched.hrtick(CPU0),
         }
         if lab.sched.need_resched(CPU0) {
             lab.schedule(CPU0);
@@ -173,9 +192,9 @@ proptest! {
         }
         prop_assert_eq!(format!("{:#?}", skipped.sched), format!("{:#?}", executed.sched));
 
-        // CFS: the bound is exact, the next tick does act.
+        // CFS: the bound is exact, the next tick does act. (Under HRTICK the timer comes before it.)
         let fair = executed.sched.curr_class(CPU0) == Class::Fair;
-        let exact = fair && !executed.sched.rules().series.is_eevdf();
+        let exact = fair && !executed.sched.rules().series.is_eevdf() && executed.sched.hrtick_expires(CPU0).is_none();
         if inactive == count && exact && executed.entity(executed.curr(CPU0)).parent.is_none() {
             executed.sched.set_clocks(CPU0, Clocks::all(first + Time::from_nanos(tick * count)));
             executed.sched.sched_tick(CPU0);

@@ -101,15 +101,16 @@ pub fn case() -> impl Strategy<Value = Case> {
     let hz = prop_oneof![Just(100), Just(250), Just(1000)];
     let weights = prop_oneof![4 => Just("none"), 1 => Just("pfs"), 1 => Just("dw-cfs:beta=1.5")];
     let limit = prop::sample::select(&[None, None, Some("20ms"), Some("3ms"), Some("unlimited")][..]);
+    let hrtick = prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let machine = (cpus, costs);
-    (machine, prop::sample::select(&RELEASES[..]), hz, weights, limit).prop_flat_map(
-        |((cpus, costs), release, hz, weights, limit)| {
+    (machine, prop::sample::select(&RELEASES[..]), hz, weights, (limit, hrtick)).prop_flat_map(
+        |((cpus, costs), release, hz, weights, (limit, hrtick))| {
             (workload(cpus), topology(cpus)).prop_map(move |(workload, topology)| Case {
                 workload,
                 machine: Machine { topology, ..Machine::new(cpus, costs.clone()) },
                 // Where all the time goes into ticks or switches, a task whose runs are cut short gets nowhere.
                 scheduler: limited(
-                    Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) },
+                    timed(Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) }, hrtick),
                     limit.filter(|_| costs.tick.max(costs.switch) < Time::from_micros(10)),
                 ),
             })
@@ -147,6 +148,15 @@ pub fn grouped_case() -> impl Strategy<Value = Case> {
         case.scheduler.set("autogroup", if on { "1" } else { "0" }).expect("a knob of the release");
         case
     })
+}
+
+/// With the high-resolution tick on or off, where that is said and the release has it.
+fn timed(mut scheduler: Scheduler, hrtick: Option<bool>) -> Scheduler {
+    for name in ["feature.HRTICK", "feature.HRTICK_DL"] {
+        // 2.6.24 has neither, 5.10 no HRTICK_DL.
+        let _ = hrtick.map(|on| scheduler.set(name, if on { "1" } else { "0" }));
+    }
+    scheduler
 }
 
 /// With real-time tasks limited to so much of each 25 ms, where the release can.

@@ -1,0 +1,273 @@
+//! Events as lines of text: the columns of `trace-cmd report -t -l`, the fields as the kernel prints them.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use super::build::Built;
+use super::format::{Common, Layout, printable};
+use super::probes::STATE;
+
+/// How an event's fields are printed.
+enum Style {
+    Switch,
+    Probe(Built),
+    SystemCall,
+    Marker,
+    Other,
+}
+
+struct Known {
+    name: String,
+    layout: Layout,
+    style: Style,
+}
+
+impl Known {
+    /// Whether a group's state is asked for where there is no group: its entity is 0.
+    fn says_nothing(&self, bytes: &[u8]) -> bool {
+        let entity = || self.layout.slot("se")?.number(bytes);
+        self.name.starts_with(STATE) && entity() == Some(0)
+    }
+}
+
+/// Prints events, and keeps the tasks' names that they tell.
+pub(super) struct Renderer {
+    known: HashMap<u16, Known>,
+    names: HashMap<i64, String>,
+    symbols: Symbols,
+}
+
+impl Renderer {
+    /// Knows no events yet; `names` are those of the tasks at the beginning.
+    pub(super) fn new(names: HashMap<i64, String>, symbols: Symbols) -> Self {
+        Self { known: HashMap::new(), names, symbols }
+    }
+
+    /// Adds a tracepoint.
+    pub(super) fn add(&mut self, name: &str, layout: Layout) {
+        let style = match name {
+            "sched_switch" => Style::Switch,
+            "print" => Style::Marker,
+            _ if name.starts_with("sys_enter_") => Style::SystemCall,
+            _ => Style::Other,
+        };
+        let name = if name == "print" { "tracing_mark_write" } else { name };
+        self.known.insert(layout.id, Known { name: name.to_owned(), layout, style });
+    }
+
+    /// Adds a probe.
+    pub(super) fn add_probe(&mut self, built: Built, layout: Layout) {
+        self.known.insert(layout.id, Known { name: built.name.to_owned(), layout, style: Style::Probe(built) });
+    }
+
+    /// Writes an event's line, or an empty one for an event that says nothing; false if it is none that is known.
+    pub(super) fn line(&mut self, line: &mut String, cpu: u32, time: u64, bytes: &[u8]) -> bool {
+        line.clear();
+        let Some(common) = Common::read(bytes) else { return false };
+        let Some(known) = self.known.get(&common.id) else { return false };
+        if known.says_nothing(bytes) {
+            return true;
+        }
+        let name = match common.pid {
+            0 => "<idle>",
+            pid => self.names.get(&i64::from(pid)).map_or("<...>", String::as_str),
+        };
+        let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+        let flags = flags(common.flags, common.preempt);
+        let _ = write!(line, "{name:>16}-{:<7} {cpu}{flags} {seconds:>5}.{nanoseconds:09}: ", common.pid);
+        let _ = write!(line, "{}:", known.name);
+        let printed = match &known.style {
+            Style::Switch => switch(line, &known.layout, bytes),
+            Style::Probe(built) => probe(line, built, &known.layout, bytes),
+            Style::SystemCall => system_call(line, &known.layout, bytes),
+            Style::Marker => marker(line, bytes),
+            Style::Other => other(line, &known.layout, bytes, &self.symbols),
+        };
+        self.learn(common.id, bytes);
+        line.push('\n');
+        printed.is_some()
+    }
+
+    /// Who causes an event, and who runs after it if it is a switch.
+    pub(super) fn runs(&self, bytes: &[u8]) -> Option<(i64, Option<i64>)> {
+        let common = Common::read(bytes)?;
+        let known = self.known.get(&common.id)?;
+        let next = matches!(known.style, Style::Switch).then(|| known.layout.slot("next_pid")?.number(bytes)).flatten();
+        Some((i64::from(common.pid), next))
+    }
+
+    /// Names of tasks change by `exec`, and new tasks have names.
+    fn learn(&mut self, id: u16, bytes: &[u8]) {
+        let Some(known) = self.known.get(&id) else { return };
+        let pairs: &[(&str, &str)] = match known.name.as_str() {
+            "sched_switch" => &[("prev_comm", "prev_pid"), ("next_comm", "next_pid")],
+            "sched_process_fork" => &[("child_comm", "child_pid")],
+            _ => return,
+        };
+        for (name, pid) in pairs {
+            let slot = |name: &str| known.layout.slot(name);
+            if let (Some(name), Some(pid)) = (slot(name), slot(pid))
+                && let (Some(name), Some(pid)) = (name.text(bytes), pid.number(bytes))
+                && pid != 0
+            {
+                self.names.insert(pid, name);
+            }
+        }
+    }
+}
+
+/// ftrace's latency columns. Source: `kernel/trace/trace_output.c`, `trace_print_lat_fmt`.
+fn flags(flags: u8, preempt: u8) -> String {
+    let has = |bit: u8| flags & bit != 0;
+    let (irqs_off, lazy, resched) = (has(0x01), has(0x02), has(0x04));
+    let (hard, soft, preempt_resched, unmaskable, bottom_off) = (has(0x08), has(0x10), has(0x20), has(0x40), has(0x80));
+    let interrupts = match (irqs_off, bottom_off) {
+        (true, true) => 'D',
+        (true, false) => 'd',
+        (false, true) => 'b',
+        (false, false) => '.',
+    };
+    let resched = match (resched, lazy, preempt_resched) {
+        (true, true, true) => 'B',
+        (true, false, true) => 'N',
+        (false, true, true) => 'L',
+        (true, true, false) => 'b',
+        (true, false, false) => 'n',
+        (false, true, false) => 'l',
+        (false, false, true) => 'p',
+        (false, false, false) => '.',
+    };
+    let context = match (unmaskable, hard, soft) {
+        (true, true, _) => 'Z',
+        (true, false, _) => 'z',
+        (false, true, true) => 'H',
+        (false, true, false) => 'h',
+        (false, false, true) => 's',
+        (false, false, false) => '.',
+    };
+    let depth = |depth: u8| if depth == 0 { '.' } else { char::from_digit(u32::from(depth), 16).unwrap_or('.') };
+    [interrupts, resched, context, depth(preempt & 0xf), depth(preempt >> 4)].into_iter().collect()
+}
+
+fn switch(line: &mut String, layout: &Layout, bytes: &[u8]) -> Option<()> {
+    let text = |name: &str| layout.slot(name)?.text(bytes);
+    let number = |name: &str| layout.slot(name)?.number(bytes);
+    let state = number("prev_state")? as u64;
+    let reported = layout.states.iter().fold(0, |all, (bit, _)| all | bit);
+    let mut letters: String =
+        layout.states.iter().filter(|(bit, _)| state & bit != 0).map(|(_, letter)| format!("{letter}|")).collect();
+    letters.pop();
+    if letters.is_empty() {
+        letters.push('R');
+    }
+    // The bit above all reported states says that the task was preempted.
+    if reported != 0 && state & (reported + 1) != 0 {
+        letters.push('+');
+    }
+    let (previous, next) = (text("prev_comm")?, text("next_comm")?);
+    let (pid, priority) = (number("prev_pid")?, number("prev_prio")?);
+    let _ = write!(line, " prev_comm={previous} prev_pid={pid} prev_prio={priority} prev_state={letters} ==>");
+    let _ = write!(line, " next_comm={next} next_pid={} next_prio={}", number("next_pid")?, number("next_prio")?);
+    Some(())
+}
+
+fn probe(line: &mut String, built: &Built, layout: &Layout, bytes: &[u8]) -> Option<()> {
+    let number = |name: &str| layout.slot(name)?.number(bytes);
+    for field in &built.fields {
+        let absent = field.needs.iter().any(|name| number(name) == Some(0))
+            || field.unless.as_deref().is_some_and(|name| number(name) != Some(0));
+        let value = if absent && field.hexadecimal {
+            "0x0".to_owned()
+        } else if absent {
+            "0".to_owned()
+        } else {
+            layout.slot(&field.name)?.print(bytes, field.hexadecimal)?
+        };
+        let _ = write!(line, " {}={value}", field.name);
+    }
+    Some(())
+}
+
+fn system_call(line: &mut String, layout: &Layout, bytes: &[u8]) -> Option<()> {
+    let mut separator = ' ';
+    for slot in layout.slots.iter().filter(|slot| slot.name != "__syscall_nr") {
+        // The kernel prints every argument as a number of its full width.
+        let _ = write!(line, "{}{}: {:#x}", if separator == ' ' { " " } else { ", " }, slot.name, slot.number(bytes)?);
+        separator = ',';
+    }
+    Some(())
+}
+
+/// An address and a text that ends in a zero byte.
+fn marker(line: &mut String, bytes: &[u8]) -> Option<()> {
+    let text = bytes.get(16..)?;
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let _ = write!(line, " {}", printable(String::from_utf8_lossy(&text[..end]).trim_end()));
+    Some(())
+}
+
+fn other(line: &mut String, layout: &Layout, bytes: &[u8], symbols: &Symbols) -> Option<()> {
+    for slot in &layout.slots {
+        // The parent of sched_process_fork is printed as the event's task.
+        let name = slot.name.strip_prefix("parent_").unwrap_or(&slot.name);
+        let value = match slot.text(bytes) {
+            Some(text) => text,
+            None if slot.name == "function" => symbols.name(slot.number(bytes)? as u64),
+            None => slot.print(bytes, slot.is_pointer())?,
+        };
+        let _ = write!(line, " {name}={value}");
+    }
+    Some(())
+}
+
+/// The kernel's functions by address.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Symbols {
+    /// In ascending order.
+    functions: Vec<(u64, String)>,
+}
+
+impl Symbols {
+    /// Reads the text of `/proc/kallsyms`.
+    pub(super) fn parse(text: &str) -> Self {
+        let function = |line: &str| {
+            let mut words = line.split_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address != 0)?;
+            matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;
+            Some((address, words.next()?.to_owned()))
+        };
+        let mut functions: Vec<_> = text.lines().filter_map(function).collect();
+        functions.sort_by_key(|(address, _)| *address);
+        Self { functions }
+    }
+
+    /// The function that begins there, or the address.
+    fn name(&self, address: u64) -> String {
+        match self.functions.binary_search_by_key(&address, |(known, _)| *known) {
+            Ok(index) => self.functions[index].1.clone(),
+            Err(_) => format!("{address:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_the_latency_columns() {
+        // From trace_entries.h: 0x01 interrupts off, 0x04 need_resched, 0x08 hard, 0x10 soft, 0x20 preempt need_resched.
+        assert_eq!(flags(0x01, 2), "d..2.");
+        assert_eq!(flags(0x01 | 0x04 | 0x20 | 0x08, 1), "dNh1.");
+        assert_eq!(flags(0x01 | 0x08 | 0x10, 0x14), "d.H41");
+        assert_eq!(flags(0x02, 0), ".l...");
+    }
+
+    #[test]
+    fn functions_are_named_where_they_begin() {
+        let symbols = Symbols::parse("0000000000000020 t tick_nohz_handler\n10 D data\n0000000000000000 T zero\n");
+        assert_eq!(symbols.name(0x20), "tick_nohz_handler");
+        assert_eq!(symbols.name(0x10), "0x10");
+        assert_eq!(symbols.name(0), "0x0");
+    }
+}

@@ -1,0 +1,244 @@
+//! Real recordings of this kernel, and what is refused; each leaves tracing as it was. Without root and tracefs there is nothing to
+//! record, and the tests say so.
+
+#[expect(dead_code, reason = "every test file uses a part of it")]
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use common::{native, processes, refused, unique};
+use schedlab_trace::{Reader, Record, RecordKind};
+
+/// Recordings come one after the other, so that each finds the tracing that it is to leave.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Where tracefs is, for root.
+fn tracefs() -> Option<PathBuf> {
+    // SAFETY: no preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+    let found = places.into_iter().find(|path| root && path.join("instances").is_dir());
+    if found.is_none() {
+        eprintln!("skipped: recording needs root and tracefs");
+    }
+    found
+}
+
+/// All of tracing that a recorder could leave changed: instances, probes, what is switched on and the clock.
+fn state(root: &Path) -> BTreeMap<String, String> {
+    let files = ["kprobe_events", "tracing_on", "set_event", "trace_clock", "buffer_size_kb", "options/overwrite"];
+    let mut state: BTreeMap<String, String> = files
+        .into_iter()
+        .map(|name| (name.to_owned(), fs::read_to_string(root.join(name)).unwrap_or_default()))
+        .collect();
+    let instances = fs::read_dir(root.join("instances")).expect("tracefs is there").flatten();
+    let instances: BTreeSet<_> = instances.map(|entry| entry.file_name()).collect();
+    state.insert("instances".into(), format!("{instances:?}"));
+    state
+}
+
+/// A directory of its own that goes with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("schedlab-recording-{}", unique()));
+        fs::create_dir(&path).expect("a new directory");
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("it is there").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn recorder(output: &Path, options: &[&str], command: &[&str]) -> Command {
+    let mut recorder = native();
+    recorder.arg("record").arg("-o").arg(output).args(options).arg("--").args(command);
+    recorder
+}
+
+fn record(output: &Path, options: &[&str], command: &[&str]) -> Output {
+    recorder(output, options, command).output().expect("the program starts")
+}
+
+/// A recording of a command that may be run again: a busy virtual machine's kernel may lose events without counting them, which is told.
+fn recorded(output: &Path, options: &[&str], command: &[&str]) {
+    let mut said = String::new();
+    for _ in 0..20 {
+        let output = record(output, options, command);
+        if output.status.success() {
+            return;
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("lost events without counting them"), "{said}");
+    }
+    panic!("{said}");
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_schedlab-native")
+}
+
+#[test]
+fn a_recording_holds_all_that_happened() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    let directory = Directory::new();
+    let file = directory.0.join("trace.txt");
+    recorded(&file, &["--level", "L0"], &[program(), "run", "hackbench:groups=1,loops=3,fds=4"]);
+    assert_eq!((state(&root), directory.names()), (before, vec!["trace.txt".to_owned()]));
+
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# schedlab recording 1\n"));
+    for part in
+        ["# release: ", "# level: L0\n", "# cpus: 0", "# file: /proc/cmdline\n#| ", "# table: tasks\n#| pid tgid"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
+    assert_eq!(text.lines().last().unwrap(), format!("# end: events={}", records.len()));
+    // The recorder's own marks stand around everything.
+    let marks: Vec<&str> = records
+        .iter()
+        .filter_map(|record| match &record.kind {
+            RecordKind::Other { event, text } if &**event == "tracing_mark_write" => Some(&**text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(marks, ["schedlab: snapshot", "schedlab: begin", "schedlab: end"]);
+    // Whoever leaves a CPU is the one who came last: not a single switch is missing.
+    let mut running = BTreeMap::new();
+    let mut last = 0;
+    for record in &records {
+        assert!(record.time.as_nanos() >= last, "line {}", record.line);
+        last = record.time.as_nanos();
+        if let RecordKind::Switch { previous, next, .. } = &record.kind
+            && let Some(known) = running.insert(record.cpu, next.pid)
+        {
+            assert_eq!(known, previous.pid, "line {}", record.line);
+        }
+    }
+    // One group of 4 senders and 4 receivers, the first task, and the one that makes them.
+    let forks = records.iter().filter(|record| matches!(record.kind, RecordKind::Fork { .. })).count();
+    assert!(forks >= 9, "{forks}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    let directory = Directory::new();
+    let file = directory.0.join("trace.txt.gz");
+    refused(&record(&file, &[], &["/nonexistent/command"]), 2, &["'/nonexistent/command'", "No such file"]);
+    refused(&record(&file, &[], &["false"]), 1, &["'false'", "ended with code 1", "not kept"]);
+    refused(&record(&file, &["--timeout", "100ms"], &["sleep", "100"]), 1, &["100ms"]);
+    refused(&record(&directory.0.join("none/trace.txt"), &[], &["true"]), 2, &["none/trace.txt", "No such file"]);
+    if !root.join("kprobe_events").exists() {
+        refused(&record(&file, &["--level", "L1"], &["true"]), 2, &["level L0 at most, not L1", "kprobe_events"]);
+    }
+    // A page or two for each CPU cannot hold hundreds of tasks' beginnings and ends.
+    let many = [program(), "scenario", "forks", "--length", "300ms"];
+    refused_after_output(&record(&file, &["--buffer", "4"], &many), &["lost", "--buffer"]);
+    assert_eq!((state(&root), directory.names()), (before, vec![]));
+}
+
+#[test]
+fn nobody_but_root_records() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    let directory = Directory::new();
+    let copy = Directory::new();
+    // The program may stand where nobody else may read.
+    fs::copy(program(), copy.0.join("native")).unwrap();
+    let mut command = Command::new(copy.0.join("native"));
+    command.args(["record", "-o"]).arg(directory.0.join("t")).args(["--", "true"]).uid(65_534).gid(65_534);
+    refused(&command.output().unwrap(), 2, &["needs root"]);
+    assert_eq!((state(&root), directory.names()), (before, vec![]));
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let directory = Directory::new();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(&directory.0).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no file system of 16 KiB can be mounted");
+        return;
+    }
+    let before = state(&root);
+    let output = record(&directory.0.join("trace.txt"), &[], &[program(), "scenario", "forks", "--length", "100ms"]);
+    let names = directory.names();
+    assert!(Command::new("umount").arg(&directory.0).status().unwrap().success());
+    refused_after_output(&output, &["No space left"]);
+    assert_eq!((state(&root), names), (before, vec![]));
+}
+
+/// The command has printed its own result already.
+#[track_caller]
+fn refused_after_output(output: &Output, parts: &[&str]) {
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), line.trim_end().lines().count()), (Some(2), 1), "{line}");
+    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+}
+
+#[test]
+fn what_a_killed_recorder_leaves_the_next_one_removes() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    let directory = Directory::new();
+    let mark = unique();
+    let sleep = ["sh", "-c", "sleep 100", &mark.to_string()].map(str::to_owned);
+    let sleep: Vec<&str> = sleep.iter().map(String::as_str).collect();
+    let mut recorder = recorder(&directory.0.join("a"), &[], &sleep);
+    let mut killed = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let instance = root.join(format!("instances/schedlab-{}", killed.id()));
+    await_that(|| fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(instance.is_dir());
+    // The command dies with the recorder.
+    await_that(|| processes(mark).is_empty());
+    recorded(&directory.0.join("b"), &[], &["true"]);
+    assert_eq!(state(&root), before);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    let directory = Directory::new();
+    let mut recorder = recorder(&directory.0.join("a"), &[], &["sleep", "100"]);
+    let child = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let on = root.join(format!("instances/schedlab-{}/tracing_on", child.id()));
+    await_that(|| fs::read_to_string(&on).is_ok_and(|on| on.trim() == "1"));
+    // SAFETY: a signal to the child that was just made.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    refused(&child.wait_with_output().unwrap(), 130, &["signal 15"]);
+    assert_eq!((state(&root), directory.names()), (before, vec![]));
+}
+
+#[track_caller]
+fn await_that(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

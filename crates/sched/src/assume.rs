@@ -1,0 +1,54 @@
+//! The state that a recording begins with: tasks that are there already, as they are, without any rule having brought them there.
+
+use schedlab_model::{CpuId, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::Life;
+
+impl<D: Decider> Sched<D> {
+    /// Marks a new task as asleep.
+    pub fn assume_asleep(&mut self, task: TaskId, cpu: CpuId) {
+        let record = &mut self.tasks[task.index()];
+        (record.life, record.cpu) = (Life::Asleep, cpu);
+        self.set_task_rq(task, cpu);
+    }
+
+    /// Queues a new fair task with the virtual time, deadline and weight that its entity has: nothing is placed and nobody is
+    /// charged. Of equal keys those that come first stand first. One that lingers (`sched_delayed`) is asleep all the same.
+    ///
+    /// Groups above it are queued with what their entities have, unless they are already.
+    pub fn assume_queued(&mut self, task: TaskId, cpu: CpuId) {
+        self.assume_asleep(task, cpu);
+        let record = &mut self.tasks[task.index()];
+        if !self.entities[record.se.index()].sched_delayed {
+            record.life = Life::Runnable;
+        }
+        let idle_policy = u32::from(record.has_idle_policy());
+        let mut level = Some(record.se);
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            let (cfs, weight, queued) = (entity.cfs_rq, entity.load.scaled, entity.on_rq);
+            level = entity.parent;
+            if !queued {
+                let idle = self.has_groups() && !self.rules.eevdf() && self.se_is_idle(se);
+                self.timeline_insert(cfs, se);
+                self.entities[se.index()].on_rq = true;
+                let queue = &mut self.cfs_rqs[cfs.index()];
+                queue.load.add(weight);
+                queue.nr_running += 1;
+                queue.idle_nr_running += u32::from(idle);
+            }
+            let queue = &mut self.cfs_rqs[cfs.index()];
+            queue.h_nr_running += 1;
+            queue.idle_h_nr_running += idle_policy;
+        }
+        self.account_enqueue(cpu);
+    }
+
+    /// Sets or clears `TIF_NEED_RESCHED`, where a recording tells it and what it follows from is not recorded.
+    pub fn assume_need_resched(&mut self, cpu: CpuId, need_resched: bool) {
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.need_resched, rq.lazily) = (need_resched, false);
+    }
+}

@@ -1,0 +1,57 @@
+"""Runs programs and commands where this process is: the part that `Virtual` starts in a guest.
+
+Python and this package take many seconds to load in a guest whose instructions are translated, so
+one process serves a guest's whole life: it reads a request from one pipe and writes the answer to
+another, both JSON, one after the other.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from schedlab import processes
+from schedlab.errors import SchedlabError
+from schedlab.model import Attributes
+from schedlab.programs import FAMILIES
+from schedlab.programs.program import Start
+from schedlab.targets.starting import starting
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what a request asks for, and return what came of it or what went wrong.
+
+    Args:
+        request: ``program`` (its text) or ``command`` (words), ``attributes`` (None or those of
+            `schedlab.model.Attributes`), and ``timeout`` in seconds.
+
+    >>> answer({"command": ["echo", "hello"], "attributes": None, "timeout": 9})["done"]["code"]
+    0
+    >>> answer({"program": "fio:speed=3", "attributes": None, "timeout": 9})["error"]
+    'InputError'
+    """
+    try:
+        wanted = request["attributes"]
+        attributes = None if wanted is None else Attributes(**wanted)
+        timeout = float(request["timeout"])
+        if "program" in request:
+            text = str(request["program"])
+            program = FAMILIES[text.partition(":")[0]].parse(text)
+            return {"values": program.run(Start(attributes, timeout))}
+        done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
+        return {"done": asdict(done)}
+    except SchedlabError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+
+
+def serve(requests: Path, answers: Path) -> None:
+    """Answer requests until the process is ended."""
+    while True:
+        text = requests.read_text(encoding="utf-8")
+        answers.write_text(json.dumps(answer(json.loads(text))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,172 @@
+"""A guest with any kernel as a place where experiments run: workloads, programs and commands."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.model import Attributes, Outcome, Workload
+from schedlab.processes import Completed
+from schedlab.targets import vm
+from schedlab.targets.facts import facts
+from schedlab.vm import Guest, find_kernel
+from schedlab.vm import knobs as guest_knobs
+from schedlab.vm.accelerator import choose
+
+_PLACE = "/run/schedlab-inside"
+_SERVER = "schedlab.programs.inside"
+
+_START = f"""\
+mkdir {_PLACE} && cd {_PLACE} && mkfifo requests answers
+cd "$1" || cd /
+setsid "$2" -m {_SERVER} {_PLACE}/requests {_PLACE}/answers \\
+    < /dev/null > {_PLACE}/log 2>&1 &
+echo $! > {_PLACE}/pid
+"""
+
+# A server that did not come up would leave the pipes without a reader for ever.
+_ASK = f"""\
+kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exit 3; }}
+cat > {_PLACE}/requests && cat {_PLACE}/answers
+"""
+
+_LOADING = 120.0
+"""Seconds that Python may take to load in a guest whose instructions are translated."""
+
+_ERRORS: dict[str, type[SchedlabError]] = {
+    kind.__name__: kind for kind in (InputError, NotPermittedError, RunError)
+}
+
+
+class Virtual:
+    """A guest, booted at the first run and kept for all that follow.
+
+    Args:
+        kernel: what `schedlab.vm.find_kernel` takes.
+        cpus: CPUs of the guest; as many as this process may use otherwise.
+        memory: its memory in MiB; what is written to files there lives in it.
+
+    Raises:
+        InputError: there is no such kernel.
+    """
+
+    real = True
+
+    def __init__(self, kernel: str, *, cpus: int | None = None, memory: int = 1536) -> None:
+        self.name = f"vm:{kernel}"
+        self.cpus = facts().cpus if cpus is None else cpus
+        self._image = find_kernel(kernel)
+        self._memory = memory
+        self.release = guest_knobs.rules_of(self._image.release)
+        self._stack = ExitStack()
+        self._guest: Guest | None = None
+        self._serving = False
+
+    def close(self) -> None:
+        """End the guest."""
+        self._guest = None
+        self._stack.close()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the guest is, and the machine that it is on."""
+        return {
+            "kernel": self._image.release,
+            "package": self._image.version,
+            "suite": self._image.suite,
+            "release": self.release,
+            "cpus": self.cpus,
+            "memory_mib": self._memory,
+            "accelerator": choose(self._image),
+            "on": asdict(facts()),
+        }
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        seed: int = 1,
+        timeout: float = 60.0,
+    ) -> Outcome:
+        """Run a workload with real tasks on the guest's kernel."""
+        return vm.run(
+            workload,
+            self._booted(),
+            attributes=attributes,
+            knobs=knobs,
+            seed=seed,
+            timeout=timeout,
+        )
+
+    def execute(
+        self,
+        command: Sequence[str],
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> Completed:
+        """Run a command in the guest, in the directory that it would run in here."""
+        reply = self._ask({"command": list(command)}, attributes, knobs, timeout)
+        return Completed(**reply["done"])
+
+    def measure_program(
+        self,
+        text: str,
+        *,
+        attributes: Attributes | None = None,
+        knobs: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> dict[str, float]:
+        """Run a benchmark from its own package in the guest, and return its metrics.
+
+        Raises:
+            InputError: an unknown program or option.
+            NotPermittedError: a policy or knob that the guest's kernel has not.
+            RunError: it failed or did not end in time, or the guest died.
+        """
+        reply = self._ask({"program": text}, attributes, knobs, timeout)
+        return {name: float(value) for name, value in reply["values"].items()}
+
+    def _ask(
+        self,
+        request: Mapping[str, Any],
+        attributes: Attributes | None,
+        knobs: Mapping[str, str] | None,
+        timeout: float,
+    ) -> Mapping[str, Any]:
+        """Have the process inside do something, and return what it says came of it."""
+        guest = self._booted()
+        plain = None
+        if attributes is not None:
+            plain = {
+                name: getattr(attributes, name) for name in ("policy", "nice", "slice", "affinity")
+            }
+        if not self._serving:
+            guest.run(["sh", "-c", _START, "sh", str(Path.cwd()), sys.executable])
+            self._serving = True
+        text = json.dumps({**request, "attributes": plain, "timeout": timeout})
+        with guest_knobs.applied(guest, knobs or {}):
+            # The process inside keeps the time itself; the margin is for a guest that hangs.
+            done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _LOADING)
+        if done.code != 0:
+            raise RunError(f"{self.name}: what runs programs there ended: {done.errors.strip()}")
+        reply: Mapping[str, Any] = json.loads(done.output)
+        if "error" in reply:
+            raise _ERRORS.get(reply["error"], RunError)(reply["message"])
+        return reply
+
+    def _booted(self) -> Guest:
+        """Return the guest, which is booted anew where the last one died."""
+        if self._guest is None or not self._guest.up:
+            self._stack.close()
+            self._serving = False
+            self._guest = self._stack.enter_context(
+                Guest.boot(self._image, cpus=self.cpus, memory=self._memory)
+            )
+        return self._guest

@@ -1,0 +1,28 @@
+"""The rules that `scripts/mutations` breaks: each fits the code, and the page shows them all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_each_mutation_has_its_place_in_the_code() -> None:
+    """What is replaced stands once in its file, and the test that is to notice exists."""
+    for mutation in tomllib.loads((ROOT / "scripts" / "mutations.toml").read_text())["mutation"]:
+        assert (ROOT / mutation["file"]).read_text().count(mutation["find"]) == 1, mutation["rule"]
+        package, target, test = mutation["tests"]
+        tests = ROOT / "crates" / package.removeprefix("schedlab-") / "tests"
+        sources = [*tests.glob(f"{target}.rs"), *(tests / target).rglob("*.rs")]
+        name = f"fn {test.rpartition('::')[2]}("
+        assert any(name in source.read_text() for source in sources), mutation["rule"]
+
+
+def test_the_page_shows_what_is_broken() -> None:
+    """docs/concepts/testing.md has the table as the script prints it."""
+    command = [sys.executable, str(ROOT / "scripts" / "mutations"), "--table"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert table in (ROOT / "docs" / "concepts" / "testing.md").read_text()

@@ -1,0 +1,88 @@
+"""Programs and commands in a guest, by the same calls as here."""
+
+import platform
+from collections.abc import Iterator
+
+import pytest
+
+from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.model import Attributes
+from schedlab.programs import subject
+from schedlab.programs.command import Command
+from schedlab.programs.inside import answer
+from schedlab.settings import Setting
+from schedlab.targets.virtual import Virtual
+from schedlab.vm import archive, cached
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Virtual]:
+    """One guest with 5.10 for all tests; skipped, saying why, where it cannot be had."""
+    if not any(kernel.series == "5.10" for kernel in cached()):
+        try:
+            archive.get("5.10", [])
+        except SchedlabError as error:
+            pytest.skip(f"NO KERNEL 5.10 TO BOOT: {error}")
+    target = Virtual("5.10", cpus=2)
+    yield target
+    target.close()
+
+
+def test_a_command_runs_on_the_guests_kernel(guest: Virtual) -> None:
+    done = guest.execute(["uname", "-r"], timeout=60)
+    assert done.output.startswith("5.10.")
+    assert done.output.strip() != platform.release()
+    assert guest.release.startswith("5.10")
+    assert guest.facts()["kernel"] == done.output.strip()
+
+
+def test_a_command_gets_policy_and_knobs(guest: Virtual) -> None:
+    script = "chrt -p $$; cat /proc/sys/kernel/sched_latency_ns"
+    knobs = {"latency": "20ms"}
+    done = guest.execute(["sh", "-c", script], attributes=Attributes("rr:7"), knobs=knobs)
+    assert "SCHED_RR" in done.output
+    assert "priority: 7" in done.output
+    assert done.output.endswith("\n20000000\n")
+    # They are put back: two CPUs have 12 ms.
+    again = guest.execute(["cat", "/proc/sys/kernel/sched_latency_ns"])
+    assert again.output == "12000000\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["apache:time=1s,concurrency=4", "fio:size=1m,jobs=1", "rt-hackbench:groups=1,loops=2"]
+)
+def test_programs_say_their_metric(guest: Virtual, text: str) -> None:
+    one = subject(text)
+    measured = one.measure(guest, attributes=None, knobs=None, seed=1, timeout=60)
+    assert measured.values[one.metrics[0].name] > 0
+
+
+def test_what_goes_wrong_inside_is_told_as_here(guest: Virtual) -> None:
+    with pytest.raises(InputError, match=r"cannot run '/no/such': No such file"):
+        guest.execute(["/no/such"])
+    with pytest.raises(RunError, match=r"'sleep' did not end within 0.5 s"):
+        guest.execute(["sleep", "60"], timeout=0.5)
+    with pytest.raises(RunError, match="printed nothing that matches"):
+        Command(("echo", "hello"), "total ([0-9]+)").measure(
+            guest, attributes=None, knobs=None, seed=1, timeout=60
+        )
+    # A guest that a command ended is booted anew for the next.
+    with pytest.raises(RunError, match="ended while running"):
+        guest.execute(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60"], timeout=60)
+    assert guest.execute(["echo", "up"]).output == "up\n"
+
+
+def test_what_a_guest_cannot_have_is_refused_before_it_boots(guest: Virtual) -> None:
+    with pytest.raises(InputError, match="has no knob 'base_slice'"):
+        Setting({"base_slice": "3ms"}).check(guest)
+
+
+def test_the_server_answers_with_what_went_wrong() -> None:
+    plain = {"attributes": None, "timeout": 9}
+    done = answer({**plain, "command": ["sh", "-c", "echo out; echo err >&2; exit 3"]})["done"]
+    assert (done["code"], done["output"], done["errors"]) == (3, "out\n", "err\n")
+    assert answer({**plain, "command": ["/no/such"]})["error"] == InputError.__name__
+    assert answer({**plain, "program": "stress-ng:stressor=no-such"})["error"] == "RunError"
+    refused = {"policy": "deadline:runtime=1ms,deadline=2ms,period=2ms"}
+    said = answer({**plain, "command": ["true"], "attributes": refused})
+    assert said["error"] in {InputError.__name__, NotPermittedError.__name__}
