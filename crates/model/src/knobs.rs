@@ -137,6 +137,12 @@ impl Knob {
         (self.name == "base_slice" && early).then_some(750_000)
     }
 
+    /// Whether the simulator acts on the knob for a release of `series`: it does not model the first kernel's balancing.
+    pub fn simulated_on(&self, series: Series) -> bool {
+        let balances = matches!(self.name, "migration_cost" | "nr_migrate");
+        self.simulated && !(balances && series == Series::V2_6_24)
+    }
+
     fn missing(&self, release: Release) -> ModelError {
         ModelError::KnobNotInRelease {
             name: self.name.to_owned(),

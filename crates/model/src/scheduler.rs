@@ -187,12 +187,7 @@ impl Scheduler {
 
     /// The names of set knobs that the simulator does not act on yet, for a refusal.
     pub fn unsimulated(&self) -> Vec<&str> {
-        // The first kernel's balancing is not modelled.
-        let balances = self.series() != Series::V2_6_24;
-        let balancing = |name: &str| matches!(name, "migration_cost" | "nr_migrate");
-        let known = |name: &&str| {
-            find_knob(name).is_ok_and(|knob| !knob.simulated || (!balances && balancing(name)))
-        };
+        let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated_on(self.series()));
         self.knobs.keys().map(String::as_str).filter(known).collect()
     }
 

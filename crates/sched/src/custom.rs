@@ -7,8 +7,8 @@ use std::fmt::Debug;
 
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 
-use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::balance::state::Balance;
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{Entity, TaskStruct};

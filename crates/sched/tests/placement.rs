@@ -17,11 +17,11 @@ impl Machine {
 
     /// Without some features.
     fn with(release: &str, cpus: u32, topology: &str, without: &[&str]) -> Self {
-        let mut scheduler = Scheduler::new(release.parse().unwrap());
-        without.iter().for_each(|feature| scheduler.set(feature, "0").unwrap());
-        let rules = Rules::new(&scheduler, cpus).unwrap();
+        let mut scheduler = Scheduler::new(release.parse().expect("a release"));
+        without.iter().for_each(|feature| scheduler.set(feature, "0").expect("a feature"));
+        let rules = Rules::new(&scheduler, cpus).expect("rules");
         let mut sched = Sched::new(rules, cpus, Ours);
-        sched.set_topology(&topology.parse().unwrap(), 0, 1);
+        sched.set_topology(&topology.parse().expect("a topology"), 0, 1);
         let mut machine = Self { sched, now: 0 };
         machine.advance(cpus, 1_000);
         machine
@@ -35,7 +35,7 @@ impl Machine {
             self.sched.set_machine_clock(Time::from_nanos(self.now));
             for cpu in (0..cpus).map(CpuId) {
                 self.sched.set_clocks(cpu, Clocks::all(Time::from_nanos(self.now)));
-                if self.now % 4_000_000 == 0 && self.sched.curr(cpu) != TaskId::IDLE {
+                if self.now.is_multiple_of(4_000_000) && self.sched.curr(cpu) != TaskId::IDLE {
                     self.sched.sched_tick(cpu);
                 }
             }

@@ -96,8 +96,7 @@ fn nobody_moves_where_none_may_be_looked_at() {
         let mut still = scheduler(release);
         still.set("nr_migrate", "0").expect("a knob of the release");
         let options = schedlab_sim::Options { seed: 1, ..schedlab_sim::Options::default() };
-        let (outcome, _) =
-            common::run_with(&hogs(3, 200), &still, &machine(2, "smt=1"), &options).expect("it runs");
+        let (outcome, _) = common::run_with(&hogs(3, 200), &still, &machine(2, "smt=1"), &options).expect("it runs");
         assert_eq!(outcome.elapsed_ns, 400_000_000, "{release}");
         assert!(outcome.tasks.iter().all(|task| task.migrations == 0), "{release}");
     }

@@ -37,6 +37,7 @@ def command(
     on: options.Anywhere = "sim",
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
+    topology: options.Topology = None,
     hz: options.Hz = None,
     knobs: options.Set = None,
     policy: options.Policy = None,
@@ -70,7 +71,7 @@ def command(
         if trace is not None:
             trace_format(trace)
         scheduler = options.scheduler_of(kernel, hz, knobs)
-        machine = options.machine_of(cpus, costs)
+        machine = options.machine_of(cpus, costs, topology)
         attributes = options.attributes_of(policy, time_slice, nice)
         outcome = simulate(
             work,
@@ -82,7 +83,9 @@ def command(
         )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
-        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace)
+        options.refuse(
+            on, kernel=kernel, hz=hz, costs=costs, topology=topology, trace=trace
+        )
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)

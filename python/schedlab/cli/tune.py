@@ -39,6 +39,7 @@ def command(
     ] = None,
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
+    topology: options.Topology = None,
     hz: options.Hz = None,
     settings: options.Set = None,
     costs: options.Costs = None,
@@ -63,11 +64,13 @@ def command(
     work = Workload.parse(workload)
     names = [name.strip() for name in knobs.split(",") if name.strip()]
     if on is Target.HOST:
-        options.refuse(on, kernel=kernel, hz=hz, costs=costs, cpus=cpus, set=settings)
+        options.refuse(
+            on, kernel=kernel, hz=hz, costs=costs, cpus=cpus, topology=topology, set=settings
+        )
         scheduler = machine = None
     else:
         scheduler = options.scheduler_of(kernel, hz, settings)
-        machine = options.machine_of(cpus, costs)
+        machine = options.machine_of(cpus, costs, topology)
     if verify is not None:
         _check_verifiable(verify, names)
     if by is By.GOLDEN and seeds > 1:

@@ -132,9 +132,7 @@ impl<D: Decider> Sched<D> {
         }
         let below = env.level.checked_sub(1).map(|level| &self.balance.domains.cpus[env.cpu.index()].levels[level]);
         stats.prefer_sibling = if self.rules.eevdf() {
-            stats
-                .busiest
-                .is_some_and(|group| self.balance.domains.groups[group].flags.has(DomainFlags::PREFER_SIBLING))
+            stats.busiest.is_some_and(|group| self.balance.domains.groups[group].flags.has(DomainFlags::PREFER_SIBLING))
         } else {
             below.is_some_and(|below| below.shape.flags.has(DomainFlags::PREFER_SIBLING))
         };
@@ -148,7 +146,8 @@ impl<D: Decider> Sched<D> {
     /// `update_sg_lb_stats`.
     fn update_sg_lb_stats(&mut self, env: &Env, number: usize, is_local: bool, overload: &mut bool) -> GroupStats {
         let group = &self.balance.domains.groups[number];
-        let mut stats = GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
+        let mut stats =
+            GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
         let mut looked_at = 0;
         for cpu in group.span.iter() {
             if !env.cpus.contains(cpu) {

@@ -44,7 +44,10 @@ impl<D: Decider> Sched<D> {
         let mut domains = Domains::build(self.rules.series, &balance.domains.topology, &active, cpus as u32);
         let now = balance.now / self.rules.tick;
         for cpu in active.iter() {
-            domains.cpus[cpu].levels.iter_mut().for_each(|domain| (domain.last_balance, domain.last_decay) = (now, now));
+            domains.cpus[cpu]
+                .levels
+                .iter_mut()
+                .for_each(|domain| (domain.last_balance, domain.last_decay) = (now, now));
             if let Some(shared) = domains.cpus[cpu].shared.filter(|_| !balance.cpus[cpu].tick_stopped) {
                 domains.shared[shared as usize].nr_busy_cpus += 1;
             }

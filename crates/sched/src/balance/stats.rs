@@ -142,7 +142,8 @@ impl<D: Decider> Sched<D> {
         let group = &self.balance.domains.groups[group];
         let record = &self.tasks[task.index()];
         let own = self.entity_avg(record.se);
-        let mut stats = GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
+        let mut stats =
+            GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
         // 6.12 and its contemporaries count CPUs on which the task may not run.
         let counts_all = matches!(self.rules.series, Series::V6_12 | Series::V6_18);
         for cpu in group.span.iter().map(|cpu| CpuId(cpu as u32)) {

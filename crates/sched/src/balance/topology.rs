@@ -17,6 +17,9 @@ struct Level {
     masks: Vec<Arc<Bitmap>>,
 }
 
+/// What CPUs share, by level, span, groups and flags.
+type Shapes = HashMap<(usize, Arc<Bitmap>, Vec<u32>, DomainFlags), Arc<Shape>>;
+
 /// A domain before groups are made and superfluous levels leave.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
@@ -190,7 +193,7 @@ impl Domains {
             ..Self::default()
         };
         build_groups(&mut drafts, &mut built.groups, cpus);
-        let mut shapes: HashMap<(usize, Arc<Bitmap>, Vec<u32>, DomainFlags), Arc<Shape>> = HashMap::new();
+        let mut shapes: Shapes = HashMap::new();
         let mut caches: HashMap<Arc<Bitmap>, u32> = HashMap::new();
         for cpu in active.iter() {
             let drafts = attach(std::mem::take(&mut drafts[cpu]), &mut built.groups);
@@ -223,7 +226,7 @@ impl Domains {
 }
 
 /// The CPU's domain of a draft: groups are put in the order of their list from the lowest on, so that CPUs can share it.
-fn shape_of(draft: Draft, shapes: &mut HashMap<(usize, Arc<Bitmap>, Vec<u32>, DomainFlags), Arc<Shape>>) -> Domain {
+fn shape_of(draft: Draft, shapes: &mut Shapes) -> Domain {
     let own = draft.groups[0];
     let least = draft.groups.iter().enumerate().min_by_key(|(_, group)| **group).map_or(0, |(at, _)| at);
     let mut groups = draft.groups;

@@ -438,13 +438,19 @@ impl<D: Decider> Sched<D> {
     /// The averages of a queue; none before it had a task.
     #[inline]
     pub(crate) fn queue_avg(&self, cfs: CfsRqId) -> SchedAvg {
-        self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index())).map_or_else(SchedAvg::default, |load| load.avg)
+        self.loads
+            .as_ref()
+            .and_then(|loads| loads.queues.get(cfs.index()))
+            .map_or_else(SchedAvg::default, |load| load.avg)
     }
 
     /// The averages of an entity.
     #[inline]
     pub(crate) fn entity_avg(&self, se: EntityId) -> SchedAvg {
-        self.loads.as_ref().and_then(|loads| loads.entities.get(se.index())).map_or_else(SchedAvg::default, |load| load.avg)
+        self.loads
+            .as_ref()
+            .and_then(|loads| loads.entities.get(se.index()))
+            .map_or_else(SchedAvg::default, |load| load.avg)
     }
 
     /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.
