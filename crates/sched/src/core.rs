@@ -198,6 +198,7 @@ impl<D: Decider> Sched<D> {
             self.activate_task(cpu, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::INITIAL));
         }
         self.wakeup_preempt(cpu, task, true);
+        self.task_woken(cpu, task);
     }
 
     /// `try_to_wake_up`: wakes a sleeping task on `cpu` (from [`Sched::select_task_rq`]); false, and nothing done, if it was
@@ -224,6 +225,7 @@ impl<D: Decider> Sched<D> {
         }
         self.activate_task(cpu, task, flags);
         self.wakeup_preempt(cpu, task, false);
+        self.task_woken(cpu, task);
         if self.rules.series < Series::V7_2 {
             self.update_avg_idle(cpu);
         }
@@ -343,6 +345,7 @@ impl<D: Decider> Sched<D> {
             // put_prev_task_balance comes before the pick, and may throttle. From 6.12 on the pick comes first.
             self.update_curr(cpu);
         }
+        self.balance_classes(cpu, previous);
         let mut next = self.pick_next_task(cpu);
         if next == TaskId::IDLE && self.balance.on() && self.newidle_balance(cpu) {
             next = self.pick_next_task(cpu);
@@ -370,6 +373,9 @@ impl<D: Decider> Sched<D> {
             self.nohz_balance_enter_idle(cpu);
         } else if self.tasks[next.index()].class == Class::Fair {
             self.balance.cfs_tasks.move_to_front(cpu, next);
+        }
+        if next != previous {
+            self.push_tasks(cpu);
         }
         self.hrtick_schedule_exit(cpu);
         Scheduled { previous: left, next }

@@ -402,6 +402,7 @@ impl<D: Decider> Sched<D> {
         }
         self.enqueue_task_dl(cpu, task, EnqueueFlags::REPLENISH);
         self.wakeup_preempt(cpu, task, false);
+        self.push_dl_tasks(cpu);
     }
 
     /// Takes back what a task had when it leaves the class (`switched_from_dl`).

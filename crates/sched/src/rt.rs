@@ -161,9 +161,20 @@ impl<D: Decider> Sched<D> {
     /// `wakeup_preempt_rt` (`check_preempt_curr_rt`): a strictly higher priority preempts.
     pub(crate) fn wakeup_preempt_rt(&mut self, cpu: CpuId, woken: TaskId) {
         let curr = self.rqs[cpu.index()].curr;
-        if self.tasks[woken.index()].rt_priority() > self.tasks[curr.index()].rt_priority() {
+        let (waking, running) = (self.tasks[woken.index()].rt_priority(), self.tasks[curr.index()].rt_priority());
+        if waking > running {
             self.resched_curr(cpu);
+        } else if waking == running && !self.rqs[cpu.index()].need_resched {
+            self.check_preempt_equal_prio(cpu, woken);
         }
+    }
+
+    /// `requeue_task_rt` to the head of its list.
+    pub(crate) fn requeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        let priority = self.tasks[task.index()].rt_priority();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.remove(priority, task);
+        rt.add(priority, task, true);
     }
 
     /// `yield_task_rt`: to the end of its list.

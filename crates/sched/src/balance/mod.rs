@@ -2,6 +2,7 @@
 
 mod blocked;
 mod busiest;
+mod deadline;
 mod detach;
 pub(crate) mod domains;
 pub(crate) mod env;
@@ -11,6 +12,7 @@ mod idlest;
 mod imbalance;
 mod load_balance;
 mod newidle;
+mod realtime;
 mod rebalance;
 mod select;
 mod simple;

@@ -131,7 +131,8 @@ impl<D: Decider> Sched<D> {
                 // cpumask_any
                 Some(allowed) if allowed.count() == 1 => CpuId(allowed.first().unwrap_or(previous.index()) as u32),
                 _ if class == Class::Fair => self.select_task_rq_fair(task, waker_cpu, why),
-                _ => self.select_simply(task, waker_cpu, why),
+                _ if class == Class::Rt => self.select_task_rq_rt(task, waker_cpu, why),
+                _ => self.select_task_rq_dl(task, waker_cpu, why),
             };
             if self.tasks[task.index()].may_run_on(chosen) && self.is_online(chosen) {
                 chosen

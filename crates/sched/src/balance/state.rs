@@ -58,6 +58,8 @@ pub(crate) struct CpuState {
     pub(crate) capacity: u64,
     /// Whom interrupts wake while it idles.
     pub(crate) wakes: Wakes,
+    /// `distribute_cpu_mask_prev`.
+    pub(crate) distributed: u32,
     /// `avg_rt`, `avg_dl`: the time that real-time and deadline tasks take.
     pub(crate) avg_rt: SchedAvg,
     pub(crate) avg_dl: SchedAvg,
@@ -168,6 +170,7 @@ impl Balance {
             push_cpu: None,
             capacity: 1024,
             wakes: Wakes::NONE,
+            distributed: 0,
             avg_rt: SchedAvg::default(),
             avg_dl: SchedAvg::default(),
         };
