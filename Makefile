@@ -5,7 +5,8 @@
 #   make check   the quick ones: formats, lints, types
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
-#   make build   .venv with the package, its extension module and its native runner
+#   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
+#                installed, the loader of its sched_ext scheduler
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
@@ -17,6 +18,7 @@ CARGO ?= cargo
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 NATIVE := python/schedlab/bin/schedlab-native
+EXT := python/schedlab/bin/schedlab-ext
 
 # One interpreter for every part, so that PyO3 is not rebuilt from one to the next.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -25,14 +27,25 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 RUST_SOURCES := $(shell find crates -name target -prune -o -type f -print 2>/dev/null) \
 	$(wildcard Cargo.toml Cargo.lock rust-toolchain.toml .cargo/config.toml)
 
+# The loader of the sched_ext scheduler links libelf and zlib in: where their archives and headers are not installed, it
+# is left out, and whoever wants it is told.
+EXT_NEEDS := $(strip \
+	$(foreach archive,libelf.a libz.a,$(if $(filter /%,$(shell $(CC) -print-file-name=$(archive))),,$(archive))) \
+	$(foreach program,$(CC) make pkg-config,$(if $(shell command -v $(program)),,$(program))))
+ifneq ($(EXT_NEEDS),)
+CARGO_BUILT := --exclude schedlab-ext
+endif
+# Where cargo finds the archives to link in.
+export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-file-name=libelf.a)))
+
 # The bindings link against no libpython (they are loaded by an interpreter), so they have no Rust
 # tests of their own: tests/ exercises them from Python.
-CARGO_TESTED := --workspace --exclude schedlab-python
+CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: build venv native extension demo test check mutations bench clean \
+.PHONY: build venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
-build: venv native extension
+build: venv native ext extension
 
 # --- the environment ---------------------------------------------------------------------------
 
@@ -55,6 +68,27 @@ $(NATIVE): $(RUST_SOURCES)
 	@mkdir -p $(@D)
 	install -m 0755 $(TARGET_DIR)/$(HOST)/release/schedlab-native $@
 
+# --- the loader of the sched_ext scheduler, static for the same reason ---------------------------
+
+ifeq ($(EXT_NEEDS),)
+ext: $(EXT)
+else
+ext:
+	@echo "the sched_ext scheduler's loader is not built, for want of $(EXT_NEEDS); everything else works." \
+		"apt-get install libelf-dev zlib1g-dev pkg-config" >&2
+endif
+
+$(EXT): $(RUST_SOURCES)
+	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --locked --release \
+		--target $(HOST) -p schedlab-ext --features static --bin schedlab-ext
+	@mkdir -p $(@D)
+	install -m 0755 $(TARGET_DIR)/$(HOST)/release/schedlab-ext $@
+
+# What runs in the kernel is committed as an object, so that nobody needs a compiler for it. With clang 19 this makes it
+# anew from crates/ext/bpf.
+ext-object:
+	scripts/build-ext-object crates/ext/bpf/thread_fair.bpf.o
+
 # --- the extension module, installed with the package in editable form --------------------------
 
 extension: $(STAMPS)/extension
@@ -71,7 +105,7 @@ demo: build
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts venv native extension -- fmt clippy cargo-test ruff mypy stubtest pytest
+	@scripts/run-parts venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest pytest
 
 check: venv
 	@scripts/run-parts fmt clippy ruff mypy
@@ -80,7 +114,7 @@ fmt:
 	$(CARGO) fmt --all --check
 
 clippy: venv
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace $(CARGO_BUILT) --all-targets -- -D warnings
 
 # A fixed seed, as Hypothesis has here too: the same commit passes or fails the same way everywhere. To search
 # further, run `PROPTEST_CASES=100000 cargo test` without it.
@@ -110,5 +144,5 @@ bench:
 
 clean:
 	$(CARGO) clean
-	rm -rf $(VENV) $(STAMPS) $(NATIVE) python/schedlab/_core*.so \
+	rm -rf $(VENV) $(STAMPS) $(NATIVE) $(EXT) python/schedlab/_core*.so \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -114,7 +114,7 @@ def test_the_command_makes_it_anew(
     assert answers(summary)[0] in capsys.readouterr().out
     file.write_text('{"verified": {}}')
     assert invoke(["report", str(file)]) == 2
-    assert "is not what the demo writes" in capsys.readouterr().err
+    assert "is not what the demo or a study writes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ virtual time, or on a real kernel), one judgement of what came out.
 """
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.model import Attributes, Costs, Machine, Outcome, Scheduler, TaskOutcome, Workload
+from schedlab.model import (
+    Attributes,
+    Costs,
+    GroupOutcome,
+    Machine,
+    Outcome,
+    Scheduler,
+    TaskOutcome,
+    Workload,
+)
 from schedlab.targets.sim import simulate, simulate_many
 
 # The function takes the name of the package of searches, which stays importable:
@@ -15,6 +24,7 @@ from schedlab.tuning import Tuning, tune
 __all__ = [
     "Attributes",
     "Costs",
+    "GroupOutcome",
     "InputError",
     "Machine",
     "NotPermittedError",

@@ -5,14 +5,13 @@ can be taken up where it stopped; and what it came to is worked out from the sto
 by the code that worked it out the first time.
 """
 
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from schedlab import stats
+from schedlab import execution, stats
 from schedlab.errors import InputError, RunError
+from schedlab.execution import Cell
 from schedlab.model import check_seed
 from schedlab.sequential import Judged, Protocol
 from schedlab.settings import Setting
@@ -27,46 +26,12 @@ from schedlab.settling import (
     settle,
 )
 from schedlab.store import Store, StoredExperiment
-from schedlab.store.store import now
 from schedlab.subjects import Metric, Subject
 from schedlab.targets.target import Target
 
 Kind = Literal["compare", "sweep"]
 
 _AGAIN = "A/A: "
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One arm: something that is run, under a setting, in a place.
-
-    Attributes:
-        group: what it is compared within: subject and target.
-        subject: what is run.
-        setting: how.
-        target: where.
-    """
-
-    group: str
-    subject: Subject
-    setting: Setting
-    target: Target
-
-    @property
-    def name(self) -> str:
-        """Its name, unique in its plan."""
-        return f"{self.group} | {self.setting}"
-
-    def definition(self) -> dict[str, Any]:
-        """Return all that is needed to run it once more, but the seed."""
-        return {
-            "subject": dict(self.subject.definition()),
-            "values": self.setting.definition(),
-            "target": self.target.name,
-            "release": self.target.release,
-            "cpus": self.target.cpus,
-            "simulated": None if self.target.real else dict(self.target.facts()),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,41 +298,9 @@ def _live(
     """Return an arm that runs what the store has not; two of them for a check against itself."""
 
     def arm(name: str) -> Arm:
-        def execute(block: int, place: int) -> Values:
-            if (name, block) in known:
-                return known[name, block]
-            # A simulation's block is a seed; what is measured differs by itself.
-            seed = (plan.seed + block) % 2**64
-            begun, clock = now(), time.perf_counter()
-            load = os.getloadavg()[0] if cell.target.real else None
-            try:
-                measured = cell.subject.measure(
-                    cell.target,
-                    attributes=cell.setting.attributes,
-                    knobs=cell.setting.knobs or None,
-                    seed=seed,
-                    timeout=plan.timeout,
-                )
-            except RunError as error:
-                store.fail(experiment, name, block, str(error))
-                raise
-            store.add(
-                experiment,
-                name,
-                block,
-                place,
-                seed=seed,
-                begun=begun,
-                seconds=time.perf_counter() - clock,
-                load=load,
-                definition=cell.definition(),
-                facts=dict(cell.target.facts()),
-                outcome=measured.outcome,
-                values=measured.values,
-            )
-            return measured.values
-
-        return execute
+        return execution.stored(
+            name, cell, store, experiment, known, seed=plan.seed, timeout=plan.timeout
+        )
 
     if prefix:
         return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")

@@ -134,6 +134,23 @@ class Workload:
         """Return the workload with every task under the same scheduling attributes."""
         return Workload(self.name, _core.with_attributes(self.json, attributes.json))
 
+    def with_groups(self, groups: Iterable[str] = (), sessions: Iterable[str] = ()) -> "Workload":
+        """Return the workload with its tasks in control groups and sessions.
+
+        Args:
+            groups: each ``PATH[:key=value,…]``: ``weight`` or ``shares``, ``max`` (quota/period),
+                ``burst``, ``idle``, and ``tasks``, a number of tasks or names of some joined by
+                ``+``. One that says no tasks has those that are left.
+            sessions: each ``NAME[:tasks=…]``; under the knob ``autogroup`` a session is a group.
+
+        Raises:
+            InputError: one of them cannot be.
+
+        >>> Workload.parse("hogs:tasks=10").with_groups(["/alice:tasks=2", "/bob"]).name
+        'hogs:tasks=10,time=1s'
+        """
+        return Workload(self.name, _core.with_groups(self.json, list(groups), list(sessions)))
+
 
 class Scheduler:
     """A kernel release with the settings of its knobs.
@@ -142,6 +159,8 @@ class Scheduler:
         release: ``6.1``, ``6.1.176``, or what ``uname -r`` prints.
         hz: timer interrupts a second.
         knobs: settings by name, also those whose names are no Python names (``feature.NAME``).
+        weights: what the number of a process's threads does to their weights: ``none``, ``pfs`` or
+            ``dw-cfs:beta=1.1``.
         settings: settings by name; what is not set has the release's default.
 
     Raises:
@@ -156,11 +175,12 @@ class Scheduler:
     number and a unit: ns, us, ms or s, as in 20ms); allowed: 100us to 1s
     """
 
-    __slots__ = ("hz", "json", "knobs", "release")
+    __slots__ = ("hz", "json", "knobs", "release", "weights")
 
     release: str
     hz: int
     knobs: Mapping[str, str]
+    weights: str
     json: str
 
     def __init__(
@@ -169,20 +189,23 @@ class Scheduler:
         *,
         hz: int = 250,
         knobs: Mapping[str, object] | None = None,
+        weights: str = "none",
         **settings: object,
     ) -> None:
         given = [(name, _setting(value)) for name, value in {**(knobs or {}), **settings}.items()]
         if not 1 <= hz < 2**32:
             raise InputError(f"hz is {hz}; allowed: 24 to 10000")
-        self.json = _core.scheduler(release, hz, given)
+        self.json = _core.scheduler(release, hz, given, weights)
         value = json.loads(self.json)
         self.release = value["release"]
         self.hz = hz
+        self.weights = value.get("weights", "none")
         self.knobs = MappingProxyType({name: _setting(v) for name, v in value["knobs"].items()})
 
     def with_knobs(self, knobs: Mapping[str, object]) -> "Scheduler":
         """Return the scheduler with further settings."""
-        return Scheduler(self.release, hz=self.hz, knobs={**self.knobs, **knobs})
+        merged = {**self.knobs, **knobs}
+        return Scheduler(self.release, hz=self.hz, knobs=merged, weights=self.weights)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheduler) and self.json == other.json
@@ -191,11 +214,13 @@ class Scheduler:
         return hash(self.json)
 
     def __repr__(self) -> str:
-        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r})"
+        weights = "" if self.weights == "none" else f", weights={self.weights!r}"
+        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r}{weights})"
 
     def __str__(self) -> str:
         knobs = "".join(f", {name}={value}" for name, value in self.knobs.items())
-        return f"{self.release}, {self.hz} Hz{knobs}"
+        weights = "" if self.weights == "none" else f", {self.weights} weights"
+        return f"{self.release}, {self.hz} Hz{knobs}{weights}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +376,31 @@ class TaskOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """What one group of tasks, or session under autogroup, got, all times in nanoseconds.
+
+    Attributes:
+        name: its path, or ``session NAME``.
+        tasks: tasks that it and the groups below it had.
+        run_ns: their CPU time.
+        contended_ns: of that, as long as no group, and not the tasks of none, had run out of tasks.
+        share: the part of all tasks' CPU time in that while, 0 to 1.
+        periods: periods of its limit that ended.
+        throttled_periods: of those, the ones in which it was throttled.
+        throttled_ns: over all CPUs, how long it was.
+    """
+
+    name: str
+    tasks: int
+    run_ns: int
+    contended_ns: int
+    share: float
+    periods: int
+    throttled_periods: int
+    throttled_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run came to, simulated or real, all times in nanoseconds.
 
@@ -368,6 +418,7 @@ class Outcome:
         messages: messages read in full.
         bytes: bytes read in full.
         tasks: each task's share.
+        groups: each group's share; simulated runs of workloads with groups have some.
         accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
         knobs: what a guest said of the knobs that were set for the run.
     """
@@ -385,6 +436,7 @@ class Outcome:
     messages: int
     bytes: int
     tasks: tuple[TaskOutcome, ...] = field(repr=False)
+    groups: tuple[GroupOutcome, ...] = ()
     accelerator: str = ""
     knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -394,6 +446,7 @@ class Outcome:
         value = json.loads(text)
         value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
         value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+        value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
         known = {f.name for f in fields(cls)}
         return cls(**{name: v for name, v in value.items() if name in known})
 

@@ -49,6 +49,31 @@ def test_run_json_is_the_outcome(capsys: Capture) -> None:
     assert value["turnaround_ns"] > 0
 
 
+def test_run_weighs_threads_by_their_number(tmp_path: Path, capsys: Capture) -> None:
+    # A process of one thread beside one of four, 1 s each, on one CPU. CFS gives each thread a
+    # fifth: A ends after 5 s. PFS gives each process a half: A ends after 2 s.
+    compute = {"steps": [{"run": {"fixed": "1s"}}]}
+    many = [{"fork": {"task": "B-thread", "count": 3}}, {"run": {"fixed": "1s"}}, "join"]
+    workload = {
+        "name": "greedy",
+        "tasks": [
+            {"name": "A", "instances": 1} | compute,
+            {"name": "B", "instances": 1, "steps": many},
+            {"name": "B-thread", "kind": "thread"} | compute,
+        ],
+    }
+    file = tmp_path / "greedy.json"
+    file.write_text(json.dumps(workload))
+    lives = {}
+    for weights in ("none", "pfs"):
+        line = f"run {file} --kernel 6.1 --cpus 1 --costs ideal --json --weights {weights}"
+        tasks = json.loads(_run(line, capsys))["tasks"]
+        lives[weights] = next(task["life_ns"] for task in tasks if task["name"] == "A") / 1e9
+    # Within a turn of every thread.
+    assert lives["none"] == pytest.approx(5, abs=0.1)
+    assert lives["pfs"] == pytest.approx(2, abs=0.1)
+
+
 def test_run_acts_on_its_options(capsys: Capture) -> None:
     text = _run(
         "run sleepers:tasks=3,loops=2 --kernel 6.12 --hz 1000 --cpus 1 --costs ideal"
@@ -56,6 +81,73 @@ def test_run_acts_on_its_options(capsys: Capture) -> None:
         capsys,
     )
     assert "1000 Hz, base_slice=3ms; 1 CPU, ideal costs; batch, nice 5, slice 2ms; seed 7" in text
+
+
+def _shares(text: str) -> dict[str, float]:
+    """Return the shares of the table of groups, in percent."""
+    rows = re.findall(r"^(session \S+|/\S+) +\d+ .*? (\d+\.\d)%", text, re.MULTILINE)
+    return {name: float(share) for name, share in rows}
+
+
+HOGS = "run hogs:tasks=10,time=500ms --kernel 6.1 --cpus 1 --costs ideal"
+
+
+def test_groups_of_one_weight_get_half_each(capsys: Capture) -> None:
+    # Two tasks of Alice's and eight of Bob's: by tasks 20 and 80 %, by groups 50 and 50 %.
+    text = _run(f"{HOGS} --group /alice:tasks=2 --group /bob", capsys)
+    assert _shares(text) == pytest.approx({"/alice": 50, "/bob": 50}, abs=1)
+    assert re.search(r"^hog@alice +2 ", text, re.MULTILINE)
+    assert re.search(r"^hog@bob +8 ", text, re.MULTILINE)
+
+
+def test_groups_share_by_their_weights(capsys: Capture) -> None:
+    # 300 to 100; within /b an idle group, of weight 3/1024, beside one of 100: all of 25 to /b/x.
+    groups = "--group /a:weight=300,tasks=2 --group /b --group /b/x:tasks=4 --group /b/y:idle=1"
+    expected = {"/a": 75, "/b": 25, "/b/x": 25, "/b/y": 0}
+    assert _shares(_run(f"{HOGS} {groups}", capsys)) == pytest.approx(expected, abs=1)
+
+
+def test_a_limited_group_gets_its_quota(capsys: Capture) -> None:
+    # Nobody else is there: 20 of each 100 ms.
+    text = _run(f"{HOGS} --group /a:max=20ms/100ms", capsys)
+    assert re.search(r"CPUs (19|20)\.\d% busy", text), text
+    periods, throttled = map(int, re.findall(r"100.0% +(\d+) +(\d+)", text)[0])
+    assert throttled <= periods <= 250  # 5 s at 20 ms of each period
+    assert throttled > 240
+
+
+def test_sessions_share_alike_unless_autogroup_is_off(capsys: Capture) -> None:
+    line = f"{HOGS} --session tty1:tasks=2 --session tty2"
+    expected = {"session tty1": 50, "session tty2": 50}
+    assert _shares(_run(line, capsys)) == pytest.approx(expected, abs=1)
+    assert _shares(_run(f"{line} --set autogroup=0", capsys)) == {}
+
+
+def test_weights_by_threads_make_processes_share_alike(tmp_path: Path, capsys: Capture) -> None:
+    # A process of one thread, and one of eight: by threads 1/9 and 8/9, under PFS half each. In
+    # JSON threads from the start are one process.
+    hog = {"steps": [{"run": {"fixed": "1s"}}], "taskgroup": "/all"}
+    tasks = [{"name": "one", "instances": 1, **hog}]
+    tasks.append({"name": "eight", "instances": 8, "kind": "thread", **hog})
+    file = tmp_path / "two.json"
+    file.write_text(json.dumps({"name": "two", "groups": {"/all": {}}, "tasks": tasks}))
+    ends = {}
+    for weights in ("none", "pfs"):
+        line = f"run {file} --kernel 6.12 --cpus 1 --costs ideal --weights {weights} --json"
+        tasks_of = json.loads(_run(line, capsys))["tasks"]
+        ends[weights] = tasks_of[0]["life_ns"] / 1e9
+    # Its second takes nine of them among nine equals, two at half of the CPU.
+    assert ends["none"] == pytest.approx(9, abs=0.1)
+    assert ends["pfs"] == pytest.approx(2, abs=0.1)
+
+
+def test_what_a_rule_of_weights_means_on_one_cpu_is_said(capsys: Capture) -> None:
+    assert invoke([*HOGS.split(), "--weights", "dw-cfs:beta=1.1"]) == 0
+    captured = capsys.readouterr()
+    assert "dw-cfs:beta=1.1 weights; 1 CPU" in captured.out
+    assert captured.err.startswith("note: dw-cfs has no value on one CPU")
+    assert invoke([*HOGS.replace("--cpus 1", "--cpus 2").split(), "--weights", "pfs"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_run_writes_the_trace_it_was_asked_for(tmp_path: Path, capsys: Capture) -> None:

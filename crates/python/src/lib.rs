@@ -16,10 +16,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nouns::parse_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::format_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::scheduler, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::thread_weight_factor, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::costs, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::machine, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::attributes, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::with_attributes, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::with_groups, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::weights_remark, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::knobs, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::release, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::releases, module)?)?;

@@ -1,7 +1,8 @@
 //! Workloads, schedulers, machines and times: read, checked and handed back as JSON.
 
 use pyo3::prelude::*;
-use schedlab_model::{Attributes, Costs, Machine, Policy, Scheduler, Time, Workload};
+use schedlab_model::{Attributes, Costs, Machine, Placement, Policy, Scheduler, ThreadWeights, Time, Workload};
+use schedlab_sched::thread_fairness::{FACTOR_ONE, factor_fixed};
 
 use crate::errors;
 
@@ -17,16 +18,28 @@ pub fn format_time(nanoseconds: u64) -> String {
     Time::from_nanos(nanoseconds).to_string()
 }
 
-/// A release with its knobs, each checked, as JSON.
+/// A release with its knobs and its rule of thread weights, each checked, as JSON.
 #[pyfunction]
-pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>) -> PyResult<String> {
+#[pyo3(signature = (release, hz, knobs, weights = "none"))]
+pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>, weights: &str) -> PyResult<String> {
     let mut scheduler = Scheduler::new(release.parse().map_err(errors::input)?);
     scheduler.hz = hz;
+    scheduler.weights = weights.parse().map_err(errors::input)?;
     for (name, value) in &knobs {
         scheduler.set(name, value).map_err(errors::input)?;
     }
     scheduler.tunables(1).map_err(errors::input)?;
     serde_json::to_string(&scheduler).map_err(errors::json("scheduler"))
+}
+
+/// By what the rule multiplies the weight of each of a process's threads, as the simulator does it: in fixed point.
+#[pyfunction]
+pub fn thread_weight_factor(rule: &str, threads: u32, online: u32) -> PyResult<f64> {
+    let rule = rule.parse().map_err(errors::input)?;
+    if threads == 0 || online == 0 {
+        return Err(errors::input("threads and CPUs on line are counted from 1"));
+    }
+    Ok(f64::from(factor_fixed(rule, threads, online)) / f64::from(FACTOR_ONE))
 }
 
 /// The costs called `preset` (`ideal` or `linsched`), as JSON.
@@ -62,6 +75,22 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
     }
     let attributes = Attributes { policy, nice, slice, affinity };
     serde_json::to_string(&attributes).map_err(errors::json("attributes"))
+}
+
+/// What a user should know of a rule of thread weights on so many CPUs, if anything.
+#[pyfunction]
+pub fn weights_remark(weights: &str, cpus: u32) -> PyResult<Option<&'static str>> {
+    Ok(weights.parse::<ThreadWeights>().map_err(errors::input)?.remark(cpus))
+}
+
+/// `workload` with its tasks in groups and sessions, each as [`Placement`] reads it.
+#[pyfunction]
+pub fn with_groups(workload: &str, groups: Vec<String>, sessions: Vec<String>) -> PyResult<String> {
+    let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+    let groups = groups.iter().map(|text| Placement::group(text));
+    let placements = groups.chain(sessions.iter().map(|text| Placement::session(text))).collect::<Result<Vec<_>, _>>();
+    let workload = placements.and_then(|placements| workload.with_placements(&placements)).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("workload"))
 }
 
 /// `workload` with every task under `attributes`, both as JSON.

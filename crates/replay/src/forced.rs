@@ -54,7 +54,8 @@ impl Decider for Forced {
     }
 
     fn preempt(&mut self, _: Preemption, ours: bool) -> bool {
-        self.preempt = Some(ours);
+        // With groups a tick looks at each level.
+        self.preempt = Some(self.preempt.unwrap_or(false) | ours);
         self.kernels_preempt.unwrap_or(ours)
     }
 

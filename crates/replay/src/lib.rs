@@ -22,6 +22,7 @@
 
 mod begin;
 mod changing;
+mod classes;
 mod compare;
 mod driving;
 mod error;
@@ -62,22 +63,14 @@ pub fn replay(
     recording: impl IntoIterator<Item = Result<Record, TraceError>>,
     settings: &Settings,
 ) -> Result<Report, ReplayError> {
-    let recording = Recording::sort(recording, settings.level, settings.release.series())?;
+    let records: Vec<Record> = recording.into_iter().collect::<Result<_, _>>()?;
+    if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
+        return classes::replay(&records, settings);
+    }
+    let recording = Recording::sort(records.into_iter().map(Ok), settings.level, settings.release.series())?;
     let records = &recording.records;
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
-    let report = Report {
-        release: settings.release.to_string(),
-        level: Level::of(records),
-        records: records.len() as u64,
-        span_ns: last.time.saturating_sub(first.time).as_nanos(),
-        tasks: 0,
-        decisions: Decisions::default(),
-        state: State::default(),
-        resynchronisations: 0,
-        unexplained: 0,
-        first_sights: FirstSights::default(),
-        differences: Vec::new(),
-    };
+    let report = Report::of(first, last, Level::of(records), records.len(), settings);
     let sight = FirstSight::of(records, settings.release.series());
     let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, &recording, report);

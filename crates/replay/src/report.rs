@@ -4,7 +4,7 @@ use schedlab_model::Time;
 use schedlab_trace::{Probe, Record, RecordKind};
 use serde::Serialize;
 
-use crate::ReplayError;
+use crate::{ReplayError, Settings};
 
 /// How much a recording tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -159,6 +159,19 @@ pub struct State {
     pub buddies: Agreement,
     /// Whether the running task was about to be rescheduled, at the start of each step.
     pub need_resched: Agreement,
+    /// Of the virtual times, those of groups' entities.
+    pub group_vruntime: Deviation,
+    /// Since when the running entity was not charged.
+    pub exec_start: Deviation,
+    /// Runtimes and deadlines of deadline tasks and of the fair server, the time real-time tasks used, and what a group's queue has
+    /// left of its quota.
+    pub budgets: Deviation,
+    /// Whether a deadline task, a group's queue or the real-time class is throttled.
+    pub throttling: Agreement,
+    /// Ticks left of a round-robin slice.
+    pub time_slice: Agreement,
+    /// Whether ours is due when a deadline timer expires.
+    pub timers: Agreement,
 }
 
 /// A state that is a number of nanoseconds.
@@ -232,6 +245,7 @@ impl State {
     const fn is_exact(&self) -> bool {
         let Self { vruntime, min_vruntime, deadline, lag, slice, .. } = self;
         let Self { avg_vruntime, load, nr_running, buddies, need_resched, .. } = self;
+        let Self { exec_start, budgets, throttling, time_slice, timers, .. } = self;
         vruntime.compared > 0
             && vruntime.max_error_ns == 0
             && min_vruntime.max_error_ns == 0
@@ -243,10 +257,32 @@ impl State {
             && nr_running.equal == nr_running.compared
             && buddies.equal == buddies.compared
             && need_resched.equal == need_resched.compared
+            && exec_start.max_error_ns == 0
+            && budgets.max_error_ns == 0
+            && throttling.equal == throttling.compared
+            && time_slice.equal == time_slice.compared
+            && timers.equal == timers.compared
     }
 }
 
 impl Report {
+    /// Of a recording from `first` to `last`, with nothing compared yet.
+    pub(crate) fn of(first: &Record, last: &Record, level: Level, records: usize, settings: &Settings) -> Self {
+        Self {
+            release: settings.release.to_string(),
+            level,
+            records: records as u64,
+            span_ns: last.time.saturating_sub(first.time).as_nanos(),
+            tasks: 0,
+            decisions: Decisions::default(),
+            state: State::default(),
+            resynchronisations: 0,
+            unexplained: 0,
+            first_sights: FirstSights::default(),
+            differences: Vec::new(),
+        }
+    }
+
     /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
     /// virtual times among them.
     pub const fn is_exact(&self) -> bool {

@@ -20,6 +20,11 @@ pub(crate) fn of(what: &str, series: Series) -> &'static str {
         ("load" | "nr_running", _) => "account_entity_enqueue, account_entity_dequeue",
         ("buddies", _) => "set_next_buddy, set_last_buddy, clear_buddies",
         ("need_resched", _) => "resched_curr",
+        ("exec_start", _) => "update_curr, set_next_entity, set_next_task",
+        ("budget", _) => "update_curr_dl_se, replenish_dl_entity, update_curr_rt, account_cfs_rq_runtime",
+        ("throttled", _) => "throttle_cfs_rq, unthrottle_cfs_rq, sched_rt_runtime_exceeded, start_dl_timer",
+        ("time_slice", _) => "task_tick_rt",
+        ("timer", _) => "start_dl_timer, dl_task_timer",
         _ => "the sequence itself: schedule, try_to_wake_up, sched_move_task",
     }
 }

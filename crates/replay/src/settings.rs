@@ -19,6 +19,10 @@ pub struct Settings {
     pub snapshot: Option<Snapshot>,
     /// Up to which level to read the recording, as if what is beyond had not been recorded; all of it if none.
     pub level: Option<Level>,
+    /// Ticks a second.
+    pub hz: u32,
+    /// What a CPU takes of a group's quota at once.
+    pub cfs_bandwidth_slice: Time,
     /// Whether the snapshot is older than all that is recorded.
     pub snapshot_is_older: bool,
 }
@@ -63,7 +67,9 @@ impl Settings {
     pub fn defaults(release: Release) -> Result<Self, ReplayError> {
         supported(release)?;
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
-        Ok(Self { release, tunables, snapshot: None, level: None, snapshot_is_older: false })
+        let cfs_bandwidth_slice = Time::from_millis(5);
+        let snapshot_is_older = false;
+        Ok(Self { release, tunables, snapshot: None, level: None, hz: HZ, cfs_bandwidth_slice, snapshot_is_older })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -126,7 +132,47 @@ impl Settings {
             }
         }
         settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
+        settings.add_classes(head);
         Ok(settings)
+    }
+
+    /// What the head says beyond the fair class: what it does not say stays at its default.
+    fn add_classes(&mut self, head: &Head) {
+        let number = |path: &str| head.file(path).and_then(|text| text.trim().parse::<i64>().ok());
+        let time = |path: &str, unit: u64| {
+            number(path).and_then(|value| u64::try_from(value).ok()).map(|value| Time::from_nanos(value * unit))
+        };
+        const MICROSECOND: u64 = 1_000;
+        const MILLISECOND: u64 = 1_000_000;
+        let tunables = &mut self.tunables;
+        if let Some(runtime) = number("/proc/sys/kernel/sched_rt_runtime_us") {
+            tunables.rt_runtime = u64::try_from(runtime).ok().map(|runtime| Time::from_nanos(runtime * MICROSECOND));
+        }
+        if let Some(period) = time("/proc/sys/kernel/sched_rt_period_us", MICROSECOND) {
+            tunables.rt_period = period;
+        }
+        if let Some(slice) = time("/proc/sys/kernel/sched_rr_timeslice_ms", MILLISECOND) {
+            tunables.rr_timeslice = slice;
+        }
+        let server = "/sys/kernel/debug/sched/fair_server/cpu0";
+        if let Some(runtime) = time(&format!("{server}/runtime"), 1) {
+            tunables.fair_server_runtime = runtime;
+        }
+        if let Some(period) = time(&format!("{server}/period"), 1) {
+            tunables.fair_server_period = period;
+        }
+        if let Some(slice) = time("/proc/sys/kernel/sched_cfs_bandwidth_slice_us", MICROSECOND) {
+            self.cfs_bandwidth_slice = slice;
+        }
+        if let Some(hz) = head.fact("hz").and_then(|hz| hz.parse().ok()).filter(|hz| (1..=10_000).contains(hz)) {
+            self.hz = hz;
+        }
+    }
+
+    /// The rules of all classes.
+    pub(crate) fn rules_of_classes(&self) -> Rules {
+        let rules = Rules::from_tunables(self.release.series(), self.hz, self.tunables).at_release(self.release);
+        Rules { cfs_bandwidth_slice: self.cfs_bandwidth_slice.as_nanos(), ..rules }
     }
 
     pub(crate) fn flags(&self) -> FlagBits {

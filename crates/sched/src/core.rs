@@ -358,10 +358,14 @@ impl<D: Decider> Sched<D> {
                 self.put_prev_task(cpu, previous);
                 self.set_next_task(cpu, next);
             }
-        } else if self.rules.series == Series::V5_10 && self.curr_class(cpu) == Class::Fair {
-            // pick_next_entity clears the buddies of whoever it picks; from 5.14 on only set_next_entity does.
-            let se = self.tasks[next.index()].se;
-            self.clear_buddies(self.entities[se.index()].cfs_rq, se);
+        }
+        if self.rules.series == Series::V5_10 && self.fair(next) {
+            // pick_next_entity clears the buddies of whoever it picks, on every level; from 5.14 on only set_next_entity does.
+            let mut level = Some(self.tasks[next.index()].se);
+            while let Some(se) = level {
+                self.clear_buddies(self.entities[se.index()].cfs_rq, se);
+                level = self.entities[se.index()].parent;
+            }
         }
         self.hrtick_pick(cpu, previous, next);
         let rq = &mut self.rqs[cpu.index()];
@@ -388,6 +392,9 @@ impl<D: Decider> Sched<D> {
     /// `pick_next_task`: the highest class that has somebody decides.
     pub(crate) fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
         let rq = &self.rqs[cpu.index()];
+        if let Some(stop) = rq.stop.filter(|stop| self.entity(*stop).on_rq) {
+            return stop;
+        }
         let all_fair = rq.nr_running == self.cfs_rqs[rq.cfs.index()].h_nr_running;
         if all_fair && self.rules.eevdf() && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {
             // The short cut looks at no other class, nor at a server, which goes on if it was about to find nobody.

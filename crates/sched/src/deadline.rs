@@ -101,6 +101,11 @@ impl DlEntity {
         self.server.is_some_and(|server| !server.defer_running)
     }
 
+    pub(crate) fn state(&self) -> DlState {
+        let Self { runtime, throttled, overruns, .. } = *self;
+        DlState { runtime, deadline: Time::from_nanos(self.deadline), throttled, overruns }
+    }
+
     pub(crate) fn set_defer_armed(&mut self, armed: bool) {
         if let Some(server) = &mut self.server {
             server.defer_armed = armed;
@@ -145,9 +150,7 @@ impl<D: Decider> Sched<D> {
     /// Where a task of the deadline class stands; none for other tasks.
     pub fn dl_state(&self, task: TaskId) -> Option<DlState> {
         let record = &self.tasks[task.index()];
-        let entity = record.dl.filter(|_| record.policy.is_deadline()).map(|id| &self.dl_entities[id.index()])?;
-        let DlEntity { runtime, throttled, overruns, .. } = *entity;
-        Some(DlState { runtime, deadline: Time::from_nanos(entity.deadline), throttled, overruns })
+        record.dl.filter(|_| record.policy.is_deadline()).map(|id| self.dl_entities[id.index()].state())
     }
 
     /// The task's deadline entity; only tasks of the class are asked for it.

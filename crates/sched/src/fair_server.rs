@@ -33,6 +33,13 @@ pub(crate) struct Server {
     defer_idle: bool,
 }
 
+impl Server {
+    /// It is started, and waits for its 0-laxity time.
+    pub(crate) const fn start_deferred(&mut self) {
+        (self.active, self.defer_armed) = (true, true);
+    }
+}
+
 impl Rules {
     /// Whether CPUs have a fair server: from 6.12 on, unless its runtime is 0.
     #[inline]

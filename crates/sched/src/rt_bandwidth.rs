@@ -164,6 +164,11 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].rt.budget.runtime = runtime;
     }
 
+    /// The period timer expires now, whenever it was to.
+    pub(crate) fn expire_rt_period(&mut self, now: u64) {
+        (self.rt_bandwidth.active, self.rt_bandwidth.expires) = (true, now);
+    }
+
     /// `sched_rt_period_timer` at `now`: begins a new period and goes on to the next, unless nobody needs it.
     pub(crate) fn sched_rt_period_timer(&mut self, now: u64) {
         // hrtimer_forward_now: periods up to now, at least the one that ends here.

@@ -43,6 +43,8 @@ pub(crate) struct Rq {
     pub(crate) lazily: bool,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
+    /// `stop`: the task that runs before all others, where a recording tells of it.
+    pub(crate) stop: Option<TaskId>,
     /// `hrtick_timer`: the high-resolution tick.
     pub(crate) hrtick: Hrtick,
     /// The root fair queue.
@@ -65,6 +67,7 @@ impl Rq {
             need_resched: false,
             lazily: false,
             idle_exec_start: 0,
+            stop: None,
             hrtick: Hrtick::default(),
             cfs,
             dl: DlRq::default(),

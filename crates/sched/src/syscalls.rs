@@ -78,7 +78,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    fn change(&mut self, task: TaskId, attributes: &Attributes, flags: DequeueFlags) {
+    pub(crate) fn change(&mut self, task: TaskId, attributes: &Attributes, flags: DequeueFlags) {
         let record = &self.tasks[task.index()];
         let (cpu, se, old_class) = (record.cpu, record.se, record.class);
         let before = record.prio();

@@ -38,6 +38,10 @@ impl Timers {
         self.first = self.armed.first().copied();
     }
 
+    pub(crate) fn find(&self, timer: Timer) -> Option<u64> {
+        self.armed.iter().find(|(_, armed)| *armed == timer).map(|(expires, _)| *expires)
+    }
+
     #[inline]
     pub(crate) fn first(&self) -> Option<(u64, Timer)> {
         self.first

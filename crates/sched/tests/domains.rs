@@ -16,8 +16,10 @@ fn text(text: &str) -> Topology {
     text.parse().expect("a topology")
 }
 
-/// Name, CPUs and groups of each of a CPU's domains.
-fn tree(sched: &Sched<Ours>, cpu: u32) -> Vec<(&'static str, Vec<u32>, Vec<Vec<u32>>)> {
+/// Name, CPUs and groups of a domain.
+type Level = (&'static str, Vec<u32>, Vec<Vec<u32>>);
+
+fn tree(sched: &Sched<Ours>, cpu: u32) -> Vec<Level> {
     let levels = sched.domains(CpuId(cpu)).iter().enumerate();
     levels
         .map(|(level, domain)| {

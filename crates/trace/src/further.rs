@@ -78,7 +78,7 @@ fn quota(fields: Fields<'_>) -> Result<Probe, String> {
         group: fields.address("tg")?,
         period: fields.get("period")?,
         quota: fields.get("quota")?,
-        burst: fields.get("burst")?,
+        burst: fields.optional("burst")?.unwrap_or(0),
     })
 }
 

@@ -146,7 +146,8 @@ fn parse(number: u64, text: &str) -> Result<Record, TraceError> {
     let Columns { name, pid, cpu, flags, time, event, text: rest } = line::split(text).map_err(wrong)?;
     let kind = payload::parse(event, rest).map_err(wrong)?;
     let (clocks, entity) = payload::parse_common(event, rest);
-    Ok(Record { line: number, name: name.into(), pid, cpu, flags, time, clocks, entity, kind })
+    let (event, text) = (event.into(), rest.into());
+    Ok(Record { line: number, name: name.into(), pid, cpu, flags, time, clocks, entity, kind, event, text })
 }
 
 impl<R: BufRead> Iterator for Reader<R> {

@@ -2,6 +2,7 @@
 
 use schedlab_model::Time;
 
+use crate::fields::Fields;
 use crate::probe::Probe;
 use crate::snap::TaskSnap;
 
@@ -29,6 +30,39 @@ pub struct Record {
     pub entity: Option<EntityRef>,
     /// What happened.
     pub kind: RecordKind,
+    /// The event's name, as recorded.
+    pub event: Box<str>,
+    /// Its fields, as recorded: for those that `kind` leaves out.
+    pub text: Box<str>,
+}
+
+impl Record {
+    /// A field of the text by its key; `None` if it is not there or of another form. Addresses and flags may be hexadecimal.
+    ///
+    /// ```
+    /// use schedlab_trace::Reader;
+    /// let text = " a-7 0d..2. 1.000000001: k_thr: cfs=0x1f tg=0x20 rr=-5 ct=9\n";
+    /// let record = Reader::new(text.as_bytes()).next().unwrap()?;
+    /// assert_eq!((record.number("cfs"), record.signed("rr"), record.number("none")), (Some(31), Some(-5), None));
+    /// # Ok::<(), schedlab_trace::TraceError>(())
+    /// ```
+    pub fn number(&self, key: &str) -> Option<u64> {
+        let word = Fields::new(&self.text).find(key)?;
+        match word.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => word.parse().ok(),
+        }
+    }
+
+    /// The same of one that may be negative.
+    pub fn signed(&self, key: &str) -> Option<i64> {
+        Fields::new(&self.text).find(key)?.parse().ok()
+    }
+
+    /// The same of a word.
+    pub fn word(&self, key: &str) -> Option<&str> {
+        Fields::new(&self.text).find(key)
+    }
 }
 
 /// A run queue's clocks, in nanoseconds.

@@ -25,6 +25,7 @@ from schedlab.cli import (
     replay,
     report,
     run,
+    study,
     sweep,
     tune,
     validate,
@@ -79,6 +80,7 @@ for command in (
     doctor,
     report,
     demo,
+    study,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
 # What follows the first word that is no option is the recorded command's.

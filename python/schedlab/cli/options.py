@@ -81,17 +81,44 @@ Costs = Annotated[
         help="ideal, linsched, calibrated (the default), or a calibration's file.",
     ),
 ]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="RULE",
+        help="Weights by number of threads: none, pfs, or dw-cfs:beta=1.1 (any beta above 1).",
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        metavar="PATH[:KEY=VALUE,…]",
+        help="A control group: weight=N or shares=N, max=QUOTA/PERIOD, burst=TIME, idle=1, and its "
+        "tasks: tasks=N, tasks=NAME+NAME, or those that are left. May be given several times.",
+    ),
+]
+Session = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--session",
+        metavar="NAME[:tasks=…]",
+        help="A session, whose tasks autogroup makes a group of. May be given several times.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def scheduler_of(kernel: str | None, hz: int | None, pairs: list[str] | None) -> Scheduler:
+def scheduler_of(
+    kernel: str | None, hz: int | None, pairs: list[str] | None, weights: str | None = None
+) -> Scheduler:
     """Return the scheduler that the options name; say so where another release stands in."""
     here = facts()
     release = kernel if kernel is not None else here.release
     if hz is None:
         hz = here.hz if kernel is None else 250
-    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []))
+    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []), weights=weights or "none")
     if kernel is None and here.stand_in:
         note(here.stand_in)
     return scheduler

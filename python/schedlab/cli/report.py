@@ -2,7 +2,7 @@
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +14,7 @@ from schedlab.report.terminal import emit_json, say
 
 def command(
     summary: Annotated[
-        Path, typer.Argument(help="The summary.json of a demo.", metavar="SUMMARY")
+        Path, typer.Argument(help="The summary.json of a demo or a study.", metavar="SUMMARY")
     ] = Path("out/demo/summary.json"),
     output: Annotated[
         Path | None,
@@ -22,7 +22,7 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make the HTML report of a demo's summary anew.
+    """Make the HTML report of a demo's or a study's summary anew.
 
     Example: [bold]schedlab report out/demo/summary.json --output report.html[/bold]
     """
@@ -34,13 +34,12 @@ def command(
         raise InputError(f"summary '{summary}': {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"summary '{summary}' is no JSON: {error}") from None
-    # Drawing loads a library that the other commands do without.
-    from schedlab.report.html import answers, report  # noqa: PLC0415
-
     try:
-        text, sentences = report(value), answers(value)
+        text, sentences = _page(value)
     except (KeyError, TypeError) as error:
-        raise InputError(f"summary '{summary}' is not what the demo writes: {error}") from None
+        raise InputError(
+            f"summary '{summary}' is not what the demo or a study writes: {error}"
+        ) from None
     write_text(target, text)
     if json:
         emit_json({"report": str(target), "answers": sentences})
@@ -48,3 +47,15 @@ def command(
     for sentence in sentences:
         say(sentence)
     say(f"written to {target}")
+
+
+def _page(summary: Any) -> tuple[str, list[str]]:
+    """Return the page and what it says first."""
+    # Drawing loads a library that the other commands do without.
+    if "study" in summary:
+        from schedlab.report import study_page  # noqa: PLC0415
+
+        return study_page.report(summary), list(summary["answers"])
+    from schedlab.report import html  # noqa: PLC0415
+
+    return html.report(summary), html.answers(summary)

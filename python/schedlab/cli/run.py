@@ -6,17 +6,29 @@ from typing import Annotated
 
 import typer
 
+from schedlab import _core
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
-from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload, settings, short_time
+from schedlab.model import (
+    Attributes,
+    GroupOutcome,
+    Machine,
+    Outcome,
+    Scheduler,
+    Workload,
+    settings,
+    short_time,
+)
 from schedlab.report.tasks import TaskRow, by_kind, each
-from schedlab.report.terminal import emit_json, say, show
+from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
 from schedlab.vm import find_kernel
 from schedlab.vm.knobs import checked
+
+GROUP_COLUMNS = ("group", "tasks", "run", "share", "periods", "throttled", "throttled for")
 
 COLUMNS = (
     "task",
@@ -43,6 +55,9 @@ def command(
     policy: options.Policy = None,
     time_slice: options.Slice = None,
     nice: options.Nice = None,
+    weights: options.Weights = None,
+    group: options.Group = None,
+    session: options.Session = None,
     costs: options.Costs = None,
     seed: options.Seed = 1,
     trace: Annotated[
@@ -63,15 +78,20 @@ def command(
     Workloads: hackbench, pipe, hogs and sleepers, each with keys; an unknown key lists them.
 
     Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs linsched[/bold]
+
+    Two users: [bold]schedlab run hogs:tasks=10 --cpus 1 --costs ideal --group /alice:tasks=2
+    --group /bob:weight=200[/bold]
     """
-    work = Workload.parse(workload)
+    work = Workload.parse(workload).with_groups(group or [], session or [])
     guest = options.guest_of(on)
     if on == Target.SIM:
         options.refuse(on, timeout=timeout)
         if trace is not None:
             trace_format(trace)
-        scheduler = options.scheduler_of(kernel, hz, knobs)
+        scheduler = options.scheduler_of(kernel, hz, knobs, weights)
         machine = options.machine_of(cpus, costs, topology)
+        if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
+            note(remark)
         attributes = options.attributes_of(policy, time_slice, nice)
         outcome = simulate(
             work,
@@ -83,9 +103,8 @@ def command(
         )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
-        options.refuse(
-            on, kernel=kernel, hz=hz, costs=costs, topology=topology, trace=trace
-        )
+        simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
+        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)
@@ -166,6 +185,9 @@ def _print(outcome: Outcome, rows: list[TaskRow]) -> None:
         for row in rows
     ]
     show(cells, COLUMNS)
+    if outcome.groups:
+        say()
+        show([_group_cells(group) for group in outcome.groups], GROUP_COLUMNS)
     say()
     busy = ""
     if outcome.cpu_busy_ns and outcome.elapsed_ns:
@@ -174,6 +196,18 @@ def _print(outcome: Outcome, rows: list[TaskRow]) -> None:
     say(
         f"turnaround {short_time(outcome.turnaround_ns)} ({outcome.turnaround_jiffies} jiffies), "
         f"{outcome.switches} switches, {outcome.messages} messages{busy}"
+    )
+
+
+def _group_cells(group: GroupOutcome) -> tuple[str, ...]:
+    throttled = (str(group.throttled_periods), short_time(group.throttled_ns))
+    return (
+        group.name,
+        str(group.tasks),
+        short_time(group.run_ns),
+        f"{group.share:.1%}",
+        str(group.periods) if group.periods else "-",
+        *(throttled if group.periods else ("-", "-")),
     )
 
 

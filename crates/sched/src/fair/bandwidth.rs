@@ -81,6 +81,11 @@ impl Bandwidth {
         }
     }
 
+    /// What is left in the pool.
+    pub(crate) const fn runtime(&self) -> u64 {
+        self.runtime
+    }
+
     /// `runtime_refresh_within`.
     fn refresh_within(&self, now: u64, time: u64) -> bool {
         self.expires.saturating_sub(now) < time
@@ -183,6 +188,16 @@ impl<D: Decider> Sched<D> {
         if timer.slack {
             self.slack_timer(group, now);
         } else {
+            self.period_timer(group, now);
+        }
+    }
+
+    /// A timer of the group expires at `now`, whenever it was to.
+    pub(crate) fn expire_bandwidth_timer(&mut self, group: GroupId, slack: bool, now: u64) {
+        if slack {
+            self.slack_timer(group, now);
+        } else {
+            self.groups[group.index()].bandwidth.expires = now;
             self.period_timer(group, now);
         }
     }

@@ -29,13 +29,8 @@ impl<D: Decider> Sched<D> {
             let slice = self.sched_period(u64::from(queue.nr_running));
             return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
         }
-        // ALT_PERIOD (5.13 on) counts the tasks of the whole CPU instead of this queue's entities.
-        let alt_period = self.rules.series == Series::V6_1;
-        let nr_running = if alt_period {
-            self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running
-        } else {
-            queue.nr_running
-        };
+        // ALT_PERIOD (5.13, and the stable kernels of 5.10) counts the tasks of the whole CPU instead of this queue's entities.
+        let nr_running = self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running;
         let absent = !self.entities[se.index()].on_rq;
         let mut slice = self.sched_period(u64::from(nr_running) + u64::from(absent));
         let mut level = Some(se);
@@ -52,11 +47,14 @@ impl<D: Decider> Sched<D> {
                 slice = calc_delta(slice, weight, &mut load);
             }
         }
-        // BASE_SLICE (5.13 on) keeps a slice from falling below the granularity.
-        if alt_period { slice.max(self.granularity_of(cfs, se)) } else { slice }
+        // BASE_SLICE (as ALT_PERIOD) keeps a slice from falling below the granularity.
+        slice.max(self.granularity_of(cfs, se))
     }
 
     fn granularity_of(&self, cfs: CfsRqId, se: EntityId) -> u64 {
+        if self.rules.series == Series::V5_10 {
+            return self.rules.tunables.min_granularity.as_nanos();
+        }
         let root = &self.cfs_rqs[self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].cfs.index()];
         // sched_idle_cfs_rq, of the root queue, where sched_slice's walk ends.
         let idle = if self.has_groups() {

@@ -121,7 +121,9 @@ impl<D: Decider> Sched<D> {
             if curr.is_some() {
                 self.update_curr_cfs(cfs);
             }
-            if self.check_cfs_rq_runtime(cfs) {
+            // CFS looks only where somebody runs.
+            let looks = self.rules.eevdf() || self.cfs_rqs[cfs.index()].curr.is_some();
+            if looks && self.check_cfs_rq_runtime(cfs) {
                 return None;
             }
             let se = if self.rules.eevdf() { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };

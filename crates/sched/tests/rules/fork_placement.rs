@@ -31,14 +31,15 @@ fn a_child_starts_a_virtual_slice_late() {
 #[test]
 fn a_child_counts_in_the_period_that_it_is_placed_by() {
     let mut lab = Lab::new("5.10", &[]);
-    let parent = lab.task();
+    let parent = lab.spawn(Policy::Other, -5);
     (0..7).for_each(|_| {
         lab.task();
     });
     lab.schedule(CPU0);
     let child = lab.fork(parent, CPU0);
-    // 6.75 ms / 9 as in periods.rs = 749998.
-    assert_eq!(lab.vruntime(child), 749_998);
+    // Load 2 × 3121 + 7 × 1024 = 13410: inverse 320280; × 3121 = 999593880; 6.75 ms × that / 2^32 → 1570968. At nice −5 (inverse 1376151)
+    // × 1024 × 1376151 / 2^32 → 515434.
+    assert_eq!(lab.vruntime(child), 515434);
 }
 
 /// The debit is in the child's virtual time: at nice 5 half a latency is 1024 / 335 times as far.

@@ -69,42 +69,56 @@ fn later_kernels_divide_latency_by_the_load_s_inverse() {
         // Load 2048: inverse ⌊(2^32 − 1) / 2048⌋ = 2097151; × 1024 = 2147482624; 6 ms × that / 2^32 = 2999998.6 → 2999998.
         crowd(release, &[], 2).assert_slice(CPU0, 2_999_998);
     }
-    // Load 8192: inverse 524287; × 1024 = 536869888; 6 ms × that / 2^32 = 749998.6 → 749998.
-    crowd("5.10", &[], 8).assert_slice(CPU0, 749_998);
+    // Load 8192: inverse 524287; × 1024 = 536869888; 7 ms × that / 2^32 = 874998.3 → 874998.
+    crowd("5.10", &[("latency", "7ms")], 8).assert_slice(CPU0, 874_998);
 }
 
 /// 5.10 and 6.1: beyond nr_latency = 8 tasks the period is nr × min_granularity.
 #[test]
 fn later_kernels_stretch_the_period_to_a_granularity_each() {
     // 9 tasks: 9 × 0.75 = 6.75 ms. Load 9216: inverse ⌊4294967295 / 9216⌋ = 466033; × 1024 = 477217792; 6.75 ms × that / 2^32 =
-    // 749998.8 → 749998.
-    crowd("5.10", &[], 9).assert_slice(CPU0, 749_998);
-    // 16 tasks: 12 ms; load 16384: inverse 262143; × 1024 = 268434432; 12 ms × that / 2^32 = 749997.1 → 749997. (On 2.6.24's rule
-    // 6 ms × 16 / 8 = 12 ms it would be the same: they differ where nr_latency was rounded, below.)
-    crowd("5.10", &[], 16).assert_slice(CPU0, 749_997);
-    // latency 10 ms, granularity 3 ms, 5 tasks > ⌈10/3⌉ = 4: 15 ms, not 12.5 ms. Load 5120: inverse 838860; × 1024 = 858992640;
-    // 15 ms × that / 2^32 = 2999997.1 → 2999997.
-    crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 5).assert_slice(CPU0, 2_999_997);
+    // 749998.8 → 749998, which BASE_SLICE lifts to 0.75 ms.
+    crowd("5.10", &[], 9).assert_slice(CPU0, 750_000);
+    // Nice −5 beside eight of nice 0: 3121 of 11313 of 6.75 ms. Inverse ⌊4294967295 / 11313⌋ = 379648; × 3121 = 1184881408;
+    // 6.75 ms × that / 2^32 = 1862167.7 → 1862167.
+    let mut lab = Lab::new("5.10", &[]);
+    lab.spawn(Policy::Other, -5);
+    (0..8).for_each(|_| {
+        lab.task();
+    });
+    lab.schedule(CPU0);
+    lab.assert_slice(CPU0, 1_862_167);
+    // latency 10 ms, granularity 3 ms, 5 tasks > ⌈10/3⌉ = 4: 15 ms, not 12.5 ms, whose part would be 2.5 ms.
+    crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 5).assert_slice(CPU0, 3_000_000);
 }
 
-/// Exactly nr_latency tasks still share a latency, though each gets less than a granularity where nr_latency was rounded up.
+/// Exactly nr_latency tasks still share a latency; BASE_SLICE gives each a granularity all the same where nr_latency was rounded up.
 #[test]
 fn the_period_stretches_only_beyond_nr_latency() {
-    // ⌈10 / 3⌉ = 4 tasks: 10 ms. Load 4096: inverse 1048575; × 1024 = 1073740800; 10 ms × that / 2^32 = 2499997.6 → 2499997.
-    crowd("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")], 4).assert_slice(CPU0, 2_499_997);
+    // ⌈10 / 3⌉ = 4: nice 0 beside three of nice −5 has 1024 of 10387 of 10 ms, lifted to 3 ms; nice −5 has 3121 of 10387. Inverse
+    // ⌊4294967295 / 10387⌋ = 413494; × 3121 = 1290514774; 10 ms × that / 2^32 = 3004713.9 → 3004713.
+    let mut lab = Lab::new("5.10", &[("latency", "10ms"), ("min_granularity", "3ms")]);
+    lab.spawn(Policy::Other, -5);
+    lab.spawn(Policy::Other, -5);
+    lab.spawn(Policy::Other, -5);
+    lab.task();
+    lab.schedule(CPU0);
+    lab.assert_slice(CPU0, 3_004_713);
     crowd("2.6.24", &[("latency", "10ms"), ("min_granularity", "3ms")], 4).assert_slice(CPU0, 2_500_000);
 }
 
-/// BASE_SLICE (6.1): a slice is at least the granularity, so the few nanoseconds that truncation takes come back.
+/// BASE_SLICE: a slice is at least the granularity, so the few nanoseconds that truncation takes come back.
 #[test]
-fn a_slice_of_6_1_is_no_shorter_than_the_granularity() {
-    crowd("6.1", &[], 8).assert_slice(CPU0, 750_000);
-    crowd("6.1", &[], 9).assert_slice(CPU0, 750_000);
+fn a_slice_is_no_shorter_than_the_granularity() {
+    for release in ["5.10", "6.1"] {
+        crowd(release, &[], 8).assert_slice(CPU0, 750_000);
+        crowd(release, &[], 9).assert_slice(CPU0, 750_000);
+    }
 }
 
-/// A light task's slice is its part of the period: BASE_SLICE lifts it on 6.1, nothing does on 5.10.
+/// A light task's slice is its part of the period, 86 us here, but BASE_SLICE lifts it to the granularity.
 #[test]
-fn a_light_task_s_slice_is_lifted_to_the_granularity_on_6_1() {
+fn a_light_task_s_slice_is_lifted_to_the_granularity() {
     let light_runs = |release| {
         let mut lab = Lab::new(release, &[]);
         lab.spawn(Policy::Other, 19);
@@ -112,11 +126,11 @@ fn a_light_task_s_slice_is_lifted_to_the_granularity_on_6_1() {
         lab.schedule(CPU0);
         lab
     };
-    // Load 15 + 1024 = 1039: inverse ⌊4294967295 / 1039⌋ = 4133751; × 15 = 62006265; 6 ms × that / 2^32 = 86621.8 → 86621.
-    light_runs("5.10").assert_slice(CPU0, 86_621);
-    // Lifted to 0.75 ms on 6.1; and then it goes at once, for its virtual time ran 68 times as fast.
-    assert!(!light_runs("6.1").would_preempt_after(CPU0, 749_999));
-    assert!(light_runs("6.1").would_preempt_after(CPU0, 750_000));
+    for release in ["5.10", "6.1"] {
+        // Then it goes at once, for its virtual time ran 68 times as fast.
+        assert!(!light_runs(release).would_preempt_after(CPU0, 749_999), "{release}");
+        assert!(light_runs(release).would_preempt_after(CPU0, 750_000), "{release}");
+    }
 }
 
 /// 6.1 gives SCHED_IDLE tasks a granularity of their own (0.75 ms) while anybody else is there; alone among themselves the usual one.
@@ -132,8 +146,9 @@ fn idle_tasks_of_6_1_have_their_own_granularity() {
     };
     // 20 ms × 3 / 1027 = 58 µs, lifted to 0.75 ms.
     idle_runs("6.1", Policy::Batch).assert_slice(CPU0, 750_000);
-    // Load 1027: inverse ⌊4294967295 / 1027⌋ = 4182051; × 3 = 12546153; 20 ms × that / 2^32 = 58422.6 → 58422.
-    idle_runs("5.10", Policy::Batch).assert_slice(CPU0, 58_422);
+    // 5.10 has one granularity for all; with it the first is too far ahead at once, for its virtual time runs 341 times as fast.
+    assert!(!idle_runs("5.10", Policy::Batch).would_preempt_after(CPU0, 3_999_999));
+    assert!(idle_runs("5.10", Policy::Batch).would_preempt_after(CPU0, 4_000_000));
     // Two idle ones: the usual granularity, 4 ms, and then the first is too far ahead, for its virtual time runs 341 times as fast.
     assert!(!idle_runs("6.1", Policy::Idle).would_preempt_after(CPU0, 3_999_999));
     assert!(idle_runs("6.1", Policy::Idle).would_preempt_after(CPU0, 4_000_000));

@@ -1,0 +1,303 @@
+/*
+ * Weights, clocks and charging: what a thread is due, and what it got.
+ */
+#ifndef SCHEDLAB_SERVICE_H
+#define SCHEDLAB_SERVICE_H
+
+#include "kernel.h"
+#include "shared.h"
+
+/* Bits of weights below the point: 1024 << 10 is nice 0. */
+#define WEIGHT_ONE_SHIFT 20
+#define WEIGHT_ONE (1ULL << WEIGHT_ONE_SHIFT)
+/* How far queues may be apart, and a thread behind its queue's clock, in slices of a thread of nice 0. */
+#define STRAY 2
+#define CREDIT 20
+/* Threads at the head of a queue that are looked at for one that may run on this CPU. */
+#define LOOK 16
+/* Over this time the rate of a clock is measured, in nanoseconds. */
+#define RATE_SPAN 1000000000ULL
+
+volatile const struct parameters parameters;
+struct control control SEC(".data");
+struct report report SEC(".bss");
+
+struct queue {
+	u64 clock;
+	/* Added to the keys of those that wait here gives the common scale. */
+	u64 offset;
+	/* Virtual time that passes in a second of real time, and since when it is measured. */
+	u64 rate;
+	u64 since;
+	u64 clock_then;
+};
+
+struct thread {
+	u64 vtime;
+	/* sum_exec_runtime up to which it was charged, and when it was put on a CPU. */
+	u64 charged;
+	u64 began;
+	/* Its share in `load`. */
+	u64 load;
+	/* Of its queue, when it began to wait. */
+	u64 offset;
+	/* Where it waits or waited last, and whether it still does. */
+	u32 queue;
+	bool waits;
+	bool placed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * TABLE_SIZE);
+	__type(key, u32);
+	__type(value, u32);
+} factors SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MOST_QUEUES);
+	__type(key, u32);
+	__type(value, struct queue);
+} queues SEC(".maps");
+
+/* The shared queue of each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MOST_CPUS);
+	__type(key, u32);
+	__type(value, u32);
+} domains SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+/* Wakes the loader: a CPU came or went, or the scheduler was taken away. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+/* The foremost clock, how long slices turn out to be, and the weight of all that can run. */
+static u64 front SEC(".bss.private");
+static u64 stint SEC(".bss.private");
+static u64 load SEC(".bss.private");
+
+static inline bool before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+static void tell(void)
+{
+	u32 *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (event) {
+		*event = 1;
+		bpf_ringbuf_submit(event, 0);
+	}
+}
+
+/* ---- weights ---- */
+
+static u64 weight_of(struct task_struct *p)
+{
+	u32 level = p->policy == SCHED_IDLE ? IDLE_LEVEL : (u32)(p->static_prio - 100);
+	u64 base = parameters.base_weights[level & 63];
+	u32 count = p->signal->nr_threads;
+	u32 index, *factor;
+	u64 weight;
+
+	if (level == IDLE_LEVEL)
+		return base;
+	if (count > MOST_THREADS)
+		count = MOST_THREADS;
+	index = (control.table & 1) * TABLE_SIZE + count;
+	factor = bpf_map_lookup_elem(&factors, &index);
+	if (!factor)
+		return base;
+	weight = (base * *factor + (1ULL << (parameters.factor_shift - 1))) >> parameters.factor_shift;
+	return weight < parameters.least_weight ? parameters.least_weight : weight;
+}
+
+/* CPU time in virtual time. */
+static u64 scaled(u64 time, u64 weight)
+{
+	return (time << WEIGHT_ONE_SHIFT) / (weight ? weight : WEIGHT_ONE);
+}
+
+/* ---- clocks ---- */
+
+static struct queue *queue_of(u32 index)
+{
+	return bpf_map_lookup_elem(&queues, &index);
+}
+
+static u32 domain_of(s32 cpu)
+{
+	u32 key = cpu, *domain = bpf_map_lookup_elem(&domains, &key);
+
+	return domain ? *domain : 0;
+}
+
+/* Move a queue up that trails the foremost by too much. */
+static void follow(struct queue *queue)
+{
+	u64 latest = front - STRAY * parameters.slice;
+
+	if (before(queue->clock, latest)) {
+		u64 step = latest - queue->clock;
+
+		queue->offset += step;
+		queue->clock += step;
+		queue->clock_then += step;
+	}
+}
+
+static void advance(struct queue *queue, u64 vtime)
+{
+	u64 now, span;
+
+	if (!before(queue->clock, vtime))
+		return;
+	queue->clock = vtime;
+	if (before(front, vtime))
+		front = vtime;
+	now = bpf_ktime_get_ns();
+	span = now - queue->since;
+	if (span >= RATE_SPAN) {
+		u64 passed = vtime - queue->clock_then;
+
+		/* In a long pause the product could leave 64 bits. */
+		if (queue->since && span < 16 * RATE_SPAN && passed < 256 * RATE_SPAN)
+			queue->rate = passed * (RATE_SPAN >> 10) / (span >> 10);
+		queue->since = now;
+		queue->clock_then = vtime;
+	}
+}
+
+/* Keep a thread's vtime within what the lag caps allow. */
+static void bound(struct thread *thread, struct queue *queue, u64 credit)
+{
+	u64 least = queue->clock - credit;
+	u64 distance, most;
+
+	/* What passes in the lag cap's time; at least two slices of nice 0. */
+	distance = (queue->rate >> 10) * (parameters.lag_cap >> 10) / (RATE_SPAN >> 20);
+	if (distance < 2 * parameters.slice)
+		distance = 2 * parameters.slice;
+	most = queue->clock + distance;
+	if (before(thread->vtime, least))
+		thread->vtime = least;
+	else if (before(most, thread->vtime))
+		thread->vtime = most;
+}
+
+/* ---- service ---- */
+
+static void note(struct task_struct *p, u64 runtime, u64 switches)
+{
+	u32 key = p->tgid;
+	struct process *process = bpf_map_lookup_elem(&processes, &key);
+
+	if (!process) {
+		struct process fresh = {};
+
+		bpf_map_update_elem(&processes, &key, &fresh, BPF_NOEXIST);
+		process = bpf_map_lookup_elem(&processes, &key);
+		if (!process)
+			return;
+	}
+	__sync_fetch_and_add(&process->runtime, runtime);
+	__sync_fetch_and_add(&process->switches, switches);
+	process->threads = p->signal->nr_threads;
+	if (switches)
+		bpf_probe_read_kernel_str(process->name, sizeof(process->name), p->group_leader->comm);
+}
+
+static void weigh_in(struct thread *thread, u64 weight)
+{
+	__sync_fetch_and_add(&load, weight - thread->load);
+	thread->load = weight;
+}
+
+/* Charge a thread for what it ran since it was charged last. */
+static void charge(struct task_struct *p, struct thread *thread, u64 weight)
+{
+	u64 runtime = p->se.sum_exec_runtime - thread->charged;
+	struct queue *queue = queue_of(thread->queue);
+	u64 all;
+
+	thread->charged += runtime;
+	thread->vtime += scaled(runtime, weight);
+	note(p, runtime, 0);
+	if (thread->load)
+		weigh_in(thread, weight);
+	if (!queue)
+		return;
+	/*
+	 * Threads that start, run less than a slice and end would all have the clock's vtime, and whoever is later would wait for
+	 * ever. So the clock also goes with the service given; at half of its pace, as it must not outrun those that compete.
+	 */
+	all = load;
+	advance(queue, queue->clock + scaled(runtime, 2 * (all > WEIGHT_ONE ? all : WEIGHT_ONE)));
+	bound(thread, queue, CREDIT * parameters.slice);
+}
+
+/*
+ * Where a thread's next slice would end. Ticks end slices, late by up to one: a slice of 5 ms is one of 8 ms at 250 ticks a second.
+ * What counts is how long slices of late turned out to be, or threads of great and small weight would not be compared at the same
+ * place of their slices.
+ */
+static u64 finish(u64 vtime, u64 weight)
+{
+	return vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
+}
+
+/* A thread has used its slice up. */
+static void learn(struct task_struct *p, struct thread *thread)
+{
+	u64 ran = p->se.sum_exec_runtime - thread->began;
+
+	if (ran > 8 * parameters.slice)
+		ran = 8 * parameters.slice;
+	stint += ((s64)(ran - stint)) >> 4;
+	thread->began = p->se.sum_exec_runtime;
+}
+
+/* Give a thread its place in the virtual time of a queue: a new one starts at the clock, one that slept has a slice of credit. */
+static struct queue *place(struct thread *thread, u32 index, bool woken, u64 weight)
+{
+	struct queue *queue = queue_of(index);
+	u64 credit = CREDIT * parameters.slice;
+
+	if (!queue)
+		return NULL;
+	follow(queue);
+	if (!thread->placed) {
+		thread->vtime = queue->clock;
+		thread->placed = true;
+	}
+	if (woken) {
+		u64 slice = scaled(parameters.slice, weight);
+
+		if (slice < credit)
+			credit = slice;
+	}
+	bound(thread, queue, credit);
+	thread->queue = index;
+	return queue;
+}
+
+#endif

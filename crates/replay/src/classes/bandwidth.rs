@@ -1,0 +1,72 @@
+//! Timers: when they expire is recorded, and ours are made to then.
+
+use schedlab_model::TaskId;
+use schedlab_sched::{GroupId, Timer};
+use schedlab_trace::RecordKind;
+
+use super::section::{Entry, What};
+use super::{CPU, Classes};
+
+impl<'a> Classes<'a> {
+    pub(super) fn timer(&mut self, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let Some(first) = section.first() else { return };
+        let RecordKind::TimerEntry { function } = &first.record.kind else { return };
+        let now = self.clocks.clock.as_nanos();
+        self.sched.decider.expect_nothing();
+        match &**function {
+            "sched_rt_period_timer" => self.sched.fire_timer(Timer::RtPeriod, now),
+            "dl_task_timer" => self.fire_deadline(section, now),
+            _ if is_group_timer(first) => {
+                let Some(group) = self.group_of_timer(first) else { return };
+                self.sched.fire_bandwidth_timer(group, is_slack(first), now);
+            }
+            _ => {}
+        }
+        self.compare_after(section);
+    }
+
+    fn fire_deadline(&mut self, section: &[Entry<'a>], now: u64) {
+        let Some(entry) = section.iter().find(|entry| entry.what == What::DlTimer) else { return };
+        let timer = if entry.record.number("srv") == Some(1) {
+            Some(self.sched.fair_server_timer(CPU))
+        } else {
+            entry
+                .pid()
+                .and_then(|pid| self.task_of(pid))
+                .filter(|task| *task != TaskId::IDLE)
+                .and_then(|task| self.sched.dl_timer_of(task))
+        };
+        // Its task may be gone.
+        let Some(timer) = timer else { return };
+        // It may expire late, with interrupts off for long, but not before ours is due by the queue's clock; the kernel counts in
+        // microseconds there.
+        let due = self.sched.armed(timer);
+        let told = section.iter().any(|entry| entry.record.clocks.is_some());
+        if let Some(due) = due.filter(|due| !told && *due > now) {
+            // Nothing shows the queue's clock then: it is no earlier than this.
+            self.advance_to(self.clocks.clock_task.as_nanos() + (due - now));
+        }
+        let now = self.clocks.clock.as_nanos();
+        let equal = self.report.state.timers.add(due.is_some_and(|due| due <= now + 1000));
+        self.expect_equal("timer", equal, due.map_or_else(|| "not armed".to_owned(), |due| due.to_string()), now);
+        self.sched.fire_timer(timer, now);
+    }
+
+    /// A timer lies within its group's structure.
+    fn group_of_timer(&self, entry: &Entry<'a>) -> Option<GroupId> {
+        /// `sizeof(struct task_group)` is less.
+        const GROUP_SIZE: u64 = 0x400;
+        let timer = entry.record.number("hrtimer")?;
+        let (address, group) = self.by_address.range(..timer).next_back()?;
+        (timer - address < GROUP_SIZE).then_some(*group)
+    }
+}
+
+fn is_group_timer(entry: &Entry<'_>) -> bool {
+    matches!(&entry.record.kind, RecordKind::TimerEntry { function } if function.starts_with("sched_cfs_"))
+}
+
+fn is_slack(entry: &Entry<'_>) -> bool {
+    matches!(&entry.record.kind, RecordKind::TimerEntry { function } if function.starts_with("sched_cfs_slack"))
+}

@@ -1,0 +1,71 @@
+//! Task groups: cgroups by their path, autogroups by their first task, and the kernel's addresses of both.
+
+use schedlab_sched::GroupId;
+use schedlab_trace::Record;
+
+use super::section::Entry;
+use super::{CPU, Classes};
+
+impl<'a> Classes<'a> {
+    /// The group whose address `tg=` is, made if it is met for the first time: a cgroup's below the one its path says, an
+    /// autogroup's below the root.
+    pub(super) fn group_at(&mut self, record: &Record) -> GroupId {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let (address, parent, cgroup) = (number("tg"), number("ptg"), number("cg"));
+        if parent == 0 || address == 0 {
+            return GroupId::ROOT;
+        }
+        if let Some(group) = self.by_address.get(&address) {
+            return *group;
+        }
+        let known = self.by_cgroup.get(&cgroup).copied().filter(|_| cgroup != 0);
+        let above = self.by_address.get(&parent).copied().unwrap_or(GroupId::ROOT);
+        let group = known.unwrap_or_else(|| self.create(above));
+        self.by_address.insert(address, group);
+        group
+    }
+
+    fn create(&mut self, parent: GroupId) -> GroupId {
+        // No kernel with probes lacks groups.
+        self.sched.create_group(parent).unwrap_or(GroupId::ROOT)
+    }
+
+    /// `cgroup_mkdir: … id=28 path=/a/b`.
+    pub(super) fn make_group(&mut self, record: &Record) {
+        let (Some(id), Some(path)) = (record.number("id"), record.word("path")) else { return };
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = self.by_path.get(parent).copied().unwrap_or(GroupId::ROOT);
+        let group = self.create(parent);
+        self.by_cgroup.insert(id, group);
+        self.by_path.insert(path.to_owned(), group);
+    }
+
+    /// `sched_group_set_shares`.
+    pub(super) fn set_shares(&mut self, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let Some(record) = section.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.by_cgroup.get(&number("cg")).copied() else { return };
+        self.by_address.insert(number("tg"), group);
+        // The probe shows them scaled up, as cgroup v2 sets them.
+        if self.sched.set_group_shares(group, number("shares") >> 10).is_err() {
+            self.lose_track("a group's shares cannot be set");
+        }
+        self.compare_after(section);
+    }
+
+    /// `tg_set_cfs_bandwidth`, from where it refills the pool on.
+    pub(super) fn set_quota(&mut self, section: &[Entry<'a>]) {
+        use schedlab_model::Time;
+        let Some(record) = section.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.by_cgroup.get(&number("cg")).copied() else { return };
+        let quota = number("quota");
+        let quota = (quota < u64::MAX >> 1).then(|| Time::from_nanos(quota));
+        let (period, burst) = (Time::from_nanos(number("period")), Time::from_nanos(number("burst")));
+        self.sched.set_clocks(CPU, self.clocks);
+        if self.sched.set_group_bandwidth(group, quota, period, burst).is_err() {
+            self.lose_track("a group's bandwidth cannot be set");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! From records to critical sections, where every class is probed: which sequence of `core.c` a run of records stands for.
+//!
+//! A section begins with the probe of the function that the sequence calls first, and takes what that calls. Unlike `probed.rs` it
+//! asks little of the order within, which groups vary: what is looked for in a section is found wherever it stands.
+
+use schedlab_trace::{Pid, Record, RecordKind};
+
+use crate::flags::{MOVE, SAVE, SLEEP};
+
+/// A scheduling class, by the names of its probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Fair,
+    Rt,
+    Deadline,
+}
+
+/// What a record is, as far as sections are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    Waking,
+    Wakeup,
+    WakeupNew,
+    Switch,
+    Fork,
+    TimerEntry,
+    TimerExit,
+    Snap,
+    GroupSnap,
+    Enqueue(Of),
+    Dequeue(Of),
+    Tick,
+    PickTask,
+    Check,
+    Resched,
+    Place,
+    Set,
+    SetTask,
+    Pick,
+    UpdateCurr,
+    Reweight,
+    Lingers,
+    Parameters,
+    Move,
+    Shares,
+    Refill,
+    Throttle,
+    Unthrottle,
+    Account,
+    RtCharge,
+    DlCharge,
+    ServerCharge,
+    ServerStart,
+    DlTimer,
+    Yield,
+    MakeGroup,
+    /// A part of some sequence that tells nothing by itself.
+    Within,
+    Other,
+}
+
+impl What {
+    fn of(record: &Record) -> Self {
+        match &record.kind {
+            RecordKind::Waking { .. } => return Self::Waking,
+            RecordKind::Wakeup { .. } => return Self::Wakeup,
+            RecordKind::WakeupNew { .. } => return Self::WakeupNew,
+            RecordKind::Switch { .. } => return Self::Switch,
+            RecordKind::Fork { .. } => return Self::Fork,
+            RecordKind::TimerEntry { .. } => return Self::TimerEntry,
+            RecordKind::TimerExit => return Self::TimerExit,
+            RecordKind::StatRuntime { .. } => return Self::Within,
+            _ => {}
+        }
+        match &*record.event {
+            "k_snap" | "k_snaprt" => Self::Snap,
+            "k_snap1" | "k_snap2" | "k_snap3" => Self::GroupSnap,
+            "k_enq" => Self::Enqueue(Of::Fair),
+            "k_rtenq" => Self::Enqueue(Of::Rt),
+            "k_dlenq" => Self::Enqueue(Of::Deadline),
+            "k_deq" => Self::Dequeue(Of::Fair),
+            "k_rtdeq" => Self::Dequeue(Of::Rt),
+            "k_dldeq" => Self::Dequeue(Of::Deadline),
+            "k_tick" | "k_rttick" => Self::Tick,
+            "k_pnt" => Self::PickTask,
+            "k_cpw" => Self::Check,
+            "k_resched" => Self::Resched,
+            "k_place" => Self::Place,
+            "k_set" => Self::Set,
+            "k_sett" => Self::SetTask,
+            "k_pick" | "k_eevdf" => Self::Pick,
+            "k_uc" => Self::UpdateCurr,
+            "k_rew" => Self::Reweight,
+            "k_deqs" => Self::Lingers,
+            "k_param" => Self::Parameters,
+            "k_move" => Self::Move,
+            "k_shares" => Self::Shares,
+            "k_refill" => Self::Refill,
+            "k_thr" => Self::Throttle,
+            "k_unthr" => Self::Unthrottle,
+            "k_acct" => Self::Account,
+            "k_rtcur" => Self::RtCharge,
+            "k_dlcur" => Self::DlCharge,
+            "k_dlse" => Self::ServerCharge,
+            "k_dlsrvon" => Self::ServerStart,
+            "k_dltimer" | "k_dlinact" => Self::DlTimer,
+            "k_rqd" | "k_dist" | "k_dlrep" | "k_dlsrvoff" | "k_rtper" => Self::Within,
+            "sys_enter_sched_yield" => Self::Yield,
+            "cgroup_mkdir" => Self::MakeGroup,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether it only occurs within sequences that another record begins.
+    fn is_within(self) -> bool {
+        matches!(
+            self,
+            Self::Check
+                | Self::Resched
+                | Self::Place
+                | Self::Set
+                | Self::SetTask
+                | Self::Pick
+                | Self::UpdateCurr
+                | Self::Reweight
+                | Self::Lingers
+                | Self::Throttle
+                | Self::Unthrottle
+                | Self::Account
+                | Self::RtCharge
+                | Self::DlCharge
+                | Self::ServerCharge
+                | Self::ServerStart
+                | Self::Within
+        )
+    }
+}
+
+/// A record and what it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) record: &'a Record,
+    pub(crate) what: What,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn of(record: &'a Record) -> Self {
+        Self { record, what: What::of(record) }
+    }
+
+    /// The task it concerns, by its `pid=`.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        match &self.record.kind {
+            RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::WakeupNew { task, .. } => {
+                Some(task.pid)
+            }
+            _ => self.record.number("pid").map(|pid| pid as Pid),
+        }
+    }
+
+    /// Its `ENQUEUE_*` or `DEQUEUE_*` flags.
+    pub(crate) fn flags(&self) -> u32 {
+        self.record.number("fl").unwrap_or(0) as u32
+    }
+
+    fn clock(&self) -> Option<u64> {
+        self.record.clocks.map(|clocks| clocks.task)
+    }
+
+    /// A deadline task that gets its runtime anew is queued wherever that is found out.
+    fn is_replenished(&self) -> bool {
+        const REPLENISH: u32 = 0x20;
+        self.what == What::Enqueue(Of::Deadline) && self.flags() & (REPLENISH | SLEEP) == REPLENISH
+    }
+
+    fn is_within(&self) -> bool {
+        self.what.is_within() || self.is_replenished()
+    }
+}
+
+/// Which sequence a section is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Snap,
+    GroupSnap,
+    Wake(Pid),
+    New(Pid),
+    /// `task_fork_fair` (CFS).
+    ForkPlaced,
+    Fork {
+        parent: Pid,
+        child: Pid,
+    },
+    Tick,
+    Schedule,
+    /// Attributes or group, of a task that is queued or not.
+    Change(Pid),
+    Timer,
+    Shares,
+    /// `tg_set_cfs_bandwidth`.
+    Quota,
+    Charge,
+    Yield,
+    MakeGroup,
+    Nothing,
+}
+
+/// Cuts the section that begins at `entries[0]`; returns it with the number of its records, at least 1.
+pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
+    let Some(first) = entries.first() else { return (Kind::Nothing, 1) };
+    let pid = first.pid().unwrap_or(0);
+    match first.what {
+        What::Snap => (Kind::Snap, 1),
+        What::GroupSnap => (Kind::GroupSnap, 1),
+        What::Yield => (Kind::Yield, 1),
+        What::MakeGroup => (Kind::MakeGroup, 1),
+        What::Waking => wake(entries, pid),
+        What::Fork => match first.record.kind {
+            RecordKind::Fork { parent, child, .. } => (Kind::Fork { parent, child }, 1),
+            _ => (Kind::Nothing, 1),
+        },
+        What::Enqueue(_) => new(entries, pid),
+        What::Tick => (Kind::Tick, run(entries, 1)),
+        What::Dequeue(_) if first.flags() & (SAVE | MOVE) == 0 && pid == first.record.pid => leave(entries),
+        What::Dequeue(_) => change(entries, pid),
+        What::Parameters | What::Move => (Kind::Change(pid), run(entries, 1)),
+        What::Shares => (Kind::Shares, run(entries, 1)),
+        What::Refill => (Kind::Quota, run(entries, 1)),
+        What::TimerEntry => timer(entries),
+        What::Switch => (Kind::Schedule, 1),
+        What::PickTask => {
+            let length = run(entries, 1);
+            (Kind::Schedule, length + usize::from(entries.get(length).is_some_and(|next| next.what == What::Switch)))
+        }
+        _ if first.is_within() => loose(entries),
+        _ => (Kind::Nothing, 1),
+    }
+}
+
+/// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
+fn run(entries: &[Entry<'_>], from: usize) -> usize {
+    let clock = entries[..from].iter().find_map(Entry::clock);
+    let same =
+        |entry: &&Entry<'_>| entry.is_within() && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now));
+    from + entries[from..].iter().take_while(same).count()
+}
+
+fn position(entries: &[Entry<'_>], what: What, pid: Pid) -> Option<usize> {
+    let passes = |entry: &Entry<'_>| entry.is_within() || matches!(entry.what, What::Enqueue(_) | What::Other);
+    let at = entries.iter().skip(1).position(|entry| !passes(entry))? + 1;
+    (entries[at].what == what && entries[at].pid() == Some(pid)).then_some(at)
+}
+
+fn wake(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
+    match position(entries, What::Wakeup, pid) {
+        Some(at) => (Kind::Wake(pid), at + 1),
+        None => (Kind::Nothing, 1),
+    }
+}
+
+/// `wake_up_new_task` tells of itself before it looks at preemption.
+fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
+    match position(entries, What::WakeupNew, pid) {
+        Some(at) => (Kind::New(pid), run(entries, at + 1)),
+        None => (Kind::Nothing, 1),
+    }
+}
+
+/// A task goes to sleep: all is one section until somebody else runs.
+fn leave(entries: &[Entry<'_>]) -> (Kind, usize) {
+    match entries.iter().position(|entry| entry.what == What::Switch) {
+        Some(at) if entries[..at].iter().all(|entry| entry.record.flags.interrupts_off) => (Kind::Schedule, at + 1),
+        _ => (Kind::Nothing, 1),
+    }
+}
+
+/// Dequeued, changed and queued again.
+fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
+    let back = entries.iter().position(|entry| matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(pid));
+    let ends = entries.iter().skip(1).position(|entry| {
+        matches!(entry.what, What::Switch | What::Dequeue(_) | What::Waking | What::TimerEntry | What::PickTask)
+    });
+    match (back, ends) {
+        (Some(at), ends) if ends.is_none_or(|end| at <= end) => (Kind::Change(pid), run(entries, at + 1)),
+        // A task that lingered asleep leaves before it changes its class.
+        _ => match entries.iter().take(8).position(|entry| entry.what == What::Parameters) {
+            Some(at) => (Kind::Change(pid), run(entries, at + 1)),
+            None => (Kind::Nothing, 1),
+        },
+    }
+}
+
+fn timer(entries: &[Entry<'_>]) -> (Kind, usize) {
+    let ours = matches!(&entries[0].record.kind, RecordKind::TimerEntry { function }
+        if function.starts_with("sched_cfs_") || function.starts_with("sched_rt_")
+            || matches!(&**function, "dl_task_timer" | "inactive_task_timer"));
+    if !ours {
+        return (Kind::Nothing, 1);
+    }
+    let end = entries.iter().position(|entry| entry.what == What::TimerExit).unwrap_or(0);
+    (Kind::Timer, end + 1)
+}
+
+/// Parts of a sequence whose first function is not probed.
+fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
+    let length = run(entries, 1);
+    let section = &entries[..length];
+    if entries.get(length).is_some_and(|next| next.what == What::Switch) {
+        return (Kind::Schedule, length + 1);
+    }
+    let has = |what: What| section.iter().any(|entry| entry.what == what);
+    let placed = |entry: &Entry<'_>| entry.what == What::Place && entry.record.word("init") == Some("1");
+    if has(What::Pick) {
+        (Kind::Schedule, length)
+    } else if section.iter().any(placed) {
+        (Kind::ForkPlaced, length)
+    } else {
+        (Kind::Charge, length)
+    }
+}

@@ -1,0 +1,199 @@
+//! The state in which a recording begins, from its `k_snap` probes.
+
+use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
+use schedlab_sched::{EntityId, GroupId, Vruntime};
+use schedlab_trace::{Pid, Record};
+
+use super::section::{Entry, What};
+use super::{CPU, Classes};
+
+impl<'a> Classes<'a> {
+    /// The recorder runs, above everybody else, while it tells of all other tasks.
+    pub(super) fn begin(&mut self, entries: &[Entry<'a>]) {
+        let Some(first) = entries.first() else { return };
+        let told = entries.iter().find_map(|entry| entry.record.clocks);
+        if let Some(clocks) = told {
+            let (clock, task) = (clocks.clock.unwrap_or(clocks.task), clocks.task);
+            self.clocks.clock = Time::from_nanos(clock.saturating_sub(1));
+            self.clocks.clock_task = Time::from_nanos(task.saturating_sub(1));
+            self.clocks.clock_pelt = self.clocks.clock_task;
+        }
+        self.sched.set_clocks(CPU, self.clocks);
+        let pid = first.record.pid;
+        if pid == 0 {
+            return;
+        }
+        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
+        let task = self.add(pid, &attributes, GroupId::ROOT);
+        self.sched.assume_asleep(task, CPU);
+        self.sched.decider.expect_nothing();
+        self.sched.try_to_wake_up(task, CPU);
+        self.sched.schedule(CPU, TaskState::Running);
+    }
+
+    fn add(&mut self, pid: Pid, attributes: &Attributes, group: GroupId) -> TaskId {
+        let task = self.sched.new_task(attributes);
+        if group != GroupId::ROOT {
+            self.sched.sched_move_task(task, group);
+        }
+        self.bind(pid, task);
+        task
+    }
+
+    pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
+        self.tasks.insert(pid, task);
+        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
+        self.pids[task.index()] = pid;
+        self.by_entity.insert(self.sched.task(task).se.0, task);
+        self.report.tasks += 1;
+    }
+
+    /// `k_snap`, `k_snaprt`: one task's state.
+    pub(super) fn snap(&mut self, record: &Record) {
+        let Some(pid) = record.number("pid").map(|pid| pid as Pid) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        self.note_base(record);
+        if self.tasks.contains_key(&pid) {
+            return;
+        }
+        let group = self.group_at(record);
+        let task = self.add(pid, &attributes_of(record), group);
+        self.report.first_sights.snapshot += 1;
+        self.sched.assume_time_slice(task, number("rts") as u32);
+        let (vruntime, deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
+        let entity = self.sched.entity_mut(task);
+        (entity.vruntime, entity.deadline) = (vruntime, deadline);
+        entity.rel_deadline = number("rel") != 0;
+        entity.sched_delayed = number("del") != 0;
+        entity.vlag = record.signed("vlag").unwrap_or(0);
+        entity.exec_start = number("xs");
+        entity.sum_exec_runtime = number("sum");
+        entity.prev_sum_exec_runtime = number("psum");
+        if let Some(slice) = record.number("sl") {
+            entity.slice = slice;
+        }
+        self.sched.decider.expect_nothing();
+        if number("onrq") == 0 {
+            self.sched.assume_asleep(task, CPU);
+        } else if self.is_fair(task) {
+            self.sched.assume_queued(task, CPU);
+            self.unordered.insert(task);
+            self.waits(task);
+        } else {
+            self.sched.assume_asleep(task, CPU);
+            self.sched.try_to_wake_up(task, CPU);
+            self.waits(task);
+        }
+        let (address, queue) = (number("cfs"), self.sched.entity(task).cfs_rq);
+        self.queues.insert(address, queue);
+    }
+
+    /// From where the queue counts, until the workload begins: later it must come out by itself.
+    fn note_base(&mut self, record: &Record) {
+        if record.number("ptg") != Some(0) {
+            return;
+        }
+        if let Some(least) = record.number("minv") {
+            self.sched.cfs_rq_mut(CPU).min_vruntime = Vruntime(least);
+        }
+        if let Some(zero) = record.number("zv") {
+            let queue = self.sched.cfs_rq_mut(CPU);
+            let delta = zero.wrapping_sub(queue.zero_vruntime.0) as i64;
+            queue.zero_vruntime = Vruntime(zero);
+            queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
+        }
+    }
+
+    /// `k_snap1` to `k_snap3`: the group entities above the task whose `k_snap` came before.
+    pub(super) fn group_snap(&mut self, record: &Record) {
+        let Some(task) = record.number("pid").and_then(|pid| self.task_of(pid as Pid)) else { return };
+        let levels = match &*record.event {
+            "k_snap1" => 1,
+            "k_snap2" => 2,
+            _ => 3,
+        };
+        let mut entity = Some(self.sched.task(task).se);
+        for _ in 0..levels {
+            entity = entity.and_then(|se| self.sched.entity_at(se).parent);
+        }
+        let Some(se) = entity else { return };
+        self.note_group_entity(se, record);
+    }
+
+    fn note_group_entity(&mut self, se: EntityId, record: &Record) {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        self.entities.insert(number("se"), se);
+        let entity = self.sched.entity_at_mut(se);
+        (entity.vruntime, entity.deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
+        entity.vlag = record.signed("vlag").unwrap_or(0);
+        (entity.exec_start, entity.sum_exec_runtime) = (number("xs"), number("sum"));
+        entity.prev_sum_exec_runtime = number("psum");
+        entity.rel_deadline = number("rel") != 0;
+        if let Some(slice) = record.number("sl") {
+            entity.slice = slice;
+        }
+        let (owned, above) = (entity.my_q, entity.cfs_rq);
+        self.queues.insert(number("cfs"), above);
+        if let Some(owned) = owned {
+            self.queues.insert(number("my"), owned);
+        }
+    }
+
+    /// A task that the recording concerns, known or first seen now.
+    pub(super) fn known(&mut self, pid: Pid, entry: Option<&Entry<'a>>) -> Option<TaskId> {
+        if let Some(task) = self.task_of(pid) {
+            return Some(task);
+        }
+        // Until all were told of, its own snapshot will come.
+        if !self.begun {
+            return None;
+        }
+        let attributes = entry.map_or_else(Attributes::default, |entry| attributes_of(entry.record));
+        let task = self.add(pid, &attributes, GroupId::ROOT);
+        self.report.first_sights.recording += 1;
+        self.sched.assume_asleep(task, CPU);
+        self.guessed.insert(task);
+        Some(task)
+    }
+
+    pub(super) fn add_stopper(&mut self, pid: Pid) -> TaskId {
+        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
+        let task = self.add(pid, &attributes, GroupId::ROOT);
+        self.sched.assume_asleep(task, CPU);
+        self.sched.assume_stopper(task, CPU);
+        self.stoppers.insert(task);
+        task
+    }
+
+    pub(super) fn waits(&mut self, task: TaskId) {
+        self.sequence += 1;
+        self.waiting_since.insert(task, self.sequence);
+    }
+}
+
+/// What a snapshot's or a parameter's `pol`, `sp`, `nprio` or `rtp`, `sl` and `cs` make of a task.
+pub(super) fn attributes_of(record: &Record) -> Attributes {
+    let nice = record.signed("sp").map_or(0, |priority| (priority - 120).clamp(-20, 19) as i8);
+    let priority = match (record.signed("rtp"), record.signed("nprio")) {
+        (Some(priority), _) => priority,
+        (None, Some(priority)) => 99 - priority,
+        _ => 1,
+    };
+    let priority = priority.clamp(1, 99) as u8;
+    let time = |key: &str| Time::from_nanos(record.number(key).unwrap_or(0));
+    let policy = match record.number("pol") {
+        Some(1) => Policy::Fifo(priority),
+        Some(2) => Policy::Rr(priority),
+        Some(3) => Policy::Batch,
+        Some(5) => Policy::Idle,
+        Some(6) => Policy::Deadline { runtime: time("dlr"), deadline: time("dld"), period: time("dlp") },
+        _ => Policy::Other,
+    };
+    let slice = (record.number("cs") == Some(1)).then(|| time("sl"));
+    Attributes { policy, nice, slice, ..Attributes::default() }
+}
+
+/// Whether any record of a section is `what`.
+pub(super) fn has(section: &[Entry<'_>], what: What) -> bool {
+    section.iter().any(|entry| entry.what == what)
+}

@@ -1,0 +1,68 @@
+//! Recordings of Debian's kernels in which more than the flat fair class is at work: groups, real-time and deadline tasks.
+#![expect(clippy::expect_used, reason = "a helper of a test fails as the test does")]
+
+mod common;
+
+use common::{assert_exact, fixture};
+use schedlab_replay::{Level, Report, replay_file};
+
+fn report(scenario: &str, series: &str) -> Report {
+    let file = format!("{scenario}-{series}.txt.gz");
+    let report = replay_file(&fixture(&file), None, None, None).expect(&file);
+    assert_eq!((report.level, report.first_sights.recording), (Level::L1, 0), "{file}");
+    report
+}
+
+/// What cannot be judged: placements whose task does not run again before the recording ends, and who is first of tasks that were
+/// queued before it at the same virtual time.
+fn exact(report: &Report) {
+    let [pick, place] = [report.decisions.pick, report.decisions.placement].map(|score| score.unverifiable);
+    assert!(pick <= 1 && place <= 3, "{pick} {place}");
+    assert_exact(report, [pick, 0, 0, place]);
+}
+
+/// Nested cgroups with weights, one of them with 15 ms of each 50 ms (`cpu.max`): throttled, and given its runtime again, as the
+/// kernel did; virtual times of groups' entities to the nanosecond.
+#[test]
+fn groups_share_and_are_throttled_as_recorded() {
+    for series in ["5.10", "6.1", "6.12"] {
+        let report = report("groups", series);
+        exact(&report);
+        assert!(report.state.group_vruntime.compared > 50, "{series}");
+        assert!(report.state.throttling.compared > 0 && report.state.budgets.compared > 20, "{series}");
+    }
+}
+
+/// Sessions of autogroup, on by default in 6.12.
+#[test]
+fn sessions_share_as_recorded() {
+    let report = report("autogroup", "6.12");
+    exact(&report);
+    assert!(report.state.group_vruntime.compared > 50);
+}
+
+/// FIFO and RR beside fair tasks: who preempts, round-robin slices tick by tick, the time used of `rt_runtime` (5.10, 6.1) and the
+/// fair server's runtime (6.12) to the nanosecond.
+#[test]
+fn real_time_tasks_run_as_recorded() {
+    for series in ["5.10", "6.1", "6.12"] {
+        let report = report("realtime", series);
+        exact(&report);
+        assert!(report.state.time_slice.compared > 10 && report.state.budgets.compared > 40, "{series}");
+    }
+}
+
+/// Deadline tasks: earliest first, budgets and deadlines to the nanosecond, throttled when these are used up and back when the
+/// timer says.
+#[test]
+fn deadline_tasks_run_as_recorded() {
+    for series in ["5.10", "6.1", "6.12"] {
+        let report = report("deadline", series);
+        exact(&report);
+        let state = &report.state;
+        assert!(
+            state.budgets.compared > 100 && state.throttling.compared > 40 && state.timers.compared > 3,
+            "{series}"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+"""``schedlab study``."""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from schedlab import files
+from schedlab.cli import comparing, options
+from schedlab.errors import InputError, SchedlabError
+from schedlab.report.terminal import emit_json, err, note, say, show
+from schedlab.store import Store
+from schedlab.studies.measuring import Measuring
+from schedlab.studies.study import Request, Study, Tell, silent
+from schedlab.targets.facts import facts
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(help="The study.", metavar="NAME", show_default=False)
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The small version: shows how it goes.")
+    ] = False,
+    on: Annotated[
+        str, typer.Option("--on", metavar="A,B", help="Targets: sim, host, vm:KERNEL.")
+    ] = "sim",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="DIRECTORY", help="Where the files go; out/studies/NAME."),
+    ] = None,
+    store: comparing.File = None,
+    afresh: comparing.Afresh = False,
+    seed: options.Seed = 1,
+    json: options.Json = False,
+) -> None:
+    """Reproduce a paper: its claims, figures and tables beside ours.
+
+    Writes report.html, summary.json and the tables as CSV. Runs on real targets are kept in the
+    store as they finish, and the same command goes on where it was stopped.
+
+    Example: [bold]schedlab study thread_fairness --quick[/bold]
+    """
+    # Figures load libraries that other commands do without.
+    from schedlab.studies.catalogue import STUDIES, study  # noqa: PLC0415
+
+    if every:
+        if json:
+            emit_json([{"name": one.name, "title": one.title} for one in STUDIES.values()])
+            return
+        show(
+            [(one.name, one.summary, one.paper) for one in STUDIES.values()],
+            ("study", "asks", "after"),
+            left=3,
+            wrap=True,
+        )
+        return
+    if name is None:
+        raise InputError(f"which study? known: {', '.join(STUDIES)}")
+    chosen = study(name)
+    directory = files.make_directory(output or Path("out") / "studies" / chosen.name)
+    summary = _carry_out(chosen, directory, quick, on, store, seed, afresh=afresh)
+    if json:
+        emit_json({key: value for key, value in summary.items() if key != "timeline"})
+        return
+    for sentence in summary["answers"]:
+        say(sentence)
+    say()
+    show(
+        [(one["claim"], one["paper"], one["ours"], one["verdict"]) for one in summary["claims"]],
+        ("claim", "paper", "ours", "verdict"),
+        left=4,
+        wrap=True,
+    )
+    say()
+    say(f"{directory / 'report.html'}: the report")
+
+
+def _carry_out(  # noqa: PLR0917 - what a command was given
+    chosen: Study,
+    directory: Path,
+    quick: bool,
+    on: str,
+    file: Path | None,
+    seed: int,
+    *,
+    afresh: bool,
+) -> dict[str, Any]:
+    from schedlab.report.study_page import report  # noqa: PLC0415
+    from schedlab.studies.files import summary_of, write  # noqa: PLC0415
+
+    names = tuple(name.strip() for name in on.split(",") if name.strip())
+    real = [name for name in names if name != "sim"]
+    where = {one.name: one for one in comparing.targets(",".join(real), None, None, None, None)}
+    here, begun = facts(), time.monotonic()
+    words = sys.argv[1:]
+    with Store(file) as store, comparing.ending(list(where.values())), _bar() as tell:
+        plan = {"study": chosen.name, "quick": quick, "on": list(names), "seed": seed}
+        kept = store.begin("study", chosen.title, plan, words, afresh=afresh)
+        measuring = Measuring(store, where, seed=seed, command=words, tell=tell, afresh=afresh)
+        request = Request(quick=quick, on=names, seed=seed, tell=tell, measure=measuring)
+        try:
+            result = chosen.run(request)
+        except KeyboardInterrupt:
+            store.finish(kept, "interrupted")
+            raise
+        except SchedlabError:
+            store.finish(kept, "failed")
+            raise
+        summary = summary_of(
+            chosen,
+            result,
+            {
+                "command": "schedlab " + shlex.join(words),
+                "version": version("schedlab"),
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "host": f"kernel {here.kernel}, {here.cpu_model}, {here.cpus} CPUs",
+                "seconds": round(time.monotonic() - begun, 1),
+            },
+        )
+        write(directory, summary, report(summary))
+        store.finish(kept, "done", summary)
+    if here.busy and real:
+        note(f"other work was running (load average {here.load}): what was measured is disturbed")
+    return summary
+
+
+@contextmanager
+def _bar() -> Iterator[Tell]:
+    """Show what is being done, how much of it, and the time left, on a terminal."""
+    console = err()
+    if not console.is_terminal:
+        yield silent
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        current = ""
+
+        def tell(what: str, done: int, total: int) -> None:
+            nonlocal current
+            if what != current:
+                bar.reset(task, description=what, total=total)
+                current = what
+            bar.update(task, completed=done, total=total)
+
+        yield tell

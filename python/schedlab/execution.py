@@ -1,0 +1,107 @@
+"""One arm of an experiment, run once a block, with every run stored as it finishes."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schedlab.errors import RunError
+from schedlab.settings import Setting
+from schedlab.settling import Arm, Values
+from schedlab.store import Store
+from schedlab.store.store import now
+from schedlab.subjects import Subject
+from schedlab.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One arm: something that is run, under a setting, in a place.
+
+    Attributes:
+        group: what it is compared within: subject and target.
+        subject: what is run.
+        setting: how.
+        target: where.
+    """
+
+    group: str
+    subject: Subject
+    setting: Setting
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in its plan."""
+        return f"{self.group} | {self.setting}"
+
+    def definition(self) -> dict[str, Any]:
+        """Return all that is needed to run it once more, but the seed."""
+        return {
+            "subject": dict(self.subject.definition()),
+            "values": self.setting.definition(),
+            "target": self.target.name,
+            "release": self.target.release,
+            "cpus": self.target.cpus,
+            "simulated": None if self.target.real else dict(self.target.facts()),
+        }
+
+
+def stored(
+    name: str,
+    cell: Cell,
+    store: Store,
+    experiment: str,
+    known: Mapping[tuple[str, int], Values],
+    *,
+    seed: int,
+    timeout: float,
+) -> Arm:
+    """Return an arm that gives what is known, and runs and stores what is not.
+
+    Args:
+        name: under which it is stored.
+        cell: what it runs.
+        store: where runs go.
+        experiment: its id there.
+        known: runs that were there before, by name and block.
+        seed: block b has seed + b.
+        timeout: seconds a run may take.
+    """
+
+    def execute(block: int, place: int) -> Values:
+        if (name, block) in known:
+            return known[name, block]
+        # A simulation's block is a seed; what is measured differs by itself.
+        own = (seed + block) % 2**64
+        begun, clock = now(), time.perf_counter()
+        load = os.getloadavg()[0] if cell.target.real else None
+        try:
+            measured = cell.subject.measure(
+                cell.target,
+                attributes=cell.setting.attributes,
+                knobs=cell.setting.knobs or None,
+                seed=own,
+                timeout=timeout,
+            )
+        except RunError as error:
+            store.fail(experiment, name, block, str(error))
+            raise
+        store.add(
+            experiment,
+            name,
+            block,
+            place,
+            seed=own,
+            begun=begun,
+            seconds=time.perf_counter() - clock,
+            load=load,
+            definition=cell.definition(),
+            facts=dict(cell.target.facts()),
+            outcome=measured.outcome,
+            values=measured.values,
+        )
+        return measured.values
+
+    return execute

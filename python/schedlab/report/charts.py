@@ -1,0 +1,159 @@
+"""Kinds of figures that several studies draw, as Vega-Lite specifications."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+Values = Sequence[Mapping[str, Any]]
+Chart = dict[str, Any]
+
+PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8a4fa3", "#b33a3a", "#6b7280", "#0f766e", "#a16207")
+_WIDTH, _HEIGHT = 420, 220
+
+
+def facets(values: Values, *, x: str, y: str, color: str, facet: str, title: str = "") -> Chart:
+    """Draw stacked bars, a panel a value of ``facet``; ``y`` are shares from 0 to 1."""
+    bars = (
+        alt.Chart(_data(values))
+        .mark_bar()
+        .encode(
+            x=alt.X(f"{x}:N", title=None, sort=None),
+            y=alt.Y(f"{y}:Q", title=title or None, axis=alt.Axis(format="%")),
+            color=_color(color, values),
+            order=alt.Order(f"{color}:N"),
+        )
+        .properties(width=110, height=160)
+    )
+    return _chart(bars.facet(facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=4))
+
+
+def lines(
+    values: Values,
+    points: Values = (),
+    *,
+    x: str,
+    y: str,
+    names: tuple[str, str],
+    color: str = "who",
+    log: bool = False,
+    zero: bool = False,
+    facet: str | None = None,
+) -> Chart:
+    """Draw lines, one a value of ``color``, and points beside them that no line joins.
+
+    Args:
+        values: of the lines.
+        points: shown as crosses, a paper's numbers.
+        x: field of the horizontal axis.
+        y: field of the vertical axis.
+        names: titles of the axes.
+        color: field that tells lines apart.
+        log: whether the horizontal axis is logarithmic.
+        zero: whether the vertical axis begins at zero.
+        facet: field with a panel a value; none otherwise.
+    """
+    everything = [*values, *points]
+    horizontal = alt.X(
+        f"{x}:Q",
+        title=names[0],
+        scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False),
+    )
+    vertical = alt.Y(f"{y}:Q", title=names[1], scale=alt.Scale(zero=zero))
+    shade = _color(color, everything)
+    base = alt.Chart(_data(values)).mark_line(point=alt.OverlayMarkDef(size=25))
+    layers = [base.encode(horizontal, vertical, shade)]
+    if points:
+        crosses = alt.Chart(_data(points)).mark_point(shape="cross", size=90, filled=True)
+        layers.append(crosses.encode(horizontal, vertical, shade))
+    whole = alt.layer(*layers)
+    if facet is None:
+        return _chart(whole.properties(width=_WIDTH, height=_HEIGHT))
+    panel = alt.layer(*layers, data=_data(everything)) if not points else whole
+    for layer in panel.layer:
+        layer.data = alt.Undefined
+    return _chart(
+        panel.properties(width=200, height=150).facet(
+            facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3
+        )
+    )
+
+
+def intervals(
+    values: Values, *, x: str, y: str, low: str, high: str, names: tuple[str, str], color: str
+) -> Chart:
+    """Draw points with their intervals, categories along the vertical axis, a rule at 1."""
+    vertical = alt.Y(f"{y}:N", title=names[1], sort=None)
+    shade = _color(color, values)
+    rule = alt.Chart(_data([{"one": 1}])).mark_rule(color="#6b7280").encode(x="one:Q")
+    base = alt.Chart(_data(values))
+    offset = alt.YOffset(f"{color}:N")
+    bars = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X(f"{low}:Q", title=names[0], scale=alt.Scale(zero=False)),
+        x2=f"{high}:Q",
+        y=vertical,
+        yOffset=offset,
+        color=shade,
+    )
+    dots = base.mark_point(filled=True, size=50).encode(
+        x=f"{x}:Q", y=vertical, yOffset=offset, color=shade
+    )
+    count = len({value[y] for value in values})
+    return _chart(alt.layer(rule, bars, dots).properties(width=_WIDTH, height=max(80, 34 * count)))
+
+
+def bars(
+    values: Values, *, x: str, y: str, color: str, names: tuple[str, str], facet: str
+) -> Chart:
+    """Draw bars side by side, a panel a value of ``facet``, each with an axis of its own."""
+    chart = (
+        alt.Chart(_data(values))
+        .mark_bar()
+        .encode(
+            x=alt.X(f"{x}:N", title=names[0], sort=None),
+            xOffset=alt.XOffset(f"{color}:N", sort=None),
+            y=alt.Y(f"{y}:Q", title=names[1]),
+            color=_color(color, values),
+        )
+        .properties(width=170, height=140)
+        .facet(facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3)
+        .resolve_scale(y="independent")
+    )
+    return _chart(chart)
+
+
+def heat(values: Values, *, x: str, y: str, color: str, names: tuple[str, str, str]) -> Chart:
+    """Draw a table of shades: two ordered axes and a quantity."""
+    cells = (
+        alt.Chart(_data(values))
+        .mark_rect()
+        .encode(
+            x=alt.X(f"{x}:O", title=names[0]),
+            y=alt.Y(f"{y}:O", title=names[1], sort="descending"),
+            color=alt.Color(f"{color}:Q", title=names[2], scale=alt.Scale(scheme="blues")),
+        )
+    )
+    return _chart(cells.properties(width=_WIDTH, height=_HEIGHT))
+
+
+def _color(field: str, values: Values) -> alt.Color:
+    domain = list(dict.fromkeys(str(value[field]) for value in values))
+    colors = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
+    return alt.Color(
+        f"{field}:N",
+        title=None,
+        scale=alt.Scale(domain=domain, range=colors),
+        legend=alt.Legend(orient="top", columns=4, labelLimit=260),
+    )
+
+
+def _data(values: Values) -> dict[str, Any]:
+    return {"values": [dict(value) for value in values]}
+
+
+def _chart(chart: Any) -> Chart:
+    styled = chart.configure(font="sans-serif", background="transparent").configure_axis(
+        gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
+    )
+    made: Chart = styled.to_dict()
+    return made

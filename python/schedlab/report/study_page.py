@@ -1,0 +1,153 @@
+"""A study's report: one HTML file with everything in it, made from its summary."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import vl_convert
+
+from schedlab.report import timeline
+
+Values = Mapping[str, Any]
+
+_STYLE = """
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; background: #fff; margin: 0 auto;
+       max-width: 64rem; padding: 1rem; }
+h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+p.answer { border-left: 4px solid #2563a8; padding-left: .8rem; }
+p.answer:first-of-type { font-size: 1.1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; margin: .5rem 0; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #e4e7eb;
+         vertical-align: top; }
+th:first-child, td:first-child, .words td { text-align: left; }
+.confirmed { color: #1b6b3a; font-weight: 600; } .contradicted { color: #a11d1d; font-weight: 600; }
+.not-confirmed { color: #7a5200; font-weight: 600; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+.timeline .lanes { overflow-x: auto; outline-offset: 2px; } .timeline svg { max-width: none; }
+figcaption { font-size: .85rem; color: #52606d; max-width: 44rem; }
+button { font: inherit; padding: .1rem .5rem; }
+pre { font-size: .8rem; overflow-x: auto; background: #f5f7fa; padding: .6rem; }
+footer { margin-top: 2rem; font-size: .8rem; color: #52606d; }
+@media print { .buttons { display: none; } figure, table { break-inside: avoid; } }
+"""
+
+
+def report(summary: Values) -> str:
+    """Return the report of a study's summary.
+
+    Args:
+        summary: what ``summary.json`` holds.
+
+    Raises:
+        KeyError: it is not what a study writes.
+    """
+    title = f"{summary['title']}"
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        *[f'<p class="answer">{_text(sentence)}</p>' for sentence in summary["answers"]],
+        _claims(summary["claims"]),
+        _figures(summary["figures"]),
+        _timeline(summary.get("timeline")),
+        _tables(summary["tables"]),
+        _notes(summary["notes"]),
+        _repeat(summary),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + f"\n</main>\n<script>{timeline.SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def svg(chart: Values) -> str:
+    """Return a Vega-Lite figure as SVG text."""
+    return vl_convert.vegalite_to_svg(dict(chart))
+
+
+def _claims(claims: Sequence[Values]) -> str:
+    rows = "".join(
+        f"<tr><td>{_text(one['claim'])}</td><td>{_text(one['paper'])}</td>"
+        f"<td>{_text(one['ours'])}{_interval(one['interval'])}</td>"
+        f'<td class="{one["verdict"].replace(" ", "-")}">{_text(one["verdict"])}</td></tr>'
+        for one in claims
+    )
+    return (
+        '<h2>Claims</h2>\n<div class="wide"><table class="words"><thead><tr>'
+        "<th>claim</th><th>paper</th><th>ours</th><th>verdict</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return "" if ends is None else f" (95% interval {ends[0]:.4g} to {ends[1]:.4g})"
+
+
+def _figures(figures: Sequence[Values]) -> str:
+    if not figures:
+        return ""
+    drawn = [
+        f'<figure id="{_text(one["name"])}"><div class="wide" role="img" tabindex="0" '
+        f'aria-label="{_text(one["alternative"])}">{svg(one["chart"])}</div>'
+        f"<figcaption>{_text(one['caption'])}</figcaption></figure>"
+        for one in figures
+    ]
+    return "<h2>Figures</h2>\n" + "\n".join(drawn)
+
+
+def _timeline(data: Values | None) -> str:
+    return "" if data is None else f"<h2>One run</h2>\n{timeline.section(data)}"
+
+
+def _tables(tables: Sequence[Values]) -> str:
+    shown = [one for one in tables if one["shown"]]
+    return "<h2>Numbers</h2>\n" + "\n".join(_table(one) for one in shown) if shown else ""
+
+
+def _table(table: Values) -> str:
+    head = "".join(f"<th>{_text(column)}</th>" for column in table["columns"])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(_cell(cell))}</td>" for cell in row) + "</tr>"
+        for row in table["rows"]
+    )
+    return (
+        f'<div class="wide"><table><caption>{_text(table["title"])}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _notes(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    items = "".join(f"<li>{_text(note)}</li>" for note in notes)
+    return f"<h2>What is done otherwise, and why</h2>\n<ul>{items}</ul>"
+
+
+def _repeat(summary: Values) -> str:
+    files = ", ".join(f"{table['name']}.csv" for table in summary["tables"])
+    facts = json.dumps(summary["repeat"], indent=1)
+    return (
+        "<h2>To repeat it</h2>\n"
+        f"<p>After {_text(summary['paper'])}.</p>"
+        f"<pre>{_text(summary['command'])}</pre>"
+        f"<p>Every number: summary.json, {_text(files)}.</p><pre>{_text(facts)}</pre>"
+        f"<footer>schedlab {_text(summary['version'])}, {_text(summary['date'])}, "
+        f"{_text(summary['host'])}, {summary['seconds']:.0f} s</footer>"
+    )
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))

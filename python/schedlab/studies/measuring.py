@@ -1,0 +1,100 @@
+"""Runs on real targets for a study: in randomised blocks, each kept in the store as it finishes."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schedlab import execution
+from schedlab.execution import Cell
+from schedlab.store import Store
+from schedlab.studies.study import Arm, Tell, silent
+from schedlab.targets.target import Target
+
+
+class Measuring:
+    """Runs arms on real targets.
+
+    Args:
+        store: where runs go, and where those that were there before are found.
+        targets: by name.
+        seed: of orders.
+        command: the words that asked for it.
+        tell: told of progress.
+        afresh: run everything anew.
+        timeout: seconds a run may take.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        targets: Mapping[str, Target],
+        *,
+        seed: int = 1,
+        command: Sequence[str] = (),
+        tell: Tell = silent,
+        afresh: bool = False,
+        timeout: float = 300.0,
+    ) -> None:
+        self._store = store
+        self._targets = targets
+        self._seed = seed
+        self._command = command
+        self._tell = tell
+        self._afresh = afresh
+        self._timeout = timeout
+
+    def __call__(
+        self, title: str, arms: Mapping[str, Arm], target: str, *, blocks: int
+    ) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Run every arm once a block, in an order drawn for each block.
+
+        Args:
+            title: of the experiment in the store.
+            arms: what is run, by name.
+            target: the name of one of the targets.
+            blocks: runs of each arm.
+
+        Returns:
+            The values of each arm's runs, by arm, one a block.
+
+        Raises:
+            InputError: what the target cannot run.
+            NotPermittedError: what may not be set there.
+            RunError: a run failed.
+        """
+        place = self._targets[target]
+        cells = {
+            name: Cell(f"{subject.name} on {target}", subject, setting, place)
+            for name, (subject, setting) in arms.items()
+        }
+        plan = {
+            "cells": [{"name": name} | cell.definition() for name, cell in cells.items()],
+            "blocks": blocks,
+            "seed": self._seed,
+        }
+        experiment = self._store.begin("study", title, plan, self._command, afresh=self._afresh)
+        known = self._store.values(experiment)
+        runs = {
+            name: execution.stored(
+                name, cell, self._store, experiment, known, seed=self._seed, timeout=self._timeout
+            )
+            for name, cell in cells.items()
+        }
+        found: dict[str, list[Mapping[str, float]]] = {name: [] for name in arms}
+        rng = np.random.default_rng(self._seed)
+        names = tuple(arms)
+        state = "interrupted"
+        try:
+            for block in range(blocks):
+                for position, index in enumerate(rng.permutation(len(names))):
+                    self._tell(
+                        f"{title} on {target}", block * len(names) + position, blocks * len(names)
+                    )
+                    found[names[index]].append(runs[names[index]](block, position))
+            state = "done"
+        except Exception:
+            state = "failed"
+            raise
+        finally:
+            self._store.finish(experiment, state)
+        return found

@@ -1,0 +1,277 @@
+"""Tuning the tuner: the paper's Box-Behnken design over the swarm's parameters, and its surface.
+
+The paper runs one swarm at each of 14 settings of omega, phi_p and phi_g, adds the least turnaround
+R* and the generation I* that met it, and fits a second-order model of that sum. What it takes for
+the optimum is the surface's stationary point. Its own 14 rows give the same point back here, and
+with it the eigenvalues, which say what kind of point it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlab.design import (
+    Canonical,
+    Coding,
+    Factor,
+    StationaryIntervals,
+    Surface,
+    canonical,
+    fit,
+    ridge_path,
+    stationary_intervals,
+)
+from schedlab.report import charts
+from schedlab.studies import papers
+from schedlab.studies.scheduler_tuning import SPACE, Turnaround
+from schedlab.studies.study import Claim, Figure, Judgement, Table, Tell, judged
+from schedlab.tune import Parameters, ParticleSwarm, run_many
+
+OFFSET = 2**32 - 300_000
+"""Where the paper's jiffies counter begins: 2^32 - 300 * HZ, HZ = 1000."""
+
+PARAMETERS = Coding((Factor("omega", 0, 0.9), Factor("phi_p", 0, 4), Factor("phi_g", 0, 4)))
+KEPT = Coding((Factor("omega", 0, 0.9), Factor("phi_g", 0, 4)))
+"""Those that the paper's model keeps; phi_p had no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A setting of the swarm and what it came to, medians over seeds.
+
+    Attributes:
+        setting: omega, phi_p, phi_g.
+        minimum: R*, elapsed jiffies.
+        generation: I*, the first generation being 1.
+    """
+
+    setting: tuple[float, float, float]
+    minimum: float
+    generation: float
+
+    @property
+    def rsum(self) -> float:
+        """The response: R* + I*."""
+        return self.minimum + self.generation
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The surface of rsum over omega and phi_g."""
+
+    surface: Surface
+    found: Canonical
+    intervals: StationaryIntervals
+
+    @property
+    def stationary(self) -> tuple[float, float]:
+        """The stationary point's omega and phi_g."""
+        omega, phi_g = KEPT.natural(self.found.stationary)
+        return float(omega), float(phi_g)
+
+
+def printed() -> list[Row]:
+    """Return the paper's Table I."""
+    return [
+        Row(
+            (float(row["omega"]), float(row["phi_p"]), float(row["phi_g"])),
+            float(row["response_jiffies_raw"]) - OFFSET,
+            float(row["iterations_to_minimum"]),
+        )
+        for row in papers.table("tuning_meta_optimization")
+    ]
+
+
+def measured(objective: Turnaround, seeds: Sequence[int], tell: Tell) -> list[Row]:
+    """Run swarms at the design's settings, in the paper's order.
+
+    Args:
+        objective: what they minimise.
+        seeds: a swarm a seed at each setting.
+        tell: told of progress.
+    """
+    rows = []
+    settings = [row.setting for row in printed()]
+    for number, setting in enumerate(settings):
+        tell("meta-optimisation", number, len(settings))
+        swarms = [
+            ParticleSwarm(SPACE, Parameters(*setting), particles=20, iterations=30, rng=seed)
+            for seed in seeds
+        ]
+        histories = run_many(swarms, objective, remember=True)
+        rows.append(
+            Row(
+                setting,
+                float(np.median([history.minimum for history in histories])),
+                float(np.median([history.generation_of_minimum for history in histories])),
+            )
+        )
+    return rows
+
+
+def analyse(rows: Sequence[Row], *, offset: float = 0.0) -> Analysis:
+    """Fit the second-order model that the paper keeps.
+
+    Args:
+        rows: of a design.
+        offset: added to each response, as the paper's counter does.
+
+    >>> found = analyse(printed())
+    >>> [round(value, 3) for value in found.stationary], found.found.nature
+    ([0.437, 3.019], 'saddle')
+    """
+    settings = np.array([row.setting for row in rows])
+    surface = fit(
+        KEPT.coded(settings[:, [0, 2]]),
+        np.array([row.rsum + offset for row in rows]),
+        names=KEPT.names,
+    )
+    return Analysis(surface, canonical(surface), stationary_intervals(surface))
+
+
+def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
+    """Return Table I beside ours, the models' coefficients, and the paths."""
+    both = [
+        (
+            number,
+            *one.setting,
+            one.minimum,
+            one.generation,
+            one.rsum,
+            other.minimum,
+            other.generation,
+            other.rsum,
+        )
+        for number, (one, other) in enumerate(zip(theirs, ours, strict=True), start=1)
+    ]
+    analyses = {"paper": analyse(theirs), "ours": analyse(ours)}
+    terms = [
+        (who, term.name, term.estimate, term.standard_error, term.t, term.p)
+        for who, analysis in analyses.items()
+        for term in analysis.surface.terms
+    ]
+    points = [
+        (who, "ridge", point.distance, *KEPT.natural(point.coded).tolist(), point.response)
+        for who, analysis in analyses.items()
+        for point in ridge_path(analysis.surface, np.arange(0, 1.6, 0.25).tolist())
+    ]
+    distances = np.arange(-1, 1.25, 0.25)
+    for who, analysis in analyses.items():
+        for axis in (0, 1):
+            along = analysis.found.path(distances.tolist(), axis=axis)
+            points += [
+                (who, f"canonical {axis + 1}", float(step), *KEPT.natural(coded).tolist(), value)
+                for step, coded, value in zip(
+                    distances, along, analysis.surface.predict(along).tolist(), strict=True
+                )
+            ]
+    return (
+        Table(
+            "table_1",
+            "Table I: the 14 runs, R* in elapsed jiffies (ours: medians over seeds)",
+            (
+                "run",
+                "omega",
+                "phi_p",
+                "phi_g",
+                "R* paper",
+                "I* paper",
+                "rsum paper",
+                "R* ours",
+                "I* ours",
+                "rsum ours",
+            ),
+            tuple(both),
+        ),
+        Table(
+            "significance",
+            "The second-order model of rsum over coded omega and phi_g, elapsed jiffies",
+            ("rows", "term", "estimate", "standard error", "t", "p"),
+            tuple(terms),
+        ),
+        Table(
+            "paths",
+            "Canonical paths through the stationary point, and the ridge of least response",
+            ("rows", "path", "distance", "omega", "phi_g", "rsum"),
+            tuple(points),
+            shown=False,
+        ),
+    )
+
+
+def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
+    """Return what the paper says of its surface, and what the rows say."""
+    paper, raw, own = analyse(theirs), analyse(theirs, offset=OFFSET), analyse(ours)
+    omega, phi_g = paper.stationary
+    values = ", ".join(f"{value:+.1f}" for value in paper.found.eigenvalues)
+    intercepts = [analysis.surface.term("(Intercept)").p for analysis in (raw, paper)]
+    first = {name: paper.surface.term(name).p for name in KEPT.names}
+    within = [
+        interval.low <= coded <= interval.high
+        for interval, coded in zip(
+            own.intervals.stationary, paper.found.stationary.tolist(), strict=True
+        )
+    ]
+    return (
+        Claim(
+            "The stationary point of the surface is omega = 0.4365, phi_g = 3.020",
+            "omega = 0.4365, phi_g = 3.020",
+            f"the paper's own 14 rows give {omega:.4f} and {phi_g:.4f}",
+            judged(round(omega, 4) == 0.4365 and abs(phi_g - 3.02) < 0.001),
+        ),
+        Claim(
+            "That point is the optimum of the swarm's parameters",
+            "taken as the minimum",
+            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; in our "
+            f"runs a {own.found.nature} at omega = {own.stationary[0]:.3f}, "
+            f"phi_g = {own.stationary[1]:.3f}"
+            + (", with the paper's within its interval" if all(within) else ""),
+            Judgement.CONFIRMED if paper.found.nature == "minimum" else Judgement.CONTRADICTED,
+        ),
+        Claim(
+            "The intercept is highly significant, which speaks for the model",
+            "high significance",
+            f"p = {intercepts[0]:.1g} with the raw counter, {intercepts[1]:.2g} once its beginning "
+            f"({OFFSET}) is taken off",
+            judged(intercepts[1] < 0.05, against=intercepts[1] > 0.05),
+        ),
+        Claim(
+            "omega and phi_g are highly significant",
+            "high significance",
+            ", ".join(f"{name}: p = {value:.2g}" for name, value in first.items())
+            + " in the paper's own rows",
+            judged(all(value < 0.01 for value in first.values())),
+        ),
+    )
+
+
+def figure(theirs: Sequence[Row], ours: Sequence[Row]) -> Figure:
+    """Draw the two fitted surfaces over omega and phi_g."""
+    values = []
+    for who, rows in (("paper's rows", theirs), ("ours", ours)):
+        analysis = analyse(rows)
+        for omega in np.linspace(0, 0.9, 10):
+            for phi_g in np.linspace(0, 4, 5):
+                coded = KEPT.coded([[float(omega), float(phi_g)]])
+                values.append(
+                    {
+                        "omega": round(float(omega), 2),
+                        "rsum": float(analysis.surface.predict(coded)[0]),
+                        "phi_g": f"phi_g = {phi_g:g}",
+                        "rows": who,
+                    }
+                )
+    return Figure(
+        "surface",
+        "The second-order model of rsum along omega, a line a phi_g: the paper's rows and ours.",
+        "Both surfaces fall steeply towards large phi_g and bend little along omega.",
+        charts.lines(
+            values,
+            x="omega",
+            y="rsum",
+            names=("omega", "rsum (jiffies)"),
+            color="phi_g",
+            facet="rows",
+        ),
+    )

@@ -1,0 +1,139 @@
+"""Studies: the small versions run whole, and their reports are looked at by a real browser."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from tests.browser import browser, complaints
+
+from schedlab.cli.main import invoke
+from schedlab.report import study_page
+from schedlab.studies.catalogue import STUDIES
+from schedlab.studies.study import Judgement
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every study's small version has written its files."""
+    directory = tmp_path_factory.mktemp("studies")
+    for name in STUDIES:
+        line = ["study", name, "--quick", "--output", str(directory / name)]
+        assert invoke([*line, "--store", str(directory / "runs.db")]) == 0
+    return directory
+
+
+def test_the_list_names_every_study(capsys: Capture) -> None:
+    assert invoke(["study", "--list", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == list(STUDIES)
+
+
+def test_an_unknown_study_is_refused_with_those_there_are(capsys: Capture) -> None:
+    assert invoke(["study", "nosuch"]) == 2
+    assert "known: scheduler_tuning" in capsys.readouterr().err
+    assert invoke(["study"]) == 2
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_says_of_each_claim_what_came_of_it(reports: Path, name: str) -> None:
+    summary = json.loads((reports / name / "summary.json").read_text())
+    assert summary["study"] == name
+    assert summary["answers"][0]
+    assert len(summary["claims"]) >= 3
+    for claim in summary["claims"]:
+        assert set(claim) == {"claim", "paper", "ours", "interval", "verdict"}
+        assert claim["verdict"] in set(Judgement)
+        assert claim["claim"]
+        assert claim["paper"]
+        assert claim["ours"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_table_is_a_file_of_its_own(reports: Path, name: str) -> None:
+    summary = json.loads((reports / name / "summary.json").read_text())
+    for table in summary["tables"]:
+        with (reports / name / f"{table['name']}.csv").open(newline="") as file:
+            rows = list(csv.reader(file))
+        assert rows[0] == table["columns"]
+        assert len(rows) == 1 + len(table["rows"]) > 1
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_report_is_one_file_below_three_megabytes(reports: Path, name: str) -> None:
+    page = (reports / name / "report.html").read_text()
+    assert len(page) < 3_000_000
+    # It links to nothing, and asks for nothing: names of XML are no addresses that are opened.
+    others = page.replace("http://www.w3.org/2000/svg", "").replace(
+        "http://www.w3.org/1999/xlink", ""
+    )
+    assert "http://" not in others
+    assert "https://" not in others
+
+
+def test_reports_work_in_a_browser(reports: Path) -> None:
+    with browser() as chrome:
+        for name in STUDIES:
+            summary = json.loads((reports / name / "summary.json").read_text())
+            chrome.get((reports / name / "report.html").as_uri())
+            assert complaints(chrome) == []
+            figures = chrome.find_elements("css selector", "main > figure")
+            assert len(figures) == len(summary["figures"]) + (summary["timeline"] is not None)
+            for figure in figures:
+                drawing = figure.find_element("tag name", "svg")
+                assert drawing.size["height"] > 50
+                box = figure.find_element("css selector", "[role=img]")
+                assert box.get_attribute("aria-label")
+                assert box.get_attribute("tabindex") == "0"
+            # As wide as a phone nothing but tables and drawings, in boxes of their own, scrolls.
+            chrome.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+            )
+            width = chrome.execute_script("return document.documentElement.scrollWidth")
+            assert width <= 390
+            chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_timeline_zooms_by_keyboard_and_by_button(reports: Path) -> None:
+    with browser() as chrome:
+        chrome.get((reports / "thread_fairness" / "report.html").as_uri())
+        where = chrome.find_element("css selector", ".where")
+        whole = where.text
+        box = chrome.find_element("css selector", ".lanes")
+        box.send_keys("+")
+        closer = where.text
+        assert closer != whole
+        box.send_keys(Keys.ARROW_RIGHT)
+        assert where.text != closer
+        box.send_keys("0")
+        assert where.text == whole
+        chrome.find_element("css selector", "button[data-act=in]").click()
+        assert where.text == closer
+        assert complaints(chrome) == []
+
+
+def test_hostile_names_stay_text(reports: Path, tmp_path: Path) -> None:
+    summary = json.loads((reports / "thread_fairness" / "summary.json").read_text())
+    evil = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
+    summary["title"] = summary["claims"][0]["claim"] = summary["answers"][0] = evil
+    summary["figures"][0]["caption"] = summary["figures"][0]["alternative"] = evil
+    summary["timeline"]["tasks"][0] = summary["timeline"]["lanes"][-1] = evil
+    summary["timeline"]["title"] = summary["tables"][0]["title"] = evil
+    file = tmp_path / "report.html"
+    file.write_text(study_page.report(summary))
+    with browser() as chrome:
+        chrome.get(file.as_uri())
+        assert chrome.title == evil
+        assert not chrome.find_elements("css selector", "main img")
+        assert complaints(chrome) == []
+        assert chrome.find_element("tag name", "h1").text == evil
+
+
+def test_a_report_is_made_anew_from_its_summary(reports: Path, tmp_path: Path) -> None:
+    summary = reports / "thread_fairness" / "summary.json"
+    again = tmp_path / "again.html"
+    assert invoke(["report", str(summary), "--output", str(again)]) == 0
+    assert again.read_text() == (reports / "thread_fairness" / "report.html").read_text()
