@@ -289,10 +289,10 @@ class Machine:
         costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
             tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``), the
             path of a calibration file, or `Costs`.
-        topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads a
-            core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one thread
-            a core, one cache a node, one node. ``siblings=last`` numbers second threads after all
-            first ones.
+        topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads
+            a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
+            thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
+            after all first ones.
 
     Raises:
         InputError: a number of CPUs or a topology that is impossible, or costs that cannot be had.

@@ -55,7 +55,7 @@ def command(
         "compare",
         comparing.subjects(workloads or [], run, metric, better),
         settings.combinations(axes),
-        comparing.targets(on, kernel, cpus, hz, costs, topology),
+        comparing.targets(on, kernel, cpus, hz, costs, topology=topology),
         metrics=metrics,
         blocks=blocks,
         band=band,

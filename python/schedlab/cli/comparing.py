@@ -95,6 +95,7 @@ def targets(
     cpus: int | None,
     hz: int | None,
     costs: str | None,
+    *,
     topology: str | None = None,
 ) -> list[Target]:
     """Return where it is run.

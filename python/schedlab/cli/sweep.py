@@ -49,7 +49,7 @@ def command(
         "sweep",
         comparing.subjects(workloads or [], run, metric, better),
         [Setting({}), *settings.combinations(axes)],
-        comparing.targets(on, kernel, cpus, hz, costs, topology),
+        comparing.targets(on, kernel, cpus, hz, costs, topology=topology),
         metrics=metrics,
         blocks=blocks,
         band=band,
