@@ -5,6 +5,7 @@
 #   make check   the quick ones: formats, lints, types
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
+#   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/concepts/fidelity.md)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -138,6 +139,10 @@ pytest: build
 # Some minutes: every row of scripts/mutations.toml.
 mutations:
 	scripts/mutations
+
+# Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
+fidelity-decisions: build
+	$(BIN)/python -m schedlab.fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

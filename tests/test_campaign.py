@@ -13,7 +13,7 @@ import pytest
 
 from schedlab import campaign
 from schedlab.cli.main import invoke
-from schedlab.errors import InputError, RunError
+from schedlab.errors import InputError, RunError, StorageError
 from schedlab.programs import PACKAGES, program, subject
 from schedlab.programs.command import Command
 from schedlab.report.terminal import to_json
@@ -91,7 +91,7 @@ def test_a_full_disk_leaves_what_was_stored(tmp_path: Path) -> None:
         add(0, 10)
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-        with pytest.raises(RunError, match="full; the runs that were finished before are kept"):
+        with pytest.raises(StorageError, match="full; the runs that were finished before are kept"):
             add(1, 100_000)
         assert list(store.values(experiment)) == [("a", 0)]
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from schedlab import execution, stats
-from schedlab.errors import InputError, RunError
+from schedlab.errors import InputError, RunError, StorageError
 from schedlab.execution import Cell
 from schedlab.model import check_seed
 from schedlab.sequential import Judged, Protocol
@@ -194,7 +194,8 @@ def run(
     Raises:
         InputError: something that cannot run; nothing is stored of it.
         NotPermittedError: what this user may not set.
-        RunError: no arm could be run, or the disk is full.
+        RunError: no arm could be run.
+        StorageError: the disk is full.
         Interrupted: on KeyboardInterrupt.
     """
     data = plan.as_data()
@@ -214,9 +215,10 @@ def run(
         raise Interrupted(
             Result(experiment, data, stop.settled, {}, len(known), "interrupted")
         ) from stop
-    except BaseException as error:
-        if not isinstance(error, RunError) or "store" not in str(error):
-            store.finish(experiment, "failed")
+    except StorageError:
+        raise  # nothing more can be written
+    except BaseException:
+        store.finish(experiment, "failed")
         raise
     store.finish(experiment, "done", _short(result))
     return result

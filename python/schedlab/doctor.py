@@ -103,8 +103,6 @@ def _try(name: str, attributes: Attributes) -> Permission:
 
 def _checks() -> tuple[Check, ...]:
     runner = host.native_runner()
-    hackbench = programs.hackbench_installed()
-    package = programs.PACKAGES["hackbench"]
     return (
         *_for_guests(),
         Check(
@@ -115,12 +113,21 @@ def _checks() -> tuple[Check, ...]:
         ),
         _calibration(),
         _originals(),
+        *_programs(),
+    )
+
+
+def _programs() -> tuple[Check, ...]:
+    """Return every benchmark that experiments can run, with its package where it is missing."""
+    found = ((name, package, programs.find(name)) for name, package in programs.PACKAGES.items())
+    return tuple(
         Check(
-            "rt-tests' hackbench",
-            hackbench,
-            "installed" if hackbench else f"not installed: apt-get install {package}",
+            name,
+            path is not None,
+            path or f"not installed: apt-get install {package}",
             needed=False,
-        ),
+        )
+        for name, package, path in found
     )
 
 

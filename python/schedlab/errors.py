@@ -19,3 +19,7 @@ class NotPermittedError(SchedlabError, PermissionError):
 
 class RunError(SchedlabError, RuntimeError):
     """A run that was started did not come to its end."""
+
+
+class StorageError(SchedlabError, OSError):
+    """What a run came to could not be kept: the disk is full or broken."""

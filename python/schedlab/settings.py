@@ -29,7 +29,10 @@ class Setting:
     ('policy=fifo:1, latency=5ms', 'default')
     """
 
-    values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.values.items()))
 
     @property
     def attributes(self) -> Attributes | None:

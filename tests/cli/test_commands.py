@@ -173,18 +173,23 @@ def test_a_real_run_that_takes_too_long_fails(capsys: Capture) -> None:
     assert "did not end within 200ms" in capsys.readouterr().err
 
 
-def test_tune_prints_best_default_and_executions(capsys: Capture) -> None:
+def test_tune_prints_best_default_and_executions(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     line = (
         "tune hackbench:groups=1,fds=4,loops=1 --knobs latency,min_granularity --kernel 2.6.24"
-        " --hz 1000 --cpus 1 --costs linsched --seeds 2"
+        f" --hz 1000 --cpus 1 --costs linsched --seeds 2 --store {tmp_path / 'runs.db'}"
     )
     text = _run(line, capsys)
-    assert "pso, 2 seeds" in text
+    assert "pso on sim" in text
+    assert "2 seeds" in text
     assert "with defaults" in text
-    assert "a repeated setting is none" in text
+    assert "over seeds: median" in text
     value = json.loads(_run(f"{line} --json", capsys))
-    assert set(value["best"]) == {"latency", "min_granularity"}
-    assert value["best_ns"] <= value["default_ns"]
+    assert set(value["best"]) <= {"latency", "min_granularity"}
+    assert value["effect"] <= 1
+    assert value["stored"] == value["runs"]  # the same tuning once more runs nothing
     assert len(value["executions"]) == 2
     assert all(count <= 620 for count in value["executions"])
 

@@ -21,6 +21,8 @@ pub enum Scenario {
     Hogs,
     /// Tasks that run and sleep in turn, beside one that never sleeps.
     Sleepers,
+    /// Pairs of tasks that wake each other all the time, beside one that never sleeps.
+    Pipes,
     /// Tasks that fork children all the time.
     Forks,
     /// Tasks whose nice levels, policies and CPUs are changed while they run, and which yield.
@@ -85,11 +87,38 @@ fn burn(nanoseconds: u64, end: u64) {
     }
 }
 
+/// Burns CPU time until a tick has just passed. What is done with interrupts enabled then is not cut by the next one: a probe that
+/// an interrupt comes into makes those of the interrupt miss.
+fn await_tick() {
+    let coarse = || {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is a timespec to write to.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+        (now.tv_sec, now.tv_nsec)
+    };
+    let before = coarse();
+    while coarse() == before {}
+}
+
 /// Runs and sleeps in turn.
 fn alternate(run: u64, sleep: u64, end: u64) {
     while monotonic() < end {
         burn(run, end);
         system::sleep(sleep);
+    }
+}
+
+/// Gives the calling task its attributes, by the calls whose arguments tracepoints tell where there are such; whether it was permitted.
+fn become_task(attributes: SchedAttr) -> bool {
+    if attributes.policy == DEADLINE {
+        return system::sched_setattr(attributes).is_ok();
+    }
+    let parameter = libc::sched_param { sched_priority: attributes.priority.cast_signed() };
+    // SAFETY: plain calls with numbers, and a parameter to read.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, attributes.nice) == 0
+            && (attributes.policy == 0
+                || libc::syscall(libc::SYS_sched_setscheduler, 0, attributes.policy, &raw const parameter) == 0)
     }
 }
 
@@ -116,7 +145,7 @@ impl World {
         // SAFETY: `play` asks for a process without other threads.
         match unsafe { system::fork() }.map_err(during("making a task"))? {
             0 => {
-                if !die_with(parent) || system::sched_setattr(attributes).is_err() {
+                if !die_with(parent) || !become_task(attributes) {
                     exit_now(1);
                 }
                 body(self.end);
@@ -154,6 +183,7 @@ impl World {
                 self.hogs(&[5])?;
                 self.sleepers(&[(1000, 3000), (500, 2000), (3000, 10_000), (200, 700), (6000, 4000)])
             }
+            Scenario::Pipes => self.pipes(),
             Scenario::Forks => self.forks(),
             Scenario::Changes => self.changes(),
             Scenario::BatchIdle => self.batch_idle(),
@@ -162,6 +192,34 @@ impl World {
             Scenario::Autogroup => self.autogroup(),
             Scenario::Groups => self.control_groups(),
         }
+    }
+
+    fn pipes(&mut self) -> Result<(), NativeError> {
+        self.hogs(&[0])?;
+        for level in [0, 3] {
+            let (ping, pong) = (system::pipe(), system::pipe());
+            let ends = ping.and_then(|ping| Ok((ping, pong?))).map_err(during("making a pipe"))?;
+            let ((left, to_left), (right, to_right)) = ends;
+            for (from, to, first) in [(left, to_right, true), (right, to_left, false)] {
+                self.task(nice(level), |end| {
+                    if first && system::write(to, b"!").is_err() {
+                        exit_now(1);
+                    }
+                    while monotonic() < end {
+                        if system::read(from, &mut [0]).is_err() || system::write(to, b"!").is_err() {
+                            exit_now(1);
+                        }
+                    }
+                    // The other may wait still.
+                    let _ = system::write(to, b"!");
+                })?;
+            }
+            for descriptor in [left, to_left, right, to_right] {
+                // SAFETY: the pipes' ends, which nothing here uses any more.
+                unsafe { libc::close(descriptor) };
+            }
+        }
+        Ok(())
     }
 
     fn forks(&mut self) -> Result<(), NativeError> {
@@ -351,6 +409,7 @@ impl World {
                 if monotonic() >= end {
                     break;
                 }
+                await_tick();
                 let (weight, limit) = [("50", "3000 50000"), ("400", "6000 50000"), ("100", "max 50000")][turn % 3];
                 let written = fs::write(light.join("cpu.weight"), weight).is_ok()
                     && fs::write(limited.join("cpu.max"), limit).is_ok();

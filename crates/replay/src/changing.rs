@@ -2,18 +2,19 @@
 
 use schedlab_model::{Attributes, Policy, TaskId};
 use schedlab_sched::{GroupId, weight_of_nice};
-use schedlab_trace::Pid;
+use schedlab_trace::{Context, Pid};
 
-use crate::replayer::Replayer;
-use crate::step::{Change, Check};
-use crate::view::SetView;
+use crate::replayer::{CPU, Replayer};
+use crate::start::{nice_of, policy_of};
+use crate::step::{Asked, Change, Check, FIRST_FAIR_PRIORITY};
+use crate::view::{Runtime, SetView};
 
 impl Replayer<'_> {
     /// A task was taken off its queue if it was on one, changed, and put back.
     pub(crate) fn change(&mut self, pid: Pid, what: Change, set: Option<SetView>, check: Option<Check>, resched: bool) {
         // A change of somebody who is not there yet (`sched_fork` with SCHED_RESET_ON_FORK) is the fork's.
         let Some(task) = self.task_of(pid) else { return };
-        self.sched.decider.expect_preempt(check.map_or(resched, |check| check.resched));
+        self.sched.decider.expect(check.map_or(Some(resched), |check| check.resched));
         let present = self.sched.attributes(task);
         match what {
             Change::Group => self.sched.sched_move_task(task, GroupId::ROOT),
@@ -30,6 +31,52 @@ impl Replayer<'_> {
         self.changed(task, set);
         if let Some(check) = check {
             self.score_wakeup(check);
+        }
+    }
+
+    /// A system call was entered. Where nobody is charged for what it does, it is done at once.
+    pub(crate) fn ask(&mut self, asked: Asked) {
+        let Some(task) = self.task_of(asked.pid) else { return };
+        let present = self.sched.attributes(task);
+        let wanted = attributes_asked(&present, asked);
+        if wanted.as_ref() == Some(&present) && !self.eevdf() {
+            // It may have become SCHED_BATCH all the same.
+            self.policy_untold.insert(task);
+            return;
+        }
+        if self.sched.entity(task).on_rq && self.is_fair(task) {
+            self.asked.insert(asked.by, asked);
+        } else if let Some(wanted) = wanted {
+            self.sched.sched_setattr(task, &wanted);
+        }
+        if asked.policy.is_none() && asked.priority.is_some() {
+            self.policy_untold.insert(task);
+        }
+    }
+
+    /// Charges the running task before anything else is done, as far as it was charged.
+    pub(crate) fn charge(&mut self, runtime: Option<Runtime>) {
+        if runtime.is_some() {
+            self.sched.update_curr(CPU);
+            self.compare_charge(runtime);
+        }
+    }
+
+    /// What the charged task asked for, if it did.
+    pub(crate) fn do_asked(&mut self, by: Pid, context: Context) {
+        if context != Context::Task {
+            return;
+        }
+        let Some(asked) = self.asked.remove(&by) else { return };
+        let Some(task) = self.task_of(asked.pid) else { return };
+        self.sched.decider.expect_nothing();
+        match attributes_asked(&self.sched.attributes(task), asked) {
+            Some(attributes) => self.set_attributes(task, true, attributes),
+            None => self.change(asked.pid, Change::Affinity, None, None, false),
+        }
+        self.changed(task, None);
+        if self.sched.curr(CPU) == task {
+            self.slice_unknown = None;
         }
     }
 
@@ -58,4 +105,17 @@ impl Replayer<'_> {
         }
         self.compare_set(set);
     }
+}
+
+/// What a task is to be; none where the call is about affinity. A priority above the fair ones does not tell FIFO from RR.
+fn attributes_asked(present: &Attributes, asked: Asked) -> Option<Attributes> {
+    let priority = asked.priority?;
+    let nice = if priority < FIRST_FAIR_PRIORITY { present.nice } else { nice_of(priority) };
+    let policy = match asked.policy {
+        Some(number) => policy_of(number, 99 - priority),
+        None if priority < FIRST_FAIR_PRIORITY => policy_of(1, 99 - priority),
+        None if present.policy.is_realtime() => Policy::Other,
+        None => present.policy,
+    };
+    Some(Attributes { policy, nice, ..present.clone() })
 }

@@ -2,7 +2,7 @@
 
 use schedlab_model::TaskId;
 use schedlab_sched::{Pick, Vruntime};
-use schedlab_trace::{Pid, Record, RecordKind};
+use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
 use crate::replayer::{CPU, Replayer};
 use crate::report::Level;
@@ -46,12 +46,15 @@ impl Replayer<'_> {
     }
 
     /// Where the probes do not show why the kernel rescheduled, its word stands.
-    pub(crate) fn compare_need_resched(&mut self, kernels: bool) {
-        let ours = self.sched.need_resched(CPU);
+    pub(crate) fn compare_need_resched(&mut self, flags: Flags) {
+        let (ours, kernels) = (self.sched.need_resched(CPU), flags.wants_resched());
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
         if self.report.level != Level::L1 {
             self.sched.assume_need_resched(CPU, kernels);
+            if kernels && !flags.need_resched {
+                self.sched.assume_need_resched_lazy(CPU);
+            }
         }
     }
 
@@ -75,12 +78,12 @@ impl Replayer<'_> {
     pub(crate) fn compare_charged(&mut self, recorded: &[Record]) {
         let (Some(first), Some(last)) = (recorded.first(), recorded.last()) else { return };
         // Those of earlier steps charged nothing.
-        let passed = self.charges.partition_point(|charge| charge.line < self.compared_to);
+        let passed = self.charges.partition_point(|charge| charge.line <= self.compared_to);
         self.charges = &self.charges[passed..];
         self.compared_to = last.line;
         let until =
             recorded.iter().find(|record| matches!(record.kind, RecordKind::StatRuntime { .. })).unwrap_or(first);
-        let Some(charge) = self.charges.first().copied().filter(|charge| charge.line < until.line) else { return };
+        let Some(charge) = self.charges.first().copied().filter(|charge| charge.line <= until.line) else { return };
         let running = self.sched.curr(CPU);
         if self.task_of(charge.pid) != Some(running) || self.running_unseen {
             return;
@@ -97,19 +100,24 @@ impl Replayer<'_> {
     pub(crate) fn compare_charge(&mut self, runtime: Option<Runtime>) {
         if let Some(Runtime { pid, vruntime: Some(kernels), .. }) = runtime
             && !self.running_unseen
-            && let Some(task) = self.task_of(pid)
+            // What a task of a higher class shows for a virtual time is none.
+            && let Some(task) = self.task_of(pid).filter(|task| self.is_fair(*task))
         {
             let ours = self.sched.entity(task).vruntime.0;
             self.compare_vruntime(ours, kernels);
             if self.report.level == Level::L1 {
                 return;
             }
-            // Without probes the first charge tells where a task came in, the time since then being known.
-            if let Some(naive) = self.placed.remove(&task) {
-                let moved = ours.wrapping_sub(self.placed_at.remove(&task).unwrap_or(ours));
-                let placed = kernels.wrapping_sub(moved);
-                self.report.decisions.placement.add(ours == kernels, naive == placed);
-            }
+            self.score_placement_since(task, ours, kernels);
+        }
+    }
+
+    /// Without probes what is next seen of a task tells where it came in, the time since then being known.
+    fn score_placement_since(&mut self, task: TaskId, ours: u64, kernels: u64) {
+        if let Some(naive) = self.placed.remove(&task) {
+            let moved = ours.wrapping_sub(self.placed_at.remove(&task).unwrap_or(ours));
+            let placed = kernels.wrapping_sub(moved);
+            self.report.decisions.placement.add(ours == kernels, naive == placed);
         }
     }
 
@@ -121,6 +129,9 @@ impl Replayer<'_> {
         let entity = self.sched.entity(task);
         let (vruntime, our_deadline, our_lag) = (entity.vruntime.0, entity.deadline.0, entity.vlag);
         self.compare_vruntime(vruntime, placement.vruntime);
+        if self.report.level != Level::L1 {
+            self.score_placement_since(task, vruntime, placement.vruntime);
+        }
         let PlacementClass::Eevdf { deadline, lag, .. } = placement.class else { return };
         if self.see_running(task, deadline) {
             return;
@@ -296,11 +307,16 @@ impl Replayer<'_> {
             self.report.decisions.wakeup.unverifiable += 1;
             return;
         }
+        let Some(kernels) = check.resched else { return };
         // Not asked means that the rules see nothing to decide: they do not preempt.
         let ours = self.sched.decider.preempt.unwrap_or(false);
+        if self.report.level != Level::L1 && self.eevdf() && !ours && self.sched.need_resched(CPU) {
+            // Whoever was charged on the way has had its slice: what else was decided is hidden.
+            return;
+        }
         let naive = woken.is_some_and(|woken| self.is_before_running(woken));
-        self.report.decisions.wakeup.add(ours == check.resched, naive == check.resched);
-        self.expect_equal("wakeup", ours == check.resched, ours, check.resched);
+        self.report.decisions.wakeup.add(ours == kernels, naive == kernels);
+        self.expect_equal("wakeup", ours == kernels, ours, kernels);
     }
 
     fn key(&self, task: TaskId) -> Vruntime {

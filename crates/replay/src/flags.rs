@@ -1,6 +1,7 @@
 //! The bits of `ENQUEUE_*`, `DEQUEUE_*` and `WF_*`, which moved between releases (`kernel/sched/sched.h`).
 
 use schedlab_model::{Release, Series};
+use schedlab_trace::{Context, Flags};
 
 /// The bits that a recording's meaning hangs on. Those of enqueueing and dequeueing have the same values.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,8 @@ pub(crate) struct FlagBits {
     pub(crate) need_resched: u32,
     /// Whether the fair class asks lazily: by another bit, which ticks and returns to user space heed (PREEMPT_LAZY).
     pub(crate) lazy: bool,
+    /// Whether a child is placed as it is forked, with its parent charged (CFS).
+    pub(crate) places_forks: bool,
 }
 
 /// `DEQUEUE_SLEEP` and `ENQUEUE_WAKEUP`.
@@ -22,6 +25,16 @@ pub(crate) const SAVE: u32 = 0x2;
 /// `DEQUEUE_MOVE` and `ENQUEUE_MOVE`.
 pub(crate) const MOVE: u32 = 0x4;
 
+/// Whether what a task recorded in its own context may be done by `do_sched_yield`, not by a schedule that it was preempted into: the
+/// former holds the queue's lock alone (where preemption is counted), the latter disables preemption too.
+pub(crate) const fn may_yield(flags: Flags) -> bool {
+    matches!(flags.context, Context::Task)
+        && match flags.preempt_depth {
+            0 => !flags.need_resched,
+            depth => depth == 1,
+        }
+}
+
 impl FlagBits {
     pub(crate) fn of(release: Release) -> Self {
         // From 6.19 on DELAYED stands below the bits that only one of the two has.
@@ -30,6 +43,6 @@ impl FlagBits {
         // x86 took to the numbers of all architectures.
         let need_resched = if release < Release::new(6, 19, 0) { 3 } else { 4 };
         let lazy = release.series() >= Series::V7_2;
-        Self { delayed, fork, need_resched, lazy }
+        Self { delayed, fork, need_resched, lazy, places_forks: !release.series().is_eevdf() }
     }
 }

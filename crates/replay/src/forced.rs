@@ -38,6 +38,11 @@ impl Forced {
         *self = Self { kernels_preempt: Some(preempt), ..Self::default() };
     }
 
+    /// The same, if the recording tells.
+    pub(crate) fn expect(&mut self, preempt: Option<bool>) {
+        *self = Self { kernels_preempt: preempt, ..Self::default() };
+    }
+
     /// Prepares for a step whose decision is hidden.
     pub(crate) fn expect_nothing(&mut self) {
         *self = Self::default();

@@ -82,7 +82,8 @@ pub fn replay(
             None => probed::next_step(&records[at..], settings.flags()),
         };
         let end = (at + length).min(records.len());
-        replayer.step(&records[at..end], step);
+        // A step that only the coming record tells of comes before it.
+        replayer.step(&records[at..end.max(at + 1)], step);
         at = end;
     }
     Ok(replayer.end())

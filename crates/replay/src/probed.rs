@@ -57,7 +57,13 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
         }
         Probe::Dequeue { pid, flags } if flags & SAVE != 0 => change(cursor, pid, flags),
         Probe::Parameters { pid, .. } => change(cursor, pid, 0),
-        Probe::Pick { .. } | Probe::PickEevdf { .. } => schedule(cursor, None, None),
+        Probe::Pick { .. } | Probe::PickEevdf { .. } | Probe::PickTask => schedule(cursor, None, None),
+        Probe::UpdateCurr { .. } => {
+            cursor.at = 1;
+            let runtime = cursor.runtime();
+            cursor.resched_fair();
+            Step::YieldNow { runtime }
+        }
         Probe::Place { initial: true, .. } => fork(cursor, None),
         Probe::WakeupPreempt { .. } => {
             let (check, runtime) = check(cursor, true);
@@ -118,8 +124,8 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     // Queueing has charged the running task, unless the woken one never left.
     let (check, late_runtime) = check(cursor, coming == Coming::Delayed);
     if check.is_none() {
-        // Nobody of its class runs.
-        cursor.resched();
+        // Nobody of its class runs; a server that starts may ask too.
+        while cursor.resched() {}
     }
     Step::Wake { pid, coming, runtime: runtime.or(late_runtime), placement, check }
 }
@@ -129,16 +135,22 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
 fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runtime>) {
     let Some((woken, flags, need_resched)) = cursor.wakeup_preempt() else { return (None, None) };
     if need_resched {
-        return (Some(Check { woken, flags, need_resched, queue: None, resched: false }), None);
+        return (Some(Check { woken, flags, need_resched, queue: None, resched: Some(false) }), None);
     }
     let runtime = if charges { cursor.runtime() } else { None };
     let mut resched = cursor.resched();
-    let queue = cursor.eevdf();
+    let mut queue = None;
+    while let Some(look) = cursor.eevdf() {
+        queue = Some(look);
+        if cursor.dequeue_delayed().is_none() {
+            break;
+        }
+    }
     if queue.is_some() {
         // The one before was for a request that the charge found served.
         resched = cursor.resched();
     }
-    (Some(Check { woken, flags, need_resched, queue, resched }), runtime)
+    (Some(Check { woken, flags, need_resched, queue, resched: Some(resched) }), runtime)
 }
 
 fn fork<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a> {
@@ -148,8 +160,12 @@ fn fork<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a> {
     }
 }
 
-fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<Runtime>) -> Step<'a> {
+fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, mut runtime: Option<Runtime>) -> Step<'a> {
     let mut looks = Vec::new();
+    while cursor.pick_task() {}
+    if runtime.is_none() {
+        runtime = cursor.runtime_before_pick();
+    }
     while let Some(queue) = cursor.pick() {
         let delayed = cursor.dequeue_delayed();
         looks.push(Look { queue, delayed });
@@ -171,7 +187,7 @@ fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, runtime: Option<
 }
 
 /// Dequeued, changed and queued again, as far as it is queued; whoever is not of the fair class is queued unseen.
-fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
+pub(crate) fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     let queued = cursor.dequeue(pid);
     cursor.dequeue_entities(pid);
     let mut runtime = cursor.runtime();
@@ -181,8 +197,8 @@ fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     let queued_again = cursor.enqueue_again(pid);
     if queued_again {
         runtime = runtime.or_else(|| cursor.runtime());
-        cursor.placement(pid);
     }
+    cursor.placement(pid);
     let set = cursor.set();
     let what = match (parameters, weight) {
         (Some(attributes), _) => Change::Attributes { moves: flags & MOVE != 0, attributes },
@@ -191,7 +207,8 @@ fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
         (None, None) if flags & MOVE != 0 => Change::Group,
         (None, None) => Change::Affinity,
     };
+    let switched = cursor.resched();
     let (check, late_runtime) = check(cursor, runtime.is_none());
-    let resched = cursor.resched();
+    let resched = cursor.resched() || switched;
     Step::Change { pid, what, runtime: runtime.or(late_runtime), set, check, resched }
 }

@@ -1,9 +1,12 @@
 //! What of a recording is replayed: the events that sequences are found by, and beside them what only shows state.
 
+use std::collections::BTreeSet;
+
 use schedlab_model::Series;
 use schedlab_trace::{Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
 
 use crate::ReplayError;
+use crate::flags::may_yield;
 use crate::report::Level;
 
 /// What `update_curr` was about to charge.
@@ -43,6 +46,8 @@ impl Recording {
     ) -> Result<Self, ReplayError> {
         let mut sorted = Self::default();
         let mut clocks = None;
+        // Who entered sched_yield(2) and has not done so yet: it may be preempted in between.
+        let mut yielding = BTreeSet::new();
         for record in records {
             let mut record = record?;
             if level.is_some_and(|level| !level.has(&record.kind)) {
@@ -64,7 +69,21 @@ impl Recording {
             if let RecordKind::Probe(Probe::UpdateCurr { pid, vruntime, deadline, .. }) = record.kind {
                 sorted.charges.push(Charge { line: record.line, pid, vruntime, deadline });
             }
-            if accompanies(&record.kind, series) {
+            match &record.kind {
+                RecordKind::Other { event, .. } if &**event == YIELD => {
+                    yielding.insert(record.pid);
+                }
+                // SCHED_BATCH yields without being charged (CFS).
+                RecordKind::Probe(Probe::PickTask) if !record.flags.need_resched && yielding.remove(&record.pid) => {
+                    let uncharged = Probe::UpdateCurr { pid: 0, vruntime: 0, deadline: None, exec_start: 0 };
+                    sorted.records.push(Record { kind: RecordKind::Probe(uncharged), ..record.clone() });
+                }
+                _ => {}
+            }
+            // A yield's own charge is where it happens, whether there is something to charge or not.
+            let charges = matches!(record.kind, RecordKind::Probe(Probe::UpdateCurr { .. }));
+            let yields = charges && may_yield(record.flags) && yielding.remove(&record.pid);
+            if !yields && accompanies(&record.kind, series) {
                 clocks = record.clocks.or(clocks);
                 continue;
             }
@@ -73,16 +92,24 @@ impl Recording {
             clocks = None;
             sorted.records.push(record);
         }
+        if !sorted.charges.is_empty() {
+            sorted
+                .records
+                .retain(|record| !matches!(&record.kind, RecordKind::Other { event, .. } if &**event == YIELD));
+        }
         Ok(sorted)
     }
 }
+
+/// The entry of `sched_yield(2)`.
+const YIELD: &str = "sys_enter_sched_yield";
 
 /// Whether a record only accompanies others, so that the sequences are found without it.
 const fn accompanies(kind: &RecordKind, series: Series) -> bool {
     let RecordKind::Probe(probe) = kind else { return false };
     match probe {
         Probe::SetTask { .. } => !matches!(series, Series::V7_2),
-        Probe::UpdateCurr { .. } | Probe::PickTask => true,
+        Probe::UpdateCurr { .. } => true,
         Probe::Move { .. } | Probe::Account { .. } | Probe::Refill { .. } => true,
         Probe::RtEnqueue { .. } | Probe::RtDequeue { .. } | Probe::RtCharge { .. } | Probe::RtTick { .. } => true,
         Probe::RtPeriod | Probe::DlEnqueue { .. } | Probe::DlDequeue { .. } | Probe::DlCharge { .. } => true,

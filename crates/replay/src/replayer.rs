@@ -14,7 +14,7 @@ use crate::report::{Difference, Report};
 use crate::rule;
 use crate::settings::Settings;
 use crate::start::Start;
-use crate::step::Step;
+use crate::step::{Asked, Picks, Step};
 use crate::view::Runtime;
 
 /// The one CPU.
@@ -47,6 +47,10 @@ pub(crate) struct Replayer<'a> {
     pub(crate) reader_gone: bool,
     /// Who entered `sched_yield(2)` and has not done so yet.
     pub(crate) yielding: Option<Pid>,
+    /// What was asked for by whom and is not done yet.
+    pub(crate) asked: BTreeMap<Pid, Asked>,
+    /// Tasks of which it is not told whether they are SCHED_OTHER or SCHED_BATCH.
+    pub(crate) policy_untold: BTreeSet<TaskId>,
     /// Whether the running task was about to be rescheduled when the recording began.
     pub(crate) resched_before: bool,
     /// The queue's clock and its task clock.
@@ -83,6 +87,8 @@ impl<'a> Replayer<'a> {
             reader: first_sight::reader_of(settings.snapshot.as_ref()),
             reader_gone: settings.snapshot_is_older,
             yielding: None,
+            asked: BTreeMap::new(),
+            policy_untold: BTreeSet::new(),
             resched_before: sight.need_resched,
             clock: (1, 1),
             sees_clocks: false,
@@ -160,8 +166,10 @@ impl<'a> Replayer<'a> {
     pub(crate) fn step(&mut self, recorded: &'a [Record], step: Step<'a>) {
         let Some(record) = recorded.first() else { return };
         (self.line, self.time, self.recorded) = (record.line, record.time, recorded);
-        if matches!(step, Step::Nothing) {
-            return;
+        match step {
+            Step::Nothing => return,
+            Step::PickAgain => return self.schedule(None, None, &Picks::Outcome, None),
+            _ => {}
         }
         self.sees_clocks = false;
         if let Some(clocks) = recorded.iter().find_map(|record| record.clocks) {
@@ -170,30 +178,37 @@ impl<'a> Replayer<'a> {
         self.note_need_resched(record);
         self.compare_charged(recorded);
         match step {
-            Step::Nothing => {}
-            Step::Unexplained => self.report.unexplained += 1,
+            Step::Nothing | Step::PickAgain => {}
+            Step::Unexplained => {
+                self.report.unexplained += 1;
+                let queue = self.queue();
+                self.differ("sequence", "none known", "as recorded", &queue);
+            }
             Step::Yield => self.yielding = Some(record.pid),
+            Step::YieldNow { runtime } => {
+                self.advance(runtime);
+                self.yield_now();
+                self.compare_charge(runtime);
+            }
             Step::UpdateCurr { runtime } => {
                 self.advance(Some(runtime));
                 if self.yielding == Some(runtime.pid) && record.flags.context == Context::Task {
                     self.yield_now();
+                    self.compare_charge(Some(runtime));
                 } else {
-                    self.sched.update_curr(CPU);
+                    self.charge(Some(runtime));
+                    self.do_asked(runtime.pid, record.flags.context);
                 }
-                self.compare_charge(Some(runtime));
             }
             Step::Tick { runtime, resched, ends } => {
                 self.advance(runtime);
-                match resched {
-                    Some(resched) => self.sched.decider.expect_preempt(resched),
-                    None => self.sched.decider.expect_nothing(),
-                }
+                self.sched.decider.expect(resched);
                 self.sched.sched_tick(CPU);
                 self.compare_charge(runtime);
                 if let Some(resched) = resched {
                     self.score_tick(resched);
                 }
-                if ends {
+                if ends && self.is_fair(self.sched.curr(CPU)) {
                     self.sched.assume_need_resched(CPU, true);
                 }
             }
@@ -213,20 +228,10 @@ impl<'a> Replayer<'a> {
             Step::Schedule { dequeued, runtime, picks, switch } => self.schedule(dequeued, runtime, &picks, switch),
             Step::Change { pid, what, runtime, set, check, resched } => {
                 self.advance(runtime);
+                self.charge(runtime);
                 self.change(pid, what, set, check, resched);
             }
-            Step::Nice { pid, nice, runtime, resched } => {
-                self.advance(Some(runtime));
-                let Some(task) = self.task_of(pid) else { return self.sched.update_curr(CPU) };
-                match resched {
-                    Some(resched) => self.sched.decider.expect_preempt(resched),
-                    None => self.sched.decider.expect_nothing(),
-                }
-                self.sched.set_user_nice(task, nice);
-                self.sched.update_curr(CPU);
-                self.changed(task, None);
-                self.compare_charge(Some(runtime));
-            }
+            Step::Ask(asked) => self.ask(asked),
         }
     }
 
@@ -239,11 +244,16 @@ impl<'a> Replayer<'a> {
             _ if !record.flags.interrupts_off => {}
             // Why it was set before the recording is not told; the first schedule clears it.
             _ => {
-                let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
+                let running = self.sched.curr(CPU);
+                let wants = record.flags.wants_resched();
+                if self.sched.need_resched(CPU) && !wants && running != TaskId::IDLE && !self.is_fair(running) {
+                    // Higher classes pick the running task again without a trace.
+                    self.schedule(None, None, &Picks::Outcome, None);
+                }
                 if self.resched_before {
-                    self.resched_before = kernels;
+                    self.resched_before = record.flags.wants_resched();
                 } else {
-                    self.compare_need_resched(kernels);
+                    self.compare_need_resched(record.flags);
                 }
             }
         }

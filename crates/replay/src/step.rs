@@ -19,10 +19,10 @@ pub(crate) struct Check {
     pub(crate) flags: u32,
     /// Whether the running task was about to be rescheduled already.
     pub(crate) need_resched: bool,
-    /// The queue, where the answer takes a look at it (EEVDF).
+    /// The queue, where the answer takes a look at it (EEVDF); the last look, where earlier ones took off who lingered.
     pub(crate) queue: Option<QueueView>,
-    /// The answer.
-    pub(crate) resched: bool,
+    /// The answer; none if it is hidden, the running task being about to be rescheduled lazily anyway.
+    pub(crate) resched: Option<bool>,
 }
 
 /// How a task comes to be queued.
@@ -68,6 +68,19 @@ pub(crate) enum Change {
     Attributes { moves: bool, attributes: Attributes },
 }
 
+/// What a system call asks for, where only its entry is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Who asks.
+    pub(crate) by: Pid,
+    /// For whom.
+    pub(crate) pid: Pid,
+    /// The policy's number, if it is told; another one's affinity, nice level or priority change without one.
+    pub(crate) policy: Option<u32>,
+    /// The priority that the task is next seen with; none where the call is about affinity.
+    pub(crate) priority: Option<i32>,
+}
+
 /// One critical section.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
@@ -104,10 +117,14 @@ pub(crate) enum Step<'a> {
         /// Whether the kernel rescheduled for it.
         resched: bool,
     },
+    /// `__schedule` before the record, which shows by the flag need_resched alone: nobody was charged, and the running task runs on.
+    PickAgain,
     /// `sched_yield(2)` was entered.
     Yield,
-    /// `set_user_nice` as a system call asked for it.
-    Nice { pid: Pid, nice: i8, runtime: Runtime, resched: Option<bool> },
+    /// `yield_task_fair`.
+    YieldNow { runtime: Option<Runtime> },
+    /// A system call that changes a task was entered; what it does shows in the next charge, if in anything.
+    Ask(Asked),
     /// `update_curr` from elsewhere, such as reading a CPU clock.
     UpdateCurr { runtime: Runtime },
     /// Nothing that concerns a queue.

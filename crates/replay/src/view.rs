@@ -101,6 +101,23 @@ impl<'a> Cursor<'a> {
         self.probe(|probe| matches!(probe, Probe::Resched { .. }).then_some(())).is_some()
     }
 
+    /// `pick_next_task_fair`, `pick_task_fair`.
+    pub(crate) fn pick_task(&mut self) -> bool {
+        self.probe(|probe| (probe == Probe::PickTask).then_some(())).is_some()
+    }
+
+    /// `sched_stat_runtime` of the running task, charged as the fair class picks, with the rescheduling that it may ask for.
+    pub(crate) fn runtime_before_pick(&mut self) -> Option<Runtime> {
+        let at = self.at;
+        let runtime = self.runtime()?;
+        self.resched();
+        if matches!(self.peek(), Some(RecordKind::Probe(Probe::Pick { .. } | Probe::PickEevdf { .. }))) {
+            return Some(runtime);
+        }
+        self.at = at;
+        None
+    }
+
     /// `resched_curr` as the fair class asks for it: lazily, where there is such a thing.
     pub(crate) fn resched_fair(&mut self) -> bool {
         let (lazy, urgent) = (self.flags.lazy, self.flags.need_resched);

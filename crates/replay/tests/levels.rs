@@ -4,7 +4,7 @@
 mod common;
 
 use common::{fixture, scores, show};
-use schedlab_replay::{Level, Report, Settings, replay};
+use schedlab_replay::{Level, Report, Settings, replay, replay_file};
 use schedlab_trace::open;
 
 fn at(level: Level, file: &str, release: &str) -> Report {
@@ -37,6 +37,51 @@ fn nothing_but_hidden_ticks_is_left_out() {
         assert_eq!((low.pick.compared, low.wakeup.compared), (high.pick.compared, high.wakeup.compared));
         assert!(low.tick.compared <= high.tick.compared);
     }
+}
+
+/// An own recording's head tells the settings, and at L0k its snapshot the state.
+fn own_at(level: Level, file: &str) -> Report {
+    replay_file(&fixture(file), None, None, Some(level)).unwrap()
+}
+
+fn assert_exact_but_warm_up(report: &Report, file: &str) {
+    for score in scores(report) {
+        assert!(score.is_exact(), "{file}: {}", show(report));
+    }
+    let state = &report.state;
+    let errors = [state.vruntime.max_error_ns, state.deadline.max_error_ns, state.lag.max_error_ns];
+    assert_eq!((errors, report.resynchronisations), ([0; 3], 0), "{file}: {}", show(report));
+    assert_eq!(state.need_resched.equal, state.need_resched.compared, "{file}: {}", show(report));
+}
+
+/// The lag of sleepers is in the snapshot, and from there on it follows: hogs whose nice levels change as they run; sleepers, where
+/// wake-ups find a lazy request pending and take off who lingers (7.2); yields that an interrupt parts from their schedule (6.12).
+#[test]
+fn eevdf_is_exact_with_place_entity_alone() {
+    for file in ["hogs-6.12.txt.gz", "hogs-7.2.txt.gz", "sleepers-7.2.txt.gz", "changes-6.12.txt.gz"] {
+        assert_exact_but_warm_up(&own_at(Level::L0Place, file), file);
+    }
+}
+
+/// Nice levels show in the priority that a task is next seen with, SCHED_IDLE in how fast its virtual time runs.
+#[test]
+fn cfs_is_exact_with_tracepoints_alone_as_tasks_change() {
+    for file in ["hogs-5.10.txt.gz", "hogs-6.1.txt.gz", "batch-idle-6.1.txt.gz"] {
+        for level in [Level::L0, Level::L0Place] {
+            assert_exact_but_warm_up(&own_at(level, file), file);
+        }
+    }
+}
+
+/// SCHED_BATCH shows nowhere in the tracepoints of `sched_setattr(2)`: the first wake-up that should have preempted and did not tells,
+/// and proves nothing itself.
+#[test]
+fn a_batch_task_is_learnt_from_one_unverifiable_wake_up() {
+    let wakeups = |level| own_at(level, "batch-idle-6.1.txt.gz").decisions.wakeup;
+    let (low, high) = (wakeups(Level::L0), wakeups(Level::L0Place));
+    assert_eq!((low.equal, high.unverifiable), (low.compared, 0));
+    assert!((1..=2).contains(&low.unverifiable), "{low:?}");
+    assert_eq!(low.compared + low.unverifiable, high.compared);
 }
 
 #[test]

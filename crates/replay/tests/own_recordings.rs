@@ -44,16 +44,20 @@ fn a_head_without_a_release_or_without_settings_is_refused() {
 }
 
 /// Each begins with the state of every task before the workload, and every decision and state after that comes out equal: hogs whose
-/// nice levels are set as they run, on Debian's kernels, recorded by `schedlab record` at L1.
+/// nice levels are set as they run, sleepers, batch and idle tasks, and all sorts of changes, on Debian's kernels, recorded by
+/// `schedlab record` at L1.
 #[test]
 fn a_recording_begins_from_its_snapshot() {
-    for series in ["5.10", "6.1", "6.12", "7.2"] {
-        let file = format!("hogs-{series}.txt.gz");
-        let report = replay_file(&fixture(&file), None, None, None).unwrap();
+    let hogs = ["hogs-5.10.txt.gz", "hogs-6.1.txt.gz", "hogs-6.12.txt.gz", "hogs-7.2.txt.gz"];
+    for file in hogs.into_iter().chain(["sleepers-7.2.txt.gz", "batch-idle-6.1.txt.gz", "changes-6.12.txt.gz"]) {
+        let report = replay_file(&fixture(file), None, None, None).unwrap();
         assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
         // Nobody who was there before was first seen later than in the snapshot.
         assert_eq!(report.first_sights.recording, 0, "{file}");
-        common::assert_exact(&report, [0; 4]);
+        // In which order equal tasks came that were queued before it is not told, nor where they land whom nobody picked again.
+        let open = [report.decisions.pick, report.decisions.placement].map(|score| score.unverifiable);
+        assert!(open[0] <= 1 && open[1] <= 2, "{file}: {open:?}");
+        common::assert_exact(&report, [open[0], 0, 0, open[1]]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state that a recording begins with: tasks that are there already, as they are, without any rule having brought them there.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -46,9 +46,23 @@ impl<D: Decider> Sched<D> {
         self.account_enqueue(cpu);
     }
 
+    /// Gives a task of SCHED_OTHER or SCHED_BATCH the other of both policies, which differ in nothing that is kept.
+    pub fn assume_batch(&mut self, task: TaskId, batch: bool) {
+        let record = &mut self.tasks[task.index()];
+        if matches!(record.policy, Policy::Other | Policy::Batch) {
+            record.policy = if batch { Policy::Batch } else { Policy::Other };
+        }
+    }
+
     /// Sets or clears `TIF_NEED_RESCHED`, where a recording tells it and what it follows from is not recorded.
     pub fn assume_need_resched(&mut self, cpu: CpuId, need_resched: bool) {
         let rq = &mut self.rqs[cpu.index()];
         (rq.need_resched, rq.lazily) = (need_resched, false);
+    }
+
+    /// The same of `TIF_NEED_RESCHED_LAZY` alone.
+    pub fn assume_need_resched_lazy(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.need_resched, rq.lazily) = (true, true);
     }
 }

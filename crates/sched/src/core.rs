@@ -310,7 +310,7 @@ impl<D: Decider> Sched<D> {
 
     /// `test_tsk_need_resched`: whether whoever runs must go at once.
     #[inline]
-    pub(crate) fn must_resched(&self, cpu: CpuId) -> bool {
+    pub fn must_resched(&self, cpu: CpuId) -> bool {
         let rq = &self.rqs[cpu.index()];
         rq.need_resched && !rq.lazily
     }

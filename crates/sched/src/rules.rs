@@ -11,6 +11,9 @@ pub struct Rules {
     pub series: Series,
     /// EEVDF's rules of the very release, where the fair class is EEVDF.
     pub variant: Eevdf,
+    /// ALT_PERIOD and BASE_SLICE (5.13, and 5.10.37 by a backport): periods follow the tasks of the whole CPU, and no slice is shorter
+    /// than the granularity.
+    pub alt_period: bool,
     /// One tick, 1/HZ, in nanoseconds (`TICK_NSEC`).
     pub tick: u64,
     /// Knob values for this machine.
@@ -43,7 +46,7 @@ impl Rules {
     /// The same for one release of the series, whose stable backports may differ from those of the newest known one.
     #[must_use]
     pub fn at_release(self, release: Release) -> Self {
-        Self { variant: Eevdf::of(release), ..self }
+        Self { variant: Eevdf::of(release), alt_period: alt_period(release), ..self }
     }
 
     /// From values read elsewhere, such as a recorded kernel's own. The rules are those of the newest known release of the series.
@@ -53,6 +56,7 @@ impl Rules {
         Self {
             series,
             variant: Eevdf::of(series.newest_known()),
+            alt_period: alt_period(series.newest_known()),
             tick,
             tunables,
             nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
@@ -81,6 +85,15 @@ impl Rules {
     /// `NICE_0_LOAD`.
     pub(crate) const fn nice_0_load(&self) -> u64 {
         1024 << self.load_shift()
+    }
+}
+
+/// Whether `kernel/sched/features.h` of a CFS release has ALT_PERIOD and BASE_SLICE.
+fn alt_period(release: Release) -> bool {
+    match release.series() {
+        Series::V5_10 => release >= Release::new(5, 10, 37),
+        Series::V6_1 => true,
+        _ => false,
     }
 }
 

@@ -161,7 +161,7 @@ impl<D: Decider> Sched<D> {
             if after < before || (running && after > before) {
                 self.resched_curr(cpu);
             }
-        } else if self.must_go(cpu, task, class != old_class, running, before) {
+        } else if self.must_go(cpu, task, old_class, running, before) {
             self.resched_curr(cpu);
         } else if !running && (class != old_class || first_kernel || (after != before && !self.alone(cpu, task))) {
             self.wakeup_preempt(cpu, task, false);
@@ -169,13 +169,16 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Whether a running task whose class or priority changed must go: `switched_to` and `prio_changed` of its class.
-    fn must_go(&self, cpu: CpuId, task: TaskId, switched: bool, running: bool, before: i16) -> bool {
+    fn must_go(&self, cpu: CpuId, task: TaskId, old_class: Class, running: bool, before: i16) -> bool {
         let record = &self.tasks[task.index()];
+        let switched = record.class != old_class;
         let falls = record.prio() > before;
         match record.class {
             _ if !running => false,
             _ if self.rules.series == Series::V2_6_24 => falls,
             Class::Fair => switched || (falls && !self.alone(cpu, task)),
+            // sched_change_end lets the class that it rose from know as if it had woken (7.0 on).
+            class if switched && class < old_class && self.rules.series >= Series::V7_2 => true,
             // A higher priority waits.
             _ if switched || record.prio() == before => false,
             _ => self.rqs[cpu.index()].rt.first().is_some_and(|first| self.tasks[first.index()].prio() < record.prio()),

@@ -102,6 +102,13 @@ pub struct Flags {
     pub preempt_depth: u8,
 }
 
+impl Flags {
+    /// Whether the running task is about to be rescheduled, soon or at once.
+    pub const fn wants_resched(self) -> bool {
+        self.need_resched || self.need_resched_lazy
+    }
+}
+
 /// What a CPU was doing when an event was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Context {

@@ -12,7 +12,7 @@ from schedlab.cli import options
 from schedlab.errors import InputError
 from schedlab.programs import FAMILIES, subject
 from schedlab.programs.command import command as command_of
-from schedlab.report.terminal import emit_json, note, progress, say, show
+from schedlab.report.terminal import emit_json, note, running, say, show
 from schedlab.report.words import interval_words, percent
 from schedlab.sequential import LOOKS, Protocol
 from schedlab.settings import Setting
@@ -56,6 +56,12 @@ Band = Annotated[
 File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="Where runs are kept.")]
 Afresh = Annotated[
     bool, typer.Option("--afresh", help="Begin anew, whatever of it was run before.")
+]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check/--no-check", help="Compare each baseline on a real kernel with itself first."
+    ),
 ]
 Timeout = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="Give a real run up after that.")
@@ -148,6 +154,7 @@ def carry_out(
     band: float,
     seed: int,
     timeout: str,
+    check: bool = True,
     store: Path | None,
     afresh: bool,
     words: Sequence[str],
@@ -167,11 +174,16 @@ def carry_out(
         protocol=protocol,
         seed=seed,
         timeout=options.seconds(timeout, "timeout"),
+        check=check,
     )
-    with ending(where), Store(store) as kept, progress("running") as tell:
+    with ending(where), Store(store) as kept, running("running") as tell:
         try:
             result = campaign.run(
-                plan, kept, command=words, afresh=afresh, progress=lambda one: tell(one.done)
+                plan,
+                kept,
+                command=words,
+                afresh=afresh,
+                progress=lambda one: tell(one.done, one.most, None, ""),
             )
         except campaign.Interrupted as stop:
             done = len(stop.result.settled.order)
@@ -180,12 +192,12 @@ def carry_out(
     tell_result(result, json=json)
 
 
-def tell_result(result: campaign.Result, *, json: bool) -> None:
-    """Print what an experiment came to."""
+def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) -> None:
+    """Print what an experiment came to, with a remark on what was in the store already."""
     if json:
         emit_json(plain(result))
         return
-    if result.stored:
+    if result.stored and remarks:
         note(f"{result.stored} runs were in the store and not run again; --afresh begins anew")
     for name in result.suspicious:
         note(f"'{name}' differs from itself: what is measured here is not to be trusted")

@@ -4,10 +4,13 @@ Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad inpu
 130 interrupted.
 """
 
+import errno
 import logging
 import os
+import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version as package_version
 from typing import Annotated
@@ -39,6 +42,8 @@ EPILOG = (
 )
 
 _INTERRUPTED = 130
+
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 app = typer.Typer(
     name="schedlab",
@@ -125,8 +130,9 @@ class _Remarks(logging.Handler):
 
 
 def _invoke(arguments: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(args=arguments, prog_name="schedlab", standalone_mode=False)
+        code = app(args=_with_command(words), prog_name="schedlab", standalone_mode=False)
         if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code
             complain("interrupted")
         sys.stdout.flush()
@@ -140,9 +146,31 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except SchedlabError as error:
         complain(str(error))
         code = 2 if isinstance(error, InputError | NotPermittedError) else 1
+    except OSError as error:
+        # Whatever was being written where: a temporary file of a benchmark's, say.
+        if error.errno not in _DISK_ERRORS:
+            raise
+        complain(f"'{error.filename or tempfile.gettempdir()}': {error.strerror}")
+        code = 1
     except Exception as error:
         code = _usage_error(error)
     return code if isinstance(code, int) else 0
+
+
+_RUNNING_COMMANDS = ("compare", "sweep", "tune")
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """Return arguments in which ``-- COMMAND`` is an option, where a command can be run.
+
+    What follows ``--`` would else be taken for workloads.
+    """
+    if not words or words[0] not in _RUNNING_COMMANDS or "--" not in words:
+        return words
+    place = words.index("--")
+    if place + 1 == len(words):
+        raise InputError("there is no command after '--'")
+    return [*words[:place], f"--command={shlex.join(words[place + 1 :])}"]
 
 
 def _usage_error(error: Exception) -> int:

@@ -6,26 +6,114 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab.cli import options
+from schedlab import campaign
+from schedlab.cli import comparing, options
 from schedlab.errors import InputError
 from schedlab.files import write_text
-from schedlab.report.terminal import emit_json, say
+from schedlab.report import experiments
+from schedlab.report.terminal import emit_json, say, show
+from schedlab.store import Store, StoredExperiment
+
+_DEMO = Path("out/demo/summary.json")
 
 
 def command(
-    summary: Annotated[
-        Path, typer.Argument(help="The summary.json of a demo or a study.", metavar="SUMMARY")
-    ] = Path("out/demo/summary.json"),
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="An experiment's id or its beginning, or the summary.json of a demo or a study.",
+            metavar="WHAT",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    store: comparing.File = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Write there; report.html beside it else."),
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write there: .md, .csv (runs) or .json of an experiment; .html of others.",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make the HTML report of a demo's or a study's summary anew.
+    """Tell what an experiment came to, from the store alone; or make a report anew.
 
-    Example: [bold]schedlab report out/demo/summary.json --output report.html[/bold]
+    Example: [bold]schedlab report --list[/bold]
     """
+    options.output(output)
+    if listed:
+        _list(store, json=json)
+    elif what is None or what.endswith(".json") or "/" in what or Path(what).is_file():
+        _demo(_DEMO if what is None else Path(what), output, json=json)
+    else:
+        _experiment(what, store, output, json=json)
+
+
+def _list(file: Path | None, *, json: bool) -> None:
+    with Store(file, create=False) as store:
+        found = store.experiments()
+    if json:
+        emit_json(
+            [
+                {
+                    name: getattr(one, name)
+                    for name in ("id", "kind", "title", "begun", "state", "runs", "session")
+                }
+                for one in found
+            ]
+        )
+        return
+    rows = [(one.id[:8], one.kind, one.begun, one.state, str(one.runs), one.title) for one in found]
+    show(rows, ("id", "kind", "begun", "state", "runs", "title"), left=6)
+
+
+def _experiment(identity: str, file: Path | None, output: Path | None, *, json: bool) -> None:
+    with Store(file, create=False) as store:
+        stored = store.experiment(identity)
+        if output is not None:
+            _write(stored, store, output)
+            return
+        if stored.kind == "tune":
+            _tuned(stored, store, json=json)
+        else:
+            comparing.tell_result(campaign.recall(stored, store), json=json, remarks=False)
+
+
+def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
+    rows = experiments.medians(stored, store)
+    if json:
+        emit_json({"experiment": stored.id, "state": stored.state, **(stored.result or {})})
+        return
+    say(f"{stored.title}: {stored.state}")
+    if stored.result is not None:
+        best = ", ".join(f"{k}={v}" for k, v in stored.result["best"].items()) or "default"
+        say(f"best by {stored.result['by']}: {best}, {stored.result['effect'] - 1:+.1%} over all")
+    say()
+    metric_of = {case["name"]: case["metric"]["name"] for case in stored.plan["cases"]}
+    cells = []
+    for row in rows:
+        case = row["arm"].rpartition(" | ")[0]
+        value = row.get(metric_of.get(case, ""))
+        cells.append((row["arm"], str(row["runs"]), "-" if value is None else f"{value:.6g}"))
+    show(cells, ("setting", "runs", "median"))
+
+
+def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
+    make = {
+        ".md": experiments.markdown,
+        ".csv": experiments.csv_text,
+        ".json": experiments.json_text,
+    }.get(output.suffix)
+    if make is None:
+        allowed = ", ".join(experiments.FORMATS)
+        raise InputError(f"cannot write '{output}': an experiment is written to {allowed}")
+    write_text(output, make(stored, store))
+    say(f"written to {output}")
+
+
+def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
     target = summary.with_name("report.html") if output is None else output
     options.output(target)
     try:

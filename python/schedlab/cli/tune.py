@@ -1,20 +1,29 @@
 """``schedlab tune``."""
 
+import sys
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from schedlab import tuning
-from schedlab.cli import options
-from schedlab.cli.options import Target
-from schedlab.errors import InputError, NotPermittedError
-from schedlab.experiment import Comparison
-from schedlab.knobs import find, read
-from schedlab.model import Workload, short_time
-from schedlab.report.terminal import emit_json, progress, say, show
-from schedlab.report.words import percent, verdict_words
-from schedlab.targets.facts import facts
+from schedlab import campaign, tuning
+from schedlab.cli import comparing, options
+from schedlab.errors import InputError
+from schedlab.files import write_text
+from schedlab.programs.command import Command
+from schedlab.report.terminal import emit_json, note, running, say
+from schedlab.report.tuned import describe_tuning, verdict_sentences
+from schedlab.sequential import Protocol
+from schedlab.settings import Setting
+from schedlab.store import Store
+from schedlab.subjects import Subject
+from schedlab.targets.target import Simulated, Target
+from schedlab.tuning.certifying import candidate, certify
+from schedlab.tuning.exporting import FILES, export
+from schedlab.tuning.searches import DRAWS_NOTHING
+from schedlab.tuning.tuner import summary
 
 
 class By(StrEnum):
@@ -22,156 +31,259 @@ class By(StrEnum):
 
     PSO = "pso"
     GOLDEN = "golden"
+    RSM = "rsm"
     RANDOM = "random"
+    TPE = "tpe"
+    CMAES = "cmaes"
+
+
+class Scale(StrEnum):
+    """How ranges are searched."""
+
+    LOG = "log"
+    LINEAR = "linear"
 
 
 def command(
-    workload: options.Workload,
+    workloads: comparing.Workloads = None,
     *,
     knobs: Annotated[
-        str, typer.Option("--knobs", metavar="A,B,…", help="Knobs to search, over their ranges.")
-    ],
-    by: Annotated[By, typer.Option("--by", help="The search; golden takes one knob.")] = By.PSO,
-    on: options.On = Target.SIM,
-    verify: Annotated[
-        Target | None,
-        typer.Option("--verify", help="host: compare best and default on this kernel."),
+        str | None,
+        typer.Option(
+            "--knobs", metavar="A,B=LOW..HIGH,…", help="Knobs to search, over their ranges."
+        ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="A,B", help="Policies to choose from."),
+    ] = None,
+    time_slice: Annotated[
+        str | None,
+        typer.Option("--slice", metavar="LOW..HIGH", help="Slices: a range, or A,B (6.12 on)."),
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="The search.")] = By.PSO,
+    scale: Annotated[
+        Scale, typer.Option("--scale", help="Whether equal steps are ratios or lengths.")
+    ] = Scale.LOG,
+    run: comparing.Command = None,
+    metric: comparing.Metric = None,
+    better: comparing.Better = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="NAME", help="What counts, of workloads.")
+    ] = None,
+    on: Annotated[
+        str, typer.Option("--on", metavar="PLACE", help="sim, host or vm:KERNEL.")
+    ] = "sim",
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            "--verify",
+            metavar="PLACE",
+            help="Compare winner and default there: host, vm:KERNEL, or none. Real places verify "
+            "themselves otherwise.",
+        ),
+    ] = None,
+    executions: Annotated[
+        int | None,
+        typer.Option("--executions", metavar="N", min=2, help="Settings to try, a search."),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats", metavar="N", min=1, help="Seeds a simulated run; blocks real ones screen."
+        ),
+    ] = 1,
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
-    topology: options.Topology = None,
     hz: options.Hz = None,
-    settings: options.Set = None,
+    given: options.Set = None,
     costs: options.Costs = None,
     seed: options.Seed = 1,
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="Searches, from --seed on.", min=1)
     ] = 1,
-    repeats: Annotated[
-        int,
-        typer.Option("--repeats", metavar="N", help="Real runs of each in --verify.", min=6),
-    ] = 20,
+    blocks: comparing.Blocks = comparing.BUDGET,
+    band: comparing.Band = 0.01,
+    timeout: comparing.Timeout = "60s",
+    store: comparing.File = None,
+    afresh: comparing.Afresh = False,
+    exported: Annotated[
+        str | None,
+        typer.Option(
+            "--export", metavar="KIND[:FILE]", help=f"Write the winner: {', '.join(FILES)}."
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Search for the knob settings with the least turnaround.
+    """Search for the setting that serves workloads, programs or a command best.
 
-    Simulated settings can be confirmed on this kernel with --verify host, where it has those knobs
-    and you may set them.
+    Several workloads are served together: the result says what each gains or loses. Every run is
+    kept, and the same command goes on where it was stopped.
 
-    Example: [bold]schedlab tune hackbench:groups=5,loops=1 --knobs latency,min_granularity
-    --kernel 2.6.24 --hz 1000 --cpus 1 --costs linsched[/bold]
+    Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
+    'total: (.*)' -- ./my-benchmark --flag[/bold]
     """
-    work = Workload.parse(workload)
-    names = [name.strip() for name in knobs.split(",") if name.strip()]
-    if on is Target.HOST:
-        options.refuse(
-            on, kernel=kernel, hz=hz, costs=costs, cpus=cpus, topology=topology, set=settings
-        )
-        scheduler = machine = None
-    else:
-        scheduler = options.scheduler_of(kernel, hz, settings)
-        machine = options.machine_of(cpus, costs, topology)
-    if verify is not None:
-        _check_verifiable(verify, names)
-    if by is By.GOLDEN and seeds > 1:
-        raise InputError("--seeds means nothing with --by golden, which draws nothing")
-    chosen = range(seed, seed + seeds)
-    with progress("searching") as tell:
-        result = tuning.tune(
-            work,
-            knobs=names,
-            by=by.value,
-            on=on.value,
-            scheduler=scheduler,
-            machine=machine,
-            seeds=chosen,
-            progress=lambda one: tell(one.generation),
-        )
-    comparison = None
-    if verify is not None:
-        with progress("verifying", 2 * (repeats + 1)) as tell:
-            comparison = tuning.verify(
-                result, repeats=repeats, seed=seed, progress=lambda one: tell(one.done)
-            )
+    target = _target(on, kernel, cpus, hz, costs, given)
+    what = comparing.subjects(workloads or [], run, metric, better)
+    if by.value in DRAWS_NOTHING and seeds > 1:
+        raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
+    if target.real and seeds > 1:
+        raise InputError(f"--seeds means nothing with --on {on}: one search is raced at a time")
+    file = _export_file(exported)
+    where = _verified_on(verify, target)
+    searched = tuning.parameters(
+        target,
+        knobs=_names(knobs),
+        policies=_names(policy),
+        slices=time_slice if time_slice and ".." in time_slice else _names(time_slice),
+        scale=scale.value,
+    )
+    if where is not None:
+        # Refuse before the search what could not be verified after it.
+        for corner in (searched.space.low, searched.space.high):
+            searched.setting(corner).check(where)
+    try:
+        protocol = Protocol.within(blocks, band=band)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
+    places = [target] if where is None else [target, where]
+    with comparing.ending(places), Store(store) as kept:
+        try:
+            with running("searching") as tell:
+                found = tuning.tune_subjects(
+                    what,
+                    searched,
+                    target,
+                    by=by.value,
+                    metric=metrics,
+                    seeds=range(seed, seed + seeds),
+                    executions=executions,
+                    repeats=repeats,
+                    band=band,
+                    timeout=seconds,
+                    store=kept,
+                    command=words,
+                    afresh=afresh,
+                    progress=lambda pace: tell(
+                        pace.done, pace.most, pace.seconds_left, f"best {pace.effect - 1:+.1%}"
+                    ),
+                )
+            winner, certified = candidate(found), None
+            if where is not None and winner is not None:
+                with running(f"comparing on {where.name}") as tell_blocks:
+                    certified = certify(
+                        winner,
+                        what,
+                        where,
+                        kept,
+                        metric=metrics,
+                        protocol=protocol,
+                        seed=seed,
+                        timeout=seconds,
+                        command=words,
+                        afresh=afresh,
+                        progress=lambda one: tell_blocks(one.done, one.most, None, ""),
+                    )
+        except tuning.Stopped as stop:
+            note(f"{stop.done} runs are kept in {kept.path}: the same command goes on from there")
+            raise
+        except campaign.Interrupted:
+            note(f"all runs are kept in {kept.path}: the same command goes on from there")
+            raise
     if json:
-        emit_json(_plain(result, comparison))
+        emit_json(_plain(found, winner, certified))
     else:
-        _print(result, comparison)
+        describe_tuning(found)
+        for sentence in [] if certified is None else verdict_sentences(winner, certified):
+            say(sentence)
+    if file is not None:
+        _write(file, found.best, target, what, certified)
 
 
-def _check_verifiable(verify: Target, names: list[str]) -> None:
-    """Refuse before the search what could not be verified after it."""
-    if verify is not Target.HOST:
-        raise InputError("--verify is sim; allowed: host")
-    here = facts()
-    for name in names:
-        reading = read(find(name, here.release, here.cpus))
-        if not reading.settable:
-            raise NotPermittedError(f"knob '{name}' cannot be set here: {reading.why}")
+def _target(  # noqa: PLR0917 - options as they come
+    on: str,
+    kernel: str | None,
+    cpus: int | None,
+    hz: int | None,
+    costs: str | None,
+    given: list[str] | None,
+) -> Target:
+    if "," in on:
+        raise InputError(f"--on is '{on}'; allowed: one of sim, host, vm:KERNEL")
+    target = comparing.targets(on or "nowhere", kernel, cpus, hz, costs)[0]
+    if not given:
+        return target
+    if not isinstance(target, Simulated):
+        raise InputError(f"--set means nothing with --on {on}: leave it out")
+    scheduler = options.scheduler_of(kernel, hz, given)
+    return Simulated(scheduler, target.machine)
 
 
-def _print(result: tuning.Tuning, comparison: Comparison | None) -> None:
-    say(result.workload.name)
-    where = (
-        f"simulated: {result.scheduler}; {result.machine}" if result.machine else "on this kernel"
-    )
-    say(f"{where}; {result.by}, {len(result.seeds)} seed{'' if len(result.seeds) == 1 else 's'}")
-    say()
-    show(
-        [(name, value) for name, value in result.best.items()],
-        ("knob", "best value found"),
-    )
-    say()
-    change = percent(result.effect)
-    say(
-        f"turnaround {short_time(result.best_ns)}, with defaults {short_time(result.default_ns)}"
-        f" ({change})"
-    )
-    if (minimum := result.minimum()) is not None:
-        low, high = (short_time(end) for end in (minimum.interval.low, minimum.interval.high))
-        say(f"over seeds: median {short_time(minimum.value)}, 95% interval {low} to {high}")
-    if result.best_ns >= result.default_ns:
-        say("nothing that was tried beats the defaults")
-    executions, to_minimum = result.executions, result.executions_to_minimum
-    say(
-        f"executions {_over(executions)}, to the minimum {_over(to_minimum)}"
-        + ("" if result.on == "host" else " (a repeated setting is none)")
-    )
-    still = [name for name, moved in result.moved.items() if not moved]
-    if still:
-        say(f"moving {', '.join(still)} alone changes nothing here")
-    if comparison is not None:
-        say()
-        say(f"on this kernel: {verdict_words(comparison)}")
+def _verified_on(verify: str | None, target: Target) -> Target | None:
+    """Return where the winner is to be compared with the default."""
+    if verify is None:
+        return target if target.real else None
+    if verify == "none":
+        return None
+    if verify == target.name and target.real:
+        return target
+    if verify != "host" and not verify.startswith("vm:"):
+        raise InputError(f"--verify is '{verify}'; allowed: host, vm:KERNEL, none")
+    return comparing.targets(verify, None, None, None, None)[0]
 
 
-def _over(values: tuple[int, ...]) -> str:
-    if len(values) == 1:
-        return str(values[0])
-    ordered = sorted(values)
-    return f"{ordered[len(ordered) // 2]} (median; {ordered[0]} to {ordered[-1]})"
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _plain(result: tuning.Tuning, comparison: Comparison | None) -> dict[str, object]:
+def _export_file(text: str | None) -> tuple[str, Path] | None:
+    """Read ``kind:file``, and refuse a file that could not be written after hours of search."""
+    if text is None:
+        return None
+    kind, _, name = text.partition(":")
+    if kind not in FILES:
+        raise InputError(f"--export is '{text}'; allowed: {', '.join(FILES)}, each with :FILE")
+    path = Path(name or FILES[kind])
+    options.output(path)
+    return kind, path
+
+
+def _write(
+    file: tuple[str, Path],
+    best: Setting,
+    target: Target,
+    what: Sequence[tuple[str, Subject]],
+    certified: campaign.Result | None,
+) -> None:
+    kind, path = file
+    if not best.values:
+        note(f"'{path}' was not written: what is set at present served best")
+        return
+    subject = what[0][1]
+    words = subject.words if isinstance(subject, Command) else ()
+    told = "; ".join(name for name, _ in what)
+    verdicts = "" if certified is None else f", {'; '.join(verdict_sentences(best, certified))}"
+    release = target.release
+    made = export(kind, best, release, target.cpus, command=words, why=f"for {told}{verdicts}")
+    write_text(path, made.text)
+    for sentence in made.left_out:
+        note(sentence)
+    note(f"written to {path}; the system looks for it in {made.place}")
+    if certified is not None and not all(
+        str(answer.judged.verdict) == "better" for answer in certified.settled.answers
+    ):
+        note("not every verdict is 'better': weigh that before you make the setting permanent")
+
+
+def _plain(
+    found: tuning.Tuning, winner: Setting | None, certified: campaign.Result | None
+) -> dict[str, Any]:
     return {
-        "workload": result.workload.name,
-        "on": result.on,
-        "by": result.by,
-        "release": result.scheduler.release,
-        "hz": result.scheduler.hz,
-        "machine": None
-        if result.machine is None
-        else {"cpus": result.machine.cpus, "costs": result.machine.costs.name},
-        "knobs": result.knobs,
-        "best": result.best,
-        "best_ns": result.best_ns,
-        "default_ns": result.default_ns,
-        "effect": result.effect,
-        "seeds": result.seeds,
-        "minima_ns": result.minima_ns,
-        "minimum": result.minimum(),
-        "executions": result.executions,
-        "executions_to_minimum": result.executions_to_minimum,
-        "moved": result.moved,
-        "verified": comparison,
+        "experiment": found.id,
+        **summary(found),
+        "stored": found.stored,
+        "verified": None
+        if certified is None or winner is None
+        else {"setting": dict(winner.values), **comparing.plain(certified)},
     }

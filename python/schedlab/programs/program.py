@@ -25,6 +25,7 @@ PACKAGES = {
     "ab": "apache2-utils",
     "fio": "fio",
     "stress-ng": "stress-ng",
+    "rt-app": "rt-app",
 }
 """The Debian package of each program."""
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -97,6 +98,63 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return str(value)
+
+
+_EVERY = 30.0
+"""Seconds between lines of progress where there is no terminal."""
+
+
+@contextmanager
+def running(description: str) -> Iterator[Callable[[int, int, float | None, str], None]]:
+    """Show how far many runs are, and how long the rest takes.
+
+    On a terminal that is a bar; elsewhere a line on standard error now and then. Gives a function
+    to tell the runs done, those there will be, the seconds left (None: from the pace so far), and
+    what else is known.
+    """
+    console = err()
+    began = time.monotonic()
+
+    def left(done: int, most: int, seconds: float | None) -> str:
+        if seconds is None:
+            seconds = (time.monotonic() - began) / max(done, 1) * (most - done)
+        return time_left(seconds)
+
+    if not console.is_terminal:
+        last = began
+
+        def tell(done: int, most: int, seconds: float | None, more: str) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _EVERY:
+                last = time.monotonic()
+                parts = [f"{done} of {most} runs", left(done, most, seconds), more]
+                note(f"{description}: {', '.join(part for part in parts if part)}")
+
+        yield tell
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(description), total=None, told="")
+
+        def tell_bar(done: int, most: int, seconds: float | None, more: str) -> None:
+            parts = [f"{done} of {most} runs", left(done, most, seconds), more]
+            told = escape(", ".join(part for part in parts if part))
+            bar.update(task, completed=done, total=most, told=told)
+
+        yield tell_bar
+
+
+def time_left(seconds: float) -> str:
+    """Return a time left for people.
+
+    >>> time_left(8.4), time_left(310), time_left(9000)
+    ('8 s left', '5 min left', '2 h 30 min left')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    minutes = round(seconds / 60)
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min left" if hours else f"{minutes} min left"
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.errors import InputError, RunError, SchedlabError
+from schedlab.errors import InputError, SchedlabError, StorageError
 
 VERSION = 1
 """Of the tables, kept in the file's ``user_version``."""
@@ -123,15 +123,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write all of a block or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
+    """Write all of a block or nothing.
+
+    An interrupt may come between any two steps, so each of them is within the reach of the way
+    back; one that left even so is undone before the next.
+    """
     try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute("BEGIN IMMEDIATE")
         yield
+        connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # SQLite ends some failed ones by itself
             connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 @contextmanager
@@ -143,7 +149,7 @@ def failures(path: Path) -> Iterator[None]:
         raise
     except sqlite3.OperationalError as error:
         if "full" in str(error) or "disk I/O" in str(error):
-            raise RunError(
+            raise StorageError(
                 f"store '{path}': {error}; the runs that were finished before are kept"
             ) from None
         raise InputError(f"store '{path}': {error}") from None

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as package_version
@@ -37,6 +37,23 @@ def digest(value: object) -> str:
 def to_text(value: object) -> str:
     """Return the one JSON text of a value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that has just finished; its parts are those of `StoredRun`."""
+
+    arm: str
+    block: int
+    position: int
+    seed: int
+    begun: str
+    seconds: float
+    load: float | None
+    definition: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,38 +243,67 @@ class Store:
         """Store a finished run.
 
         Raises:
-            RunError: the disk is full; what was stored before is kept.
+            StorageError: the disk is full; what was stored before is kept.
         """
-        execute = self._connection.execute
+        self.add_all(
+            experiment,
+            [
+                NewRun(
+                    arm=arm,
+                    block=block,
+                    position=position,
+                    seed=seed,
+                    begun=begun,
+                    seconds=seconds,
+                    load=load,
+                    definition=definition,
+                    facts=facts,
+                    outcome=outcome,
+                    values=values,
+                )
+            ],
+        )
+
+    def add_all(self, experiment: str, runs: Iterable[NewRun]) -> None:
+        """Store finished runs, all of them or none.
+
+        Raises:
+            StorageError: the disk is full; what was stored before is kept.
+        """
         with failures(self.path), transaction(self._connection):
-            configuration, place = digest(definition), digest(facts)
-            execute(
-                "INSERT OR IGNORE INTO configuration VALUES (?, ?)",
-                (configuration, to_text(definition)),
-            )
-            execute("INSERT OR IGNORE INTO place VALUES (?, ?)", (place, to_text(facts)))
-            run = execute(
-                "INSERT INTO run (experiment, arm, block, position, configuration, place, seed,"
-                " version, begun, seconds, load, outcome) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-                (
-                    experiment,
-                    arm,
-                    block,
-                    position,
-                    configuration,
-                    place,
-                    str(seed),
-                    package_version("schedlab"),
-                    begun,
-                    seconds,
-                    load,
-                    to_text(outcome),
-                ),
-            ).lastrowid
-            self._connection.executemany(
-                "INSERT INTO value VALUES (?, ?, ?)",
-                [(run, metric, float(value)) for metric, value in values.items()],
-            )
+            for run in runs:
+                self._add(experiment, run)
+
+    def _add(self, experiment: str, run: NewRun) -> None:
+        execute = self._connection.execute
+        configuration, place = digest(run.definition), digest(run.facts)
+        execute(
+            "INSERT OR IGNORE INTO configuration VALUES (?, ?)",
+            (configuration, to_text(run.definition)),
+        )
+        execute("INSERT OR IGNORE INTO place VALUES (?, ?)", (place, to_text(run.facts)))
+        row = execute(
+            "INSERT INTO run (experiment, arm, block, position, configuration, place, seed,"
+            " version, begun, seconds, load, outcome) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                experiment,
+                run.arm,
+                run.block,
+                run.position,
+                configuration,
+                place,
+                str(run.seed),
+                package_version("schedlab"),
+                run.begun,
+                run.seconds,
+                run.load,
+                to_text(run.outcome),
+            ),
+        ).lastrowid
+        self._connection.executemany(
+            "INSERT INTO value VALUES (?, ?, ?)",
+            [(row, metric, float(value)) for metric, value in run.values.items()],
+        )
 
     def fail(self, experiment: str, arm: str, block: int, message: str) -> None:
         """Note that a run failed."""

@@ -1,5 +1,7 @@
 //! The layout of an event's bytes, from the `format` file that the kernel has for each.
 
+use std::fmt::Write;
+
 /// A field of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
@@ -141,17 +143,18 @@ impl Slot {
         Some(printable(&String::from_utf8_lossy(&own[..end])))
     }
 
-    /// Its number as it is printed.
-    pub(super) fn print(&self, bytes: &[u8], hexadecimal: bool) -> Option<String> {
+    /// Prints its number.
+    pub(super) fn print(&self, line: &mut String, bytes: &[u8], hexadecimal: bool) -> Option<()> {
         let number = self.number(bytes)?;
-        Some(if hexadecimal {
+        let _ = if hexadecimal {
             let unused = 64 - 8 * self.size as u32;
-            format!("{:#x}", (number as u64) << unused >> unused)
+            write!(line, "{:#x}", (number as u64) << unused >> unused)
         } else if self.signed {
-            number.to_string()
+            write!(line, "{number}")
         } else {
-            (number as u64).to_string()
-        })
+            write!(line, "{}", number as u64)
+        };
+        Some(())
     }
 }
 
@@ -191,12 +194,17 @@ print fmt: \"prev_comm=%s prev_state=%s\", REC->prev_comm, __print_flags(REC->pr
         bytes[40] = 200;
         bytes.extend(b"/x\0");
         let slot = |name: &str| layout.slot(name).unwrap();
+        let print = |name: &str, hexadecimal| {
+            let mut line = String::new();
+            slot(name).print(&mut line, &bytes, hexadecimal).unwrap();
+            line
+        };
         assert_eq!(slot("prev_comm").text(&bytes).unwrap(), "a?b");
-        assert_eq!(slot("prev_pid").print(&bytes, false).unwrap(), "-7");
-        assert_eq!(slot("prev_pid").print(&bytes, true).unwrap(), "0xfffffff9");
+        assert_eq!(print("prev_pid", false), "-7");
+        assert_eq!(print("prev_pid", true), "0xfffffff9");
         assert_eq!(slot("path").text(&bytes).unwrap(), "/x");
-        assert_eq!(slot("function").print(&bytes, true).unwrap(), "0xffff800000000010");
-        assert_eq!(slot("small").print(&bytes, false).unwrap(), "200");
+        assert_eq!(print("function", true), "0xffff800000000010");
+        assert_eq!(print("small", false), "200");
         assert!(slot("function").is_pointer());
         assert_eq!(slot("function").number(&bytes[..36]), None);
     }

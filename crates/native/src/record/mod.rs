@@ -166,9 +166,12 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let symbols = render::Symbols::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default());
     let mut renderer = render::Renderer::new(state::names(&threads), symbols);
     for (known, layout) in layouts {
-        match known {
-            Known::Tracepoint(name) => renderer.add(name, layout),
-            Known::Probe(built) => renderer.add_probe(built, layout),
+        let (name, added) = match &known {
+            Known::Tracepoint(name) => (*name, renderer.add(name, layout)),
+            Known::Probe(built) => (built.name, renderer.add_probe(built, layout)),
+        };
+        if !added {
+            return Err(refused(format!("the event {name} does not have the fields that are known")));
         }
     }
     let events = output::events(&mut output, &instance, &root, &cpus, &mut renderer, signals)?;

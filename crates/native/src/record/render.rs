@@ -3,30 +3,123 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::build::Built;
-use super::format::{Common, Layout, printable};
+use super::build::{Built, Field};
+use super::format::{Common, Layout, Slot, printable};
 use super::probes::STATE;
 
-/// How an event's fields are printed.
+/// How an event's fields are printed. Where they stand is looked up once: there are as many events as memory holds.
 enum Style {
-    Switch,
-    Probe(Built),
+    Switch(Box<Switch>),
+    Probe(Vec<Printed>),
     SystemCall,
     Marker,
-    Other,
+    Other(Vec<Slot>),
+}
+
+/// A probe's field.
+struct Printed {
+    name: String,
+    slot: Slot,
+    hexadecimal: bool,
+    /// It is 0 if one of these is 0,
+    needs: Vec<Slot>,
+    /// or if this is not.
+    unless: Option<Slot>,
+}
+
+struct Switch {
+    previous: Slot,
+    previous_pid: Slot,
+    previous_priority: Slot,
+    state: Slot,
+    next: Slot,
+    next_pid: Slot,
+    next_priority: Slot,
+    states: Vec<(u64, char)>,
 }
 
 struct Known {
     name: String,
     layout: Layout,
     style: Style,
+    /// Of a group's state: its entity, which is 0 where there is no group.
+    entity: Option<Slot>,
+    /// Tasks' names that it tells, each with its pid.
+    names: Vec<(Slot, Slot)>,
 }
 
 impl Known {
-    /// Whether a group's state is asked for where there is no group: its entity is 0.
+    fn new(name: &str, layout: Layout, style: Style) -> Self {
+        let entity = layout.slot("se").filter(|_| name.starts_with(STATE)).cloned();
+        let pairs: &[(&str, &str)] = match name {
+            "sched_switch" => &[("prev_comm", "prev_pid"), ("next_comm", "next_pid")],
+            "sched_process_fork" => &[("child_comm", "child_pid")],
+            _ => &[],
+        };
+        let pair = |(name, pid): &(&str, &str)| Some((layout.slot(name)?.clone(), layout.slot(pid)?.clone()));
+        let names = pairs.iter().filter_map(pair).collect();
+        Self { name: name.to_owned(), layout, style, entity, names }
+    }
+
+    /// Whether a group's state was asked for where there is no group.
     fn says_nothing(&self, bytes: &[u8]) -> bool {
-        let entity = || self.layout.slot("se")?.number(bytes);
-        self.name.starts_with(STATE) && entity() == Some(0)
+        self.entity.as_ref().is_some_and(|entity| entity.number(bytes) == Some(0))
+    }
+}
+
+impl Printed {
+    fn all(built: &Built, layout: &Layout) -> Option<Vec<Self>> {
+        let slot = |name: &String| layout.slot(name).cloned();
+        let printed = |field: &Field| {
+            Some(Self {
+                name: field.name.clone(),
+                slot: slot(&field.name)?,
+                hexadecimal: field.hexadecimal,
+                needs: field.needs.iter().map(slot).collect::<Option<_>>()?,
+                unless: match &field.unless {
+                    Some(name) => Some(slot(name)?),
+                    None => None,
+                },
+            })
+        };
+        built.fields.iter().map(printed).collect()
+    }
+}
+
+impl Switch {
+    fn new(layout: &Layout) -> Option<Self> {
+        let slot = |name: &str| layout.slot(name).cloned();
+        Some(Self {
+            previous: slot("prev_comm")?,
+            previous_pid: slot("prev_pid")?,
+            previous_priority: slot("prev_prio")?,
+            state: slot("prev_state")?,
+            next: slot("next_comm")?,
+            next_pid: slot("next_pid")?,
+            next_priority: slot("next_prio")?,
+            states: layout.states.clone(),
+        })
+    }
+
+    fn print(&self, line: &mut String, bytes: &[u8]) -> Option<()> {
+        let state = self.state.number(bytes)? as u64;
+        let reported = self.states.iter().fold(0, |all, (bit, _)| all | bit);
+        let mut letters: String =
+            self.states.iter().filter(|(bit, _)| state & bit != 0).map(|(_, letter)| format!("{letter}|")).collect();
+        letters.pop();
+        if letters.is_empty() {
+            letters.push('R');
+        }
+        // The bit above all reported states says that the task was preempted.
+        if reported != 0 && state & (reported + 1) != 0 {
+            letters.push('+');
+        }
+        let (previous, next) = (self.previous.text(bytes)?, self.next.text(bytes)?);
+        let (pid, priority) = (self.previous_pid.number(bytes)?, self.previous_priority.number(bytes)?);
+        let _ = write!(line, " prev_comm={previous} prev_pid={pid} prev_prio={priority} prev_state={letters} ==>");
+        let (pid, priority) = (self.next_pid.number(bytes)?, self.next_priority.number(bytes)?);
+        let _ = write!(line, " next_comm={next} next_pid={pid} next_prio={priority}");
+        Some(())
     }
 }
 
@@ -43,21 +136,27 @@ impl Renderer {
         Self { known: HashMap::new(), names, symbols }
     }
 
-    /// Adds a tracepoint.
-    pub(super) fn add(&mut self, name: &str, layout: Layout) {
+    /// Adds a tracepoint; false if it is not laid out as is known.
+    pub(super) fn add(&mut self, name: &str, layout: Layout) -> bool {
         let style = match name {
-            "sched_switch" => Style::Switch,
+            "sched_switch" => match Switch::new(&layout) {
+                Some(switch) => Style::Switch(Box::new(switch)),
+                None => return false,
+            },
             "print" => Style::Marker,
             _ if name.starts_with("sys_enter_") => Style::SystemCall,
-            _ => Style::Other,
+            _ => Style::Other(layout.slots.clone()),
         };
         let name = if name == "print" { "tracing_mark_write" } else { name };
-        self.known.insert(layout.id, Known { name: name.to_owned(), layout, style });
+        self.known.insert(layout.id, Known::new(name, layout, style));
+        true
     }
 
-    /// Adds a probe.
-    pub(super) fn add_probe(&mut self, built: Built, layout: Layout) {
-        self.known.insert(layout.id, Known { name: built.name.to_owned(), layout, style: Style::Probe(built) });
+    /// Adds a probe; false if it is not laid out as it was defined.
+    pub(super) fn add_probe(&mut self, built: &Built, layout: Layout) -> bool {
+        let Some(fields) = Printed::all(built, &layout) else { return false };
+        self.known.insert(layout.id, Known::new(built.name, layout, Style::Probe(fields)));
+        true
     }
 
     /// Writes an event's line, or an empty one for an event that says nothing; false if it is none that is known.
@@ -77,11 +176,11 @@ impl Renderer {
         let _ = write!(line, "{name:>16}-{:<7} {cpu}{flags} {seconds:>5}.{nanoseconds:09}: ", common.pid);
         let _ = write!(line, "{}:", known.name);
         let printed = match &known.style {
-            Style::Switch => switch(line, &known.layout, bytes),
-            Style::Probe(built) => probe(line, built, &known.layout, bytes),
+            Style::Switch(switch) => switch.print(line, bytes),
+            Style::Probe(fields) => probe(line, fields, bytes),
             Style::SystemCall => system_call(line, &known.layout, bytes),
             Style::Marker => marker(line, bytes),
-            Style::Other => other(line, &known.layout, bytes, &self.symbols),
+            Style::Other(slots) => other(line, slots, bytes, &self.symbols),
         };
         self.learn(common.id, bytes);
         line.push('\n');
@@ -92,23 +191,17 @@ impl Renderer {
     pub(super) fn runs(&self, bytes: &[u8]) -> Option<(i64, Option<i64>)> {
         let common = Common::read(bytes)?;
         let known = self.known.get(&common.id)?;
-        let next = matches!(known.style, Style::Switch).then(|| known.layout.slot("next_pid")?.number(bytes)).flatten();
+        let next = if let Style::Switch(switch) = &known.style { switch.next_pid.number(bytes) } else { None };
         Some((i64::from(common.pid), next))
     }
 
     /// Names of tasks change by `exec`, and new tasks have names.
     fn learn(&mut self, id: u16, bytes: &[u8]) {
         let Some(known) = self.known.get(&id) else { return };
-        let pairs: &[(&str, &str)] = match known.name.as_str() {
-            "sched_switch" => &[("prev_comm", "prev_pid"), ("next_comm", "next_pid")],
-            "sched_process_fork" => &[("child_comm", "child_pid")],
-            _ => return,
-        };
-        for (name, pid) in pairs {
-            let slot = |name: &str| known.layout.slot(name);
-            if let (Some(name), Some(pid)) = (slot(name), slot(pid))
-                && let (Some(name), Some(pid)) = (name.text(bytes), pid.number(bytes))
+        for (name, pid) in &known.names {
+            if let (Some(name), Some(pid)) = (name.text(bytes), pid.number(bytes))
                 && pid != 0
+                && self.names.get(&pid) != Some(&name)
             {
                 self.names.insert(pid, name);
             }
@@ -149,41 +242,18 @@ fn flags(flags: u8, preempt: u8) -> String {
     [interrupts, resched, context, depth(preempt & 0xf), depth(preempt >> 4)].into_iter().collect()
 }
 
-fn switch(line: &mut String, layout: &Layout, bytes: &[u8]) -> Option<()> {
-    let text = |name: &str| layout.slot(name)?.text(bytes);
-    let number = |name: &str| layout.slot(name)?.number(bytes);
-    let state = number("prev_state")? as u64;
-    let reported = layout.states.iter().fold(0, |all, (bit, _)| all | bit);
-    let mut letters: String =
-        layout.states.iter().filter(|(bit, _)| state & bit != 0).map(|(_, letter)| format!("{letter}|")).collect();
-    letters.pop();
-    if letters.is_empty() {
-        letters.push('R');
-    }
-    // The bit above all reported states says that the task was preempted.
-    if reported != 0 && state & (reported + 1) != 0 {
-        letters.push('+');
-    }
-    let (previous, next) = (text("prev_comm")?, text("next_comm")?);
-    let (pid, priority) = (number("prev_pid")?, number("prev_prio")?);
-    let _ = write!(line, " prev_comm={previous} prev_pid={pid} prev_prio={priority} prev_state={letters} ==>");
-    let _ = write!(line, " next_comm={next} next_pid={} next_prio={}", number("next_pid")?, number("next_prio")?);
-    Some(())
-}
-
-fn probe(line: &mut String, built: &Built, layout: &Layout, bytes: &[u8]) -> Option<()> {
-    let number = |name: &str| layout.slot(name)?.number(bytes);
-    for field in &built.fields {
-        let absent = field.needs.iter().any(|name| number(name) == Some(0))
-            || field.unless.as_deref().is_some_and(|name| number(name) != Some(0));
-        let value = if absent && field.hexadecimal {
-            "0x0".to_owned()
-        } else if absent {
-            "0".to_owned()
-        } else {
-            layout.slot(&field.name)?.print(bytes, field.hexadecimal)?
-        };
-        let _ = write!(line, " {}={value}", field.name);
+fn probe(line: &mut String, fields: &[Printed], bytes: &[u8]) -> Option<()> {
+    for field in fields {
+        let absent = field.needs.iter().any(|slot| slot.number(bytes) == Some(0))
+            || field.unless.as_ref().is_some_and(|slot| slot.number(bytes) != Some(0));
+        line.push(' ');
+        line.push_str(&field.name);
+        line.push('=');
+        match absent {
+            true if field.hexadecimal => line.push_str("0x0"),
+            true => line.push('0'),
+            false => field.slot.print(line, bytes, field.hexadecimal)?,
+        }
     }
     Some(())
 }
@@ -206,16 +276,16 @@ fn marker(line: &mut String, bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-fn other(line: &mut String, layout: &Layout, bytes: &[u8], symbols: &Symbols) -> Option<()> {
-    for slot in &layout.slots {
+fn other(line: &mut String, slots: &[Slot], bytes: &[u8], symbols: &Symbols) -> Option<()> {
+    for slot in slots {
         // The parent of sched_process_fork is printed as the event's task.
         let name = slot.name.strip_prefix("parent_").unwrap_or(&slot.name);
-        let value = match slot.text(bytes) {
-            Some(text) => text,
-            None if slot.name == "function" => symbols.name(slot.number(bytes)? as u64),
-            None => slot.print(bytes, slot.is_pointer())?,
-        };
-        let _ = write!(line, " {name}={value}");
+        let _ = write!(line, " {name}=");
+        match slot.text(bytes) {
+            Some(text) => line.push_str(&text),
+            None if slot.name == "function" => line.push_str(&symbols.name(slot.number(bytes)? as u64)),
+            None => slot.print(line, bytes, slot.is_pointer())?,
+        }
     }
     Some(())
 }

@@ -31,7 +31,7 @@ impl<'a> Classes<'a> {
         let answer = self.answer(section, task);
         let runnable = self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed;
         self.sched.decider.expect_preempt(answer.resched);
-        let before = self.sched.need_resched(CPU);
+        let before = self.sched.must_resched(CPU);
         if enqueue.is_none() {
             // ttwu_runnable: it never left.
             if !runnable {
@@ -75,7 +75,7 @@ impl<'a> Classes<'a> {
         self.compare_before(section);
         let answer = self.answer(section, task);
         self.sched.decider.expect_preempt(answer.resched);
-        let before = self.sched.need_resched(CPU);
+        let before = self.sched.must_resched(CPU);
         self.sched.wake_up_new_task(task, CPU);
         self.waits(task);
         self.came(task);
@@ -113,7 +113,7 @@ impl<'a> Classes<'a> {
             // Other classes are not probed there: a higher one's task preempts, a real-time or deadline one may.
             None => {
                 let fair = self.is_fair(task) && self.is_fair(curr);
-                Answer { asked: !fair && !self.sched.need_resched(CPU), resched: has(section, What::Resched) }
+                Answer { asked: !fair && !self.sched.must_resched(CPU), resched: has(section, What::Resched) }
             }
         }
     }
@@ -126,7 +126,7 @@ impl<'a> Classes<'a> {
         let fair = self.is_fair(task) && self.is_fair(curr);
         let ours = match fair {
             true => self.sched.decider.preempt.unwrap_or(false),
-            false => !before && self.sched.need_resched(CPU),
+            false => !before && self.sched.must_resched(CPU),
         };
         if !self.verifiable(task) || !self.verifiable(curr) {
             self.report.decisions.wakeup.unverifiable += 1;
@@ -136,7 +136,7 @@ impl<'a> Classes<'a> {
         let naive = fair && self.is_before_running(task, curr);
         self.report.decisions.wakeup.add(ours == answer.resched, naive == answer.resched);
         self.expect_equal("wakeup", ours == answer.resched, ours, answer.resched);
-        if !fair && !before {
+        if !fair && !before && ours != answer.resched {
             self.sched.assume_need_resched(CPU, answer.resched);
         }
     }
@@ -183,7 +183,7 @@ impl<'a> Classes<'a> {
         let kernels = has(&section[after..], What::Resched);
         let checked = has(&section[after..], What::Check);
         self.sched.decider.expect_preempt(kernels);
-        let before = self.sched.need_resched(CPU);
+        let before = self.sched.must_resched(CPU);
         if let Some(entry) = moved {
             let group = self.group_at(entry.record);
             self.sched.sched_move_task(task, group);

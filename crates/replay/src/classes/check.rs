@@ -96,6 +96,7 @@ impl<'a> Classes<'a> {
         if !section.iter().any(|entry| matches!(entry.what, What::Move | What::Parameters)) {
             self.learn_queues(section);
         }
+        let new = section.iter().any(|entry| entry.what == What::WakeupNew);
         let mut seen = BTreeSet::new();
         let mut queues = BTreeSet::new();
         let (mut real_time, mut server) = (false, false);
@@ -111,7 +112,9 @@ impl<'a> Classes<'a> {
                 }
                 What::Place => {
                     let Some(se) = self.entity_of(record) else { continue };
-                    if seen.insert(se.0) {
+                    // A new task has no past of its own.
+                    let past = !new || self.sched.entity_at(se).my_q.is_some();
+                    if seen.insert(se.0) && past {
                         self.compare_sleeper(se, record);
                     }
                 }
@@ -182,15 +185,13 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// What an entity kept while it was off its queue. A new one has no past of its own.
+    /// What an entity kept while it was off its queue.
     fn compare_sleeper(&mut self, se: EntityId, record: &Record) {
-        const INITIAL: u64 = 0x80;
-        let flags = record.number("fl").unwrap_or(0);
         let entity = self.sched.entity_at(se);
         let (vruntime, deadline, lag) = (entity.vruntime, entity.deadline, entity.vlag);
         let (on_rq, relative) = (entity.on_rq, entity.rel_deadline);
-        // Taken off within the section, or new.
-        if on_rq && !entity.sched_delayed || flags & INITIAL != 0 || record.word("init") == Some("1") {
+        // Taken off within the section, or being made.
+        if on_rq && !entity.sched_delayed || record.word("init") == Some("1") {
             return;
         }
         let delayed = entity.sched_delayed;
@@ -311,8 +312,8 @@ impl<'a> Classes<'a> {
             let Some(queue) = self.queues.get(&address) else { continue };
             match entry.what {
                 What::Unthrottle => ends.insert(queue.0, (*queue, false)),
-                // It may find some runtime after all: then the queue is looked at again.
-                What::Throttle => {
+                // It may find some runtime after all: then the queue is looked at again; 7.2 shows neither, nor does it need to.
+                What::Throttle if self.settings.release.series() < schedlab_model::Series::V7_2 => {
                     let again = section[at + 1..].iter().any(|later| later.record.number("cfs") == Some(address));
                     ends.insert(queue.0, (*queue, !again))
                 }

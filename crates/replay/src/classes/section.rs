@@ -232,6 +232,8 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
             let length = run(entries, 1);
             (Kind::Schedule, length + usize::from(entries.get(length).is_some_and(|next| next.what == What::Switch)))
         }
+        // A tick asks at once for what was asked for lazily, before the class looks at it (PREEMPT_LAZY).
+        What::Resched if entries.get(1).is_some_and(|next| next.what == What::Tick) => (Kind::Tick, run(entries, 2)),
         _ if first.is_within() => loose(entries),
         _ => (Kind::Nothing, 1),
     }

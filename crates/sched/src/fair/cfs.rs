@@ -29,8 +29,13 @@ impl<D: Decider> Sched<D> {
             let slice = self.sched_period(u64::from(queue.nr_running));
             return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
         }
-        // ALT_PERIOD (5.13, and the stable kernels of 5.10) counts the tasks of the whole CPU instead of this queue's entities.
-        let nr_running = self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running;
+        // ALT_PERIOD counts the tasks of the whole CPU instead of this queue's entities.
+        let alt_period = self.rules.alt_period;
+        let nr_running = if alt_period {
+            self.cfs_rqs[self.rqs[queue.cpu.index()].cfs.index()].h_nr_running
+        } else {
+            queue.nr_running
+        };
         let absent = !self.entities[se.index()].on_rq;
         let mut slice = self.sched_period(u64::from(nr_running) + u64::from(absent));
         let mut level = Some(se);
@@ -47,14 +52,11 @@ impl<D: Decider> Sched<D> {
                 slice = calc_delta(slice, weight, &mut load);
             }
         }
-        // BASE_SLICE (as ALT_PERIOD) keeps a slice from falling below the granularity.
-        slice.max(self.granularity_of(cfs, se))
+        // BASE_SLICE keeps a slice from falling below the granularity.
+        if alt_period { slice.max(self.granularity_of(cfs, se)) } else { slice }
     }
 
     fn granularity_of(&self, cfs: CfsRqId, se: EntityId) -> u64 {
-        if self.rules.series == Series::V5_10 {
-            return self.rules.tunables.min_granularity.as_nanos();
-        }
         let root = &self.cfs_rqs[self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].cfs.index()];
         // sched_idle_cfs_rq, of the root queue, where sched_slice's walk ends.
         let idle = if self.has_groups() {
@@ -64,7 +66,8 @@ impl<D: Decider> Sched<D> {
         };
         let all_idle = root.nr_running > 0 && idle;
         let tunables = &self.rules.tunables;
-        if self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
+        let own = self.rules.series == Series::V6_1;
+        if own && self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
             .as_nanos()
     }
 
@@ -146,11 +149,13 @@ impl<D: Decider> Sched<D> {
         vruntime
     }
 
-    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over.
+    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over. 2.6.24 does
+    /// not ask.
     fn is_long_sleeper(&self, cfs: CfsRqId, se: EntityId) -> bool {
         let start = self.entities[se.index()].exec_start;
         let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
-        start != 0 && now > start && now - start > (1 << 63) / 1024
+        let asks = self.rules.series != Series::V2_6_24;
+        asks && start != 0 && now > start && now - start > (1 << 63) / 1024
     }
 
     /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.

@@ -116,6 +116,24 @@ fn a_slice_is_no_shorter_than_the_granularity() {
     }
 }
 
+/// 5.10.37 took ALT_PERIOD and BASE_SLICE over: as recorded, a task of nice 5 beside three of nice 0 runs for 0.75 ms, not for its
+/// 6 ms × 335 / 3407 = 0.59 ms.
+#[test]
+fn base_slice_came_to_5_10_by_a_backport() {
+    let light_runs = |release| {
+        let mut lab = Lab::new(release, &[]);
+        lab.spawn(Policy::Other, 5);
+        (0..3).for_each(|_| {
+            lab.task();
+        });
+        lab.schedule(CPU0);
+        lab
+    };
+    for (release, lifted) in [("5.10.36", false), ("5.10.37", true), ("5.10.223", true), ("5.10", true)] {
+        assert_eq!(light_runs(release).would_preempt_after(CPU0, 600_000), !lifted, "{release}");
+    }
+}
+
 /// A light task's slice is its part of the period, 86 us here, but BASE_SLICE lifts it to the granularity.
 #[test]
 fn a_light_task_s_slice_is_lifted_to_the_granularity() {

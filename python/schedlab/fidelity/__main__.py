@@ -1,0 +1,109 @@
+"""``python -m schedlab.fidelity``: record, replay, judge, and write the page."""
+
+import argparse
+import datetime as dt
+import logging
+import sys
+import time
+from pathlib import Path
+
+from schedlab import processes
+from schedlab.errors import SchedlabError
+from schedlab.fidelity.collect import Collected, collect, replay_kept
+from schedlab.fidelity.judge import judge
+from schedlab.fidelity.page import Circumstances, page
+from schedlab.fidelity.register import Register
+from schedlab.files import write_text
+from schedlab.model import Workload
+from schedlab.recording import record
+from schedlab.report.terminal import say
+from schedlab.targets.facts import facts
+
+_OWN = "hackbench:groups=1,fds=4,loops=10"
+"""What is recorded of this machine's own kernel."""
+
+_ATTEMPTS = 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do it; return 1 if a line or goal fails, 2 if it could not be done."""
+    parser = argparse.ArgumentParser(prog="python -m schedlab.fidelity", description=__doc__)
+    parser.add_argument("register", type=Path, help="the file of lines, validation/decisions.toml")
+    parser.add_argument("--directory", type=Path, required=True, help="where recordings are put")
+    parser.add_argument("--page", type=Path, help="the page to write")
+    parser.add_argument("--series", action="append", help="only that series; may be repeated")
+    parser.add_argument("--kept", action="store_true", help="replay recordings that are there")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(format="%(message)s")
+    try:
+        return _run(given)
+    except SchedlabError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _run(given: argparse.Namespace) -> int:
+    register = Register.read(given.register)
+    if given.series:
+        register = register.of(given.series)
+    start = time.monotonic()
+    collected = Collected()
+    for series in register.releases:
+        if given.kept:
+            replay_kept(register, series, given.directory, collected)
+        else:
+            collect(register, series, given.directory, collected, say)
+    judgement = judge(register, collected.reports, collected.reasons)
+    for finding in (*judgement.goals, *judgement.lines):
+        if not finding.holds:
+            what = finding.what
+            name = getattr(what, "name", None) or getattr(what, "scenario", "")
+            say(f"FAILS {name} {what.release} {what.level}: {'; '.join(finding.failures)}")
+    if given.page is not None:
+        where = _circumstances(given.directory, time.monotonic() - start)
+        write_text(given.page, page(register, collected, judgement, where))
+        say(f"written to {given.page}")
+    held = sum(finding.holds for finding in (*judgement.goals, *judgement.lines))
+    say(f"{held} of {len(judgement.goals) + len(judgement.lines)} goals and lines hold")
+    return 0 if judgement.holds else 1
+
+
+def _circumstances(directory: Path, seconds: float) -> Circumstances:
+    here = facts()
+    return Circumstances(
+        date=dt.datetime.now(dt.UTC).date().isoformat(),
+        commit=_commit(),
+        cpu_model=here.cpu_model,
+        kernel=here.kernel,
+        seconds=seconds,
+        host=tuple(_own(directory)),
+    )
+
+
+def _commit() -> str:
+    done = processes.run(["git", "describe", "--always", "--dirty", "--exclude", "*"])
+    return done.output.strip() or "unknown"
+
+
+def _own(directory: Path) -> list[str]:
+    """Record this machine's own kernel as far as it allows, and say what came of it."""
+    path = directory / "own.txt.gz"
+    error: SchedlabError | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            made = record(path, Workload.parse(_OWN))
+            break
+        except SchedlabError as caught:
+            error = caught
+    else:
+        return [f"It could not be recorded: {error}."]
+    reason = made.missing[0].rpartition(": ")[2] if made.missing else ""
+    why = f" ({reason})" if made.allowed != "L1" else ""
+    return [
+        f"{made.release} allows level {made.allowed}{why}. `{_OWN}` on its {made.cpus} CPUs:",
+        f"{made.events} events, no switch missing.",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""Each line held against what its replay found.
+
+Every rule is a bound: a number that the replay gives, and the range it has to lie in. A number of
+which there is no data lies in no range, so that nothing passes by being empty; a known divergence
+is a range that begins above zero, so that it fails when it grows and when it disappears.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scipy.special import betaincinv
+
+from schedlab.fidelity.register import Goal, Line, Register, Tolerance
+
+Report = Mapping[str, Any]
+"""What ``schedlab replay --json`` says of a recording."""
+
+Key = tuple[str, str, str]
+"""Scenario, release and level."""
+
+Measure = Literal[
+    "differing", "unverifiable", "error", "disagreeing", "resynchronisations", "compared"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A number and where it has to lie.
+
+    Attributes:
+        measure: which number.
+        subject: of which kind of decision or which state.
+        low: the least that is allowed.
+        high: the most.
+    """
+
+    measure: Measure
+    subject: str
+    low: float
+    high: float
+
+    def value(self, report: Report) -> float | None:
+        """Return the number, None where nothing was compared."""
+        if self.measure == "resynchronisations":
+            return float(report["resynchronisations"])
+        part = report["state" if self.measure in ("error", "disagreeing") else "decisions"].get(
+            self.subject, {}
+        )
+        compared = int(part.get("compared", 0))
+        if compared == 0:
+            return None
+        if self.measure == "error":
+            return float(part["max_error_ns"])
+        if self.measure == "unverifiable":
+            unverifiable = int(part["unverifiable"])
+            return unverifiable / (compared + unverifiable)
+        if self.measure == "compared":
+            return float(compared)
+        return (compared - int(part["equal"])) / compared
+
+    def failure(self, report: Report) -> str | None:
+        """Return what is wrong, None if nothing is."""
+        value = self.value(report)
+        if value is None:
+            return f"{self.subject}: nothing was compared"
+        if self.low <= value <= self.high:
+            return None
+        unit = {"error": " ns", "compared": "", "resynchronisations": ""}.get(self.measure)
+        if unit is None:
+            return (
+                f"{self.subject}: {value:.3%} {self.measure}, allowed {self.low:.3%} to "
+                f"{self.high:.3%}"
+            )
+        allowed = f"at least {self.low:g}" if math.isinf(self.high) else f"at most {self.high:g}"
+        return f"{self.subject} {self.measure}: {value:g}{unit}, allowed {allowed}{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a line or a goal.
+
+    Attributes:
+        what: the line or goal.
+        report: the replay's numbers, None where there is no recording.
+        failures: what is wrong; empty if it holds.
+    """
+
+    what: Line | Goal
+    report: Report | None
+    failures: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is as was written down."""
+        return not self.failures
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of all of them."""
+
+    lines: tuple[Finding, ...]
+    goals: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every line and goal does."""
+        return all(finding.holds for finding in (*self.lines, *self.goals))
+
+
+def bounds_of_line(line: Line, tolerance: Tolerance) -> tuple[Bound, ...]:
+    """Return every bound of a line."""
+    return (*_decisions(line, tolerance), *_states(tolerance))
+
+
+def bounds_of_goal(goal: Goal, tolerance: Tolerance) -> tuple[Bound, ...]:
+    """Return every bound of a goal."""
+    counted = [Bound("compared", kind, least, math.inf) for kind, least in goal.least.items()]
+    differing = [Bound("differing", kind, 0, tolerance.differing) for kind in goal.least]
+    undecided = [Bound("unverifiable", kind, 0, tolerance.unverifiable) for kind in goal.least]
+    return (*counted, *differing, *undecided, *_states(tolerance))
+
+
+def _decisions(line: Line, tolerance: Tolerance) -> Iterator[Bound]:
+    for kind in line.kinds:
+        low, high = line.sizes.get(kind, (0.0, tolerance.differing))
+        yield Bound("differing", kind, low, high)
+        yield Bound("unverifiable", kind, 0, tolerance.unverifiable)
+
+
+def _states(tolerance: Tolerance) -> Iterator[Bound]:
+    for state, most in tolerance.errors_ns.items():
+        yield Bound("error", state, 0, most)
+    for state, share in tolerance.disagreeing.items():
+        yield Bound("disagreeing", state, 0, share)
+    yield Bound("resynchronisations", "", 0, tolerance.resynchronisations)
+
+
+def judge(
+    register: Register, reports: Mapping[Key, Report], reasons: Mapping[Key, str] | None = None
+) -> Judgement:
+    """Hold every line and goal against the replays.
+
+    Args:
+        register: what was written down.
+        reports: what was found, by scenario, release and level.
+        reasons: why some reports are missing.
+    """
+    lines = []
+    for line in register.lines:
+        key = (line.scenario, line.release, line.level)
+        report = reports.get(key)
+        bounds = bounds_of_line(line, register.tolerances[line.tolerance])
+        reason = (reasons or {}).get(key, "it was not recorded")
+        lines.append(_find(line, report, bounds, reason))
+    goals = []
+    for goal in register.goals:
+        parts = [reports.get((name, goal.release, goal.level)) for name in goal.scenarios]
+        there = [part for part in parts if part is not None]
+        bounds = bounds_of_goal(goal, register.tolerances[goal.tolerance])
+        whole = add_up(there) if len(there) == len(parts) else None
+        goals.append(_find(goal, whole, bounds, "not all of its scenarios were recorded"))
+    return Judgement(tuple(lines), tuple(goals))
+
+
+def _find(
+    what: Line | Goal, report: Report | None, bounds: Sequence[Bound], reason: str
+) -> Finding:
+    if report is None:
+        return Finding(what, None, (reason,))
+    failures = [failure for bound in bounds if (failure := bound.failure(report)) is not None]
+    # What is empty is told once.
+    return Finding(what, report, tuple(dict.fromkeys(failures)))
+
+
+def add_up(reports: Sequence[Report]) -> Report:
+    """Return several replays' numbers as one's: counts added, of errors the largest."""
+    total: dict[str, Any] = {"decisions": {}, "state": {}, "resynchronisations": 0}
+    for report in reports:
+        total["resynchronisations"] += report["resynchronisations"]
+        for part in ("decisions", "state"):
+            for name, numbers in report[part].items():
+                whole = total[part].setdefault(name, dict.fromkeys(numbers, 0))
+                for key, number in numbers.items():
+                    largest = key == "max_error_ns"
+                    whole[key] = max(whole[key], number) if largest else whole[key] + number
+    return total
+
+
+def upper_bound(differing: int, compared: int, confidence: float = 0.95) -> float:
+    """Return the share of differing decisions that is not exceeded with so much confidence.
+
+    One-sided, after Clopper and Pearson (Biometrika 26:404, 1934).
+
+    >>> f"{upper_bound(0, 20_000):.5%}"  # 1 - 0.05 ** (1 / 20000)
+    '0.01498%'
+    """
+    if differing >= compared:
+        return 1.0
+    return float(betaincinv(differing + 1, compared - differing, confidence))

@@ -1,0 +1,273 @@
+"""What was written down before any recording was made: ``validation/decisions.toml``."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from schedlab.errors import InputError
+
+Kind = Literal["pick", "tick", "wakeup", "placement"]
+"""What the scheduler decides."""
+
+Level = Literal["L0", "L0k", "L1"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Range = tuple[Share, Share]
+
+CFS = frozenset({"5.10", "6.1"})
+"""Releases on one CPU of which no divergence is allowed with all probes."""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tolerance(_Read):
+    """How far a line may be off.
+
+    Attributes:
+        why: the sentence that derives it.
+        differing: the share of compared decisions that may differ, of each kind.
+        unverifiable: the share that the recording may leave undecided, of each kind.
+        errors_ns: the largest error of each state that has to be compared.
+        disagreeing: the share that may disagree of each state that has to be compared.
+        resynchronisations: how often our state may be overwritten with the kernel's.
+    """
+
+    why: str = Field(min_length=40)
+    differing: Share = 0.0
+    unverifiable: Share = 0.01
+    errors_ns: Mapping[str, Annotated[int, Field(ge=0)]] = {}
+    disagreeing: Mapping[str, Share] = {}
+    resynchronisations: Annotated[int, Field(ge=0)] = 0
+
+
+class Scenario(_Read):
+    """What is recorded.
+
+    Attributes:
+        play: the recorder's own scenario, for so long as ``length`` says; or
+        run: a workload.
+        length: seconds.
+        autogroup: whether sessions are groups.
+    """
+
+    play: str = ""
+    run: str = ""
+    length: Annotated[int, Field(ge=1)] = 5
+    autogroup: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.play) == bool(self.run):
+            raise ValueError("either 'play' or 'run' says what is done")
+        return self
+
+
+class _Expected(_Read):
+    """What a line says, or several that are written as one."""
+
+    level: Level
+    kinds: tuple[Kind, ...] = Field(min_length=1)
+    tolerance: str
+    verdict: Literal["agrees", "known divergence"] = "agrees"
+    sizes: Mapping[Kind, Range] = {}
+    cause: str = ""
+
+
+class Line(_Expected):
+    """A scenario on a release, read at a level.
+
+    Attributes:
+        scenario: the scenario.
+        release: the series.
+        level: how much of the recording is read.
+        kinds: the decisions that have to be there.
+        tolerance: the name of its tolerance.
+        verdict: what is expected.
+        sizes: of a known divergence, the share of each kind that differs, from and to.
+        cause: of a known divergence.
+    """
+
+    scenario: str
+    release: str
+
+    @model_validator(mode="after")
+    def _a_divergence_is_pinned(self) -> Self:
+        diverges = self.verdict == "known divergence"
+        if diverges != bool(self.sizes) or diverges != bool(self.cause):
+            raise ValueError("a known divergence, and nothing else, has sizes and a cause")
+        for kind, (low, high) in self.sizes.items():
+            if kind not in self.kinds:
+                raise ValueError(f"{kind} is not among the line's kinds")
+            if not 0 < low <= high:
+                raise ValueError(
+                    f"the size of {kind} is from above 0 to no less, not {low}, {high}"
+                )
+        if diverges and self.release in CFS and self.level == "L1":
+            raise ValueError("no divergence is allowed for CFS on one CPU")
+        return self
+
+
+class Goal(_Read):
+    """What several lines of a release come to together.
+
+    Attributes:
+        name: what it is called.
+        release: the series.
+        scenarios: the scenarios whose lines are added up.
+        level: the level of these lines.
+        least: how many decisions of each kind have to be compared.
+        tolerance: the name of its tolerance.
+    """
+
+    name: str
+    release: str
+    scenarios: tuple[str, ...] = Field(min_length=1)
+    level: Level
+    least: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(min_length=1)
+    tolerance: str
+
+
+class _Lines(_Expected):
+    """As written: a line for each scenario, release and level."""
+
+    scenarios: tuple[str, ...] = Field(min_length=1)
+    releases: tuple[str, ...] = Field(min_length=1)
+
+
+class _Goals(_Read):
+    name: str
+    releases: tuple[str, ...] = Field(min_length=1)
+    scenarios: tuple[str, ...] = Field(min_length=1)
+    level: Level
+    least: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(min_length=1)
+    tolerance: str
+
+
+class _File(_Read):
+    scenarios: Mapping[str, Scenario]
+    tolerances: Mapping[str, Tolerance]
+    lines: tuple[_Lines, ...]
+    goals: tuple[_Goals, ...] = ()
+
+
+class Register(_Read):
+    """All of it.
+
+    Attributes:
+        scenarios: by name.
+        tolerances: by name.
+        lines: one for each scenario, release and level.
+        goals: one for each release.
+    """
+
+    scenarios: Mapping[str, Scenario]
+    tolerances: Mapping[str, Tolerance]
+    lines: tuple[Line, ...]
+    goals: tuple[Goal, ...]
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The series that lines are about, in their order."""
+        return tuple(dict.fromkeys(line.release for line in self.lines))
+
+    @classmethod
+    def read(cls, path: Path) -> "Register":
+        """Read the file.
+
+        Raises:
+            InputError: it cannot be read, or something in it is wrong, with where.
+        """
+        try:
+            return cls.parse(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot read '{path}': {error.strerror}") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def parse(cls, text: str) -> "Register":
+        """Read the file's text.
+
+        Raises:
+            InputError: something in it is wrong, with where.
+        """
+        try:
+            file = _File.model_validate(tomllib.loads(text))
+            lines = [
+                Line(
+                    **part.model_dump(exclude={"scenarios", "releases"}),
+                    scenario=scenario,
+                    release=release,
+                )
+                for part in file.lines
+                for scenario in part.scenarios
+                for release in part.releases
+            ]
+            goals = [
+                Goal(**part.model_dump(exclude={"releases"}), release=release)
+                for part in file.goals
+                for release in part.releases
+            ]
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"no TOML: {error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InputError(f"{where or 'a line'}: {first['msg']}") from None
+        register = cls(
+            scenarios=file.scenarios,
+            tolerances=file.tolerances,
+            lines=tuple(lines),
+            goals=tuple(goals),
+        )
+        register._check_names()
+        return register
+
+    def of(self, releases: Sequence[str]) -> "Register":
+        """Return the part that is about some releases.
+
+        Raises:
+            InputError: there is no line about one of them.
+        """
+        for release in releases:
+            if release not in self.releases:
+                raise InputError(f"release '{release}'; allowed: {', '.join(self.releases)}")
+        return self.model_copy(
+            update={
+                "lines": tuple(line for line in self.lines if line.release in releases),
+                "goals": tuple(goal for goal in self.goals if goal.release in releases),
+            }
+        )
+
+    def line(self, scenario: str, release: str, level: str) -> Line | None:
+        """Return the line of a scenario, release and level."""
+        key = (scenario, release, level)
+        found = (line for line in self.lines if (line.scenario, line.release, line.level) == key)
+        return next(found, None)
+
+    def _check_names(self) -> None:
+        seen = set()
+        for line in self.lines:
+            key = (line.scenario, line.release, line.level)
+            if key in seen:
+                raise InputError(f"lines: {' '.join(key)} is there twice")
+            seen.add(key)
+            self._check_known("lines", line.scenario, line.tolerance)
+        for goal in self.goals:
+            for scenario in goal.scenarios:
+                self._check_known(f"goals: '{goal.name}'", scenario, goal.tolerance)
+                if self.line(scenario, goal.release, goal.level) is None:
+                    raise InputError(
+                        f"goals: '{goal.name}' adds up {scenario} on {goal.release} at "
+                        f"{goal.level}, of which there is no line"
+                    )
+
+    def _check_known(self, where: str, scenario: str, tolerance: str) -> None:
+        if scenario not in self.scenarios:
+            raise InputError(f"{where}: there is no scenario '{scenario}'")
+        if tolerance not in self.tolerances:
+            raise InputError(f"{where}: there is no tolerance '{tolerance}'")

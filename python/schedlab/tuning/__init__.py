@@ -1,0 +1,31 @@
+"""Tuning: the setting of knobs, policy and slice that serves workloads best, in any place.
+
+A search (`schedlab.tune`) proposes settings; `schedlab.tuning.objective` says what each is worth,
+simulated in batches or raced for real against the best so far; every run is kept in a store, from
+which a tuning that was stopped goes on; `certify` compares the winner with what is set at present,
+by the protocol of every comparison; `export` makes it permanent.
+"""
+
+from schedlab.tuning.certifying import certify
+from schedlab.tuning.exporting import Exported, export
+from schedlab.tuning.parameters import Options, Parameters, Range, parameters
+from schedlab.tuning.searches import BY, By
+from schedlab.tuning.tuner import Gain, Pace, Stopped, Tuning, tune, tune_subjects
+
+__all__ = [
+    "BY",
+    "By",
+    "Exported",
+    "Gain",
+    "Options",
+    "Pace",
+    "Parameters",
+    "Range",
+    "Stopped",
+    "Tuning",
+    "certify",
+    "export",
+    "parameters",
+    "tune",
+    "tune_subjects",
+]

@@ -1,0 +1,238 @@
+"""The runs of a tuning: made once, kept in a store, and taken from there when it is taken up."""
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlab.errors import RunError
+from schedlab.execution import Cell
+from schedlab.knobs import find
+from schedlab.model import parse_time
+from schedlab.settings import Setting
+from schedlab.store import Store
+from schedlab.store.store import NewRun, now
+from schedlab.subjects import Described, Measured, Metric, Subject
+from schedlab.targets.sim import simulate_many
+from schedlab.targets.target import Simulated, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something that is tuned for.
+
+    Attributes:
+        name: its name, unique in its tuning.
+        subject: what is run.
+        metric: what counts.
+    """
+
+    name: str
+    subject: Subject
+    metric: Metric
+
+    def cost(self, value: float) -> float:
+        """Return the logarithm of a value, with the sign with which less is better.
+
+        Raises:
+            RunError: the value is not above 0, so that there are no ratios.
+        """
+        if not value > 0 or not math.isfinite(value):
+            raise RunError(f"'{self.name}': {self.metric.name} is {value:g}, and has no ratio")
+        return math.log(value) if self.metric.better == "lower" else -math.log(value)
+
+
+class Runs:
+    """Makes runs of cases under settings, in one place.
+
+    The n-th run of a case under a setting has the number n in the store. A search that is given the
+    same values asks for the same runs, so a tuning that is taken up finds those it made before.
+
+    Args:
+        target: where.
+        timeout: seconds a run may take.
+        seed: of simulations; their n-th run has seed + n.
+        store: where runs are kept; None for nowhere.
+        experiment: in the store.
+        told: called after each run.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float = 60.0,
+        seed: int = 1,
+        store: Store | None = None,
+        experiment: str = "",
+        told: Callable[[], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.done = 0
+        self.stored = 0
+        self.seconds = 0.0
+        self.values: dict[str, list[float]] = {}
+        self.failures: dict[str, str] = {}
+        self._timeout = timeout
+        self._seed = seed
+        self._store = store
+        self._experiment = experiment
+        self._told = told
+        self._count: Counter[str] = Counter()
+        self._known = store.values(experiment) if store is not None else {}
+        self._failed = store.failures(experiment) if store is not None else {}
+
+    @property
+    def executed(self) -> int:
+        """Runs that were made now, not taken from the store."""
+        return self.done - self.stored
+
+    def one(self, case: Case, setting: Setting) -> float:
+        """Run a case once, and return its metric.
+
+        Raises:
+            InputError, NotPermittedError: it cannot be run at all.
+            RunError: it failed, or printed no metric; the store keeps why.
+            StorageError: what came of it could not be kept.
+        """
+        cell = Cell(case.name, case.subject, setting, self.target)
+        number = self._count[cell.name]
+        self._count[cell.name] += 1
+        # A default that failed was a mistake, which may have been mended since.
+        failed = setting.values and (cell.name, number) in self._failed
+        if failed and (cell.name, number) not in self._known:
+            self.failures[cell.name] = self._failed[cell.name, number]
+            raise RunError(self.failures[cell.name])
+        known = self._known.get((cell.name, number))
+        if known is not None and case.metric.name in known:
+            self.stored += 1
+            return self._note(cell.name, known[case.metric.name])
+        seed = (self._seed + number) % 2**64
+        begun, clock = now(), time.perf_counter()
+        load = os.getloadavg()[0] if self.target.real else None
+        try:
+            measured = case.subject.measure(
+                self.target,
+                attributes=setting.attributes,
+                knobs=setting.knobs or None,
+                seed=seed,
+                timeout=self._timeout,
+            )
+            value = measured.values.get(case.metric.name)
+            if value is None:
+                raise RunError(f"'{case.name}' came to no {case.metric.name}")
+        except RunError as error:
+            if self._store is not None:
+                self._store.fail(self._experiment, cell.name, number, str(error))
+            self.failures[cell.name] = str(error)
+            raise
+        seconds = time.perf_counter() - clock
+        self.seconds += seconds
+        self._keep([self._new(cell, number, seed, begun, seconds, load, measured)])
+        return self._note(cell.name, value)
+
+    def batch(self, case: Case, wanted: Sequence[Setting], number: int) -> list[float]:
+        """Simulate the run of one number of a case under many settings, on all CPUs.
+
+        Raises:
+            RunError: a run comes to no end.
+            StorageError: what came of it could not be kept.
+        """
+        target = self.target
+        if not (
+            isinstance(target, Simulated)
+            and isinstance(case.subject, Described)
+            and case.metric.name == "turnaround"
+        ):
+            return [self.one(case, setting) for setting in wanted]
+        found: dict[Setting, float] = {}
+        groups: dict[tuple[str, ...], list[Setting]] = {}
+        for setting in dict.fromkeys(wanted):
+            cell = Cell(case.name, case.subject, setting, target)
+            known = self._known.get((cell.name, number))
+            if known is not None:
+                self.stored += 1
+                found[setting] = self._note(cell.name, known["turnaround"])
+                continue
+            task = [setting.values.get(name, "") for name in ("policy", "slice", "nice")]
+            groups.setdefault((*task, *setting.knobs), []).append(setting)
+        for members in groups.values():
+            found.update(self._simulated(case, target, members, number))
+        return [found[setting] for setting in wanted]
+
+    def _simulated(
+        self, case: Case, target: Simulated, members: list[Setting], number: int
+    ) -> dict[Setting, float]:
+        assert isinstance(case.subject, Described)
+        names = list(members[0].knobs)
+        table = [find(name, target.release, target.cpus) for name in names]
+        rows = [
+            [
+                parse_time(setting.knobs[knob.name])
+                if knob.kind == "time"
+                else int(setting.knobs[knob.name])
+                for knob in table
+            ]
+            for setting in members
+        ]
+        attributes = members[0].attributes
+        work = case.subject.workload
+        seed = (self._seed + number) % 2**64
+        begun, clock = now(), time.perf_counter()
+        turnarounds = simulate_many(
+            work if attributes is None else work.with_attributes(attributes),
+            names,
+            np.array(rows, dtype=np.int64).reshape(len(members), len(names)),
+            scheduler=target.scheduler,
+            machine=target.machine,
+            seed=seed,
+        )
+        seconds = (time.perf_counter() - clock) / len(members)
+        self.seconds += seconds * len(members)
+        new, found = [], {}
+        for setting, nanoseconds in zip(members, turnarounds.tolist(), strict=True):
+            cell = Cell(case.name, case.subject, setting, target)
+            measured = Measured({"turnaround": nanoseconds / 1e9}, {"turnaround_ns": nanoseconds})
+            new.append(self._new(cell, number, seed, begun, seconds, None, measured))
+            found[setting] = self._note(cell.name, nanoseconds / 1e9)
+        self._keep(new)
+        return found
+
+    def _new(  # noqa: PLR0917 - the parts of a row
+        self,
+        cell: Cell,
+        number: int,
+        seed: int,
+        begun: str,
+        seconds: float,
+        load: float | None,
+        measured: Measured,
+    ) -> NewRun:
+        return NewRun(
+            arm=cell.name,
+            block=number,
+            position=0,
+            seed=seed,
+            begun=begun,
+            seconds=seconds,
+            load=load,
+            definition=cell.definition(),
+            facts=dict(self.target.facts()),
+            outcome=measured.outcome,
+            values=measured.values,
+        )
+
+    def _keep(self, runs: list[NewRun]) -> None:
+        if self._store is not None:
+            self._store.add_all(self._experiment, runs)
+
+    def _note(self, arm: str, value: float) -> float:
+        self.values.setdefault(arm, []).append(value)
+        self.done += 1
+        if self._told is not None:
+            self._told()
+        return value

@@ -1,0 +1,450 @@
+"""A tuning from its beginning to its end, or from where it was stopped."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from schedlab import stats
+from schedlab.errors import InputError, StorageError
+from schedlab.execution import Cell
+from schedlab.model import Machine, Scheduler, Workload, check_seed
+from schedlab.settings import Setting
+from schedlab.store import Store
+from schedlab.subjects import Described, Subject
+from schedlab.targets import host
+from schedlab.targets.target import Host, Simulated, Target
+from schedlab.tune import History, Pinned, ResponseSurface, Search, run_many
+from schedlab.tune.response_surface import Stage
+from schedlab.tune.space import FloatArray
+from schedlab.tuning.objective import DEFAULT, Batched, Raced
+from schedlab.tuning.parameters import Parameters, Scale, parameters
+from schedlab.tuning.runs import Case, Runs
+from schedlab.tuning.searches import DRAWS_NOTHING, By, searches
+
+EXECUTIONS = {False: 620, True: 60}
+"""Settings that are tried where nobody says how many: simulated, and for real."""
+
+_SWEEP = 9
+"""Settings of a parameter that is moved alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Where a tuning stands, told after each run.
+
+    Attributes:
+        done: runs made or found in the store.
+        most: runs there will be, from what is known now.
+        seconds_left: time for the rest, at the pace so far; None before it is known.
+        effect: the best setting's ratio to the default so far.
+    """
+
+    done: int
+    most: int
+    seconds_left: float | None
+    effect: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What the tuned setting does for one of the cases.
+
+    Attributes:
+        case: the case's name.
+        metric: what counts.
+        unit: of the values.
+        better: whether a lower or a higher value is better.
+        default: median with what is set at present; None where it was not run.
+        tuned: median with the tuned setting.
+        change: tuned / default.
+    """
+
+    case: str
+    metric: str
+    unit: str
+    better: stats.Better
+    default: float
+    tuned: float
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What a tuning came to.
+
+    Attributes:
+        id: in the store; empty without one.
+        by: the search.
+        target: the name of the place.
+        release: the kernel release there.
+        cpus: CPUs there.
+        parameters: what was searched.
+        best: the setting that serves all cases together best; ``default`` where nothing that was
+            tried beat it.
+        effect: its worth: the geometric mean of the cases' ratios to the default, less being better
+            (ratios of what had better be high are turned round).
+        gains: what it does for each case.
+        runner_up: the best of the others than the default; ``best`` unless that is the default.
+        seeds: of each search.
+        minima: the least worth that each search met.
+        executions: settings each search tried.
+        executions_to_minimum: settings until each met its minimum.
+        moved: by parameter, whether moving it alone changes anything; empty for real runs, whose
+            scatter hides it.
+        stages: the surfaces that were fitted, of a search by response surfaces.
+        histories: all that was tried, a search each.
+        runs: made or found in the store.
+        stored: found in the store.
+    """
+
+    id: str
+    by: By
+    target: str
+    release: str
+    cpus: int
+    parameters: Parameters
+    best: Setting
+    effect: float
+    gains: tuple[Gain, ...]
+    runner_up: Setting | None
+    seeds: tuple[int, ...]
+    minima: tuple[float, ...]
+    executions: tuple[int, ...]
+    executions_to_minimum: tuple[int, ...]
+    moved: Mapping[str, bool]
+    stages: tuple[Stage, ...]
+    histories: tuple[History, ...]
+    runs: int
+    stored: int
+
+    def minimum(self) -> stats.Estimate | None:
+        """Return the median of the minima over seeds, None for a single search."""
+        return stats.median(self.minima) if len(self.minima) > 1 else None
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C during a tuning; its runs are in the store."""
+
+    def __init__(self, done: int) -> None:
+        super().__init__("interrupted")
+        self.done = done
+
+
+def tune(
+    workload: Workload | str | Sequence[Workload | str],
+    *,
+    knobs: Sequence[str] = (),
+    policies: Sequence[str] = (),
+    slices: str | Sequence[str] = (),
+    by: By = "pso",
+    on: Target | str = "sim",
+    scheduler: Scheduler | str | None = None,
+    machine: Machine | None = None,
+    seeds: Sequence[int] = (1,),
+    executions: int | None = None,
+    scale: Scale = "log",
+    progress: Callable[[Pace], None] | None = None,
+) -> Tuning:
+    """Search for the setting with the least turnaround, of one workload or over several.
+
+    Args:
+        workload: workloads or their texts.
+        knobs: names of knobs, each over its whole range, or ``name=low..high``.
+        policies: policies to choose from.
+        slices: a range ``low..high``, or slices to choose from.
+        by: the search, see `schedlab.tuning.searches`.
+        on: ``sim``, ``host``, or a place.
+        scheduler: release and other settings to simulate; this kernel's otherwise.
+        machine: what to simulate; this machine with calibrated costs otherwise.
+        seeds: of as many searches, when simulated.
+        executions: settings to try, a search; see `EXECUTIONS`.
+        scale: whether ranges are searched in equal ratios (``log``) or steps (``linear``).
+        progress: told after each run.
+
+    Raises:
+        InputError: something unknown, or that the place has not.
+        NotPermittedError: what may not be set there.
+        RunError: the workload cannot be run with what is set at present.
+
+    >>> tuning = tune("hackbench:groups=5,loops=1", knobs=["latency"], by="golden",
+    ...               scheduler="2.6.24", machine=Machine(1, "linsched"))
+    >>> tuning.effect <= 1, list(tuning.best.values) in ([], ["latency"])
+    (True, True)
+    """
+    given = [workload] if isinstance(workload, Workload | str) else list(workload)
+    works = [Workload.parse(one) if isinstance(one, str) else one for one in given]
+    target = _place(on, scheduler, machine)
+    return tune_subjects(
+        [(work.name, Described(work)) for work in works],
+        parameters(target, knobs=knobs, policies=policies, slices=slices, scale=scale),
+        target,
+        by=by,
+        seeds=seeds,
+        executions=executions,
+        progress=progress,
+    )
+
+
+def tune_subjects(
+    subjects: Sequence[tuple[str, Subject]],
+    searched: Parameters,
+    target: Target,
+    *,
+    by: By = "pso",
+    metric: str | None = None,
+    seeds: Sequence[int] = (1,),
+    executions: int | None = None,
+    repeats: int = 1,
+    band: float = 0.01,
+    timeout: float = 60.0,
+    store: Store | None = None,
+    command: Sequence[str] = (),
+    afresh: bool = False,
+    progress: Callable[[Pace], None] | None = None,
+) -> Tuning:
+    """Search for the setting that serves workloads, programs or commands best, all together.
+
+    Args:
+        subjects: what is run, each with a name.
+        searched: what is searched.
+        target: where.
+        by: the search.
+        metric: what counts; each subject's first metric otherwise.
+        seeds: of as many searches when simulated; for real there is one.
+        executions: settings to try, a search.
+        repeats: seeds a simulated setting is run with, or blocks in which real ones are screened.
+        band: half-width of what counts as the same.
+        timeout: seconds a run may take.
+        store: where runs are kept, and taken from; None for nowhere.
+        command: the words that asked for it.
+        afresh: begin anew, whatever was run before.
+        progress: told after each run.
+
+    Raises:
+        InputError: something that cannot be searched or run.
+        NotPermittedError: what may not be set there.
+        RunError: a case cannot be run with what is set at present.
+        StorageError: the disk is full.
+        Stopped: on KeyboardInterrupt.
+    """
+    cases = _cases(subjects, metric)
+    budget = EXECUTIONS[target.real] if executions is None else executions
+    chosen = tuple(seeds[:1]) if by in DRAWS_NOTHING or target.real else tuple(seeds)
+    if not chosen:
+        raise InputError("no seed is given: at least one is needed")
+    if repeats < 1:
+        raise InputError(f"repeats is {repeats}; allowed: at least 1")
+    for seed in chosen:
+        check_seed(seed)
+    made = [
+        one
+        for seed in chosen
+        for one in searches(by, searched.space, seed=seed, executions=budget, real=target.real)
+    ]
+    data = {
+        "cases": [
+            Cell(case.name, case.subject, DEFAULT, target).definition()
+            | {"name": case.name, "metric": asdict(case.metric)}
+            for case in cases
+        ],
+        "parameters": searched.as_data(),
+        "by": by,
+        "seeds": list(chosen),
+        "executions": budget,
+        "repeats": repeats,
+        "band": band,
+        "timeout": timeout,
+    }
+    title = f"{'; '.join(case.name for case in cases)} on {target.name}"
+    identity = "" if store is None else store.begin("tune", title, data, command, afresh=afresh)
+    clock = _Clock(progress, budget * len(made), len(cases) * repeats)
+    runs = Runs(
+        target, timeout=timeout, seed=chosen[0], store=store, experiment=identity, told=clock.run
+    )
+    clock.runs = runs
+    try:
+        found = _search(cases, runs, searched, made, clock, repeats=repeats, band=band)
+    except KeyboardInterrupt as interrupt:
+        if store is not None:
+            store.finish(identity, "interrupted")
+        raise Stopped(runs.done) from interrupt
+    except StorageError:
+        raise  # nothing more can be written
+    except BaseException:
+        if store is not None:
+            store.finish(identity, "failed")
+        raise
+    tuning = Tuning(
+        id=identity,
+        by=by,
+        target=target.name,
+        release=target.release,
+        cpus=target.cpus,
+        parameters=searched,
+        seeds=chosen,
+        runs=runs.done,
+        stored=runs.stored,
+        **found,
+    )
+    if store is not None:
+        store.finish(identity, "done", summary(tuning))
+    return tuning
+
+
+def summary(tuning: Tuning) -> dict[str, Any]:
+    """Return what a tuning came to as plain data."""
+    return {
+        "by": tuning.by,
+        "target": tuning.target,
+        "release": tuning.release,
+        "cpus": tuning.cpus,
+        "best": dict(tuning.best.values),
+        "effect": tuning.effect,
+        "gains": [asdict(gain) for gain in tuning.gains],
+        "runner_up": None if tuning.runner_up is None else dict(tuning.runner_up.values),
+        "seeds": list(tuning.seeds),
+        "minima": list(tuning.minima),
+        "executions": list(tuning.executions),
+        "executions_to_minimum": list(tuning.executions_to_minimum),
+        "moved": dict(tuning.moved),
+        "runs": tuning.runs,
+    }
+
+
+class _Clock:
+    """Tells how far a tuning is, and how long the rest will take."""
+
+    def __init__(
+        self, progress: Callable[[Pace], None] | None, executions: int, runs_each: int
+    ) -> None:
+        self.runs: Runs | None = None
+        self.objective: Batched | Raced | None = None
+        self._progress = progress
+        self._executions = executions
+        self._each = float(runs_each)
+        self._evaluated = 0
+        self._began = time.perf_counter()
+
+    def evaluated(self, count: int) -> None:
+        """Note that a generation is done; what it took says what the rest will."""
+        self._evaluated += count
+        if self.runs is not None:
+            self._each = max(self.runs.done / self._evaluated, 1e-3)
+
+    def run(self) -> None:
+        if self._progress is None or self.runs is None:
+            return
+        done, left = self.runs.done, self._executions - self._evaluated
+        most = max(done, round(self._evaluated * self._each + left * self._each))
+        executed = self.runs.executed
+        passed = time.perf_counter() - self._began
+        self._progress(
+            Pace(
+                done,
+                most,
+                passed / executed * (most - done) if executed else None,
+                1.0 if self.objective is None else self.objective.effect,
+            )
+        )
+
+
+def _search(
+    cases: Sequence[Case],
+    runs: Runs,
+    searched: Parameters,
+    made: Sequence[Search],
+    clock: _Clock,
+    *,
+    repeats: int,
+    band: float,
+) -> dict[str, Any]:
+    """Run the searches, and return what they found."""
+    if runs.target.real:
+        objective: Batched | Raced = Raced(cases, runs, repeats=repeats, band=band)
+    else:
+        objective = Batched(cases, runs, repeats=repeats)
+    clock.objective = objective
+
+    def worth(positions: FloatArray) -> FloatArray:
+        values = objective.worth([searched.setting(position) for position in positions])
+        clock.evaluated(len(positions))
+        return np.array(values)
+
+    histories = run_many(made, worth, remember=True)
+    best = objective.incumbent
+    return {
+        "best": best,
+        "effect": objective.effect,
+        "gains": tuple(_gain(case, best, runs) for case in cases),
+        "runner_up": best if best != DEFAULT else objective.runner_up(),
+        "minima": tuple(history.minimum for history in histories),
+        "executions": tuple(history.executions for history in histories),
+        "executions_to_minimum": tuple(one.executions_to_minimum for one in histories),
+        "moved": {} if runs.target.real else _moved(searched, objective),
+        "stages": tuple(stage for search in made for stage in _stages(search)),
+        "histories": tuple(histories),
+    }
+
+
+def _gain(case: Case, best: Setting, runs: Runs) -> Gain:
+    default, tuned = (
+        median(runs.values[Cell(case.name, case.subject, setting, runs.target).name])
+        for setting in (DEFAULT, best)
+    )
+    metric = case.metric
+    return Gain(case.name, metric.name, metric.unit, metric.better, default, tuned, tuned / default)
+
+
+def _stages(search: Search) -> list[Stage]:
+    inner = search.search if isinstance(search, Pinned) else search
+    return inner.stages if isinstance(inner, ResponseSurface) else []
+
+
+def _moved(searched: Parameters, objective: Batched | Raced) -> dict[str, bool]:
+    """Say of each parameter whether moving it alone over its range changes anything."""
+    moved = {}
+    for one in searched.searched:
+        dimension = one.dimension
+        width = dimension.high - dimension.low
+        steps = min(_SWEEP, int(width) + 1) if dimension.integer else _SWEEP
+        coordinates = [dimension.low + width * step / (steps - 1) for step in range(steps)]
+        settings = [Setting({one.name: one.text(coordinate)}) for coordinate in coordinates]
+        values = objective.worth(settings)
+        moved[one.name] = max(values) > min(values)
+    return moved
+
+
+def _cases(subjects: Sequence[tuple[str, Subject]], metric: str | None) -> list[Case]:
+    if not subjects:
+        raise InputError("there is nothing to run: name a workload, a program or a command")
+    found: list[Case] = []
+    for name, subject in subjects:
+        known = {one.name: one for one in subject.metrics}
+        chosen = subject.metrics[0].name if metric is None else metric
+        if chosen not in known:
+            raise InputError(f"'{name}' has no metric '{chosen}'; known: {', '.join(known)}")
+        if any(case.name == name for case in found):
+            raise InputError(f"workload '{name}' is there twice")
+        found.append(Case(name, subject, known[chosen]))
+    return found
+
+
+def _place(on: Target | str, scheduler: Scheduler | str | None, machine: Machine | None) -> Target:
+    if on != "sim" and not (scheduler is None and machine is None):
+        raise InputError("only where it is simulated can a scheduler or a machine be chosen")
+    if not isinstance(on, str):
+        return on
+    if on == "host":
+        return Host()
+    if on != "sim":
+        raise InputError(f"on is '{on}'; allowed: sim, host, or a place")
+    here = host.facts()
+    if scheduler is None:
+        rules = Scheduler(here.release, hz=here.hz)
+    else:
+        rules = Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
+    return Simulated(rules, Machine(here.cpus, "calibrated") if machine is None else machine)

@@ -1,0 +1,219 @@
+"""``schedlab tune`` on the running kernel: stopped, taken up, and with whatever may go wrong."""
+
+import errno
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab.cli.main import invoke
+from schedlab.store import Store
+
+SCHEDLAB = Path(sys.executable).with_name("schedlab")
+Capture = pytest.CaptureFixture[str]
+
+# Prints a number that depends on nothing, and leaves a mark for each run.
+COUNTED = "sh -c 'echo >> {marks}; echo v 7'"
+SEARCH = "tune --by random --executions 6 --policy other,batch,idle --on host --metric v\\s(.*)"
+
+
+def _line(tmp_path: Path, command: str, more: str = "") -> list[str]:
+    marks, file = tmp_path / "marks", tmp_path / "runs.db"
+    words = command.format(marks=marks)
+    return [*SEARCH.split(), *more.split(), "--store", str(file), f"--command={words}"]
+
+
+def _json(line: list[str], capsys: Capture) -> dict[str, object]:
+    assert invoke([*line, "--json"]) == 0, capsys.readouterr().err
+    value: dict[str, object] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_a_finished_tuning_runs_nothing_again(tmp_path: Path, capsys: Capture) -> None:
+    line = _line(tmp_path, COUNTED)
+    first = _json(line, capsys)
+    marks = len((tmp_path / "marks").read_text())
+    again = _json(line, capsys)
+    assert len((tmp_path / "marks").read_text()) == marks
+    assert again["stored"] == again["runs"] == first["runs"]
+    assert (again["best"], again["effect"]) == (first["best"], first["effect"]) == ({}, 1.0)
+    # Anew, everything is run again.
+    _json([*line, "--afresh"], capsys)
+    assert len((tmp_path / "marks").read_text()) == 2 * marks
+
+
+@pytest.mark.parametrize(
+    ("number", "after"), [(signal.SIGINT, 1), (signal.SIGTERM, 30), (signal.SIGKILL, 4)]
+)
+def test_a_stopped_tuning_goes_on(
+    number: signal.Signals, after: int, tmp_path: Path, capsys: Capture
+) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    _json(_line(whole, COUNTED), capsys)
+    marks = tmp_path / "marks"
+    line = _line(tmp_path, COUNTED)
+    process = subprocess.Popen([SCHEDLAB, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not (marks.exists() and len(marks.read_text()) >= after):
+        assert process.poll() is None
+        time.sleep(0.002)
+    os.kill(process.pid, number)
+    _, said = process.communicate()
+    if number != signal.SIGKILL:
+        assert process.returncode == 130
+        assert "runs are kept in" in said.decode()
+        assert said.decode().endswith("error: interrupted\n")
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    value = _json(line, capsys)
+    assert value["best"] == {}
+    # At most the run that was cut off is run twice.
+    assert len(marks.read_text()) - len((whole / "marks").read_text()) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("/no/such --flag", 2, "cannot run '/no/such': No such file"),
+        ("/etc/passwd", 2, "cannot run '/etc/passwd': Permission denied"),
+        ("echo hello", 1, r"printed nothing that matches 'v\s(.*)'"),
+        ("echo v seven", 1, "found 'seven' in what the command printed: no number"),
+        ("echo v 0", 1, "has no ratio"),
+        ("sh -c 'echo broken >&2; exit 3'", 1, "ended with code 3: broken"),
+        ("sleep 60", 1, "'sleep' did not end within 0.2 s"),
+    ],
+)
+def test_a_command_that_cannot_be_measured_is_one_line(
+    command: str, code: int, said: str, tmp_path: Path, capsys: Capture
+) -> None:
+    assert invoke(_line(tmp_path, command, "--timeout 200ms")) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert said in captured.err
+    with Store(tmp_path / "runs.db", create=False) as store:
+        (stored,) = store.experiments()
+        assert (stored.state, stored.runs) == ("failed", stored.runs)
+
+
+def test_a_command_that_was_mended_is_run_again(tmp_path: Path, capsys: Capture) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    script.chmod(0o755)
+    line = _line(tmp_path, str(script))
+    assert invoke(line) == 1
+    script.write_text("#!/bin/sh\necho v 7\n")
+    assert _json(line, capsys)["effect"] == 1.0
+
+
+def test_a_setting_that_breaks_the_command_is_left_out(tmp_path: Path, capsys: Capture) -> None:
+    script = tmp_path / "script"
+    script.write_text('#!/bin/sh\ncase "$(chrt -p $$)" in *IDLE*) exit 3;; esac\necho v 7\n')
+    script.chmod(0o755)
+    value = _json(_line(tmp_path, str(script)), capsys)
+    assert value["best"] == {}
+    with Store(tmp_path / "runs.db", create=False) as store:
+        failures = store.failures(str(value["experiment"]))
+    assert failures
+    assert all("policy=idle" in arm for arm, _ in failures)
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = _line(tmp_path, COUNTED)
+    add = Store._add
+
+    def full(self: Store, experiment: str, run: object) -> None:
+        if len(self.values(experiment)) >= 5:
+            raise sqlite3.OperationalError("database or disk is full")
+        add(self, experiment, run)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_add", full)
+        assert invoke(line) == 1
+    error = capsys.readouterr().err
+    assert "is full; the runs that were finished before are kept" in error
+    assert error.count("\n") == 1
+    # No run was made in vain after the one that could not be kept, and none is made again.
+    marks = tmp_path / "marks"
+    made = len(marks.read_text())
+    with Store(tmp_path / "runs.db", create=False) as store:
+        assert sum(stored.runs for stored in store.experiments()) == made - 1
+        wanted = 24 + 24  # the check of the default against itself, and the comparison
+    value = _json(line, capsys)
+    assert len(marks.read_text()) == value["runs"] + wanted + 1  # type: ignore[operator]
+
+
+def test_an_ordinary_user_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("schedlab.knobs.places.os.open", refuse)
+    line = ["tune", "pipe", "--knobs", "rr_timeslice", "--on", "host"]
+    assert invoke([*line, "--store", str(tmp_path / "runs.db")]) == 2
+    error = capsys.readouterr().err
+    assert "knob 'rr_timeslice' cannot be set here" in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_progress_line_tells_the_time_left(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlab.report.terminal._EVERY", 0.0)
+    assert invoke(_line(tmp_path, COUNTED)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    told = [line for line in lines if line.startswith("note: searching: ")]
+    assert all(" runs, " in line and " left, best " in line for line in told)
+    assert told
+
+
+@pytest.mark.parametrize("program", ["apache:concurrency=4,time=60s", "fio:size=64m", "stress-ng"])
+def test_an_interrupt_leaves_no_process_and_no_file(program: str, tmp_path: Path) -> None:
+    places = tmp_path / "places"
+    places.mkdir()
+    line = ["tune", program, "--policy", "other,batch", "--on", "host", "--by", "random"]
+    process = subprocess.Popen(
+        [SCHEDLAB, *line, "--store", str(tmp_path / "runs.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(places)},
+    )
+    # The program's own directory is there as soon as it is about to start.
+    while not any(places.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.002)
+    family: set[int] = set()
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        family |= _children(process.pid)
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.decode().endswith("error: interrupted\n")
+    assert list(places.iterdir()) == []
+    assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+def _children(pid: int) -> set[int]:
+    """Return a process's children, and theirs."""
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == pid:
+            found |= {int(entry.name)} | _children(int(entry.name))
+    return found
