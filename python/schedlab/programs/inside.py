@@ -6,7 +6,6 @@ another, both JSON, one after the other.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +16,7 @@ from schedlab.errors import SchedlabError
 from schedlab.model import Attributes
 from schedlab.programs import FAMILIES
 from schedlab.programs.program import Start
+from schedlab.targets import ext
 from schedlab.targets.starting import starting
 
 
@@ -39,19 +39,23 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         if "program" in request:
             text = str(request["program"])
             program = FAMILIES[text.partition(":")[0]].parse(text)
-            return {"values": program.run(Start(attributes, timeout))}
-        done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
+            with ext.scheduling(attributes):
+                return {"values": program.run(Start(attributes, timeout))}
+        with ext.scheduling(attributes):
+            done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
         return {"done": asdict(done)}
     except SchedlabError as error:
         return {"error": type(error).__name__, "message": str(error)}
 
 
-def serve(requests: Path, answers: Path) -> None:
-    """Answer requests until the process is ended."""
+def serve(place: Path) -> None:
+    """Answer requests until the process is ended.
+
+    Args:
+        place: the directory with the pipes ``requests`` and ``answers``; the file ``ready`` is made
+            there once everything is loaded.
+    """
+    (place / "ready").touch()
     while True:
-        text = requests.read_text(encoding="utf-8")
-        answers.write_text(json.dumps(answer(json.loads(text))), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]), Path(sys.argv[2]))
+        text = (place / "requests").read_text(encoding="utf-8")
+        (place / "answers").write_text(json.dumps(answer(json.loads(text))), encoding="utf-8")
