@@ -82,7 +82,7 @@ def test_a_batch_refuses_what_single_runs_refuse() -> None:
 
 
 def test_a_knob_the_simulator_does_not_act_on_is_refused() -> None:
-    kernel = schedlab.Scheduler("6.1", migration_cost="1ms")
+    kernel = schedlab.Scheduler("2.6.24", migration_cost="1ms")
     with pytest.raises(InputError, match="migration_cost"):
         schedlab.simulate(WORK, scheduler=kernel, machine=MACHINE)
 
@@ -182,7 +182,7 @@ def test_a_trace_of_unknown_format_is_refused_and_not_written(tmp_path: Path, na
 def test_a_failed_run_leaves_an_old_trace_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "run.txt"
     file.write_text("old")
-    kernel = schedlab.Scheduler("6.1", migration_cost="1ms")
+    kernel = schedlab.Scheduler("2.6.24", migration_cost="1ms")
     with pytest.raises(InputError):
         schedlab.simulate(WORK, scheduler=kernel, machine=MACHINE, trace=file)
     assert file.read_text() == "old"

@@ -340,26 +340,38 @@ class Machine:
         costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
             tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``), the
             path of a calibration file, or `Costs`.
+        topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads
+            a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
+            thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
+            after all first ones.
 
     Raises:
-        InputError: a number of CPUs out of range, or costs that cannot be had.
+        InputError: a number of CPUs or a topology that is impossible, or costs that cannot be had.
 
     >>> Machine(cpus=2, costs="ideal")
     Machine(cpus=2, costs='ideal')
     """
 
-    __slots__ = ("costs", "cpus", "json")
+    __slots__ = ("costs", "cpus", "json", "topology")
 
     cpus: int
     costs: Costs
+    topology: str
     json: str
 
-    def __init__(self, cpus: int = 1, costs: str | Path | Costs = "ideal") -> None:
+    def __init__(
+        self,
+        cpus: int = 1,
+        costs: str | Path | Costs = "ideal",
+        topology: str = "smt=1",
+    ) -> None:
         self.cpus = cpus
+        self.topology = topology
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
         if not 1 <= cpus < 2**32:
             raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
-        self.json = _core.machine(json.dumps({"cpus": cpus, "costs": self.costs.as_text()}))
+        described = {"cpus": cpus, "topology": topology, "costs": self.costs.as_text()}
+        self.json = _core.machine(json.dumps(described))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self.json == other.json

@@ -18,7 +18,7 @@ WRONG = [
     ("run hackbench --kernel 6.1 --set latency=5s", "100us to 1s"),
     ("run hackbench --kernel 6.1 --set latency", "write name=value"),
     ("run hackbench --kernel 6.12 --set latency=5ms", "base_slice"),
-    ("run hackbench --kernel 6.12 --costs linsched --set migration_cost=1ms", "does not act on"),
+    ("run hackbench --kernel 2.6.24 --costs linsched --set migration_cost=1ms", "does not act on"),
     ("run hackbench --kernel 1.0", "known: 2.6.24"),
     ("run hackbench --costs linsched --cpus 0", "1 to 4096"),
     ("run hackbench --hz 5", "24 to 10000"),

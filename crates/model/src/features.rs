@@ -63,6 +63,22 @@ features! {
     delay_zero "DELAY_ZERO",
     /// A CPU whose real-time tasks used up their runtime borrows what other CPUs' left (before 6.12).
     rt_runtime_share "RT_RUNTIME_SHARE",
+    /// Wake-ups consider the waker's CPU if it, or the last one, idles.
+    wa_idle "WA_IDLE",
+    /// Wake-ups consider the waker's CPU if that has less load.
+    wa_weight "WA_WEIGHT",
+    /// Of two equal loads the last CPU's counts more.
+    wa_bias "WA_BIAS",
+    /// The search for an idle CPU is bounded by what it costs and how long CPUs idle (up to 6.1).
+    sis_prop "SIS_PROP",
+    /// The search for an idle CPU is bounded by how busy the cache's CPUs are (6.1 on).
+    sis_util "SIS_UTIL",
+    /// Buddies count as cache-hot.
+    cache_hot_buddy "CACHE_HOT_BUDDY",
+    /// Balancing leaves tasks of very little load where they are.
+    lb_min "LB_MIN",
+    /// Newly idle balancing is tried as often as it succeeds.
+    ni_random "NI_RANDOM",
     /// A timer ends slices to the nanosecond, instead of a tick (5.10: deadline tasks' runtimes too).
     hrtick "HRTICK",
     /// A timer ends deadline tasks' runtimes to the nanosecond, instead of a tick.
@@ -95,6 +111,14 @@ impl Features {
             delay_dequeue: false,
             delay_zero: false,
             rt_runtime_share: false,
+            wa_idle: true,
+            wa_weight: true,
+            wa_bias: true,
+            sis_prop: matches!(series, Series::V5_10),
+            sis_util: !matches!(series, Series::V2_6_24 | Series::V5_10),
+            cache_hot_buddy: true,
+            lb_min: false,
+            ni_random: !matches!(series, Series::V2_6_24 | Series::V5_10),
             hrtick: false,
             hrtick_dl: false,
             double_tick: false,
@@ -127,8 +151,12 @@ impl Features {
             "WAKEUP_PREEMPTION" => true,
             "START_DEBIT" => !series.is_eevdf(),
             "NEW_FAIR_SLEEPERS" | "TREE_AVG" | "APPROX_AVG" => series == Series::V2_6_24,
-            "NEXT_BUDDY" | "HRTICK" => series != Series::V2_6_24,
+            "NEXT_BUDDY" | "HRTICK" | "WA_IDLE" | "WA_WEIGHT" | "WA_BIAS" | "CACHE_HOT_BUDDY" | "LB_MIN" => {
+                series != Series::V2_6_24
+            }
             "HRTICK_DL" => !matches!(series, Series::V2_6_24 | Series::V5_10),
+            "SIS_PROP" => matches!(series, Series::V5_10 | Series::V6_1),
+            "SIS_UTIL" | "NI_RANDOM" => !matches!(series, Series::V2_6_24 | Series::V5_10),
             "GENTLE_FAIR_SLEEPERS" | "LAST_BUDDY" | "RT_RUNTIME_SHARE" | "DOUBLE_TICK" => {
                 matches!(series, Series::V5_10 | Series::V6_1)
             }

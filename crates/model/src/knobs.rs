@@ -137,6 +137,12 @@ impl Knob {
         (self.name == "base_slice" && early).then_some(750_000)
     }
 
+    /// Whether the simulator acts on the knob for a release of `series`: it does not model the first kernel's balancing.
+    pub fn simulated_on(&self, series: Series) -> bool {
+        let balances = matches!(self.name, "migration_cost" | "nr_migrate");
+        self.simulated && !(balances && series == Series::V2_6_24)
+    }
+
     fn missing(&self, release: Release) -> ModelError {
         ModelError::KnobNotInRelease {
             name: self.name.to_owned(),
@@ -339,7 +345,7 @@ pub const KNOBS: &[Knob] = &[
         kind: time(0, 4 * SECOND),
         summary: "how long after running a task counts as cache-hot, and the least idle time that newly-idle balancing wants",
         instead: "every known kernel has it",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 => sysctl(500_000, Scaling::None, "sched_migration_cost", 1),
             Series::V5_10 => sysctl(500_000, Scaling::None, "sched_migration_cost_ns", 1),
@@ -351,7 +357,7 @@ pub const KNOBS: &[Knob] = &[
         kind: KnobKind::Count { low: 0, high: 4_294_967_295 },
         summary: "how many tasks one balancing run looks at",
         instead: "every known kernel has it",
-        simulated: false,
+        simulated: true,
         setting: |series| match series {
             Series::V2_6_24 | Series::V5_10 => sysctl(32, Scaling::None, "sched_nr_migrate", 1),
             _ => debugfs(32, Scaling::None, "nr_migrate"),

@@ -17,6 +17,7 @@ mod release;
 mod scheduler;
 mod step;
 mod thread_weights;
+mod topology;
 mod units;
 mod workload;
 
@@ -35,5 +36,6 @@ pub use release::{Release, Series};
 pub use scheduler::{Scheduler, Tunables};
 pub use step::{Access, Buffer, Duration, FileAccess, Offset, Step};
 pub use thread_weights::{Beta, ThreadWeights};
+pub use topology::Topology;
 pub use units::Time;
 pub use workload::{Attributes, Channel, ChannelKind, MAX_TASKS, Policy, Task, TaskKind, Workload};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Devices, ModelError, Time};
+use crate::{Devices, ModelError, Time, Topology};
 
 /// The most CPUs a simulated machine may have.
 pub const MAX_CPUS: u32 = 4096;
@@ -13,6 +13,9 @@ pub const MAX_CPUS: u32 = 4096;
 pub struct Machine {
     /// How many CPUs, all alike.
     pub cpus: u32,
+    /// Which of them share cores, caches and nodes.
+    #[serde(default, skip_serializing_if = "Topology::is_default")]
+    pub topology: Topology,
     /// What operations cost.
     #[serde(default)]
     pub costs: Costs,
@@ -43,8 +46,8 @@ pub struct CpuChange {
 
 impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
-    pub const fn new(cpus: u32, costs: Costs) -> Self {
-        Self { cpus, costs, devices: Devices::SMALL_SERVER, changes: Vec::new() }
+    pub fn new(cpus: u32, costs: Costs) -> Self {
+        Self { cpus, topology: Topology::default(), costs, devices: Devices::SMALL_SERVER, changes: Vec::new() }
     }
 
     /// One on which only the work itself takes time.
@@ -52,7 +55,7 @@ impl Machine {
         Self::new(cpus, Costs::ideal())
     }
 
-    /// Checks the number of CPUs, and that those that go off line and come back can.
+    /// Checks the number of CPUs and their topology, and that those that go off line and come back can.
     ///
     /// # Errors
     /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`]; for changes out of order, of a CPU that is not there or is so already, and
@@ -61,6 +64,7 @@ impl Machine {
         if !(1..=MAX_CPUS).contains(&self.cpus) {
             return Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)));
         }
+        self.topology.validate(self.cpus)?;
         let mut online = vec![true; self.cpus as usize];
         let mut now = Time::ZERO;
         for CpuChange { at, cpu, online: becomes } in &self.changes {
@@ -120,6 +124,9 @@ pub struct Costs {
     pub block: Time,
     /// Moving a queued task to another CPU, billed to the CPU that takes it.
     pub migration: Time,
+    /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to whom it is found for. Newly idle balancing and
+    /// searches for idle CPUs are bounded by what they cost.
+    pub balance: Time,
     /// Creating a process, billed to the parent.
     pub fork_process: Time,
     /// Creating a thread, billed to the parent.

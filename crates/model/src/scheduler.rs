@@ -63,6 +63,10 @@ pub struct Tunables {
     pub fair_server_runtime: Time,
     /// The fair server's period.
     pub fair_server_period: Time,
+    /// `sysctl_sched_migration_cost`.
+    pub migration_cost: Time,
+    /// `sysctl_sched_nr_migrate`: how many tasks one run of the balancer looks at.
+    pub nr_migrate: u32,
     /// Feature flags.
     pub features: Features,
 }
@@ -163,6 +167,11 @@ impl Scheduler {
             rt_period,
             fair_server_runtime,
             fair_server_period,
+            migration_cost: time("migration_cost", Time::from_micros(500))?,
+            nr_migrate: match self.knobs.get("nr_migrate") {
+                Some(KnobValue::Count(count)) => u32::try_from(*count).unwrap_or(u32::MAX),
+                _ => 32,
+            },
             features,
         })
     }
@@ -178,7 +187,7 @@ impl Scheduler {
 
     /// The names of set knobs that the simulator does not act on yet, for a refusal.
     pub fn unsimulated(&self) -> Vec<&str> {
-        let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated);
+        let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated_on(self.series()));
         self.knobs.keys().map(String::as_str).filter(known).collect()
     }
 

@@ -52,7 +52,7 @@ impl KnobRow {
             scales_with_cpus: setting.is_some_and(|setting| setting.scaling != Scaling::None),
             path: setting.map(|setting| setting.place.path()),
             unit: setting.map_or(1, |setting| setting.place.unit()),
-            simulated: knob.simulated,
+            simulated: knob.simulated_on(release.series()),
         }
     }
 

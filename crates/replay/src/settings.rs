@@ -216,7 +216,8 @@ mod tests {
         let mut features = Features::default();
         set_features(&mut features, CFS_FEATURES, 59);
         let on: Vec<_> = Features::NAMES.iter().filter(|name| features.get(name) == Some(true)).collect();
-        assert_eq!(on, [&"GENTLE_FAIR_SLEEPERS", &"START_DEBIT", &"LAST_BUDDY", &"WAKEUP_PREEMPTION"]);
+        let expected = ["GENTLE_FAIR_SLEEPERS", "START_DEBIT", "LAST_BUDDY", "WAKEUP_PREEMPTION", "CACHE_HOT_BUDDY"];
+        assert_eq!(on, expected.each_ref());
     }
 
     #[test]

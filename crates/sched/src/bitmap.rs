@@ -1,7 +1,7 @@
 //! A set of small numbers as bits, for CPUs and priorities.
 
 /// A set of numbers below a bound fixed at creation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
     words: Vec<u64>,
 }
@@ -49,5 +49,113 @@ impl Bitmap {
     pub fn first_common(&self, other: &Self) -> Option<usize> {
         let word = self.words.iter().zip(&other.words).position(|(left, right)| left & right != 0)?;
         Some(word * 64 + (self.words[word] & other.words[word]).trailing_zeros() as usize)
+    }
+
+    /// How many numbers there are.
+    pub fn count(&self) -> u32 {
+        self.words.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Whether the sets have a number in common.
+    pub fn intersects(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(left, right)| left & right != 0)
+    }
+
+    /// Whether every number is one of `other`'s too.
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(left, right)| left & !right == 0)
+    }
+
+    /// Leaves the numbers that `other` has too.
+    pub fn retain(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left &= right);
+    }
+
+    /// Takes the numbers of `other` away.
+    pub fn subtract(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left &= !right);
+    }
+
+    /// Adds the numbers of `other`.
+    pub fn join(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left |= right);
+    }
+
+    /// The least number from `start` on, if any.
+    #[inline]
+    pub fn next(&self, start: usize) -> Option<usize> {
+        let mut index = start / 64;
+        let mut word = self.words.get(index)? & (u64::MAX << (start % 64));
+        while word == 0 {
+            index += 1;
+            word = *self.words.get(index)?;
+        }
+        Some(index * 64 + word.trailing_zeros() as usize)
+    }
+
+    /// The numbers in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let number = self.next(from)?;
+            from = number + 1;
+            Some(number)
+        })
+    }
+
+    /// The numbers from `start` on, then those before it (`for_each_cpu_wrap`).
+    pub fn iter_wrap(&self, start: usize) -> impl Iterator<Item = usize> {
+        let (mut from, mut wrapped) = (start, false);
+        std::iter::from_fn(move || {
+            loop {
+                match self.next(from) {
+                    Some(number) if !wrapped || number < start => {
+                        from = number + 1;
+                        return Some(number);
+                    }
+                    _ if wrapped => return None,
+                    _ => (from, wrapped) = (0, true),
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bitmap(numbers: &BTreeSet<usize>) -> Bitmap {
+        let mut map = Bitmap::new(200);
+        numbers.iter().for_each(|number| map.insert(*number));
+        map
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_set(
+            left in prop::collection::btree_set(0usize..200, 0..40),
+            right in prop::collection::btree_set(0usize..200, 0..40),
+            start in 0usize..201,
+        ) {
+            let (one, other) = (bitmap(&left), bitmap(&right));
+            prop_assert_eq!(one.iter().collect::<Vec<_>>(), left.iter().copied().collect::<Vec<_>>());
+            let wrapped: Vec<usize> = left.range(start..).chain(left.range(..start)).copied().collect();
+            prop_assert_eq!(one.iter_wrap(start).collect::<Vec<_>>(), wrapped);
+            prop_assert_eq!(one.count() as usize, left.len());
+            prop_assert_eq!(one.intersects(&other), !left.is_disjoint(&right));
+            prop_assert_eq!(one.is_subset(&other), left.is_subset(&right));
+            let (mut both, mut without, mut all) = (one.clone(), one.clone(), one);
+            both.retain(&other);
+            without.subtract(&other);
+            all.join(&other);
+            prop_assert_eq!(both, bitmap(&left.intersection(&right).copied().collect()));
+            prop_assert_eq!(without, bitmap(&left.difference(&right).copied().collect()));
+            prop_assert_eq!(all, bitmap(&left.union(&right).copied().collect()));
+        }
     }
 }

@@ -155,6 +155,9 @@ impl<D: Decider> Sched<D> {
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
             self.update_curr_idle(cpu);
+            if self.rules.series >= Series::V7_2 {
+                self.update_avg_idle(cpu);
+            }
             return;
         }
         match self.tasks[task.index()].class {
@@ -170,6 +173,7 @@ impl<D: Decider> Sched<D> {
     pub fn set_next_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
             self.set_next_task_idle(cpu);
+            self.update_idle_core(cpu);
             return;
         }
         match self.tasks[task.index()].class {
@@ -192,7 +196,10 @@ impl<D: Decider> Sched<D> {
     /// `task_tick` of the running task's class.
     pub fn task_tick(&mut self, cpu: CpuId) {
         match self.curr_class(cpu) {
-            Class::Deadline => self.update_curr_dl(cpu),
+            Class::Deadline => {
+                self.update_curr_dl(cpu);
+                self.update_class_load_avg(cpu, Class::Deadline, true);
+            }
             Class::Rt => self.task_tick_rt(cpu),
             Class::Fair => self.task_tick_fair(cpu),
             Class::Custom => self.task_tick_custom(cpu),

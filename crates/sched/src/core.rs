@@ -2,6 +2,7 @@
 
 use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
 
+use crate::balance::state::Balance;
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::custom::Custom;
@@ -54,6 +55,8 @@ pub struct Sched<D: Decider> {
     pub(crate) groups: Vec<TaskGroup>,
     /// Load averages, where something depends on them.
     pub(crate) loads: Option<Box<Loads>>,
+    /// Placement and balancing.
+    pub(crate) balance: Balance,
     /// CPUs on which nothing runs and nothing waits.
     pub(crate) idle_cpus: Bitmap,
     /// The decision point.
@@ -79,6 +82,7 @@ impl<D: Decider> Sched<D> {
             timers: Timers::default(),
             groups: vec![TaskGroup::new(GroupId::ROOT, 0)],
             loads: None,
+            balance: Balance::default(),
             idle_cpus: Bitmap::full(cpus as usize),
             decider,
             rules,
@@ -194,6 +198,7 @@ impl<D: Decider> Sched<D> {
             self.activate_task(cpu, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::INITIAL));
         }
         self.wakeup_preempt(cpu, task, true);
+        self.task_woken(cpu, task);
     }
 
     /// `try_to_wake_up`: wakes a sleeping task on `cpu` (from [`Sched::select_task_rq`]); false, and nothing done, if it was
@@ -220,6 +225,10 @@ impl<D: Decider> Sched<D> {
         }
         self.activate_task(cpu, task, flags);
         self.wakeup_preempt(cpu, task, false);
+        self.task_woken(cpu, task);
+        if self.rules.series < Series::V7_2 {
+            self.update_avg_idle(cpu);
+        }
         true
     }
 
@@ -311,7 +320,8 @@ impl<D: Decider> Sched<D> {
     /// The previous task is taken off its queue unless it is still runnable. The next one's charge starts at the queue's clock.
     pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
         self.hrtick_schedule_enter(cpu);
-        let previous = self.rqs[cpu.index()].curr;
+        let mut previous = self.rqs[cpu.index()].curr;
+        let left = previous;
         if previous != TaskId::IDLE && state != TaskState::Running {
             let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
             if state == TaskState::Dead {
@@ -324,11 +334,22 @@ impl<D: Decider> Sched<D> {
                 self.processes.remove(previous);
             }
         }
+        if self.balance.cpus.get(cpu.index()).is_some_and(|state| state.push_cpu.is_some()) {
+            // The stopper runs first, for whom whoever ran is put off.
+            self.put_prev_task(cpu, previous);
+            self.rqs[cpu.index()].curr = TaskId::IDLE;
+            self.active_load_balance(cpu);
+            previous = TaskId::IDLE;
+        }
         if self.curr_class(cpu) <= Class::Rt && !self.rules.eevdf() {
             // put_prev_task_balance comes before the pick, and may throttle. From 6.12 on the pick comes first.
             self.update_curr(cpu);
         }
-        let next = self.pick_next_task(cpu);
+        self.balance_classes(cpu, previous);
+        let mut next = self.pick_next_task(cpu);
+        if next == TaskId::IDLE && self.balance.on() && self.newidle_balance(cpu) {
+            next = self.pick_next_task(cpu);
+        }
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || self.rules.series == Series::V2_6_24 {
             if self.has_groups() && self.fair(previous) && self.fair(next) {
@@ -353,9 +374,15 @@ impl<D: Decider> Sched<D> {
         (rq.need_resched, rq.lazily) = (false, false);
         if next == TaskId::IDLE {
             self.idle_cpus.insert(cpu.index());
+            self.nohz_balance_enter_idle(cpu);
+        } else if self.tasks[next.index()].class == Class::Fair {
+            self.balance.cfs_tasks.move_to_front(cpu, next);
+        }
+        if next != previous {
+            self.push_tasks(cpu);
         }
         self.hrtick_schedule_exit(cpu);
-        Scheduled { previous, next }
+        Scheduled { previous: left, next }
     }
 
     fn fair(&self, task: TaskId) -> bool {
@@ -383,10 +410,17 @@ impl<D: Decider> Sched<D> {
     pub fn sched_tick(&mut self, cpu: CpuId) {
         self.rqs[cpu.index()].lazily = false;
         self.task_tick(cpu);
+        self.trigger_load_balance(cpu);
     }
 
     /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
     pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
+        self.detach_task(task, to);
+        self.attach_task(to, task);
+    }
+
+    /// `detach_task`: takes a queued task off, on its way to another CPU. [`Sched::attach_task`] must follow.
+    pub(crate) fn detach_task(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task.index()].cpu;
         self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
         self.tasks[task.index()].cpu = to;
@@ -399,7 +433,11 @@ impl<D: Decider> Sched<D> {
             let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
             entity.vruntime = entity.vruntime.minus(from).plus(to);
         }
-        self.activate_task(to, task, EnqueueFlags::NOCLOCK);
+    }
+
+    /// `attach_task`.
+    pub(crate) fn attach_task(&mut self, to: CpuId, task: TaskId) {
+        self.activate_task(to, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::MIGRATED));
         self.wakeup_preempt(to, task, false);
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 
+use crate::balance::state::Balance;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -149,6 +150,9 @@ impl<D: Decider> Sched<D> {
     /// # Panics
     /// If there are tasks already.
     pub fn set_custom_class(&mut self, class: Box<dyn CustomClass>) {
+        // Its tasks have no load that the kernel's balancing could go by.
+        self.balance = Balance::default();
+        self.loads = None;
         assert!(self.tasks.is_empty(), "a policy is chosen before there are tasks");
         self.custom = Some(Custom { class, nr_running: vec![0; self.rqs.len()] });
     }

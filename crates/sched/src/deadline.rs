@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 
-use crate::class::{DequeueFlags, EnqueueFlags};
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair_server::Server;
@@ -405,6 +405,7 @@ impl<D: Decider> Sched<D> {
         }
         self.enqueue_task_dl(cpu, task, EnqueueFlags::REPLENISH);
         self.wakeup_preempt(cpu, task, false);
+        self.push_dl_tasks(cpu);
     }
 
     /// Takes back what a task had when it leaves the class (`switched_from_dl`).
@@ -444,9 +445,13 @@ impl<D: Decider> Sched<D> {
         if self.rqs[cpu.index()].curr == task {
             self.update_curr_dl(cpu);
         }
+        self.update_class_load_avg(cpu, Class::Deadline, true);
     }
 
     pub(crate) fn set_next_task_dl(&mut self, cpu: CpuId, task: TaskId) {
+        if self.curr_class(cpu) != Class::Deadline {
+            self.update_class_load_avg(cpu, Class::Deadline, false);
+        }
         let now = self.rqs[cpu.index()].clock_task;
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].exec_start = now;

@@ -2,6 +2,7 @@
 
 use schedlab_model::{CpuId, TaskId};
 
+use crate::balance::env::Idle;
 use crate::entity::Vruntime;
 
 /// A pick among fair tasks.
@@ -47,6 +48,12 @@ pub trait Decider {
 
     /// The CPU on which a waking or new task is queued.
     fn select_cpu(&mut self, task: TaskId, ours: CpuId) -> CpuId;
+
+    /// The CPU from whose queue `cpu` takes tasks, as load is balanced; none if that is balanced.
+    #[inline]
+    fn balance(&mut self, _cpu: CpuId, _idle: Idle, ours: Option<CpuId>) -> Option<CpuId> {
+        ours
+    }
 }
 
 /// The engine's decider: what the rules say stands.

@@ -45,6 +45,10 @@ impl<D: Decider> Sched<D> {
         (rq.curr, rq.need_resched) = (TaskId::IDLE, false);
         rq.hrtick = Hrtick::default();
         self.idle_cpus.remove(cpu.index());
+        if self.balance.on() {
+            self.balance.nohz.idle_cpus.remove(cpu.index());
+            self.rebuild_domains();
+        }
     }
 
     /// `__balance_push_cpu_stop`: the task that would run next on a CPU that goes off line, and the CPU to move it to; none once there
@@ -62,12 +66,18 @@ impl<D: Decider> Sched<D> {
         }
         self.rq_online(cpu);
         self.idle_cpus.insert(cpu.index());
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+            // It idles without a tick.
+            state.tick_stopped = true;
+            self.balance.nohz.idle_cpus.insert(cpu.index());
+            self.rebuild_domains();
+        }
     }
 
     /// `select_fallback_rq`, but for the choice among CPUs that will do: the kernel takes the first and leaves it to the balancer to
     /// spread tasks again; here it is the one with the fewest. A task that may run on none of those left may run on all of them
     /// from then on.
-    fn select_fallback_rq(&mut self, task: TaskId) -> CpuId {
+    pub(crate) fn select_fallback_rq(&mut self, task: TaskId) -> CpuId {
         self.mend_affinity(task);
         self.least_loaded_for(task, CpuId(0))
     }

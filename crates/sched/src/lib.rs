@@ -48,6 +48,9 @@ mod syscalls;
 mod timers;
 
 pub use balance::WakeKind;
+pub use balance::domains::{Domain, DomainFlags, Group, Shape};
+pub use balance::env::Idle;
+pub use balance::state::Migration;
 pub use class::{Class, DequeueFlags, EnqueueFlags};
 pub use core::{Sched, Scheduled};
 pub use custom::{CustomClass, View};

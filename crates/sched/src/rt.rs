@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
-use crate::class::EnqueueFlags;
+use crate::class::{Class, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::rt_bandwidth::RtBudget;
@@ -125,9 +125,13 @@ impl<D: Decider> Sched<D> {
         if self.rqs[cpu.index()].curr == task {
             self.update_curr_rt(cpu);
         }
+        self.update_class_load_avg(cpu, Class::Rt, true);
     }
 
     pub(crate) fn set_next_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        if self.curr_class(cpu) != Class::Rt {
+            self.update_class_load_avg(cpu, Class::Rt, false);
+        }
         let now = self.rqs[cpu.index()].clock_task;
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].exec_start = now;
@@ -136,6 +140,7 @@ impl<D: Decider> Sched<D> {
     /// `task_tick_rt`: a round-robin task whose slice is used up goes to the end of its list, unless it is alone there.
     pub(crate) fn task_tick_rt(&mut self, cpu: CpuId) {
         self.update_curr_rt(cpu);
+        self.update_class_load_avg(cpu, Class::Rt, true);
         let curr = self.rqs[cpu.index()].curr;
         let rr_ticks = self.rules.rr_ticks;
         let task = &mut self.tasks[curr.index()];
@@ -156,9 +161,20 @@ impl<D: Decider> Sched<D> {
     /// `wakeup_preempt_rt` (`check_preempt_curr_rt`): a strictly higher priority preempts.
     pub(crate) fn wakeup_preempt_rt(&mut self, cpu: CpuId, woken: TaskId) {
         let curr = self.rqs[cpu.index()].curr;
-        if self.tasks[woken.index()].rt_priority() > self.tasks[curr.index()].rt_priority() {
+        let (waking, running) = (self.tasks[woken.index()].rt_priority(), self.tasks[curr.index()].rt_priority());
+        if waking > running {
             self.resched_curr(cpu);
+        } else if waking == running && !self.rqs[cpu.index()].need_resched {
+            self.check_preempt_equal_prio(cpu, woken);
         }
+    }
+
+    /// `requeue_task_rt` to the head of its list.
+    pub(crate) fn requeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
+        let priority = self.tasks[task.index()].rt_priority();
+        let rt = &mut self.rqs[cpu.index()].rt;
+        rt.remove(priority, task);
+        rt.add(priority, task, true);
     }
 
     /// `yield_task_rt`: to the end of its list.

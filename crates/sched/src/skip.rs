@@ -16,6 +16,10 @@ impl<D: Decider> Sched<D> {
     /// How many of the coming ticks, the first at `next_tick`, would change nothing but accounting: a lower bound, and
     /// [`u64::MAX`] if none ever acts.
     pub fn inactive_ticks(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
+        // Any tick may balance load, and others read the averages that each one brings up to date.
+        if self.balance.on() {
+            return if self.curr_class(cpu) == Class::Idle { u64::MAX } else { 0 };
+        }
         match self.curr_class(cpu) {
             Class::Idle => u64::MAX,
             Class::Deadline => self.inactive_ticks_dl(cpu, next_tick.as_nanos()),

@@ -144,6 +144,14 @@ impl<D: Decider> Sched<D> {
         if !queued {
             return;
         }
+        // switched_from_dl, switched_from_rt, prio_changed_rt: whoever leaves or falls makes room.
+        let fell = match old_class {
+            Class::Deadline => class != old_class && self.rqs[cpu.index()].dl.first().is_none(),
+            Class::Rt if class == old_class => running && after > before,
+            Class::Rt => self.rqs[cpu.index()].rt.nr_running == 0,
+            _ => false,
+        };
+        self.pull_for_fallen(cpu, old_class, fell);
         if class == Class::Deadline && old_class == Class::Deadline {
             self.prio_changed_dl(cpu, task, running);
             return;

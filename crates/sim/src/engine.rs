@@ -131,6 +131,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
+        sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         Ok(Self {
             program,
@@ -203,6 +204,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 }
                 debug_assert!(time > self.now, "time went back");
                 self.now = time;
+                self.sched.set_machine_clock(Time::from_nanos(time));
                 self.operations = 0;
             }
             if self.cancel.is_some_and(|cancel| cancel.load(Relaxed)) {
@@ -342,6 +344,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             self.sched.run_timer();
         }
         cpus.for_each(|cpu| self.settle(cpu));
+        self.settle_moves(NONE);
     }
 
     /// Ends a critical section in which a timer may have put tasks on a CPU's queue.
@@ -378,6 +381,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
         record.acting_tick = record.next_tick;
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         self.sched.sched_tick(CpuId(cpu));
+        self.settle_moves(cpu);
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.end = record.end.saturating_add(looked_at);
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }

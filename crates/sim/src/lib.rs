@@ -13,8 +13,9 @@
 //!   task since it ran there last (at most for each other living task; a task that comes from another CPU pays the limit); coming
 //!   back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts; migration to
 //!   the task that is pulled; a tick to whoever runs. An idle CPU that is told of work schedules `idle_exit` later.
-//! - **No CPU idles while a task that may run there waits**, but for `idle_exit`: a CPU that runs out of work pulls, and one that
-//!   idles is told when a task has to wait elsewhere.
+//! - **Placement and balancing** are the kernel's, at the times at which it would: wake-ups, ticks, CPUs about to idle. Softirqs and
+//!   stoppers act at once. On 2.6.24, and under a policy of the user's own, no CPU idles while a task that may run there waits,
+//!   but for `idle_exit`: a CPU that runs out of work pulls, and one that idles is told when a task has to wait elsewhere.
 //!
 //! ```
 //! use schedlab_model::{Machine, NoEvents, Scheduler, Workload};

@@ -375,8 +375,10 @@ impl<S: EventSink> Engine<'_, S> {
         let waiting = &self.arena.tasks[parent as usize];
         let next = self.arena.identities[parent as usize].first_child;
         if waiting.state == State::Asleep && waiting.op == Op::Join && next == task {
-            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not.
-            self.wake_for(task, cpu, parent, kind == TaskKind::Process);
+            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not. Whoever exits
+            // does not count as in sync for placement, though (PF_EXITING).
+            let sync = kind == TaskKind::Process && !self.sched.balances();
+            self.wake_for(task, cpu, parent, sync);
         }
     }
 }

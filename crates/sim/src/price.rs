@@ -22,6 +22,7 @@ pub(crate) struct Prices {
     copy_per_kib: u64,
     pub(crate) block: u64,
     pub(crate) migration: u64,
+    pub(crate) balance: u64,
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
@@ -64,6 +65,7 @@ impl Prices {
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             block: costs.block.as_nanos(),
             migration: costs.migration.as_nanos(),
+            balance: costs.balance.as_nanos(),
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
@@ -122,7 +124,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 20] {
+fn named(costs: &Costs) -> [(&'static str, Time); 21] {
     [
         ("switch", costs.switch),
         ("cache_refill", costs.cache_refill),
@@ -139,6 +141,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 20] {
         ("copy_per_kib", costs.copy_per_kib),
         ("block", costs.block),
         ("migration", costs.migration),
+        ("balance", costs.balance),
         ("fork_process", costs.fork_process),
         ("fork_thread", costs.fork_thread),
         ("exit_process", costs.exit_process),

@@ -2,7 +2,7 @@
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState, Time};
 use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
-use schedlab_sched::{SchedError, WakeKind};
+use schedlab_sched::{Migration, SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -115,6 +115,19 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.wake_up_new_task(task, target);
         self.emit(cpu, EventKind::WakeupNew { task, target });
         self.queued(task.0, target.0, cpu);
+        self.settle_moves(cpu);
+    }
+
+    fn settle_move(&mut self, Migration { task, from, to }: Migration, here: u32) {
+        let on = if here == NONE { to.0 } else { here };
+        self.emit(on, EventKind::Migrate { task, from, to });
+        let record = &mut self.arena.tasks[task.index()];
+        record.cpu = to.0;
+        record.debt += self.prices.migration;
+        self.arena.identities[task.index()].migrations += 1;
+        for cpu in [from.0, to.0].into_iter().filter(|cpu| *cpu != here) {
+            self.settle(cpu);
+        }
     }
 
     /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
@@ -137,8 +150,26 @@ impl<S: EventSink> Engine<'_, S> {
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         self.queued(task, target, cpu);
+        self.settle_moves(cpu);
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
-        self.prices.wakeup + remote
+        self.prices.wakeup + remote + self.sched.take_looked_at().saturating_mul(self.prices.balance)
+    }
+
+    /// Follows up what the rules moved on their own: tasks that came to other queues, and CPUs that are to schedule for it. Of the
+    /// CPU on which this happens, `here`, the caller writes down what it does next.
+    pub(crate) fn settle_moves(&mut self, here: u32) {
+        if self.sched.has_migrations() {
+            for migration in self.sched.take_migrations() {
+                self.settle_move(migration, here);
+            }
+        }
+        if self.sched.has_touched() {
+            for cpu in self.sched.take_touched() {
+                if cpu.0 != here {
+                    self.settle(cpu.0);
+                }
+            }
+        }
     }
 
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
@@ -165,7 +196,8 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// The task waits: an idle CPU that may run it, the first there is, is told to come and look for work.
     fn rouse_another(&mut self, task: u32) {
-        if self.idle == 0 {
+        // Where the kernel balances, ticks see to that.
+        if self.idle == 0 || self.sched.balances() {
             return;
         }
         let free = |cpu: &u32| {
@@ -182,6 +214,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Up to `waiting` tasks wait, on whichever queues: as many idle CPUs that may take one are told to come.
     pub(crate) fn rouse_others(&mut self, mut waiting: u32) {
+        if self.sched.balances() {
+            return;
+        }
         for cpu in 0..self.arena.cpus.len() as u32 {
             if waiting == 0 || self.idle == 0 {
                 return;
@@ -211,11 +246,21 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.touch(cpu);
         let scheduled = self.sched.schedule(CpuId(cpu), state);
+        // Whoever ran may have been pushed away itself, once it was off.
+        let moves = if self.sched.has_migrations() { self.sched.take_migrations() } else { Vec::new() };
+        let (pushed, others): (Vec<_>, Vec<_>) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
+        others.into_iter().for_each(|other| self.settle_move(other, cpu));
+        self.settle_moves(cpu);
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        if looked_at > 0 && scheduled.next != TaskId::IDLE && scheduled.next != scheduled.previous {
+            self.arena.tasks[scheduled.next.index()].debt += looked_at;
+        }
         let record = &mut self.arena.cpus[cpu as usize];
         let was_idle = record.current == NONE;
         let roused = std::mem::replace(&mut record.resched_at, NEVER) != NEVER;
         let called = std::mem::take(&mut record.called);
-        let next = if scheduled.next == TaskId::IDLE { self.pull(cpu) } else { scheduled.next };
+        let pulls = scheduled.next == TaskId::IDLE && !self.sched.balances();
+        let next = if pulls { self.pull(cpu) } else { scheduled.next };
         let previous = scheduled.previous;
         if was_idle && next == TaskId::IDLE {
             // Whatever it was told of is gone.
@@ -243,6 +288,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
+        pushed.into_iter().for_each(|push| self.settle_move(push, cpu));
         if was_idle {
             // Whoever else was queued here meanwhile waits, and so does, if work of its own came first, whoever it was called for.
             let missed = u32::from(called && scheduled.next != TaskId::IDLE);

@@ -79,7 +79,8 @@ proptest! {
         let one = run(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
-        watcher::check(&one.1, &one.0, &case.machine, case.allowed(&names)).map_err(TestCaseError::fail)?;
+        let patience = (case.machine.costs.idle_exit == Time::ZERO).then_some(0);
+        watcher::check(&one.1, &one.0, &case.machine, patience, case.allowed(&names)).map_err(TestCaseError::fail)?;
         let every = Options { no_tick_skip: true, ..options };
         let every = run(&case.workload, &case.scheduler, &case.machine, &every);
         prop_assert_eq!(Ok(&one), every.as_ref());

@@ -143,7 +143,7 @@ proptest! {
         // Affinities end with the last of their CPUs, and throttled tasks wait beside idle CPUs: where tasks run and wait is not
         // looked at here, only that none does on a CPU that is off line.
         let costs = schedlab_model::Costs { idle_exit: Time::from_nanos(1), ..machine.costs.clone() };
-        watcher::check(&one.1, &one.0, &Machine { costs, ..machine.clone() }, |_, _| true).map_err(TestCaseError::fail)?;
+        watcher::check(&one.1, &one.0, &Machine { costs, ..machine.clone() }, None, |_, _| true).map_err(TestCaseError::fail)?;
         for event in &one.1 {
             let EventKind::Switch { next, .. } = event.kind else { continue };
             let last = machine.changes.iter().rev().find(|change| change.cpu == event.cpu.0 && change.at <= event.time);

@@ -20,7 +20,8 @@ proptest! {
         let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         let names: Vec<String> = outcome.tasks.iter().map(|task| task.name.clone()).collect();
-        watcher::check(&events, &outcome, &case.machine, case.allowed(&names)).map_err(TestCaseError::fail)?;
+        watcher::check(&events, &outcome, &case.machine, case.patience(), case.allowed(&names))
+            .map_err(TestCaseError::fail)?;
 
         // What the program says will be read was read, and what ran was what was asked for.
         let program = Program::compile(&case.workload).expect("it ran");

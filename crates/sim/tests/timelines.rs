@@ -154,8 +154,10 @@ fn a_ping_pong_pays_for_each_of_its_steps() {
 
 #[test]
 fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
-    // Leaving idle takes 50 µs, so both start at 50. The reader goes to sleep until 55 (block: 5). The writer has run 1000 µs at 1050
-    // and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060. The reader's CPU schedules at 1100.
+    // Leaving idle takes 50 µs. Both come to CPU 0, where nobody runs yet (select_task_rq_rt); at 50 the writer is set to run, and the
+    // reader that waits beside it is pushed to CPU 1, which leaves idle until 100. The reader goes to sleep until 105 (block: 5). The
+    // writer has run 1000 µs at 1050 and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060. The reader's CPU
+    // schedules at 1100.
     let costs = Costs {
         wakeup: micros(4),
         wakeup_remote: micros(6),
@@ -167,10 +169,10 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
-    let expected = [(50, 0, 0), (50, 1, 1), (55, 1, IDLE), (1060, 0, IDLE), (1100, 1, 1), (1100, 1, IDLE)];
+    let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1100, 1, 1), (1100, 1, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!(shares(&outcome, 0), [1060, 1010, 50, 0]);
-    assert_eq!(shares(&outcome, 1), [1100, 5, 50 + 50, 1050 - 55]);
+    assert_eq!(shares(&outcome, 1), [1100, 5, 100 + 50, 1050 - 105]);
     assert_eq!(outcome.cpu_busy_ns, [1_010_000, 5000]);
 }
 

@@ -96,7 +96,13 @@ def subjects(
 
 
 def targets(
-    on: str, kernel: str | None, cpus: int | None, hz: int | None, costs: str | None
+    on: str,
+    kernel: str | None,
+    cpus: int | None,
+    hz: int | None,
+    costs: str | None,
+    *,
+    topology: str | None = None,
 ) -> list[Target]:
     """Return where it is run.
 
@@ -108,7 +114,7 @@ def targets(
     for name in names:
         if name == "sim":
             scheduler = options.scheduler_of(kernel, hz, None)
-            found.append(Simulated(scheduler, options.machine_of(cpus, costs)))
+            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology)))
         elif name == "host":
             found.append(Host())
         elif name.startswith("vm:") and name != "vm:":
@@ -118,7 +124,8 @@ def targets(
                 f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
             )
     if "sim" not in names:
-        for option, value in (("kernel", kernel), ("hz", hz), ("costs", costs)):
+        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology}
+        for option, value in simulated.items():
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")
     if cpus is not None and all(name == "host" for name in names):

@@ -46,6 +46,14 @@ Cpus = Annotated[
     int | None,
     typer.Option("--cpus", metavar="N", help="CPUs to use; all of this machine's otherwise."),
 ]
+Topology = Annotated[
+    str | None,
+    typer.Option(
+        "--topology",
+        metavar="SIZES",
+        help="CPUs a core, cache and node of the simulated machine: smt=2,llc=8,node=16.",
+    ),
+]
 Hz = Annotated[
     int | None,
     typer.Option("--hz", metavar="N", help="Timer interrupts a second to simulate."),
@@ -120,9 +128,10 @@ def scheduler_of(
     return scheduler
 
 
-def machine_of(cpus: int | None, costs: str | None) -> Machine:
+def machine_of(cpus: int | None, costs: str | None, topology: str | None = None) -> Machine:
     """Return the machine that the options name."""
-    return Machine(facts().cpus if cpus is None else cpus, costs or "calibrated")
+    number = facts().cpus if cpus is None else cpus
+    return Machine(number, costs or "calibrated", topology or "smt=1")
 
 
 def attributes_of(

@@ -49,6 +49,7 @@ def command(
     on: options.Anywhere = "sim",
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
+    topology: options.Topology = None,
     hz: options.Hz = None,
     knobs: options.Set = None,
     policy: options.Policy = None,
@@ -88,7 +89,7 @@ def command(
         if trace is not None:
             trace_format(trace)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights)
-        machine = options.machine_of(cpus, costs)
+        machine = options.machine_of(cpus, costs, topology)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
         attributes = options.attributes_of(policy, time_slice, nice)
@@ -102,7 +103,7 @@ def command(
         )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
-        simulated = {"weights": weights, "group": group, "session": session}
+        simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:

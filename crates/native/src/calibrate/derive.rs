@@ -94,6 +94,8 @@ impl Found<'_> {
             copy_per_kib: time("copy_per_kib"),
             block: time("block"),
             migration: time("migration"),
+            // Lost in what else a wake-up costs.
+            balance: Time::ZERO,
             fork_process: time("fork_process"),
             fork_thread: time("fork_thread"),
             exit_process: time("exit_process"),
@@ -224,6 +226,7 @@ mod tests {
             copy_per_kib: ns(120),
             block: ns(950),
             migration: ns(5_000),
+            balance: Time::ZERO,
             fork_process: ns(35_000),
             fork_thread: ns(16_000),
             exit_process: ns(40_000),

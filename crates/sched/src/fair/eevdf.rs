@@ -353,8 +353,8 @@ impl<D: Decider> Sched<D> {
     pub(super) fn finish_delayed_dequeue(&mut self, se: EntityId) {
         // From 7.2 on update_entity_lag saw to it.
         let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.variant.bounds_lingering_lag;
+        self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
-        entity.sched_delayed = false;
         if delay_zero && entity.vlag > 0 {
             entity.vlag = 0;
         }
@@ -396,7 +396,15 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.update_load_avg(cfs, se, Action::default());
-        self.entities[se.index()].sched_delayed = false;
+        self.clear_delayed(se);
+    }
+
+    /// `clear_delayed`: it lingers no longer.
+    fn clear_delayed(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se.index()];
+        if std::mem::take(&mut entity.sched_delayed) && entity.my_q.is_none() {
+            self.rqs[self.cfs_rqs[entity.cfs_rq.index()].cpu.index()].nr_delayed -= 1;
+        }
     }
 
     /// `yield_task_fair`: an eligible task gives up the rest of its request.

@@ -361,6 +361,16 @@ impl<D: Decider> Sched<D> {
             *load += avg.load_avg;
             *util += avg.util_avg;
             *runnable += avg.runnable_avg;
+            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
+            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
+            let idle = rq.curr == schedlab_model::TaskId::IDLE && self.rules.series != schedlab_model::Series::V5_10;
+            if idle && self.cfs_rqs[cfs.index()].throttle_count == 0 {
+                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
+                let now = now.wrapping_sub(queue.throttled_time);
+                if avg.update_sum(now, 0, 0, false) {
+                    avg.update_avg(self.se_weight(se));
+                }
+            }
             avg.last_update_time = 0;
         }
         self.loads = Some(loads);
@@ -403,6 +413,44 @@ impl<D: Decider> Sched<D> {
         let Some(mut loads) = self.take_loads() else { return };
         loads.entities[se.index()].avg.last_update_time = 0;
         self.loads = Some(loads);
+    }
+
+    /// One queue of `__update_blocked_fair`: its averages decay, and what that changes goes up to the group's entity. Whether any is
+    /// left.
+    pub(crate) fn update_blocked_queue(&mut self, cfs: CfsRqId, se: Option<EntityId>) -> bool {
+        let Some(mut loads) = self.take_loads() else { return false };
+        let now = self.cfs_rq_clock_pelt(&loads, cfs);
+        if self.update_cfs_rq_load_avg(&mut loads, now, cfs) {
+            self.update_tg_load_avg(&mut loads, cfs);
+        }
+        let queue = loads.queues[cfs.index()];
+        self.loads = Some(loads);
+        if let Some(se) = se {
+            // skip_blocked_update: nothing is left, and nothing is to go up.
+            let avg = self.entity_avg(se);
+            if avg.load_avg > 0 || avg.util_avg > 0 || queue.propagate {
+                self.update_load_avg_slow(self.entities[se.index()].cfs_rq, se, Action::UPDATE);
+            }
+        }
+        queue.avg.load_avg > 0 || queue.avg.util_avg > 0
+    }
+
+    /// The averages of a queue; none before it had a task.
+    #[inline]
+    pub(crate) fn queue_avg(&self, cfs: CfsRqId) -> SchedAvg {
+        self.loads
+            .as_ref()
+            .and_then(|loads| loads.queues.get(cfs.index()))
+            .map_or_else(SchedAvg::default, |load| load.avg)
+    }
+
+    /// The averages of an entity.
+    #[inline]
+    pub(crate) fn entity_avg(&self, se: EntityId) -> SchedAvg {
+        self.loads
+            .as_ref()
+            .and_then(|loads| loads.entities.get(se.index()))
+            .map_or_else(SchedAvg::default, |load| load.avg)
     }
 
     /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.

@@ -217,6 +217,9 @@ impl<D: Decider> Sched<D> {
                 self.update_entity_lag(cfs, se);
             }
             self.entities[se.index()].sched_delayed = true;
+            if self.entities[se.index()].my_q.is_none() {
+                self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].nr_delayed += 1;
+            }
             return false;
         }
         if self.has_groups() || self.loads.is_some() {
@@ -229,6 +232,14 @@ impl<D: Decider> Sched<D> {
         }
         if self.cfs_rqs[cfs.index()].curr != Some(se) {
             self.timeline_remove(cfs, se);
+        }
+        if self.entities[se.index()].my_q.is_none() {
+            let (cpu, task) = (self.cfs_rqs[cfs.index()].cpu, self.entities[se.index()].task);
+            self.balance.cfs_tasks.remove(cpu, task);
+            if self.entities[se.index()].sched_delayed && !flags.has(DequeueFlags::DELAYED) {
+                // It lingers on where it comes next.
+                self.rqs[cpu.index()].nr_delayed -= 1;
+            }
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
@@ -275,6 +286,10 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let cpu = self.tasks[task.index()].cpu;
+        self.balance.cfs_tasks.add(cpu, task);
+        if self.entity(task).sched_delayed {
+            self.rqs[cpu.index()].nr_delayed += 1;
+        }
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);

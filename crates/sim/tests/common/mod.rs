@@ -30,6 +30,7 @@ pub fn some_costs() -> Costs {
         copy_per_kib: nanos(80),
         block: nanos(350),
         migration: nanos(600),
+        balance: nanos(20),
         fork_process: nanos(60_000),
         fork_thread: nanos(15_000),
         exit_process: nanos(40_000),

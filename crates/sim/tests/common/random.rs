@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use schedlab_model::{
     Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, Scheduler, Series, Step, Task,
-    TaskKind, Time, Workload,
+    TaskKind, Time, Topology, Workload,
 };
 
 use super::{RELEASES, scheduler, some_costs, word};
@@ -17,6 +17,29 @@ pub struct Case {
 }
 
 impl Case {
+    /// For how many nanoseconds a CPU may idle beside work that it may do; none where the kernel gives no bound.
+    ///
+    /// Without the kernel's balancing (2.6.24, one CPU) only while it leaves idle. With it the first tick of a busy CPU finds the
+    /// waiting task, once an idle CPU's next balancing is due: that is at most twice the domain's weight in milliseconds away
+    /// (`max_interval`). A task that just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one
+    /// more, each of them a weight's milliseconds after the other, and each at a tick. A larger domain comes after the smaller.
+    /// Affinity and other classes can make it take any time.
+    pub fn patience(&self) -> Option<u64> {
+        if self.scheduler.series() == Series::V2_6_24 || self.machine.cpus == 1 {
+            return (self.machine.costs.idle_exit == Time::ZERO).then_some(0);
+        }
+        let fair = |attributes: &Attributes| {
+            !attributes.policy.is_deadline()
+                && !matches!(attributes.policy, Policy::Fifo(_) | Policy::Rr(_))
+                && attributes.affinity.is_empty()
+        };
+        let plain = self.workload.groups.is_empty()
+            && self.workload.tasks.iter().all(|task| task.attributes.as_ref().is_none_or(fair));
+        let tick = 1_000_000_000 / u64::from(self.scheduler.hz);
+        let weight = u64::from(self.machine.cpus) * 1_000_000;
+        plain.then_some((2 * weight + tick) + 4 * (weight + tick) + tick)
+    }
+
     /// Whether the task with this number may run on this CPU, from its template's attributes or, where it has none, its parent's.
     pub fn allowed(&self, names: &[String]) -> impl Fn(usize, usize) -> bool + use<> {
         let template = |name: &str| {
@@ -39,6 +62,32 @@ impl Case {
     }
 }
 
+/// How CPUs may belong together on a machine of so many.
+pub fn topology(cpus: u32) -> impl Strategy<Value = Topology> {
+    let ring = |distances: [[u32; 4]; 4]| Topology {
+        node: Some(1),
+        distances: distances.map(Vec::from).to_vec(),
+        ..Topology::default()
+    };
+    let text = |text: &str| text.parse().expect("a topology");
+    let some: Vec<Topology> = match cpus {
+        2 => vec![text("smt=1"), text("smt=2"), text("llc=1"), text("node=1")],
+        4 => vec![
+            text("smt=1"),
+            text("smt=2"),
+            text("smt=2,siblings=last"),
+            text("llc=2"),
+            text("smt=2,llc=2"),
+            text("smt=2,node=2"),
+            text("llc=1,node=2"),
+            ring([[10, 20, 30, 20], [20, 10, 20, 30], [30, 20, 10, 20], [20, 30, 20, 10]]),
+            ring([[10, 20, 40, 20], [20, 10, 20, 40], [40, 20, 10, 20], [20, 40, 20, 10]]),
+        ],
+        _ => vec![Topology::default()],
+    };
+    prop::sample::select(some)
+}
+
 pub fn case() -> impl Strategy<Value = Case> {
     let cpus = prop_oneof![Just(1), Just(2), Just(3), Just(4), Just(7)];
     let costs = prop_oneof![
@@ -56,9 +105,9 @@ pub fn case() -> impl Strategy<Value = Case> {
     let machine = (cpus, costs);
     (machine, prop::sample::select(&RELEASES[..]), hz, weights, (limit, hrtick)).prop_flat_map(
         |((cpus, costs), release, hz, weights, (limit, hrtick))| {
-            workload(cpus).prop_map(move |workload| Case {
+            (workload(cpus), topology(cpus)).prop_map(move |(workload, topology)| Case {
                 workload,
-                machine: Machine::new(cpus, costs.clone()),
+                machine: Machine { topology, ..Machine::new(cpus, costs.clone()) },
                 // Where all the time goes into ticks or switches, a task whose runs are cut short gets nowhere.
                 scheduler: limited(
                     timed(Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) }, hrtick),

@@ -29,24 +29,28 @@ struct Task {
 /// `allowed` says whether a task may run on a CPU. Checked:
 /// - times do not go back; a switch takes off the task that ran there and brings one that waited there; so exactly one task a CPU;
 /// - only sleepers wake, only waiting or waking tasks migrate, and a task runs only where it may;
-/// - where leaving idle costs nothing, no instant ends with a CPU idle and a task waiting that may run there;
+/// - no CPU idles for longer than `patience` nanoseconds, if that is given, while a task waits that may run there;
 /// - run + wait + sleep of every task is its life, to the nanosecond, and equals the outcome's;
 /// - busy and idle time of every CPU add up to the elapsed time.
 pub fn check(
     events: &[Event],
     outcome: &Outcome,
     machine: &Machine,
+    patience: Option<u64>,
     allowed: impl Fn(usize, usize) -> bool,
 ) -> Result<(), String> {
     let cpus = machine.cpus as usize;
-    let mut watcher = Watcher { tasks: Vec::new(), current: vec![None; cpus], busy: vec![0; cpus], now: 0, allowed };
+    let (current, busy, idle_beside) = (vec![None; cpus], vec![0; cpus], vec![None; cpus]);
+    let mut watcher = Watcher { tasks: Vec::new(), current, busy, idle_beside, now: 0, allowed };
     for event in events {
         let time = event.time.as_nanos();
         if time < watcher.now {
             return Err(format!("time went back from {} to {time}", watcher.now));
         }
-        if time > watcher.now && machine.costs.idle_exit.as_nanos() == 0 {
-            watcher.work_conserved()?;
+        if time > watcher.now
+            && let Some(patience) = patience
+        {
+            watcher.work_conserved(time, patience)?;
         }
         watcher.now = time;
         watcher.follow(event).map_err(|why| format!("{event:?}: {why}"))?;
@@ -58,16 +62,25 @@ struct Watcher<F> {
     tasks: Vec<Task>,
     current: Vec<Option<usize>>,
     busy: Vec<u64>,
+    /// By CPU: since when it idles while some task waits that may run there.
+    idle_beside: Vec<Option<u64>>,
     now: u64,
     allowed: F,
 }
 
 impl<F: Fn(usize, usize) -> bool> Watcher<F> {
-    fn work_conserved(&self) -> Result<(), String> {
-        for (cpu, _) in self.current.iter().enumerate().filter(|(_, current)| current.is_none()) {
+    /// Between this instant and `next` nothing happens.
+    fn work_conserved(&mut self, next: u64, patience: u64) -> Result<(), String> {
+        for cpu in 0..self.current.len() {
             let waits = |(number, task): &(usize, &Task)| task.state == State::Waiting && (self.allowed)(*number, cpu);
-            if let Some((task, _)) = self.tasks.iter().enumerate().find(waits) {
-                return Err(format!("from {} on CPU {cpu} idles while task {task} waits", self.now));
+            let waiting = self.tasks.iter().enumerate().find(waits).filter(|_| self.current[cpu].is_none());
+            let Some((task, _)) = waiting else {
+                self.idle_beside[cpu] = None;
+                continue;
+            };
+            let since = *self.idle_beside[cpu].get_or_insert(self.now);
+            if next - since > patience {
+                return Err(format!("from {since} to {next} CPU {cpu} idles while task {task} or others wait"));
             }
         }
         Ok(())

@@ -1,56 +1,30 @@
-//! Where tasks go: placement of waking and new tasks, and pulling work to an idle CPU.
+//! Placement and pulling where they are not the kernel's: on 2.6.24, and for a policy of the user's own.
 //!
-//! Good enough that no CPU idles while a task that may run there waits; the kernel's own balancing is not modelled yet.
+//! Good enough that no CPU idles while a task that may run there waits.
 
 use schedlab_model::{CpuId, TaskId};
 
+use crate::balance::WakeKind;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 
-/// Why a CPU is chosen for a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WakeKind {
-    /// It is new (`WF_FORK`).
-    Fork,
-    /// It wakes (`WF_TTWU`).
-    Wakeup {
-        /// The waker is about to sleep (`WF_SYNC`).
-        sync: bool,
-    },
-}
-
 impl<D: Decider> Sched<D> {
-    /// `select_task_rq`: the CPU for a waking or new task. Queues nothing: give the chosen queue its clocks, then wake the task there.
-    ///
-    /// A woken task goes where it last ran if that CPU idles, else to the waker's CPU if that one idles, else to any idle one,
-    /// else where it last ran. A new task goes to an idle CPU, else to the one with the fewest runnable tasks, its parent's first.
-    pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
-        self.mend_affinity(task);
+    /// Where the rules of balancing are not the kernel's: a woken task goes where it last ran if that CPU idles, else to the waker's CPU
+    /// if that one idles, else to any idle one, else where it last ran. A new task goes to an idle CPU, else to the one with the
+    /// fewest runnable tasks, its parent's first.
+    pub(super) fn select_simply(&self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
         let record = &self.tasks[task.index()];
         let previous = record.cpu;
-        if self.entities[record.se.index()].sched_delayed {
-            // It is queued still; ttwu_runnable wakes it there.
-            return previous;
-        }
-        let ours = if self.rqs.len() == 1 {
-            previous
-        } else {
-            let preferred = match why {
-                WakeKind::Fork => [waker_cpu, previous],
-                WakeKind::Wakeup { .. } => [previous, waker_cpu],
-            };
-            self.idle_cpu_for(task, preferred).unwrap_or_else(|| match why {
-                WakeKind::Fork => self.least_loaded_for(task, waker_cpu),
-                WakeKind::Wakeup { .. }
-                    if self.tasks[task.index()].may_run_on(previous) && self.is_online(previous) =>
-                {
-                    previous
-                }
-                WakeKind::Wakeup { .. } => self.least_loaded_for(task, waker_cpu),
-            })
-        };
-        self.decider.select_cpu(task, ours)
+        let wakes = matches!(why, WakeKind::Wakeup { .. });
+        let preferred = if wakes { [previous, waker_cpu] } else { [waker_cpu, previous] };
+        self.idle_cpu_for(task, preferred).unwrap_or_else(|| {
+            if wakes && record.may_run_on(previous) && self.is_online(previous) {
+                previous
+            } else {
+                self.least_loaded_for(task, waker_cpu)
+            }
+        })
     }
 
     fn idle_cpu_for(&self, task: TaskId, preferred: [CpuId; 2]) -> Option<CpuId> {

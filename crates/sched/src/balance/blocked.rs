@@ -1,0 +1,54 @@
+//! `update_blocked_averages` (`kernel/sched/fair.c`): averages of a CPU on which nobody looked for a while; and what real-time and
+//! deadline tasks take of it.
+
+use schedlab_model::CpuId;
+
+use crate::class::Class;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::fair::group::GroupId;
+
+impl<D: Decider> Sched<D> {
+    /// `update_blocked_averages` (`sched_balance_update_blocked_averages`).
+    pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
+        self.update_rq_clock(cpu);
+        let class = self.curr_class(cpu);
+        self.update_class_load_avg(cpu, Class::Rt, class == Class::Rt);
+        self.update_class_load_avg(cpu, Class::Deadline, class == Class::Deadline);
+        let mut blocked = false;
+        // From the bottom up: groups are made after those above them.
+        for group in (1..self.groups.len()).rev() {
+            if let Some((queue, se)) = self.groups[group].cpus.get(cpu.index()).copied().flatten() {
+                blocked |= self.update_blocked_queue(queue, Some(se));
+            }
+        }
+        debug_assert_eq!(GroupId::ROOT.0, 0);
+        blocked |= self.update_blocked_queue(self.rqs[cpu.index()].cfs, None);
+        let now = self.jiffies(cpu);
+        let state = &mut self.balance.cpus[cpu.index()];
+        blocked |= state.avg_rt.util_avg > 0 || state.avg_dl.util_avg > 0;
+        state.last_blocked_update = now;
+        if !blocked {
+            state.has_blocked_load = false;
+        }
+    }
+
+    /// `update_rt_rq_load_avg` and `update_dl_rq_load_avg`: `running` says whether the class ran until now.
+    #[inline]
+    pub(crate) fn update_class_load_avg(&mut self, cpu: CpuId, class: Class, running: bool) {
+        let Some(state) = self.balance.cpus.get_mut(cpu.index()) else { return };
+        let now = self.rqs[cpu.index()].clock_pelt;
+        let avg = if class == Class::Rt { &mut state.avg_rt } else { &mut state.avg_dl };
+        let one = u64::from(running);
+        if avg.update_sum(now, one, one, running) {
+            avg.update_avg(1);
+        }
+    }
+
+    /// `scale_rt_capacity`: what real-time and deadline tasks leave of a CPU, of 1024.
+    pub(super) fn scale_rt_capacity(&self, cpu: CpuId) -> u64 {
+        let state = &self.balance.cpus[cpu.index()];
+        let used = state.avg_rt.util_avg + state.avg_dl.util_avg;
+        if used >= 1024 { 1 } else { 1024 - used }
+    }
+}

@@ -1,0 +1,189 @@
+//! `can_migrate_task` and `detach_tasks` (`kernel/sched/fair.c`): which waiting tasks a balancer takes.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::balance::domains::DomainFlags;
+use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
+use crate::balance::state::Migration;
+use crate::class::Class;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+impl<D: Decider> Sched<D> {
+    /// `can_migrate_task`: it may run there, does not run, and is not cache-hot, or balancing has failed too often to mind.
+    fn can_migrate_task(&self, env: &mut Env, task: TaskId) -> bool {
+        let record = &self.tasks[task.index()];
+        let domain = &self.balance.domains.cpus[env.cpu.index()].levels[env.level];
+        if self.rules.series >= Series::V7_2 {
+            let lingers = self.entities[record.se.index()].sched_delayed;
+            if lingers && env.migration_type != MigrationType::Load {
+                return false;
+            }
+            if domain.nr_balance_failed == 0 && self.is_ineligible_on(task, env.dst) {
+                return false;
+            }
+        }
+        if self.throttled_lb_pair(task, env.src, env.dst) {
+            return false;
+        }
+        if !record.may_run_on(env.dst) {
+            env.some_pinned = true;
+            if env.idle == Idle::NewlyIdle || env.new_dst.is_some() || env.active {
+                return false;
+            }
+            // Another CPU of the group may have it instead.
+            let mut others = (*env.dst_group).clone();
+            others.retain(&env.cpus);
+            env.new_dst = others.iter().map(|cpu| CpuId(cpu as u32)).find(|cpu| record.may_run_on(*cpu));
+            return false;
+        }
+        env.all_pinned = false;
+        if self.rqs[env.src.index()].curr == task {
+            return false;
+        }
+        env.active || domain.nr_balance_failed > env.shape.cache_nice_tries || !self.task_hot(env, task)
+    }
+
+    /// `throttled_lb_pair`.
+    fn throttled_lb_pair(&self, task: TaskId, src: CpuId, dst: CpuId) -> bool {
+        if !self.has_groups() {
+            return false;
+        }
+        let group = &self.groups[self.tasks[task.index()].group.index()];
+        let throttled = |cpu: CpuId| {
+            let queue = group.cpus.get(cpu.index()).copied().flatten();
+            queue.is_some_and(|(queue, _)| self.throttled_hierarchy(queue))
+        };
+        throttled(src) || throttled(dst)
+    }
+
+    /// `task_is_ineligible_on_dst_cpu` (from 6.13 on): it ran ahead of its queue, and would have to wait there too.
+    fn is_ineligible_on(&self, task: TaskId, dst: CpuId) -> bool {
+        let record = &self.tasks[task.index()];
+        let place = self.groups[record.group.index()].cpus.get(dst.index()).copied().flatten();
+        let queue = place.map_or(self.rqs[dst.index()].cfs, |(queue, _)| queue);
+        let cfs = self.entities[record.se.index()].cfs_rq;
+        self.rules.tunables.features.place_lag
+            && self.cfs_rqs[queue.index()].nr_running > 0
+            && !self.entity_eligible(cfs, record.se)
+    }
+
+    /// `task_hot`: it ran a moment ago, or is about to.
+    fn task_hot(&self, env: &Env, task: TaskId) -> bool {
+        let record = &self.tasks[task.index()];
+        if record.class != Class::Fair || record.has_idle_policy() {
+            return false;
+        }
+        if env.shape.flags.has(DomainFlags::SHARE_CPUCAPACITY) {
+            return false;
+        }
+        let entity = &self.entities[record.se.index()];
+        let queue = &self.cfs_rqs[entity.cfs_rq.index()];
+        let buddy = queue.next == Some(record.se) || queue.last == Some(record.se);
+        if self.rules.tunables.features.cache_hot_buddy && self.rqs[env.dst.index()].nr_running > 0 && buddy {
+            return true;
+        }
+        let ran = self.rqs[env.src.index()].clock_task.wrapping_sub(entity.exec_start) as i64;
+        ran < self.rules.tunables.migration_cost.as_nanos() as i64
+    }
+
+    /// `detach_tasks`: takes tasks off the queue until there is no imbalance left. They are to be attached, the last one first.
+    pub(super) fn detach_tasks(&mut self, env: &mut Env) -> Vec<TaskId> {
+        let mut detached = Vec::new();
+        if self.rqs[env.src.index()].nr_running <= 1 && self.rules.series != Series::V5_10 {
+            env.all_pinned = false;
+            return detached;
+        }
+        if env.imbalance <= 0 {
+            return detached;
+        }
+        while let Some(task) = self.balance.cfs_tasks.last(env.src) {
+            if env.idle != Idle::Busy && self.rqs[env.src.index()].nr_running <= 1 {
+                break;
+            }
+            env.looked += 1;
+            if env.looked > env.looked_max {
+                break;
+            }
+            if env.looked > env.looked_break {
+                env.looked_break += NR_MIGRATE_BREAK;
+                env.need_break = true;
+                break;
+            }
+            if !self.can_migrate_task(env, task) || !self.fits_imbalance(env, task) {
+                // To the other end of the list, so that it is not looked at again.
+                self.balance.cfs_tasks.move_to_front(env.src, task);
+                continue;
+            }
+            self.detach_task(task, env.dst);
+            detached.push(task);
+            // Kernels that preempt themselves stop after the first: newly idle balancing holds up whoever wakes.
+            let preempts = self.rules.series != Series::V5_10;
+            if (env.idle == Idle::NewlyIdle && preempts) || env.imbalance <= 0 {
+                break;
+            }
+        }
+        detached
+    }
+
+    /// Whether moving the task is not more than is to be moved; then it is taken off that.
+    fn fits_imbalance(&self, env: &mut Env, task: TaskId) -> bool {
+        let failed = self.balance.domains.cpus[env.cpu.index()].levels[env.level].nr_balance_failed;
+        let bound = |value: u64| (value >> failed.min(63)) as i64;
+        match env.migration_type {
+            MigrationType::Load => {
+                let load = self.task_h_load(task).max(1);
+                if self.rules.tunables.features.lb_min && load < 16 && failed == 0 {
+                    return false;
+                }
+                if bound(load) > env.imbalance {
+                    return false;
+                }
+                env.imbalance -= load as i64;
+            }
+            MigrationType::Util => {
+                let util = self.entity_avg(self.tasks[task.index()].se).util_avg;
+                if bound(util) > env.imbalance {
+                    return false;
+                }
+                env.imbalance -= util as i64;
+            }
+            MigrationType::Task => env.imbalance -= 1,
+        }
+        true
+    }
+
+    /// `attach_tasks`: puts them on the queue they were taken for.
+    pub(super) fn attach_tasks(&mut self, env: &Env, mut detached: Vec<TaskId>) {
+        self.update_rq_clock(env.dst);
+        while let Some(task) = detached.pop() {
+            self.attach_task(env.dst, task);
+            self.balance.migrations.push(Migration { task, from: env.src, to: env.dst });
+        }
+    }
+
+    /// `active_load_balance_cpu_stop`: the stopper of a CPU pushes one task, even the one that just ran, to the CPU that asked for it.
+    /// Whoever ran was put off.
+    pub(crate) fn active_load_balance(&mut self, cpu: CpuId) {
+        let Some(target) = self.balance.cpus[cpu.index()].push_cpu.take() else { return };
+        if self.rqs[cpu.index()].nr_running == 0 || !self.is_online(target) || !self.is_online(cpu) {
+            return;
+        }
+        let levels = &self.balance.domains.cpus[target.index()].levels;
+        let Some(level) = levels.iter().position(|domain| domain.shape.span.contains(cpu.index())) else { return };
+        let mut env = Env::new(&self.balance.domains, target, level, Idle::Idle, false);
+        (env.src, env.active) = (cpu, true);
+        let mut next = self.balance.cfs_tasks.last(cpu);
+        while let Some(task) = next {
+            if self.can_migrate_task(&mut env, task) {
+                break;
+            }
+            next = self.balance.cfs_tasks.before(task);
+        }
+        if let Some(task) = next {
+            self.detach_task(task, target);
+            self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
+            self.attach_tasks(&env, vec![task]);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `select_idle_sibling` (`kernel/sched/fair.c`): an idle CPU among those that share a cache with the one that was chosen.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::balance::state::update_avg;
+use crate::bitmap::Bitmap;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+impl<D: Decider> Sched<D> {
+    /// `select_idle_sibling`; `this` is where the waker runs.
+    pub(super) fn select_idle_sibling(&mut self, task: TaskId, previous: CpuId, target: CpuId, this: CpuId) -> CpuId {
+        if self.choose_idle_cpu(target, task) {
+            return target;
+        }
+        let near = self.balance.domains.share_cache(previous, target);
+        if previous != target && near && self.choose_idle_cpu(previous, task) {
+            return previous;
+        }
+        let state = &mut self.balance.tasks[task.index()];
+        let recent = state.recent_used_cpu;
+        // 5.10 sets it for the waker, and here only where it is used.
+        let forgets = self.rules.series != Series::V5_10;
+        if forgets {
+            state.recent_used_cpu = previous;
+        }
+        if recent != previous
+            && recent != target
+            && self.balance.domains.share_cache(recent, target)
+            && self.choose_idle_cpu(recent, task)
+            && self.tasks[task.index()].may_run_on(recent)
+        {
+            self.balance.tasks[task.index()].recent_used_cpu = previous;
+            return recent;
+        }
+        let Some(llc) = self.balance.domains.cpus[target.index()].llc else { return target };
+        let found = if self.rules.series == Series::V5_10 {
+            self.search_in_turn(task, llc, target, this)
+        } else {
+            self.search(task, llc, previous, target, this)
+        };
+        found.unwrap_or(target)
+    }
+
+    /// The CPUs of the target's cache on which the task may run.
+    fn candidates(&self, task: TaskId, llc: usize, target: CpuId) -> Bitmap {
+        let mut cpus = (*self.balance.domains.cpus[target.index()].levels[llc].shape.span).clone();
+        if let Some(allowed) = &self.tasks[task.index()].affinity {
+            cpus.retain(allowed);
+        }
+        cpus
+    }
+
+    /// 5.10: `select_idle_core`, then `select_idle_cpu`, then `select_idle_smt`.
+    fn search_in_turn(&mut self, task: TaskId, llc: usize, target: CpuId, this: CpuId) -> Option<CpuId> {
+        if self.test_idle_cores(target) {
+            let mut cpus = self.candidates(task, llc, target);
+            let mut from = target.index();
+            loop {
+                let next = cpus.iter_wrap(from).next();
+                let Some(core) = next else { break };
+                self.balance.looked_at += 1;
+                let siblings = &self.balance.domains.smt[core];
+                if siblings.is_subset(&self.idle_cpus) {
+                    return Some(CpuId(core as u32));
+                }
+                cpus.subtract(siblings);
+                from = core + 1;
+            }
+            self.set_idle_cores(target, false);
+        }
+        let limit = self.scan_limit_by_cost(llc, target, this, self.balance.cpus[this.index()].avg_idle / 512);
+        let found = match limit {
+            Some(limit) => {
+                let cpus = self.candidates(task, llc, target);
+                let (found, looked, gave_up) = self.scan(task, &cpus, target.index(), limit);
+                if !gave_up {
+                    self.account_scan(this, looked);
+                }
+                found
+            }
+            None => None,
+        };
+        found.or_else(|| self.select_idle_smt(task, llc, target, target))
+    }
+
+    /// From 5.12 on: one search for an idle core, or, if there is none, for an idle sibling or CPU.
+    fn search(&mut self, task: TaskId, llc: usize, previous: CpuId, target: CpuId, this: CpuId) -> Option<CpuId> {
+        let mut has_idle_core = false;
+        if self.balance.domains.smt_active() {
+            has_idle_core = self.test_idle_cores(target);
+            if !has_idle_core && self.balance.domains.share_cache(previous, target) {
+                let found = self.select_idle_smt(task, llc, previous, target);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        self.select_idle_cpu(task, llc, has_idle_core, target, this)
+    }
+
+    /// `select_idle_cpu`.
+    fn select_idle_cpu(
+        &mut self,
+        task: TaskId,
+        llc: usize,
+        has_idle_core: bool,
+        target: CpuId,
+        this: CpuId,
+    ) -> Option<CpuId> {
+        let features = self.rules.tunables.features;
+        let by_cost = features.sis_prop && !has_idle_core;
+        let mut limit = u64::MAX;
+        if by_cost {
+            self.age_idle_time(this);
+            limit = self.scan_limit_by_cost(llc, target, this, self.balance.cpus[this.index()].wake_avg_idle)?;
+        }
+        if features.sis_util
+            && let Some(shared) = self.balance.domains.cpus[target.index()].shared
+        {
+            limit = u64::from(self.balance.domains.shared[shared as usize].nr_idle_scan) + 1;
+            if limit == 1 {
+                return None;
+            }
+        }
+        let cpus = self.candidates(task, llc, target);
+        if has_idle_core {
+            return match self.select_idle_core(task, cpus, target) {
+                Ok(core) => Some(core),
+                Err(found) => {
+                    self.set_idle_cores(target, false);
+                    found
+                }
+            };
+        }
+        let (found, looked, gave_up) = self.scan(task, &cpus, target.index() + 1, limit);
+        if by_cost && !gave_up {
+            let time = looked * self.balance.search_cost;
+            let state = &mut self.balance.cpus[this.index()];
+            state.wake_avg_idle -= state.wake_avg_idle.min(time);
+            self.account_scan(this, looked);
+        }
+        found
+    }
+
+    /// The loop over CPUs: the first idle one; gives up when `limit` is reached. Also how many were looked at.
+    fn scan(&mut self, task: TaskId, cpus: &Bitmap, start: usize, limit: u64) -> (Option<CpuId>, u64, bool) {
+        let mut looked = 0;
+        for cpu in cpus.iter_wrap(start) {
+            looked += 1;
+            if looked >= limit {
+                self.balance.looked_at += looked;
+                return (None, looked, true);
+            }
+            let cpu = CpuId(cpu as u32);
+            if self.choose_idle_cpu(cpu, task) {
+                self.balance.looked_at += looked;
+                return (Some(cpu), looked, false);
+            }
+        }
+        self.balance.looked_at += looked;
+        (None, looked, false)
+    }
+
+    /// `select_idle_core` over all of `cpus`: a CPU of an idle core, or else the first that would do.
+    fn select_idle_core(&mut self, task: TaskId, mut cpus: Bitmap, target: CpuId) -> Result<CpuId, Option<CpuId>> {
+        let mut idle_cpu = None;
+        let (mut from, mut wrapped) = (target.index() + 1, false);
+        loop {
+            // for_each_cpu_wrap over a mask that loses cores on the way.
+            let next = cpus.next(from).filter(|cpu| !wrapped || *cpu <= target.index());
+            let Some(core) = next else {
+                if wrapped {
+                    return Err(idle_cpu);
+                }
+                (from, wrapped) = (0, true);
+                continue;
+            };
+            self.balance.looked_at += 1;
+            let siblings = &self.balance.domains.smt[core];
+            let mut idle = true;
+            for sibling in siblings.iter().map(|sibling| CpuId(sibling as u32)) {
+                let allowed = cpus.contains(sibling.index());
+                if !self.available_idle_cpu(sibling) {
+                    idle = false;
+                    if idle_cpu.is_some() {
+                        break;
+                    }
+                    if allowed && self.choose_idle_cpu(sibling, task) {
+                        idle_cpu = Some(sibling);
+                        break;
+                    }
+                } else if idle_cpu.is_none() && allowed {
+                    idle_cpu = Some(sibling);
+                }
+            }
+            if idle {
+                return Ok(CpuId(core as u32));
+            }
+            cpus.subtract(siblings);
+            from = core + 1;
+        }
+    }
+
+    /// `select_idle_smt`: an idle sibling of `of`, within the target's cache.
+    fn select_idle_smt(&self, task: TaskId, llc: usize, of: CpuId, target: CpuId) -> Option<CpuId> {
+        let siblings = self.balance.domains.smt.get(of.index())?;
+        let span = &self.balance.domains.cpus[target.index()].levels[llc].shape.span;
+        // From 5.12 on the CPU itself is known to be busy.
+        let itself = self.rules.series == Series::V5_10;
+        siblings.iter().map(|cpu| CpuId(cpu as u32)).find(|cpu| {
+            (itself || *cpu != of)
+                && span.contains(cpu.index())
+                && self.tasks[task.index()].may_run_on(*cpu)
+                && self.choose_idle_cpu(*cpu, task)
+        })
+    }
+
+    /// SIS_PROP: as many CPUs as the time for which this one idles pays for; none where it shares no cache.
+    fn scan_limit_by_cost(&self, llc: usize, target: CpuId, this: CpuId, avg_idle: u64) -> Option<u64> {
+        let domains = &self.balance.domains;
+        let own = domains.cpus[this.index()].llc?;
+        if !self.rules.tunables.features.sis_prop {
+            return Some(u64::MAX);
+        }
+        let avg_cost = domains.cpus[this.index()].levels[own].avg_scan_cost + 1;
+        let span_avg = u64::from(domains.cpus[target.index()].levels[llc].shape.weight) * avg_idle;
+        Some(if span_avg > 4 * avg_cost { span_avg / avg_cost } else { 4 })
+    }
+
+    /// What a search cost, to the average of the waker's cache domain.
+    fn account_scan(&mut self, this: CpuId, looked: u64) {
+        let time = looked * self.balance.search_cost;
+        let place = &mut self.balance.domains.cpus[this.index()];
+        if let Some(llc) = place.llc {
+            update_avg(&mut place.levels[llc].avg_scan_cost, time);
+        }
+    }
+
+    /// A busy CPU's last idle time says ever less of the next one: halved each tick.
+    fn age_idle_time(&mut self, cpu: CpuId) {
+        let now = self.jiffies(cpu);
+        let state = &mut self.balance.cpus[cpu.index()];
+        while state.wake_stamp < now && state.wake_avg_idle > 0 {
+            state.wake_stamp += 1;
+            state.wake_avg_idle >>= 1;
+        }
+    }
+
+    /// `test_idle_cores`.
+    fn test_idle_cores(&self, cpu: CpuId) -> bool {
+        let domains = &self.balance.domains;
+        domains.smt_active()
+            && domains.cpus[cpu.index()].shared.is_some_and(|shared| domains.shared[shared as usize].has_idle_cores)
+    }
+
+    /// `set_idle_cores`.
+    fn set_idle_cores(&mut self, cpu: CpuId, some: bool) {
+        let domains = &mut self.balance.domains;
+        if let Some(shared) = domains.cpus[cpu.index()].shared {
+            domains.shared[shared as usize].has_idle_cores = some;
+        }
+    }
+
+    /// `__update_idle_core`: a CPU goes idle; if its siblings idle too, there is an idle core.
+    pub(crate) fn update_idle_core(&mut self, cpu: CpuId) {
+        if !self.balance.domains.smt_active() || self.test_idle_cores(cpu) {
+            return;
+        }
+        let siblings = &self.balance.domains.smt[cpu.index()];
+        if siblings.iter().all(|sibling| sibling == cpu.index() || self.idle_cpus.contains(sibling)) {
+            self.set_idle_cores(cpu, true);
+        }
+    }
+
+    /// `is_core_idle`: whether the CPU's siblings idle.
+    pub(super) fn is_core_idle(&self, cpu: CpuId) -> bool {
+        let idle = |sibling: usize| sibling == cpu.index() || self.idle_cpu(CpuId(sibling as u32));
+        self.balance.domains.smt.get(cpu.index()).is_none_or(|siblings| siblings.iter().all(idle))
+    }
+}

@@ -1,0 +1,136 @@
+//! `sched_balance_newidle` (`newidle_balance` before 6.10, `kernel/sched/fair.c`): a CPU that is about to idle looks for work.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::balance::domains::{Domain, DomainFlags};
+use crate::balance::env::Idle;
+use crate::balance::state::update_avg;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+impl<D: Decider> Sched<D> {
+    /// Whether the CPU has something to run afterwards. Larger domains are looked at only while what that cost so far, and cost at
+    /// most before, is less than the CPU is expected to idle.
+    pub(crate) fn newidle_balance(&mut self, cpu: CpuId) -> bool {
+        let now = self.jiffies(cpu);
+        let was_idle = self.rqs[cpu.index()].curr == TaskId::IDLE;
+        self.balance.cpus[cpu.index()].idle_stamp = Some(self.rqs[cpu.index()].clock);
+        if !self.is_online(cpu) {
+            return false;
+        }
+        let mut next_balance = now + self.to_jiffies(1000);
+        let levels = self.balance.domains.cpus[cpu.index()].levels.len();
+        let avg_idle = self.balance.cpus[cpu.index()].avg_idle;
+        let lowest = self.balance.domains.cpus[cpu.index()].levels.first();
+        let worth_it = lowest.is_some_and(|lowest| {
+            // 5.10 asks for the cost of a migration first.
+            let least = match self.rules.series {
+                Series::V5_10 => self.rules.tunables.migration_cost.as_nanos(),
+                _ => lowest.max_newidle_lb_cost,
+            };
+            self.balance.overload && avg_idle >= least
+        });
+        let (mut pulled, mut cost) = (false, 0);
+        if !worth_it {
+            if levels > 0 {
+                self.update_next_balance(cpu, 0, &mut next_balance);
+            }
+        } else {
+            self.update_blocked_averages(cpu);
+            for level in 0..levels {
+                self.update_next_balance(cpu, level, &mut next_balance);
+                let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
+                if avg_idle < cost + domain.max_newidle_lb_cost {
+                    break;
+                }
+                let mut goes_on = true;
+                if domain.shape.flags.has(DomainFlags::BALANCE_NEWIDLE) {
+                    let Some(weight) = self.newidle_weight(cpu, level) else { continue };
+                    let before = self.balance.looked_at;
+                    let (moved, on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
+                    (pulled, goes_on) = (moved > 0, on);
+                    let domain_cost = (self.balance.looked_at - before) * self.balance.search_cost;
+                    cost += domain_cost;
+                    self.update_newidle_cost(cpu, level, domain_cost, weight * u32::from(moved > 0));
+                }
+                if pulled || !goes_on || self.rqs[cpu.index()].nr_running > 0 {
+                    break;
+                }
+            }
+        }
+        let runs = pulled || self.rqs[cpu.index()].nr_running > 0;
+        let state = &mut self.balance.cpus[cpu.index()];
+        state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
+        state.next_balance = state.next_balance.min(next_balance);
+        if runs {
+            state.idle_stamp = None;
+        } else {
+            self.nohz_newidle_balance(cpu);
+        }
+        runs
+    }
+
+    /// NI_RANDOM: balancing a domain is tried as often as it succeeded; none if not this time, else what a success counts.
+    fn newidle_weight(&mut self, cpu: CpuId, level: usize) -> Option<u32> {
+        if !self.rules.tunables.features.ni_random {
+            return Some(1);
+        }
+        let draw = self.balance.draw() % 1024;
+        let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];
+        let weight = 1 + domain.newidle[2];
+        if draw > weight {
+            domain.update_newidle_stats(0);
+            return None;
+        }
+        Some((1024 + weight / 2) / weight)
+    }
+
+    /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
+    pub(super) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
+        let (now, second) = (self.jiffies(cpu), self.to_jiffies(1000));
+        let counts = self.rules.tunables.features.ni_random;
+        let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];
+        // A kernel's clock shows a cost each time.
+        if counts && (cost > 0 || success > 0) {
+            domain.update_newidle_stats(success);
+        }
+        if cost > domain.max_newidle_lb_cost {
+            (domain.max_newidle_lb_cost, domain.last_decay) = (cost, now);
+        } else if now > domain.last_decay + second {
+            domain.max_newidle_lb_cost = domain.max_newidle_lb_cost * 253 / 256;
+            domain.last_decay = now;
+            return true;
+        }
+        false
+    }
+
+    /// `update_next_balance`.
+    fn update_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
+        let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
+        *next_balance = (*next_balance).min(domain.last_balance + self.get_sd_balance_interval(domain, false));
+    }
+
+    /// The end of an idle time (`ttwu_do_activate`; `update_rq_avg_idle` in 7.2): its length joins the average.
+    pub(crate) fn update_avg_idle(&mut self, cpu: CpuId) {
+        let Some(state) = self.balance.cpus.get_mut(cpu.index()) else { return };
+        let Some(stamp) = state.idle_stamp.take() else { return };
+        let clock = self.rqs[cpu.index()].clock;
+        update_avg(&mut state.avg_idle, clock - stamp);
+        state.avg_idle = state.avg_idle.min(2 * state.max_idle_balance_cost);
+        (state.wake_stamp, state.wake_avg_idle) = (clock / self.rules.tick, state.avg_idle / 2);
+    }
+}
+
+impl Domain {
+    /// `update_newidle_stats`: successes among the last 512 to 1024 calls.
+    fn update_newidle_stats(&mut self, success: u32) {
+        let [call, successes, ratio] = &mut self.newidle;
+        *call += 1;
+        *successes += success;
+        if *call >= 1024 {
+            *ratio = *successes;
+            *call /= 2;
+            *successes /= 2;
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! `rebalance_domains` (`sched_balance_domains`) and its idle stand-in, `nohz_idle_balance` (`kernel/sched/fair.c`): balancing on ticks.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::balance::domains::Domain;
+use crate::balance::env::Idle;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+/// `LOAD_AVG_PERIOD` in milliseconds: how often the load of idle CPUs is brought up to date.
+const LOAD_AVG_PERIOD: u64 = 32;
+
+/// `NOHZ_*_KICK`: what an idle CPU is woken for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kick {
+    stats: bool,
+    balance: bool,
+    next: bool,
+}
+
+impl<D: Decider> Sched<D> {
+    /// `trigger_load_balance` (`sched_balance_trigger`) at the end of a tick, with the interrupt that follows it: the CPU balances its own
+    /// domains if it is time, and wakes an idle one to balance for all that idle.
+    pub(crate) fn trigger_load_balance(&mut self, cpu: CpuId) {
+        if !self.balance.on() || !self.is_online(cpu) {
+            return;
+        }
+        let kick = self.nohz_balancer_kick(cpu);
+        if self.jiffies(cpu) >= self.balance.cpus[cpu.index()].next_balance {
+            self.update_blocked_averages(cpu);
+            let idle = if self.rqs[cpu.index()].curr == TaskId::IDLE { Idle::Idle } else { Idle::Busy };
+            self.rebalance_domains(cpu, idle);
+        }
+        if let Some(kick) = kick {
+            // The other CPU pays.
+            let looked_at = self.balance.looked_at;
+            self.kick_ilb(cpu, kick);
+            self.balance.looked_at = looked_at;
+        }
+    }
+
+    /// `get_sd_balance_interval`, in ticks.
+    pub(super) fn get_sd_balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
+        let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
+        // Not in step with smaller domains.
+        let interval = self.to_jiffies(milliseconds) - u64::from(busy);
+        interval.clamp(1, self.max_load_balance_interval())
+    }
+
+    /// `rebalance_domains`: every domain whose interval is over.
+    fn rebalance_domains(&mut self, cpu: CpuId, idle: Idle) {
+        let now = self.jiffies(cpu);
+        let mut idle = idle;
+        let mut busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);
+        let mut next_balance = now + 60 * self.to_jiffies(1000);
+        let (mut goes_on, mut decays, mut updates, mut max_cost) = (true, false, false, 0);
+        for level in 0..self.balance.domains.cpus[cpu.index()].levels.len() {
+            decays = self.update_newidle_cost(cpu, level, 0, 0);
+            let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
+            max_cost += domain.max_newidle_lb_cost;
+            if !goes_on {
+                if decays {
+                    continue;
+                }
+                break;
+            }
+            let mut interval = self.get_sd_balance_interval(domain, busy);
+            if now >= domain.last_balance + interval {
+                let (moved, on) = self.load_balance(cpu, level, idle, false);
+                goes_on = on;
+                if moved > 0 {
+                    idle = if self.idle_cpu(cpu) { Idle::Idle } else { Idle::Busy };
+                    busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);
+                }
+                self.balance.domains.cpus[cpu.index()].levels[level].last_balance = now;
+                let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
+                interval = self.get_sd_balance_interval(domain, busy);
+            }
+            let last = self.balance.domains.cpus[cpu.index()].levels[level].last_balance;
+            if next_balance > last + interval {
+                next_balance = last + interval;
+                updates = true;
+            }
+        }
+        let least = self.rules.tunables.migration_cost.as_nanos();
+        let state = &mut self.balance.cpus[cpu.index()];
+        if decays {
+            state.max_idle_balance_cost = least.max(max_cost);
+        }
+        if updates {
+            state.next_balance = next_balance;
+        }
+    }
+
+    /// `nohz_balancer_kick`: whether this busy CPU has reason to have an idle one balance.
+    fn nohz_balancer_kick(&mut self, cpu: CpuId) -> Option<Kick> {
+        if self.rqs[cpu.index()].curr == TaskId::IDLE {
+            return None;
+        }
+        self.nohz_balance_exit_idle(cpu);
+        let (now, nohz) = (self.jiffies(cpu), &self.balance.nohz);
+        nohz.idle_cpus.first()?;
+        let mut kick = Kick { stats: nohz.has_blocked && now > nohz.next_blocked, ..Kick::default() };
+        if now >= nohz.next_balance && self.has_work_for_others(cpu) {
+            (kick.stats, kick.balance) = (true, true);
+        }
+        // From 5.15 on.
+        kick.next = nohz.needs_update && self.rules.series != Series::V5_10;
+        (kick.stats || kick.balance || kick.next).then_some(kick)
+    }
+
+    /// A task waits, other classes take a good part of the CPU, or others of its cache are busy too.
+    fn has_work_for_others(&self, cpu: CpuId) -> bool {
+        if self.rqs[cpu.index()].nr_running >= 2 {
+            return true;
+        }
+        let place = &self.balance.domains.cpus[cpu.index()];
+        let reduced = place.levels.first().is_some_and(|lowest| {
+            self.h_nr_running(cpu) >= 1 && self.check_cpu_capacity(cpu, lowest.shape.imbalance_pct)
+        });
+        reduced || place.shared.is_some_and(|shared| self.balance.domains.shared[shared as usize].nr_busy_cpus > 1)
+    }
+
+    /// `kick_ilb`, `nohz_csd_func` and `nohz_idle_balance`: the first CPU that idles balances, at once.
+    fn kick_ilb(&mut self, cpu: CpuId, kick: Kick) {
+        let now = self.jiffies(cpu);
+        if kick.balance {
+            self.balance.nohz.next_balance = now + 1;
+        }
+        let idle = |ilb: &usize| *ilb != cpu.index() && self.idle_cpu(CpuId(*ilb as u32));
+        let Some(ilb) = self.balance.nohz.idle_cpus.iter().find(idle) else { return };
+        self.nohz_idle_balance(CpuId(ilb as u32), kick);
+    }
+
+    /// `_nohz_idle_balance`.
+    fn nohz_idle_balance(&mut self, this: CpuId, kick: Kick) {
+        let now = self.jiffies(this);
+        let nohz = &mut self.balance.nohz;
+        nohz.has_blocked &= !kick.stats;
+        nohz.needs_update &= !kick.next;
+        let mut next_balance = now + 60 * self.to_jiffies(1000);
+        let (mut updates, mut has_blocked, mut gives_up) = (false, false, false);
+        let idle_cpus = self.balance.nohz.idle_cpus.clone();
+        for cpu in idle_cpus.iter_wrap(this.index() + 1).map(|cpu| CpuId(cpu as u32)) {
+            if !self.idle_cpu(cpu) {
+                continue;
+            }
+            if !self.idle_cpu(this) && self.rqs[this.index()].need_resched {
+                // It has work of its own.
+                has_blocked |= kick.stats;
+                self.balance.nohz.needs_update |= kick.next;
+                gives_up = true;
+                break;
+            }
+            if kick.stats {
+                has_blocked |= self.update_nohz_stats(cpu);
+            }
+            if now >= self.balance.cpus[cpu.index()].next_balance {
+                self.update_rq_clock(cpu);
+                if kick.balance {
+                    self.rebalance_domains(cpu, Idle::Idle);
+                }
+            }
+            let next = self.balance.cpus[cpu.index()].next_balance;
+            if next_balance > next {
+                (next_balance, updates) = (next, true);
+            }
+        }
+        let period = self.to_jiffies(LOAD_AVG_PERIOD);
+        let nohz = &mut self.balance.nohz;
+        if !gives_up {
+            if updates {
+                nohz.next_balance = next_balance;
+            }
+            if kick.stats {
+                nohz.next_blocked = now + period;
+            }
+        }
+        nohz.has_blocked |= has_blocked;
+    }
+
+    /// `update_nohz_stats`: the load of an idle CPU decays. Whether there is any left.
+    fn update_nohz_stats(&mut self, cpu: CpuId) -> bool {
+        let state = &self.balance.cpus[cpu.index()];
+        if !state.has_blocked_load || !self.balance.nohz.idle_cpus.contains(cpu.index()) {
+            return false;
+        }
+        if self.jiffies(cpu) <= state.last_blocked_update {
+            return true;
+        }
+        self.update_rq_clock(cpu);
+        self.update_blocked_averages(cpu);
+        self.balance.cpus[cpu.index()].has_blocked_load
+    }
+
+    /// `nohz_balance_enter_idle`: the CPU idles, and its tick stops at once.
+    pub(crate) fn nohz_balance_enter_idle(&mut self, cpu: CpuId) {
+        if !self.balance.on() || !self.is_online(cpu) {
+            return;
+        }
+        let state = &mut self.balance.cpus[cpu.index()];
+        state.has_blocked_load = true;
+        self.balance.nohz.has_blocked = true;
+        if std::mem::replace(&mut state.tick_stopped, true) {
+            return;
+        }
+        self.balance.nohz.idle_cpus.insert(cpu.index());
+        self.balance.nohz.needs_update = true;
+        let domains = &mut self.balance.domains;
+        if let Some(shared) = domains.cpus[cpu.index()].shared {
+            domains.shared[shared as usize].nr_busy_cpus -= 1;
+        }
+    }
+
+    /// `nohz_balance_exit_idle`, at the first tick after it idled.
+    fn nohz_balance_exit_idle(&mut self, cpu: CpuId) {
+        if !std::mem::take(&mut self.balance.cpus[cpu.index()].tick_stopped) {
+            return;
+        }
+        self.balance.nohz.idle_cpus.remove(cpu.index());
+        let domains = &mut self.balance.domains;
+        if let Some(shared) = domains.cpus[cpu.index()].shared {
+            domains.shared[shared as usize].nr_busy_cpus += 1;
+        }
+    }
+
+    /// `nohz_newidle_balance` and `nohz_run_idle_balance`: a CPU that will idle for a while brings idle CPUs' loads up to date.
+    pub(super) fn nohz_newidle_balance(&mut self, cpu: CpuId) {
+        if self.balance.cpus[cpu.index()].avg_idle < self.rules.tunables.migration_cost.as_nanos() {
+            return;
+        }
+        let nohz = &self.balance.nohz;
+        if nohz.has_blocked && self.jiffies(cpu) >= nohz.next_blocked {
+            self.nohz_idle_balance(cpu, Kick { stats: true, ..Kick::default() });
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! `select_task_rq` (`kernel/sched/core.c`) and `select_task_rq_fair` (`kernel/sched/fair.c`): the CPU for a waking or new task.
+
+use schedlab_model::{CpuId, Series, TaskId, Topology};
+
+use crate::balance::WakeKind;
+use crate::balance::domains::{DomainFlags, Domains};
+use crate::balance::state::{Balance, Migration, Wakes};
+use crate::bitmap::Bitmap;
+use crate::class::Class;
+use crate::core::Sched;
+use crate::decider::Decider;
+
+impl<D: Decider> Sched<D> {
+    /// From now on tasks are placed and load is balanced as the kernel does it on a machine of this topology; load averages are
+    /// kept, as that asks for them. Without this, and on 2.6.24, whose balancing is not modelled, any idle CPU will do.
+    ///
+    /// Looking at one CPU costs `search_cost` nanoseconds, which bounds how far is looked. `seed` is that of the draws by which the
+    /// kernel skips newly idle balancing (NI_RANDOM).
+    pub fn set_topology(&mut self, topology: &Topology, search_cost: u64, seed: u64) {
+        if self.rules.series == Series::V2_6_24 || self.rqs.len() == 1 {
+            return;
+        }
+        let cpus = self.rqs.len();
+        let domains = Domains::build(self.rules.series, topology, &Bitmap::full(cpus), cpus as u32);
+        self.balance = Balance::new(domains, cpus, self.rules.tunables.migration_cost.as_nanos());
+        (self.balance.search_cost, self.balance.random) = (search_cost, seed);
+        for task in 0..self.tasks.len() {
+            self.balance.add_task(TaskId(task as u32), self.tasks[task].cpu);
+        }
+        self.track_load();
+    }
+
+    /// CPUs went on or off line: domains are those of the ones that are left (`partition_sched_domains`).
+    pub(crate) fn rebuild_domains(&mut self) {
+        if !self.balance.on() {
+            return;
+        }
+        let cpus = self.rqs.len();
+        let mut active = Bitmap::full(cpus);
+        if let Some(offline) = &self.offline {
+            active.subtract(offline);
+        }
+        let balance = &mut self.balance;
+        let mut domains = Domains::build(self.rules.series, &balance.domains.topology, &active, cpus as u32);
+        let now = balance.now / self.rules.tick;
+        for cpu in active.iter() {
+            domains.cpus[cpu]
+                .levels
+                .iter_mut()
+                .for_each(|domain| (domain.last_balance, domain.last_decay) = (now, now));
+            if let Some(shared) = domains.cpus[cpu].shared.filter(|_| !balance.cpus[cpu].tick_stopped) {
+                domains.shared[shared as usize].nr_busy_cpus += 1;
+            }
+        }
+        balance.domains = domains;
+    }
+
+    /// Whether placement and balancing follow the kernel's rules ([`Sched::set_topology`]).
+    #[inline]
+    pub fn balances(&self) -> bool {
+        self.balance.on()
+    }
+
+    /// The time on all CPUs, for drivers whose CPUs share one clock: the rules read it where the kernel updates a queue's clock in
+    /// the midst of a sequence (`update_rq_clock` while load is balanced).
+    #[inline]
+    pub fn set_machine_clock(&mut self, now: schedlab_model::Time) {
+        self.balance.now = now.as_nanos();
+    }
+
+    /// `update_rq_clock` within a sequence that began on another queue.
+    pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
+        let (rq, now) = (&mut self.rqs[cpu.index()], self.balance.now);
+        (rq.clock, rq.clock_task, rq.clock_pelt) = (rq.clock.max(now), rq.clock_task.max(now), rq.clock_pelt.max(now));
+    }
+
+    /// `jiffies`, by a CPU's clock.
+    #[inline]
+    pub(crate) fn jiffies(&self, cpu: CpuId) -> u64 {
+        self.rqs[cpu.index()].clock.max(self.balance.now) / self.rules.tick
+    }
+
+    /// What was moved since this was last asked, in order, by whatever the rules did: the driver brings its own books up to date.
+    pub fn take_migrations(&mut self) -> Vec<Migration> {
+        std::mem::take(&mut self.balance.migrations)
+    }
+
+    /// Whether [`Sched::take_migrations`] would give anything.
+    #[inline]
+    pub fn has_migrations(&self) -> bool {
+        !self.balance.migrations.is_empty()
+    }
+
+    /// CPUs that were told to schedule, or whose running task was charged, in sequences that began on other CPUs, since this was
+    /// last asked.
+    pub fn take_touched(&mut self) -> Vec<CpuId> {
+        std::mem::take(&mut self.balance.touched)
+    }
+
+    /// Whether [`Sched::take_touched`] would give anything.
+    #[inline]
+    pub fn has_touched(&self) -> bool {
+        !self.balance.touched.is_empty()
+    }
+
+    /// How many CPUs were looked at since this was last asked, in searches for idle CPUs and for work.
+    pub fn take_looked_at(&mut self) -> u64 {
+        std::mem::take(&mut self.balance.looked_at)
+    }
+
+    /// `select_task_rq`: the CPU for a waking or new task. Queues nothing: give the chosen queue its clocks, then wake the task there.
+    pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
+        self.mend_affinity(task);
+        let record = &self.tasks[task.index()];
+        let (previous, class) = (record.cpu, record.class);
+        if self.entities[record.se.index()].sched_delayed {
+            // It is queued still; ttwu_runnable wakes it there.
+            return previous;
+        }
+        let ours = if self.rqs.len() == 1 {
+            previous
+        } else if !self.balance.on() || class == Class::Custom {
+            self.select_simply(task, waker_cpu, why)
+        } else {
+            self.balance.add_task(task, previous);
+            if why == WakeKind::Fork {
+                self.balance.tasks[task.index()].recent_used_cpu = previous;
+            }
+            let allowed = self.tasks[task.index()].affinity.as_ref();
+            let chosen = match allowed {
+                // cpumask_any
+                Some(allowed) if allowed.count() == 1 => CpuId(allowed.first().unwrap_or(previous.index()) as u32),
+                _ if class == Class::Fair => self.select_task_rq_fair(task, waker_cpu, why),
+                _ if class == Class::Rt => self.select_task_rq_rt(task, waker_cpu, why),
+                _ => self.select_task_rq_dl(task, waker_cpu, why),
+            };
+            if self.tasks[task.index()].may_run_on(chosen) && self.is_online(chosen) {
+                chosen
+            } else {
+                self.select_fallback_rq(task)
+            }
+        };
+        self.decider.select_cpu(task, ours)
+    }
+
+    /// `select_task_rq_fair`.
+    fn select_task_rq_fair(&mut self, task: TaskId, cpu: CpuId, why: WakeKind) -> CpuId {
+        let previous = self.tasks[task.index()].cpu;
+        let (flag, sync, wakes) = match why {
+            WakeKind::Fork => (DomainFlags::BALANCE_FORK, false, false),
+            WakeKind::Exec => (DomainFlags::BALANCE_EXEC, false, false),
+            WakeKind::Wakeup { sync } => (DomainFlags(0), sync, true),
+        };
+        let mut wants_affine = false;
+        if wakes {
+            self.record_wakee(task, cpu);
+            wants_affine = !self.wake_wide(task, cpu) && self.tasks[task.index()].may_run_on(cpu);
+        }
+        let (mut chosen, mut slow) = (previous, None);
+        for level in 0..self.balance.domains.cpus[cpu.index()].levels.len() {
+            let shape = &self.balance.domains.cpus[cpu.index()].levels[level].shape;
+            if wants_affine && shape.flags.has(DomainFlags::WAKE_AFFINE) && shape.span.contains(previous.index()) {
+                let imbalance_pct = shape.imbalance_pct;
+                if cpu != previous {
+                    chosen = self.wake_affine(imbalance_pct, task, cpu, previous, sync);
+                }
+                slow = None;
+                break;
+            }
+            if !wakes && shape.flags.has(flag) {
+                slow = Some(level);
+            } else if !wants_affine {
+                break;
+            }
+        }
+        if let Some(level) = slow {
+            return self.find_idlest_cpu(level, task, cpu, previous, flag);
+        }
+        if !wakes {
+            return chosen;
+        }
+        let chosen = self.select_idle_sibling(task, previous, chosen, cpu);
+        let current = self.rqs[cpu.index()].curr;
+        if wants_affine && self.rules.series == Series::V5_10 && current != TaskId::IDLE {
+            self.balance.add_task(current, cpu);
+            self.balance.tasks[current.index()].recent_used_cpu = cpu;
+        }
+        chosen
+    }
+
+    /// Whom the waker wakes: the running task, or interrupts where there is none.
+    fn waker(&mut self, cpu: CpuId) -> &mut Wakes {
+        match self.rqs[cpu.index()].curr {
+            TaskId::IDLE => &mut self.balance.cpus[cpu.index()].wakes,
+            current => {
+                self.balance.add_task(current, cpu);
+                &mut self.balance.tasks[current.index()].wakes
+            }
+        }
+    }
+
+    /// `record_wakee`: how often the waker wakes another task than last time, the past halved once a second.
+    fn record_wakee(&mut self, task: TaskId, cpu: CpuId) {
+        let (now, second) = (self.jiffies(cpu), 1_000_000_000 / self.rules.tick);
+        let waker = self.waker(cpu);
+        if now > waker.decayed + second {
+            waker.flips >>= 1;
+            waker.decayed = now;
+        }
+        if waker.last != task {
+            waker.last = task;
+            waker.flips += 1;
+        }
+    }
+
+    /// `wake_wide`: waker and wakee both wake so many others that they are better spread than kept close.
+    fn wake_wide(&mut self, task: TaskId, cpu: CpuId) -> bool {
+        let (waker, wakee) = (self.waker(cpu).flips, self.balance.tasks[task.index()].wakes.flips);
+        let factor = self.balance.domains.cpus[cpu.index()].llc_size;
+        let (master, slave) = (waker.max(wakee), waker.min(wakee));
+        slave >= factor && master >= slave.saturating_mul(factor)
+    }
+
+    /// `available_idle_cpu`.
+    #[inline]
+    pub(crate) fn available_idle_cpu(&self, cpu: CpuId) -> bool {
+        self.idle_cpus.contains(cpu.index())
+    }
+
+    /// `sched_idle_cpu`: only SCHED_IDLE tasks are there.
+    #[inline]
+    pub(crate) fn sched_idle_cpu(&self, cpu: CpuId) -> bool {
+        let rq = &self.rqs[cpu.index()];
+        rq.nr_running > 0 && rq.nr_running == self.cfs_rqs[rq.cfs.index()].idle_h_nr_running
+    }
+
+    /// `choose_idle_cpu` (7.2): as good as idle for the task. Before, SCHED_IDLE tasks were no worse off beside their like.
+    #[inline]
+    pub(crate) fn choose_idle_cpu(&self, cpu: CpuId, task: TaskId) -> bool {
+        self.available_idle_cpu(cpu)
+            || (self.sched_idle_cpu(cpu)
+                && (self.rules.series < Series::V7_2 || !self.tasks[task.index()].has_idle_policy()))
+    }
+
+    /// `wake_affine`: the waker's CPU or the last one.
+    fn wake_affine(&self, imbalance_pct: u64, task: TaskId, this: CpuId, previous: CpuId, sync: bool) -> CpuId {
+        let features = &self.rules.tunables.features;
+        let mut target = if features.wa_idle { self.wake_affine_idle(this, previous, sync) } else { None };
+        if features.wa_weight && target.is_none() {
+            target = self.wake_affine_weight(imbalance_pct, task, this, previous, sync);
+        }
+        if target == Some(this) { this } else { previous }
+    }
+
+    /// `wake_affine_idle`: by who idles now, or is about to.
+    fn wake_affine_idle(&self, this: CpuId, previous: CpuId, sync: bool) -> Option<CpuId> {
+        if self.available_idle_cpu(this) && self.balance.domains.share_cache(this, previous) {
+            return Some(if self.available_idle_cpu(previous) { previous } else { this });
+        }
+        if sync && self.nr_awake(this) == 1 {
+            return Some(this);
+        }
+        self.available_idle_cpu(previous).then_some(previous)
+    }
+
+    /// `nr_running` without those that linger asleep.
+    pub(crate) fn nr_awake(&self, cpu: CpuId) -> u32 {
+        let rq = &self.rqs[cpu.index()];
+        rq.nr_running.wrapping_sub(rq.nr_delayed)
+    }
+
+    /// `wake_affine_weight`: by load averages, each as the other CPU's capacity allows, with a bias for the last one.
+    fn wake_affine_weight(
+        &self,
+        imbalance_pct: u64,
+        task: TaskId,
+        this: CpuId,
+        previous: CpuId,
+        sync: bool,
+    ) -> Option<CpuId> {
+        let mut this_load = self.cpu_load(this) as i64;
+        if sync {
+            let current = self.rqs[this.index()].curr;
+            let load = if current == TaskId::IDLE { 0 } else { self.task_h_load(current) as i64 };
+            if load > this_load {
+                return Some(this);
+            }
+            this_load -= load;
+        }
+        let task_load = self.task_h_load(task) as i64;
+        let mut previous_load = self.cpu_load(previous) as i64 - task_load;
+        this_load += task_load;
+        if self.rules.tunables.features.wa_bias {
+            this_load *= 100;
+            previous_load = previous_load.wrapping_mul(100 + (imbalance_pct as i64 - 100) / 2);
+        }
+        this_load = this_load.wrapping_mul(self.balance.cpus[previous.index()].capacity as i64);
+        previous_load = previous_load.wrapping_mul(self.balance.cpus[this.index()].capacity as i64);
+        if sync {
+            previous_load += 1;
+        }
+        (this_load < previous_load).then_some(this)
+    }
+}

@@ -1,0 +1,215 @@
+//! What placement and balancing remember: of each CPU, of each task, and of the machine.
+
+use schedlab_model::{CpuId, TaskId};
+
+use crate::balance::domains::Domains;
+use crate::bitmap::Bitmap;
+use crate::fair::pelt::SchedAvg;
+
+/// A task was taken to another CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// Whom.
+    pub task: TaskId,
+    /// From where.
+    pub from: CpuId,
+    /// To where.
+    pub to: CpuId,
+}
+
+/// Whom a task, or a CPU's interrupts while it idles, wakes (`wakee_flips` and its kin of `struct task_struct`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wakes {
+    pub(crate) flips: u32,
+    /// `wakee_flip_decay_ts`, in ticks.
+    pub(crate) decayed: u64,
+    pub(crate) last: TaskId,
+}
+
+impl Wakes {
+    const NONE: Self = Self { flips: 0, decayed: 0, last: TaskId::IDLE };
+}
+
+/// Of a task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskState {
+    pub(crate) wakes: Wakes,
+    /// `recent_used_cpu`.
+    pub(crate) recent_used_cpu: CpuId,
+}
+
+/// Of a CPU's run queue. Clocks in nanoseconds, `next_` and `last_` in ticks.
+#[derive(Debug, Clone)]
+pub(crate) struct CpuState {
+    pub(crate) next_balance: u64,
+    /// `idle_stamp`: since when it idles.
+    pub(crate) idle_stamp: Option<u64>,
+    pub(crate) avg_idle: u64,
+    pub(crate) wake_stamp: u64,
+    pub(crate) wake_avg_idle: u64,
+    pub(crate) max_idle_balance_cost: u64,
+    /// `nohz_tick_stopped`.
+    pub(crate) tick_stopped: bool,
+    pub(crate) has_blocked_load: bool,
+    pub(crate) last_blocked_update: u64,
+    /// `push_cpu`, while `active_balance` is set.
+    pub(crate) push_cpu: Option<CpuId>,
+    /// `cpu_capacity`: what real-time and deadline tasks leave of 1024.
+    pub(crate) capacity: u64,
+    /// Whom interrupts wake while it idles.
+    pub(crate) wakes: Wakes,
+    /// `distribute_cpu_mask_prev`.
+    pub(crate) distributed: u32,
+    /// `avg_rt`, `avg_dl`: the time that real-time and deadline tasks take.
+    pub(crate) avg_rt: SchedAvg,
+    pub(crate) avg_dl: SchedAvg,
+}
+
+/// `nohz`: what is known of CPUs whose ticks are stopped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Nohz {
+    pub(crate) idle_cpus: Bitmap,
+    pub(crate) next_balance: u64,
+    pub(crate) has_blocked: bool,
+    pub(crate) next_blocked: u64,
+    pub(crate) needs_update: bool,
+}
+
+/// `rq->cfs_tasks`: each CPU's queued fair tasks, the one that came or ran last in front.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TaskLists {
+    /// By task: the one before and the one after it.
+    links: Vec<[TaskId; 2]>,
+    /// By CPU: the first and the last.
+    ends: Vec<[TaskId; 2]>,
+}
+
+const NOBODY: TaskId = TaskId::IDLE;
+
+impl TaskLists {
+    pub(crate) fn add(&mut self, cpu: CpuId, task: TaskId) {
+        let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
+        if self.links.len() <= task.index() {
+            self.links.resize(task.index() + 1, [NOBODY; 2]);
+        }
+        let second = std::mem::replace(&mut ends[0], task);
+        if second == NOBODY {
+            ends[1] = task;
+        } else {
+            self.links[second.index()][0] = task;
+        }
+        self.links[task.index()] = [NOBODY, second];
+    }
+
+    pub(crate) fn remove(&mut self, cpu: CpuId, task: TaskId) {
+        let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
+        let [before, after] = self.links[task.index()];
+        match before {
+            NOBODY => ends[0] = after,
+            before => self.links[before.index()][1] = after,
+        }
+        match after {
+            NOBODY => ends[1] = before,
+            after => self.links[after.index()][0] = before,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn move_to_front(&mut self, cpu: CpuId, task: TaskId) {
+        if self.ends.get(cpu.index()).is_some_and(|ends| ends[0] != task) {
+            self.remove(cpu, task);
+            self.add(cpu, task);
+        }
+    }
+
+    pub(crate) fn last(&self, cpu: CpuId) -> Option<TaskId> {
+        self.ends.get(cpu.index()).map(|ends| ends[1]).filter(|task| *task != NOBODY)
+    }
+
+    pub(crate) fn before(&self, task: TaskId) -> Option<TaskId> {
+        Some(self.links[task.index()][0]).filter(|task| *task != NOBODY)
+    }
+}
+
+/// Everything of balancing. Empty while it does not follow the kernel's rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Balance {
+    pub(crate) domains: Domains,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) tasks: Vec<TaskState>,
+    pub(crate) cfs_tasks: TaskLists,
+    pub(crate) nohz: Nohz,
+    /// `rd->overload`: some CPU has more than one task.
+    pub(crate) overload: bool,
+    /// What was moved since the driver last asked.
+    pub(crate) migrations: Vec<Migration>,
+    /// CPUs on which something changed though nothing was moved there.
+    pub(crate) touched: Vec<CpuId>,
+    /// The time on every CPU, where the driver has one for all.
+    pub(crate) now: u64,
+    /// What looking at one CPU costs, in nanoseconds.
+    pub(crate) search_cost: u64,
+    /// CPUs looked at since the driver last asked.
+    pub(crate) looked_at: u64,
+    /// State of the draws of `sched_rng`.
+    pub(crate) random: u64,
+}
+
+impl Balance {
+    pub(crate) fn new(domains: Domains, cpus: usize, migration_cost: u64) -> Self {
+        let state = CpuState {
+            next_balance: 0,
+            idle_stamp: None,
+            avg_idle: 2 * migration_cost,
+            wake_stamp: 0,
+            wake_avg_idle: migration_cost,
+            max_idle_balance_cost: migration_cost,
+            tick_stopped: true,
+            has_blocked_load: false,
+            last_blocked_update: 0,
+            push_cpu: None,
+            capacity: 1024,
+            wakes: Wakes::NONE,
+            distributed: 0,
+            avg_rt: SchedAvg::default(),
+            avg_dl: SchedAvg::default(),
+        };
+        let idle_cpus = Bitmap::full(cpus);
+        Self {
+            domains,
+            cpus: vec![state; cpus],
+            cfs_tasks: TaskLists { links: Vec::new(), ends: vec![[NOBODY; 2]; cpus] },
+            nohz: Nohz { idle_cpus, ..Nohz::default() },
+            ..Self::default()
+        }
+    }
+
+    /// Whether placement and balancing follow the kernel's rules.
+    #[inline]
+    pub(crate) fn on(&self) -> bool {
+        !self.cpus.is_empty()
+    }
+
+    /// A task is new: it was last on `cpu` (`wake_up_new_task` sets `recent_used_cpu`).
+    pub(crate) fn add_task(&mut self, task: TaskId, cpu: CpuId) {
+        if self.on() && self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, TaskState { wakes: Wakes::NONE, recent_used_cpu: cpu });
+        }
+    }
+
+    /// `sched_rng`: the next draw.
+    pub(crate) fn draw(&mut self) -> u32 {
+        // SplitMix64 (Steele, Lea and Flood 2014), as seeds of the xoshiro generators are drawn.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.random;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((value ^ (value >> 31)) >> 32) as u32
+    }
+}
+
+/// `update_avg`: an average of which the past counts seven eighths.
+pub(crate) fn update_avg(average: &mut u64, sample: u64) {
+    let difference = sample.wrapping_sub(*average) as i64;
+    *average = average.wrapping_add((difference / 8) as u64);
+}

@@ -1,0 +1,197 @@
+//! What balancing and placement want to know of a group of CPUs: `struct sg_lb_stats` and `group_classify` (`kernel/sched/fair.c`).
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::balance::domains::Group;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::fair::pelt::SchedAvg;
+
+/// `enum group_type`, in the order in which groups are pulled from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum GroupType {
+    /// There is capacity for more.
+    #[default]
+    HasSpare,
+    /// Each task has its CPU, and there is none to spare.
+    FullyBusy,
+    /// A task's CPU is taken up by other classes.
+    Misfit,
+    /// Threads of one core are busy (6.5 on).
+    SmtBalance,
+    /// Affinity kept a balancer below from its work.
+    Imbalanced,
+    /// There is more to do than capacity.
+    Overloaded,
+}
+
+/// `struct sg_lb_stats`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct GroupStats {
+    pub(super) avg_load: u64,
+    pub(super) group_load: u64,
+    pub(super) group_capacity: u64,
+    pub(super) group_util: u64,
+    pub(super) group_runnable: u64,
+    pub(super) sum_nr_running: u32,
+    pub(super) sum_h_nr_running: u32,
+    pub(super) idle_cpus: u32,
+    pub(super) group_weight: u32,
+    pub(super) group_type: GroupType,
+    pub(super) smt_balance: bool,
+    pub(super) misfit_task_load: u64,
+}
+
+impl GroupStats {
+    /// `group_has_capacity`.
+    fn has_capacity(&self, imbalance_pct: u64) -> bool {
+        if self.sum_nr_running < self.group_weight {
+            return true;
+        }
+        if self.group_capacity * imbalance_pct < self.group_runnable * 100 {
+            return false;
+        }
+        self.group_capacity * 100 > self.group_util * imbalance_pct
+    }
+
+    /// `group_is_overloaded`.
+    fn is_overloaded(&self, imbalance_pct: u64) -> bool {
+        self.sum_nr_running > self.group_weight
+            && (self.group_capacity * 100 < self.group_util * imbalance_pct
+                || self.group_capacity * imbalance_pct < self.group_runnable * 100)
+    }
+
+    /// `group_classify`.
+    pub(super) fn classify(&mut self, imbalance_pct: u64, group: &Group) {
+        self.group_type = if self.is_overloaded(imbalance_pct) {
+            GroupType::Overloaded
+        } else if group.imbalance {
+            GroupType::Imbalanced
+        } else if self.smt_balance {
+            GroupType::SmtBalance
+        } else if self.misfit_task_load > 0 {
+            GroupType::Misfit
+        } else if !self.has_capacity(imbalance_pct) {
+            GroupType::FullyBusy
+        } else {
+            GroupType::HasSpare
+        };
+    }
+
+    /// The load of what capacity there is.
+    pub(super) fn load_per_capacity(&self) -> u64 {
+        (self.group_load << 10) / self.group_capacity.max(1)
+    }
+}
+
+/// `adjust_numa_imbalance`: so little imbalance between nodes is let be.
+pub(super) fn adjust_numa_imbalance(series: Series, imbalance: i64, running: u32, imb_numa_nr: u32) -> i64 {
+    // NUMA_IMBALANCE_MIN: two tasks that talk to one another.
+    const MIN: i64 = 2;
+    if series == Series::V5_10 {
+        return if i64::from(running) <= MIN { 0 } else { imbalance };
+    }
+    if running <= imb_numa_nr && imbalance <= MIN { 0 } else { imbalance }
+}
+
+impl<D: Decider> Sched<D> {
+    /// The averages of a CPU's root queue as they were last brought up to date.
+    #[inline]
+    pub(super) fn root_avg(&self, cpu: CpuId) -> SchedAvg {
+        self.queue_avg(self.rqs[cpu.index()].cfs)
+    }
+
+    /// `cpu_load`.
+    #[inline]
+    pub(super) fn cpu_load(&self, cpu: CpuId) -> u64 {
+        self.root_avg(cpu).load_avg
+    }
+
+    /// `cpu_util_cfs`: a CPU has no more than all of itself.
+    #[inline]
+    pub(super) fn cpu_util(&self, avg: &SchedAvg) -> u64 {
+        avg.util_avg.min(1024)
+    }
+
+    /// `task_h_load`: a task's load as its groups' weights make it at the top.
+    pub(super) fn task_h_load(&self, task: TaskId) -> u64 {
+        let se = self.tasks[task.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.entity_avg(se).load_avg * self.cfs_rq_h_load(cfs) / (self.queue_avg(cfs).load_avg + 1)
+    }
+
+    /// `update_cfs_rq_h_load`: the load of a queue as it is at the top. The kernel keeps it for a tick.
+    fn cfs_rq_h_load(&self, cfs: crate::entity::CfsRqId) -> u64 {
+        let queue = &self.cfs_rqs[cfs.index()];
+        let place = self.groups[queue.group.index()].cpus.get(queue.cpu.index()).copied().flatten();
+        let Some((_, se)) = place else { return self.queue_avg(cfs).load_avg };
+        let above = self.entities[se.index()].cfs_rq;
+        self.cfs_rq_h_load(above) * self.entity_avg(se).load_avg / (self.queue_avg(above).load_avg + 1)
+    }
+
+    /// Fair tasks of a CPU as the release counts them: with those that linger asleep before 6.19 (`h_nr_queued`), without them from
+    /// then on (`h_nr_runnable`).
+    pub(super) fn h_nr_running(&self, cpu: CpuId) -> u32 {
+        let rq = &self.rqs[cpu.index()];
+        let queued = self.cfs_rqs[rq.cfs.index()].h_nr_running;
+        if self.rules.series >= Series::V7_2 { queued.saturating_sub(rq.nr_delayed) } else { queued }
+    }
+
+    /// `update_sg_wakeup_stats`: the group as it would be without the task.
+    pub(super) fn sg_wakeup_stats(&self, group: usize, imbalance_pct: u64, task: TaskId) -> GroupStats {
+        let group = &self.balance.domains.groups[group];
+        let record = &self.tasks[task.index()];
+        let own = self.entity_avg(record.se);
+        let mut stats =
+            GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
+        // 6.12 and its contemporaries count CPUs on which the task may not run.
+        let counts_all = matches!(self.rules.series, Series::V6_12 | Series::V6_18);
+        for cpu in group.span.iter().map(|cpu| CpuId(cpu as u32)) {
+            if !counts_all && !record.may_run_on(cpu) {
+                continue;
+            }
+            let avg = self.root_avg(cpu);
+            let counted = cpu == record.cpu && own.last_update_time != 0;
+            let (mut load, mut util, mut runnable) = (avg.load_avg, avg.util_avg, avg.runnable_avg);
+            if counted {
+                load = load.saturating_sub(self.task_h_load(task));
+                util = util.saturating_sub(own.util_avg);
+                runnable = runnable.saturating_sub(own.runnable_avg);
+            }
+            stats.group_load += load;
+            stats.group_util += util.min(1024);
+            stats.group_runnable += runnable;
+            let here = u32::from(counted && self.entities[record.se.index()].on_rq);
+            stats.sum_h_nr_running += self.h_nr_running(cpu) - here;
+            let running = self.rqs[cpu.index()].nr_running - here;
+            stats.sum_nr_running += running;
+            let curr = self.rqs[cpu.index()].curr;
+            stats.idle_cpus += u32::from(running == 0 && (curr == TaskId::IDLE || curr == task));
+        }
+        stats.classify(imbalance_pct, group);
+        if matches!(stats.group_type, GroupType::FullyBusy | GroupType::Overloaded) {
+            stats.avg_load = stats.load_per_capacity();
+        }
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `adjust_numa_imbalance`: up to 5.10 two tasks may run on one node; later two more than elsewhere, while no more than the
+    /// threshold run there.
+    #[test]
+    fn a_small_imbalance_of_nodes_is_let_be() {
+        for (series, imbalance, running, threshold, left) in [
+            (Series::V5_10, 5, 2, 0, 0),
+            (Series::V5_10, 1, 3, 0, 1),
+            (Series::V6_1, 2, 4, 4, 0),
+            (Series::V6_1, 3, 4, 4, 3),
+            (Series::V6_1, 2, 5, 4, 2),
+        ] {
+            assert_eq!(adjust_numa_imbalance(series, imbalance, running, threshold), left);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `select_task_rq_fair` in situations that are built by hand; what is expected follows from `kernel/sched/fair.c` of each release.
+
+use schedlab_model::{Attributes, CpuId, Policy, Scheduler, TaskId, TaskState, Time};
+use schedlab_sched::{Clocks, Ours, Rules, Sched, WakeKind};
+
+const CURRENT: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
+
+struct Machine {
+    sched: Sched<Ours>,
+    now: u64,
+}
+
+impl Machine {
+    fn new(release: &str, cpus: u32, topology: &str) -> Self {
+        Self::with(release, cpus, topology, &[])
+    }
+
+    /// Without some features.
+    fn with(release: &str, cpus: u32, topology: &str, without: &[&str]) -> Self {
+        let mut scheduler = Scheduler::new(release.parse().expect("a release"));
+        without.iter().for_each(|feature| scheduler.set(feature, "0").expect("a feature"));
+        let rules = Rules::new(&scheduler, cpus).expect("rules");
+        let mut sched = Sched::new(rules, cpus, Ours);
+        sched.set_topology(&topology.parse().expect("a topology"), 0, 1);
+        let mut machine = Self { sched, now: 0 };
+        machine.advance(cpus, 1_000);
+        machine
+    }
+
+    /// So many microseconds pass, with a tick each four milliseconds on every CPU that runs something.
+    fn advance(&mut self, cpus: u32, micros: u64) {
+        let end = self.now + micros * 1000;
+        while self.now < end {
+            self.now = ((self.now / 4_000_000 + 1) * 4_000_000).min(end);
+            self.sched.set_machine_clock(Time::from_nanos(self.now));
+            for cpu in (0..cpus).map(CpuId) {
+                self.sched.set_clocks(cpu, Clocks::all(Time::from_nanos(self.now)));
+                if self.now.is_multiple_of(4_000_000) && self.sched.curr(cpu) != TaskId::IDLE {
+                    self.sched.sched_tick(cpu);
+                }
+            }
+            for cpu in (0..cpus).map(CpuId) {
+                if self.sched.need_resched(cpu) {
+                    self.sched.schedule(cpu, TaskState::Running);
+                }
+            }
+        }
+    }
+
+    /// A new task that may run on `cpus` only (everywhere if there is none), and is put on `cpu`.
+    fn start(&mut self, cpu: u32, cpus: &[u32], policy: Policy) -> TaskId {
+        let attributes = Attributes { affinity: cpus.to_vec(), policy, ..Attributes::default() };
+        let task = self.sched.new_task(&attributes);
+        self.sched.wake_up_new_task(task, CpuId(cpu));
+        self.sched.schedule(CpuId(cpu), TaskState::Running);
+        task
+    }
+
+    /// A CPU-bound task that stays on a CPU.
+    fn hog(&mut self, cpu: u32) -> TaskId {
+        self.start(cpu, &[cpu], Policy::Other)
+    }
+
+    /// A task that ran on `cpu` and sleeps.
+    fn sleeper(&mut self, cpu: u32) -> TaskId {
+        let task = self.start(cpu, &[], Policy::Other);
+        assert_eq!(self.sched.curr(CpuId(cpu)), task, "it runs");
+        self.sched.schedule(CpuId(cpu), TaskState::Interruptible);
+        task
+    }
+
+    fn wakes(&mut self, cpu: u32, task: TaskId, sync: bool) -> u32 {
+        self.sched.select_task_rq(task, CpuId(cpu), WakeKind::Wakeup { sync }).0
+    }
+
+    fn forks(&mut self, cpu: u32) -> u32 {
+        let parent = self.sched.curr(CpuId(cpu));
+        let child = self.sched.sched_fork(parent, false);
+        self.sched.sched_setattr(child, &Attributes::default());
+        self.sched.select_task_rq(child, CpuId(cpu), WakeKind::Fork).0
+    }
+}
+
+/// Its last CPU idles: `wake_affine_idle` gives that (the waker's is busy), and `select_idle_sibling` takes it at once.
+#[test]
+fn back_to_an_idle_cpu() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "smt=1");
+        let task = machine.sleeper(3);
+        machine.hog(0);
+        assert_eq!(machine.wakes(0, task, false), 3, "{release}");
+    }
+}
+
+/// Waker and last CPU are busy and share a cache: whichever `wake_affine` prefers, the search for an idle CPU begins after it and
+/// finds the first that idles, from 5.12 on at the CPU after the target; 5.10 begins at the target itself.
+#[test]
+fn an_idle_sibling_is_found() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "smt=1");
+        let task = machine.sleeper(1);
+        for cpu in [0, 1, 2] {
+            machine.hog(cpu);
+        }
+        assert_eq!(machine.wakes(0, task, true), 3, "{release}");
+    }
+}
+
+/// Two caches. The waker runs alone and is about to sleep: with the sync hint its CPU is the target, so that the task comes to the
+/// waker's cache, where CPU 1 idles; without it the last CPU's cache is searched as long as that has no more load.
+#[test]
+fn a_sync_waker_draws_to_its_cache() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "llc=2");
+        let task = machine.sleeper(2);
+        machine.hog(0);
+        machine.hog(2);
+        assert_eq!(machine.wakes(0, task, true), 1, "{release}");
+        assert_eq!(machine.wakes(0, task, false), 3, "{release}");
+    }
+}
+
+/// From an interrupt on an idle CPU of the same cache: the last CPU if it idles too, else the one of the interrupt. One of another
+/// cache draws the task only by weight (WA_WEIGHT): without any load there, 1024 · 100 against (2048 − 1024) · 108. Without that
+/// feature the task stays, and the search there finds its neighbour.
+#[test]
+fn interrupts_draw_within_a_cache_only() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "llc=2");
+        let task = machine.sleeper(2);
+        assert_eq!(machine.wakes(3, task, false), 2, "{release}: it idles");
+        machine.hog(2);
+        assert_eq!(machine.wakes(3, task, false), 3, "{release}: the same cache");
+        assert_eq!(machine.wakes(0, task, false), 0, "{release}: another cache, without load");
+        let mut machine = Machine::with(release, 4, "llc=2", &["feature.WA_WEIGHT"]);
+        let task = machine.sleeper(2);
+        machine.hog(2);
+        assert_eq!(machine.wakes(0, task, false), 3, "{release}: another cache");
+    }
+}
+
+/// `wake_wide`: waker and wakee that both wake at least as many others as the cache has CPUs, and one of them that many times more,
+/// are not drawn together. Two CPUs a cache: a wakee of two flips and a waker of four.
+#[test]
+fn who_wakes_many_is_spread() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "llc=2");
+        let task = machine.sleeper(2);
+        let others = [machine.sleeper(3), machine.sleeper(3)];
+        // The wakee wakes two others in turn, from CPU 2.
+        machine.sched.try_to_wake_up(task, CpuId(2));
+        machine.sched.schedule(CpuId(2), TaskState::Running);
+        for other in others {
+            machine.wakes(2, other, false);
+        }
+        machine.sched.schedule(CpuId(2), TaskState::Interruptible);
+        machine.hog(0);
+        machine.hog(2);
+        // Each of these is another one than the last, and flips: 1, 3 and 5 when the task is woken. While that is less than four
+        // the sync wake-up draws the task to the waker's cache, where CPU 1 idles.
+        for expected in [1, 1, 3] {
+            assert_eq!(machine.wakes(0, task, true), expected, "{release}");
+            machine.wakes(0, others[0], true);
+        }
+    }
+}
+
+/// Two cores of two threads. Somebody runs on each first thread's core but one: an idle core is preferred over an idle thread beside a
+/// busy one.
+#[test]
+fn an_idle_core_before_an_idle_thread() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 6, "smt=2");
+        let task = machine.sleeper(0);
+        machine.hog(0);
+        machine.hog(2);
+        // Threads 1 and 3 idle beside busy ones; core 2 is CPUs 4 and 5.
+        assert_eq!(machine.wakes(0, task, false), 4, "{release}");
+    }
+}
+
+/// SCHED_IDLE tasks do not keep a CPU (`sched_idle_cpu`), but from 7.0 on they do for their like (`choose_sched_idle_rq`).
+#[test]
+fn a_cpu_of_idle_policy_is_as_good_as_idle() {
+    for (release, expected) in [("6.1", [3, 3]), ("6.12", [3, 3]), ("7.2", [3, 1])] {
+        let mut machine = Machine::new(release, 4, "smt=1");
+        let tasks = [Policy::Other, Policy::Idle].map(|policy| {
+            let task = machine.start(1, &[], policy);
+            machine.sched.schedule(CpuId(1), TaskState::Interruptible);
+            task
+        });
+        for cpu in [0, 1, 2] {
+            machine.hog(cpu);
+        }
+        machine.start(3, &[3], Policy::Idle);
+        let chosen = tasks.map(|task| machine.wakes(1, task, false));
+        assert_eq!(chosen, expected, "{release}");
+    }
+}
+
+/// `find_idlest_group`: from a busy CPU a child goes to the group with the most idle CPUs, the first of equals; where cores have two
+/// threads that is an idle core, and among caches the emptier one.
+#[test]
+fn children_are_spread() {
+    for release in CURRENT {
+        for (topology, expected) in [("smt=1", 1), ("smt=2", 2), ("llc=2", 2)] {
+            let mut machine = Machine::new(release, 4, topology);
+            machine.hog(0);
+            assert_eq!(machine.forks(0), expected, "{release} {topology}");
+        }
+    }
+}
+
+/// A child stays on its parent's node while few run there: one more than none is within what 6.1 allows between nodes of four
+/// CPUs; 5.10 keeps it as long as the node has an idle CPU.
+#[test]
+fn children_stay_on_the_node_at_first() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 8, "node=4");
+        machine.hog(0);
+        let expected = if release == "5.10" { 0..4 } else { 0..8 };
+        assert!(expected.contains(&machine.forks(0)), "{release}");
+    }
+}
+
+/// A task that may run on one CPU only is asked nothing, and one whose cache is forbidden to it goes where it may.
+#[test]
+fn affinity_is_kept() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "llc=2");
+        let pinned = machine.start(2, &[2], Policy::Other);
+        machine.sched.schedule(CpuId(2), TaskState::Interruptible);
+        machine.hog(2);
+        assert_eq!(machine.wakes(0, pinned, true), 2, "{release}");
+        let few = machine.start(3, &[1, 3], Policy::Other);
+        machine.sched.schedule(CpuId(3), TaskState::Interruptible);
+        for cpu in [0, 3] {
+            machine.hog(cpu);
+        }
+        let chosen = machine.wakes(0, few, false);
+        assert!([1, 3].contains(&chosen), "{release}: {chosen}");
+    }
+}
