@@ -82,4 +82,5 @@ def replay(
     snapshot: str | PathLike[str] | None = None,
     release: str | None = None,
     level: str | None = None,
+    perfetto: str | PathLike[str] | None = None,
 ) -> str: ...

@@ -34,6 +34,7 @@ mod recording;
 mod replayer;
 mod report;
 mod rule;
+mod schedules;
 mod settings;
 mod start;
 mod step;
@@ -47,6 +48,7 @@ use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
+pub use schedules::Schedules;
 pub use settings::Settings;
 
 use first_sight::FirstSight;
@@ -64,6 +66,14 @@ pub fn replay(
     settings: &Settings,
 ) -> Result<Report, ReplayError> {
     let records: Vec<Record> = recording.into_iter().collect::<Result<_, _>>()?;
+    let mut names = Schedules::default();
+    names.name(&records);
+    let mut report = replay_records(records, settings)?;
+    report.schedules.name_as(names);
+    Ok(report)
+}
+
+fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
         return classes::replay(&records, settings);
     }

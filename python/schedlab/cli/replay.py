@@ -8,6 +8,7 @@ import typer
 
 from schedlab import _core
 from schedlab.cli import options
+from schedlab.errors import InputError
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
@@ -15,7 +16,7 @@ DECISIONS = ("pick", "tick", "wakeup", "placement")
 STATES = ("vruntime", "min_vruntime", "deadline", "lag")
 
 
-def command(
+def command(  # noqa: PLR0917 - one parameter an option
     traces: Annotated[
         list[Path],
         typer.Argument(
@@ -38,17 +39,28 @@ def command(
             help="Read only so much of it: L0 tracepoints, L0k also place_entity, L1 all probes.",
         ),
     ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            "--perfetto",
+            metavar="FILE",
+            help="Write both schedules for ui.perfetto.dev: the kernel's on CPU 0, ours on CPU 1.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
+    Where a pick differs, the trace of --perfetto has a mark with the recording's line.
 
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
+    if perfetto is not None and len(traces) > 1:
+        raise InputError(f"--perfetto takes one recording, not {len(traces)}")
     reports = []
     for trace in traces:
-        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level))
+        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level, perfetto))
         reports.append(report)
         if not json:
             if len(traces) > 1:
