@@ -12,7 +12,7 @@ from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
-STATES = ("vruntime", "min_vruntime", "deadline", "lag")
+STATES = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
 
 
 def command(
@@ -38,14 +38,34 @@ def command(
             help="Read only so much of it: L0 tracepoints, L0k also place_entity, L1 all probes.",
         ),
     ] = None,
+    invariants: Annotated[
+        bool,
+        typer.Option(
+            "--invariants",
+            help="Check only what holds under any rules, in any trace, of several CPUs too.",
+        ),
+    ] = False,
+    bound: Annotated[
+        str,
+        typer.Option(
+            "--bound",
+            metavar="TIME",
+            help="With --invariants: how long a task may wait beside an idle CPU.",
+        ),
+    ] = "10ms",
     json: options.Json = False,
 ) -> None:
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
 
+    With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not, and
+    no CPU idles while a task that may run there waits longer than --bound.
+
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
+    if invariants:
+        return _check(traces, bound, json=json)
     reports = []
     for trace in traces:
         report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level))
@@ -59,6 +79,19 @@ def command(
     if json:
         emit_json(reports[0] if len(reports) == 1 else reports)
     if not all(report["exact"] for report in reports):
+        raise typer.Exit(1)
+
+
+def _check(traces: list[Path], bound: str, *, json: bool) -> None:
+    """Say of each trace whether it keeps what every scheduler keeps."""
+    checks = [jsonlib.loads(_core.check_invariants(trace, bound)) for trace in traces]
+    if json:
+        emit_json(checks[0] if len(checks) == 1 else checks)
+    else:
+        for trace, check in zip(traces, checks, strict=True):
+            what = f"{check['records']} events of {check['tasks']} tasks on {check['cpus']} CPUs"
+            say(f"{trace}: {what}: {check['broken'] or 'every invariant holds'}")
+    if any(check["broken"] for check in checks):
         raise typer.Exit(1)
 
 
