@@ -238,7 +238,7 @@ def test_replay_of_tracepoints_alone_and_of_several_files(capsys: Capture) -> No
 
 def test_replay_checks_what_holds_in_every_trace(tmp_path: Path, capsys: Capture) -> None:
     recorded = FIXTURES / "groups-6.12.txt.gz"
-    assert "on 1 CPUs: every invariant holds" in _run(f"replay --invariants {recorded}", capsys)
+    assert "on 1 CPU: every invariant holds" in _run(f"replay --invariants {recorded}", capsys)
     # A simulated trace of two CPUs, and the same with a wait of 2 s beside an idle CPU.
     trace = tmp_path / "run.txt"
     _run(f"run hackbench:groups=1,fds=2,loops=2 --cpus 2 --trace {trace}", capsys)

@@ -38,6 +38,7 @@ def command(
             help="Read only so much of it: L0 tracepoints, L0k also place_entity, L1 all probes.",
         ),
     ] = None,
+    *,
     invariants: Annotated[
         bool,
         typer.Option(
@@ -59,13 +60,14 @@ def command(
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
 
-    With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not, and
-    no CPU idles while a task that may run there waits longer than --bound.
+    With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not,
+    and no CPU idles while a task that may run there waits longer than --bound.
 
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
     if invariants:
-        return _check(traces, bound, json=json)
+        _check(traces, bound, json=json)
+        return
     reports = []
     for trace in traces:
         report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level))
@@ -89,7 +91,8 @@ def _check(traces: list[Path], bound: str, *, json: bool) -> None:
         emit_json(checks[0] if len(checks) == 1 else checks)
     else:
         for trace, check in zip(traces, checks, strict=True):
-            what = f"{check['records']} events of {check['tasks']} tasks on {check['cpus']} CPUs"
+            cpus = f"{check['cpus']} CPU{'' if check['cpus'] == 1 else 's'}"
+            what = f"{check['records']} events of {check['tasks']} tasks on {cpus}"
             say(f"{trace}: {what}: {check['broken'] or 'every invariant holds'}")
     if any(check["broken"] for check in checks):
         raise typer.Exit(1)
