@@ -176,3 +176,44 @@ def test_a_progress_line_tells_the_time_left(
     told = [line for line in lines if line.startswith("note: searching: ")]
     assert all(" runs, " in line and " left, best " in line for line in told)
     assert told
+
+
+@pytest.mark.parametrize("program", ["apache:concurrency=4,time=60s", "fio:size=64m", "stress-ng"])
+def test_an_interrupt_leaves_no_process_and_no_file(program: str, tmp_path: Path) -> None:
+    places = tmp_path / "places"
+    places.mkdir()
+    line = ["tune", program, "--policy", "other,batch", "--on", "host", "--by", "random"]
+    process = subprocess.Popen(
+        [SCHEDLAB, *line, "--store", str(tmp_path / "runs.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(places)},
+    )
+    # The program's own directory is there as soon as it is about to start.
+    while not any(places.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.002)
+    family: set[int] = set()
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        family |= _children(process.pid)
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.decode().endswith("error: interrupted\n")
+    assert list(places.iterdir()) == []
+    assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+def _children(pid: int) -> set[int]:
+    """Return a process's children, and theirs."""
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == pid:
+            found |= {int(entry.name)} | _children(int(entry.name))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.errors import InputError, StorageError
 
 
 @contextmanager
@@ -36,9 +36,17 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file, whole or not at all.
+
+    Raises:
+        InputError: the directory is missing or may not be written.
+        StorageError: the disk is full or broken.
+    """
     with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        try:
+            temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"cannot write '{path}': {error.strerror}") from None
 
 
 def make_directory(path: Path) -> Path:

@@ -12,14 +12,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
+from schedlab import better as _better
+
 FloatArray = NDArray[np.float64]
-Better = Literal["lower", "higher"]
+Better = _better.Better
 
 # Resampled values held in memory at a time.
 _CHUNK = 2_000_000

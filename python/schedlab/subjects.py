@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from schedlab.better import Better
 from schedlab.model import Attributes, Outcome, Workload
-from schedlab.stats import Better
 from schedlab.targets.target import Target
 
 

@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn a_backport_changed_the_base_slice() {
-        assert_eq!(scheduler("6.12.31").tunables(1).unwrap().base_slice, Time::from_micros(750));
-        assert_eq!(scheduler("6.12.32").tunables(1).unwrap().base_slice, Time::from_micros(700));
+        assert_eq!(scheduler("6.12.30").tunables(1).unwrap().base_slice, Time::from_micros(750));
+        assert_eq!(scheduler("6.12.31").tunables(1).unwrap().base_slice, Time::from_micros(700));
     }
 
     #[test]

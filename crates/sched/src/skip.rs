@@ -82,10 +82,11 @@ impl<D: Decider> Sched<D> {
         until_ideal.min(until_granularity.max(until_ahead))
     }
 
-    /// A protected task goes on until its virtual time reaches the end of its protection, a slice or less; an unprotected one may
-    /// have to go at any tick.
+    /// A protected task goes on until its virtual time reaches the end of its protection, a slice or less. An unprotected one has to go
+    /// at any tick; on 6.12 once its request is served or, under PREEMPT_SHORT, it is not eligible any more.
     fn inactive_ticks_eevdf(&mut self, se: EntityId, next_tick: u64) -> u64 {
-        if !self.protect_slice(se) {
+        let protected = self.protect_slice(se);
+        if !protected && self.rules.series != Series::V6_12 {
             return 0;
         }
         let entity = &self.entities[se.index()];
@@ -93,8 +94,17 @@ impl<D: Decider> Sched<D> {
         let first = entity.vruntime.plus(self.calc_delta_fair(partial, se));
         let step = self.calc_delta_fair(self.rules.tick, se).max(1);
         let entity = &self.entities[se.index()];
-        let left = entity.vprot.min(entity.deadline).since(first);
-        if left <= 0 { 0 } else { (left as u64).div_ceil(step) }
+        let end = if protected { entity.vprot.min(entity.deadline) } else { entity.deadline };
+        let left = end.since(first);
+        let until_served = if left <= 0 { 0 } else { (left as u64).div_ceil(step) };
+        if protected || !self.rules.tunables.features.preempt_short {
+            return until_served;
+        }
+        // What others are queued have an average; beyond that it is not eligible.
+        let queue = &self.cfs_rqs[entity.cfs_rq.index()];
+        let room = queue.avg_vruntime.div_euclid(queue.avg_load.max(1)) - first.since(queue.zero_vruntime);
+        let until_ineligible = if room < 0 { 0 } else { room as u64 / step + 1 };
+        until_served.min(until_ineligible)
     }
 
     /// Does what `count` ticks would have done, the first at `first`, one tick apart: none of them may act

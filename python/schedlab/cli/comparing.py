@@ -57,6 +57,12 @@ File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="Wher
 Afresh = Annotated[
     bool, typer.Option("--afresh", help="Begin anew, whatever of it was run before.")
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check/--no-check", help="Compare each baseline on a real kernel with itself first."
+    ),
+]
 Timeout = Annotated[
     str, typer.Option("--timeout", metavar="TIME", help="Give a real run up after that.")
 ]
@@ -141,6 +147,7 @@ def carry_out(
     band: float,
     seed: int,
     timeout: str,
+    check: bool = True,
     store: Path | None,
     afresh: bool,
     words: Sequence[str],
@@ -160,6 +167,7 @@ def carry_out(
         protocol=protocol,
         seed=seed,
         timeout=options.seconds(timeout, "timeout"),
+        check=check,
     )
     with ending(where), Store(store) as kept, running("running") as tell:
         try:

@@ -4,11 +4,13 @@ Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad inpu
 130 interrupted.
 """
 
+import errno
 import logging
 import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version as package_version
 from typing import Annotated
@@ -40,6 +42,8 @@ EPILOG = (
 )
 
 _INTERRUPTED = 130
+
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 app = typer.Typer(
     name="schedlab",
@@ -142,6 +146,12 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     except SchedlabError as error:
         complain(str(error))
         code = 2 if isinstance(error, InputError | NotPermittedError) else 1
+    except OSError as error:
+        # Whatever was being written where: a temporary file of a benchmark's, say.
+        if error.errno not in _DISK_ERRORS:
+            raise
+        complain(f"'{error.filename or tempfile.gettempdir()}': {error.strerror}")
+        code = 1
     except Exception as error:
         code = _usage_error(error)
     return code if isinstance(code, int) else 0

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 
 from schedlab.design.surface import Surface
 from schedlab.stats import FloatArray
@@ -96,6 +95,8 @@ def _maximum(linear: FloatArray, quadratic: FloatArray, distance: float) -> Floa
 
     def radius(gap: float) -> float:
         return float(np.linalg.norm(0.5 * along / (top + gap - values)))
+
+    from scipy.optimize import brentq  # noqa: PLC0415 - slow to load, and needed here alone
 
     # The radius lies between those that the part along the top and the whole gradient would give.
     high = float(np.linalg.norm(along)) / (2 * distance)

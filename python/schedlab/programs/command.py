@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedlab.better import Better
 from schedlab.errors import InputError, RunError
 from schedlab.model import Attributes
-from schedlab.stats import Better
 from schedlab.subjects import Measured, Metric
 from schedlab.targets.target import Target
 

@@ -6,7 +6,6 @@ another, both JSON, one after the other.
 """
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -46,12 +45,14 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": type(error).__name__, "message": str(error)}
 
 
-def serve(requests: Path, answers: Path) -> None:
-    """Answer requests until the process is ended."""
+def serve(place: Path) -> None:
+    """Answer requests until the process is ended.
+
+    Args:
+        place: the directory with the pipes ``requests`` and ``answers``; the file ``ready`` is made
+            there once everything is loaded.
+    """
+    (place / "ready").touch()
     while True:
-        text = requests.read_text(encoding="utf-8")
-        answers.write_text(json.dumps(answer(json.loads(text))), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]), Path(sys.argv[2]))
+        text = (place / "requests").read_text(encoding="utf-8")
+        (place / "answers").write_text(json.dumps(answer(json.loads(text))), encoding="utf-8")

@@ -11,7 +11,6 @@ from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload
 from schedlab.targets import host
 from schedlab.targets.facts import facts
-from schedlab.targets.sim import simulate
 from schedlab.targets.starting import starting
 
 
@@ -120,6 +119,9 @@ class Simulated:
     ) -> Outcome:
         """Simulate a run; it has no need of a timeout."""
         del timeout
+        # It loads NumPy, which takes seconds in a guest, where nothing is simulated.
+        from schedlab.targets.sim import simulate  # noqa: PLC0415
+
         return simulate(
             workload,
             scheduler=self.scheduler.with_knobs(knobs) if knobs else self.scheduler,

@@ -18,24 +18,40 @@ from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.accelerator import choose
 
 _PLACE = "/run/schedlab-inside"
-_SERVER = "schedlab.programs.inside"
+
+# The package's own start loads what only experiments need (NumPy, SciPy), for minutes in a guest
+# whose instructions are translated: a package without it takes its place.
+_SERVER = """\
+import pathlib, sys, types
+package = types.ModuleType("schedlab")
+package.__path__ = [sys.argv[1]]
+sys.modules["schedlab"] = package
+from schedlab.programs.inside import serve
+serve(pathlib.Path(sys.argv[2]))
+"""
 
 _START = f"""\
 mkdir {_PLACE} && cd {_PLACE} && mkfifo requests answers
 cd "$1" || cd /
-setsid "$2" -m {_SERVER} {_PLACE}/requests {_PLACE}/answers \\
-    < /dev/null > {_PLACE}/log 2>&1 &
+setsid "$2" -c "$3" "$4" {_PLACE} < /dev/null > {_PLACE}/log 2>&1 &
 echo $! > {_PLACE}/pid
+until [ -e {_PLACE}/ready ]; do
+    kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exit 3; }}
+    sleep 0.2
+done
 """
 
-# A server that did not come up would leave the pipes without a reader for ever.
+# A server that is gone would leave the pipes without a reader for ever.
 _ASK = f"""\
 kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exit 3; }}
 cat > {_PLACE}/requests && cat {_PLACE}/answers
 """
 
-_LOADING = 120.0
-"""Seconds that Python may take to load in a guest whose instructions are translated."""
+_LOADING = 300.0
+"""Seconds that Python may take to load in a guest, on a machine that has other work."""
+
+_MARGIN = 120.0
+"""Seconds beyond a run's own time limit after which a guest counts as hanging."""
 
 _ERRORS: dict[str, type[SchedlabError]] = {
     kind.__name__: kind for kind in (InputError, NotPermittedError, RunError)
@@ -148,18 +164,26 @@ class Virtual:
                 name: getattr(attributes, name) for name in ("policy", "nice", "slice", "affinity")
             }
         if not self._serving:
-            guest.run(["sh", "-c", _START, "sh", str(Path.cwd()), sys.executable])
-            self._serving = True
+            self._serve(guest)
         text = json.dumps({**request, "attributes": plain, "timeout": timeout})
         with guest_knobs.applied(guest, knobs or {}):
             # The process inside keeps the time itself; the margin is for a guest that hangs.
-            done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _LOADING)
+            done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _MARGIN)
         if done.code != 0:
             raise RunError(f"{self.name}: what runs programs there ended: {done.errors.strip()}")
         reply: Mapping[str, Any] = json.loads(done.output)
         if "error" in reply:
             raise _ERRORS.get(reply["error"], RunError)(reply["message"])
         return reply
+
+    def _serve(self, guest: Guest) -> None:
+        """Start the process inside, and wait until it takes requests."""
+        package = str(Path(__file__).parents[1])
+        command = ["sh", "-c", _START, "sh", str(Path.cwd()), sys.executable, _SERVER, package]
+        done = guest.run(command, timeout=_LOADING)
+        if done.code != 0:
+            raise RunError(f"{self.name}: what runs programs there: {done.errors.strip()}")
+        self._serving = True
 
     def _booted(self) -> Guest:
         """Return the guest, which is booted anew where the last one died."""

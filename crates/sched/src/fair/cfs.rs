@@ -149,11 +149,13 @@ impl<D: Decider> Sched<D> {
         vruntime
     }
 
-    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over.
+    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over. 2.6.24 does
+    /// not ask.
     fn is_long_sleeper(&self, cfs: CfsRqId, se: EntityId) -> bool {
         let start = self.entities[se.index()].exec_start;
         let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
-        start != 0 && now > start && now - start > (1 << 63) / 1024
+        let asks = self.rules.series != Series::V2_6_24;
+        asks && start != 0 && now > start && now - start > (1 << 63) / 1024
     }
 
     /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.

@@ -9,6 +9,7 @@ mod choosing_cpus;
 mod deadline;
 mod documentation;
 mod eevdf;
+mod eevdf_flags;
 mod eevdf_properties;
 mod eevdf_releases;
 mod fork_placement;

@@ -65,6 +65,8 @@ fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'
         Just(vec![("feature.HRTICK", "0"), ("feature.HRTICK_DL", "0"), ("base_slice", "9ms")]),
         Just(vec![("feature.HRTICK", "1"), ("feature.HRTICK_DL", "1"), ("base_slice", "9ms")]),
         Just(vec![("feature.DELAY_DEQUEUE", "0")]),
+        Just(vec![("fair_server_runtime", "0s"), ("base_slice", "20ms")]),
+        Just(vec![("fair_server_runtime", "0s"), ("base_slice", "20ms"), ("feature.RUN_TO_PARITY", "0")]),
     ];
     let realtime = prop_oneof![
         Just(vec![("rt_runtime", "950ms")]),
@@ -192,9 +194,14 @@ proptest! {
         }
         prop_assert_eq!(format!("{:#?}", skipped.sched), format!("{:#?}", executed.sched));
 
-        // CFS: the bound is exact, the next tick does act. (Under HRTICK the timer comes before it.)
+        // The fair class's bound is exact, the next tick does act. (Under HRTICK CFS's timer comes before it; a fair server's runtime, or
+        // a group's load, may be what it does act on.)
         let fair = executed.sched.curr_class(CPU0) == Class::Fair;
-        let exact = fair && !executed.sched.rules().series.is_eevdf() && executed.sched.hrtick_expires(CPU0).is_none();
+        let exact = fair
+            && match executed.sched.rules().series.is_eevdf() {
+                false => executed.sched.hrtick_expires(CPU0).is_none(),
+                true => executed.sched.rules().tunables.fair_server_runtime == Time::ZERO,
+            };
         if inactive == count && exact && executed.entity(executed.curr(CPU0)).parent.is_none() {
             executed.sched.set_clocks(CPU0, Clocks::all(first + Time::from_nanos(tick * count)));
             executed.sched.sched_tick(CPU0);

@@ -104,12 +104,14 @@ fn the_placement_counts_what_the_running_task_has_just_run() {
     assert_eq!(lab.vruntime(sleeper), 107 * MS as i64);
 }
 
-/// 6.1's `entity_is_long_sleeper`: after 2^63 / 1024 ns (104 days) the old virtual time is not believed any more.
+/// `entity_is_long_sleeper` (5.10, 6.1): after 2^63 / 1024 ns (104 days) the old virtual time is not believed any more. 2.6.24 believes it.
 #[test]
 fn a_sleep_of_104_days_forgets_the_old_virtual_time() {
     let limit = (1u64 << 63) / 1024;
-    for (asleep, forgets) in [(limit, false), (limit + 1, true)] {
-        let (mut lab, sleeper) = slept("6.1", &[], Policy::Other, 0);
+    let sleeps =
+        [("6.1", limit, false), ("6.1", limit + 1, true), ("5.10", limit + 1, true), ("2.6.24", limit + 1, false)];
+    for (release, asleep, forgets) in sleeps {
+        let (mut lab, sleeper) = slept(release, &[], Policy::Other, 0);
         // A virtual time ahead of the queue's, as it looks once the difference has turned over.
         lab.sched.entity_mut(sleeper).vruntime = lab.queue(CPU0).min_vruntime.plus(7 * MS);
         lab.advance(asleep - (lab.now - lab.entity(sleeper).exec_start));
@@ -117,7 +119,7 @@ fn a_sleep_of_104_days_forgets_the_old_virtual_time() {
         lab.sched.cfs_rq_mut(CPU0).curr = None;
         lab.wake(sleeper);
         let expected = if forgets { 97 * MS } else { 107 * MS };
-        assert_eq!(lab.vruntime(sleeper), expected as i64, "{asleep}");
+        assert_eq!(lab.vruntime(sleeper), expected as i64, "{release} {asleep}");
     }
 }
 
