@@ -241,7 +241,7 @@ def test_replay_checks_what_holds_in_every_trace(tmp_path: Path, capsys: Capture
     assert "on 1 CPU: every invariant holds" in _run(f"replay --invariants {recorded}", capsys)
     # A simulated trace of two CPUs, and the same with a wait of 2 s beside an idle CPU.
     trace = tmp_path / "run.txt"
-    _run(f"run hackbench:groups=1,fds=2,loops=2 --cpus 2 --trace {trace}", capsys)
+    _run(f"{RUN} --trace {trace}", capsys)
     value = json.loads(_run(f"replay --invariants {trace} --json", capsys))
     assert value["broken"] is None
     assert value["cpus"] == 2
