@@ -1,6 +1,9 @@
 """Calibrations: measured, written, read back, refused."""
 
+import datetime as dt
+import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,10 @@ from hypothesis import strategies as st
 import schedlab
 from schedlab import calibration
 from schedlab.calibration import Calibration, Spread
+from schedlab.cli.main import invoke
 from schedlab.errors import InputError
 from schedlab.model import Costs
+from schedlab.vm.kernels import KernelImage
 
 SIZES = ("4_kib", "1_mib")
 LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]))
@@ -46,6 +51,38 @@ def test_a_calibration_is_measured_and_used(tmp_path: Path) -> None:
     machine = schedlab.Machine(2, file)
     assert machine.costs.times == found.costs.times
     assert schedlab.simulate("pipe", scheduler="6.1", machine=machine).turnaround_ns > 0
+
+
+def test_a_guest_is_calibrated_into_a_file_of_its_own(
+    fetched: Callable[[str], KernelImage], capfd: pytest.CaptureFixture[str]
+) -> None:
+    kernel = fetched("6.1")
+    code = invoke(["calibrate", "--quick", "--on", f"vm:{kernel.release}", "--json"])
+    shown = json.loads(capfd.readouterr().out)
+    assert code == 0
+    file = Path(shown["file"])
+    assert file.parent == calibration.path().parent
+    assert file != calibration.path()
+    found = calibration.load(file)
+    assert (found.kernel, found.cpus, found.accelerator) == (
+        kernel.release,
+        2,
+        shown["accelerator"],
+    )
+    assert found.accelerator in ("tcg", "kvm")
+    assert dt.datetime.fromisoformat(found.date).tzinfo is not None
+    assert found.cpu_model
+    # With two CPUs everything can be measured; a system call takes time on any machine.
+    assert {"switch", "system_call", "migration"} <= set(found.spread)
+    assert found.costs.times["system_call"] > 0
+    assert "kernel" in str(found.stale())
+
+
+def test_a_simulation_is_not_calibrated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["calibrate", "--on", "sim"]) == 2
+    assert "'vm:KERNEL'" in capsys.readouterr().err
+    assert invoke(["calibrate", "--cpus", "2"]) == 2
+    assert "--cpus means nothing with --on host" in capsys.readouterr().err
 
 
 def test_files_and_disk_are_measured_for_later(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from schedlab import campaign
 from schedlab.cli.main import invoke
 from schedlab.errors import InputError, RunError, StorageError
 from schedlab.programs import PACKAGES, program, subject
+from schedlab.programs.apache import read_wrk
 from schedlab.programs.command import Command
 from schedlab.report.terminal import to_json
 from schedlab.store import Store
@@ -157,3 +158,9 @@ def test_a_command_without_its_metric_fails() -> None:
         Command(("echo", "hello"), "total ([0-9]+)").measure(
             Host(), attributes=None, knobs=None, seed=1, timeout=9
         )
+
+
+def test_a_server_that_answers_nothing_has_failed() -> None:
+    text = "  0 requests in 2.00s, 0.00B read\nRequests/sec:      0.00\n"
+    with pytest.raises(RunError, match="no request was answered"):
+        read_wrk(text)

@@ -81,4 +81,5 @@ def replay(
     snapshot: str | PathLike[str] | None = None,
     release: str | None = None,
     level: str | None = None,
+    perfetto: str | PathLike[str] | None = None,
 ) -> str: ...

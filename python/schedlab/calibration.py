@@ -18,7 +18,8 @@ from schedlab.errors import InputError
 from schedlab.files import make_directory, write_text
 from schedlab.model import Costs
 from schedlab.targets import host
-from schedlab.targets.facts import facts
+from schedlab.targets.facts import cpu_model_of, facts
+from schedlab.vm.guest import Guest
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Calibration:
         kernel: what ``uname -r`` printed; empty for a file of costs alone.
         cpu_model: the CPUs' name.
         cpus: how many.
+        accelerator: of a guest, ``kvm``, or ``tcg`` where every instruction is translated, so that
+            the times are no hardware's; empty for this machine.
         hz: timer interrupts a second.
         date: when, in UTC, as ISO 8601.
         elapsed_ns: how long it took.
@@ -61,6 +64,7 @@ class Calibration:
     kernel: str = ""
     cpu_model: str = ""
     cpus: int = 0
+    accelerator: str = ""
     hz: int = 0
     date: str = ""
     elapsed_ns: int = 0
@@ -82,19 +86,28 @@ class Calibration:
         return None
 
 
-def path() -> Path:
-    """Return the file in which this user's calibration is kept."""
+def path(guest: Guest | None = None) -> Path:
+    """Return the file in which this user's calibration is kept, each guest's in one of its own.
+
+    Args:
+        guest: the guest, by whose kernel and CPUs the file is called.
+    """
     base = os.environ.get("XDG_DATA_HOME", "")
     directory = Path(base) if base.startswith("/") else Path.home() / ".local" / "share"
-    return directory / "schedlab" / "calibration.toml"
+    of = "" if guest is None else f"-{guest.kernel.release}-{guest.cpus}cpu-{guest.accelerator}"
+    return directory / "schedlab" / f"calibration{of}.toml"
 
 
-def calibrate(*, quick: bool = False, disk: Path | None = None) -> Calibration:
-    """Measure this machine's costs, in about five seconds, or two; two more for a disk.
+def calibrate(
+    *, quick: bool = False, disk: Path | None = None, guest: Guest | None = None
+) -> Calibration:
+    """Measure a machine's costs, in about five seconds, or two; two more for a disk.
 
     Args:
         quick: measure fewer batches.
         disk: a directory of the disk that is measured too, with a file of 16 MiB that has no name.
+        guest: a guest that is up, which is measured in place of this machine; in one whose
+            instructions are translated it takes many times as long.
 
     Raises:
         InputError: the native runner is not there, or no such file can be made in the directory.
@@ -103,13 +116,18 @@ def calibrate(*, quick: bool = False, disk: Path | None = None) -> Calibration:
     arguments = ["calibrate", "--quick"] if quick else ["calibrate"]
     if disk is not None:
         arguments += ["--disk", str(disk)]
-    found = json.loads(host.native_program(arguments, timeout=120))
-    here = facts()
+    if guest is None:
+        said, cpu_model = host.native_program(arguments, timeout=120), facts().cpu_model
+    else:
+        said = host.printed(guest.run([str(host.runner()), *arguments], timeout=600))
+        cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
+    found = json.loads(said)
     return Calibration(
         costs=Costs.from_times("calibrated", found["costs"]),
         kernel=found["release"],
-        cpu_model=here.cpu_model,
+        cpu_model=cpu_model,
         cpus=found["cpus"],
+        accelerator="" if guest is None else guest.accelerator,
         hz=found["hz"],
         date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         elapsed_ns=found["elapsed_ns"],
@@ -128,7 +146,7 @@ def save(calibration: Calibration, file: Path | None = None) -> Path:
         file: where to; this user's own file otherwise.
     """
     target = path() if file is None else file
-    if file is None:
+    if target.parent == path().parent:
         make_directory(target.parent)
     write_text(target, to_toml(calibration))
     return target
@@ -174,6 +192,7 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=int(machine.get("cpus", 0)),
+        accelerator=str(machine.get("accelerator", "")),
         hz=int(machine.get("hz", 0)),
         date=str(machine.get("date", "")),
         elapsed_ns=int(machine.get("elapsed_ns", 0)),
@@ -188,7 +207,7 @@ def to_toml(calibration: Calibration) -> str:
     """Return the text of a calibration's file."""
     lines = ["# What operations cost on this machine, measured by 'schedlab calibrate'.", ""]
     lines.append("[machine]")
-    texts, numbers = ("kernel", "cpu_model", "date"), ("cpus", "hz", "elapsed_ns")
+    texts, numbers = ("kernel", "cpu_model", "accelerator", "date"), ("cpus", "hz", "elapsed_ns")
     lines += [f"{name} = {_string(getattr(calibration, name))}" for name in texts]
     lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
     lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")

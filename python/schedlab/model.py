@@ -57,7 +57,9 @@ class Attributes:
     """How the scheduler is to treat every task of a workload.
 
     Attributes:
-        policy: ``other``, ``batch``, ``idle``, ``fifo:N`` or ``rr:N`` with a priority of 1 to 99.
+        policy: ``other``, ``batch``, ``idle``, ``fifo:N`` or ``rr:N`` with a priority of 1 to 99;
+            or ``ext:none``, ``ext:pfs``, ``ext:dw-cfs[:beta=1.1]``: tasks are ``other``, and a
+            sched_ext scheduler with such thread weights schedules the machine meanwhile.
         nice: -20 to 19.
         slice: the slice to ask for, ``100us`` to ``100ms`` (EEVDF kernels); None for the kernel's.
         affinity: the CPUs the tasks may run on; empty for all.
@@ -73,8 +75,29 @@ class Attributes:
     json: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        text = _core.attributes(self.policy, self.nice, self.slice, list(self.affinity))
+        policy = self.policy
+        if self.ext is not None:
+            policy = "other"
+            Scheduler("7.2", weights=self.ext)  # refuses what is no rule of weights
+            if self.slice is not None:
+                raise InputError(
+                    f"slice={self.slice} means nothing under {self.policy}, whose scheduler has "
+                    "one slice for all: leave it out"
+                )
+        text = _core.attributes(policy, self.nice, self.slice, list(self.affinity))
         object.__setattr__(self, "json", text)
+
+    @property
+    def ext(self) -> str | None:
+        """The thread weights of the sched_ext scheduler that the policy names; None for none.
+
+        >>> Attributes("ext:dw-cfs").ext, Attributes("batch").ext
+        ('dw-cfs:beta=1.1', None)
+        """
+        if not self.policy.startswith("ext:"):
+            return None
+        rule = self.policy.removeprefix("ext:")
+        return "dw-cfs:beta=1.1" if rule == "dw-cfs" else rule
 
     def __str__(self) -> str:
         parts = [self.policy]
@@ -206,6 +229,10 @@ class Scheduler:
         """Return the scheduler with further settings."""
         merged = {**self.knobs, **knobs}
         return Scheduler(self.release, hz=self.hz, knobs=merged, weights=self.weights)
+
+    def with_weights(self, weights: str) -> "Scheduler":
+        """Return the scheduler with another rule of thread weights."""
+        return Scheduler(self.release, hz=self.hz, knobs=self.knobs, weights=weights)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheduler) and self.json == other.json

@@ -14,7 +14,7 @@ from schedlab.targets.target import Host, Simulated, Target
 TASK_SETTINGS = ("policy", "slice", "nice")
 """What is set on tasks, not on the kernel."""
 
-_WITHOUT_SLICE = ("fifo", "rr", "idle", "deadline")
+_WITHOUT_SLICE = ("fifo", "rr", "idle", "deadline", "ext")
 
 
 @dataclass(frozen=True, slots=True)

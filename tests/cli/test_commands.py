@@ -269,6 +269,20 @@ def test_replay_under_wrong_settings_shows_the_differences(tmp_path: Path, capsy
     assert "recorded  line " in text
 
 
+def test_replay_writes_both_schedules(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "schedules.pftrace"
+    hogs = FIXTURES / "hogs-7.2.txt.gz"
+    text = _run(f"replay {hogs} --perfetto {out}", capsys)
+    assert "every decision and every virtual time is the kernel's" in text
+    written = out.read_bytes()
+    # The two processes of the trace: whose schedule each is.
+    assert b"kernel 7.2.13" in written
+    assert b"our rules of 7.2.13" in written
+    _run(f"replay {hogs} {hogs} --perfetto {out}", capsys, code=2)
+    _run(f"replay {hogs} --perfetto {tmp_path / 'none' / 'x'}", capsys, code=2)
+    assert not (tmp_path / "none").exists()
+
+
 def test_doctor_says_what_can_be_set_and_why_not(capsys: Capture) -> None:
     text = _run("doctor", capsys)
     assert "kernel " in text

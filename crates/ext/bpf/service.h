@@ -12,24 +12,17 @@
 #define WEIGHT_ONE (1ULL << WEIGHT_ONE_SHIFT)
 /* How far queues may be apart, and a thread behind its queue's clock, in slices of a thread of nice 0. */
 #define STRAY 2
-#define CREDIT 20
+#define CREDIT 40
 /* Threads at the head of a queue that are looked at for one that may run on this CPU. */
 #define LOOK 16
-/* Over this time the rate of a clock is measured, in nanoseconds. */
-#define RATE_SPAN 1000000000ULL
 
 volatile const struct parameters parameters;
-struct control control SEC(".data");
 struct report report SEC(".bss");
 
 struct queue {
 	u64 clock;
-	/* Added to the keys of those that wait here gives the common scale. */
+	/* What it and all of its threads were moved up by. */
 	u64 offset;
-	/* Virtual time that passes in a second of real time, and since when it is measured. */
-	u64 rate;
-	u64 since;
-	u64 clock_then;
 };
 
 struct thread {
@@ -39,7 +32,7 @@ struct thread {
 	u64 began;
 	/* Its share in `load`. */
 	u64 load;
-	/* Of its queue, when it began to wait. */
+	/* Its queue's, of which vtime has taken account. */
 	u64 offset;
 	/* Where it waits or waited last, and whether it still does. */
 	u32 queue;
@@ -47,9 +40,10 @@ struct thread {
 	bool placed;
 };
 
+/* A table for each number of CPUs on line, one after the other; the loader makes the map as large as it has to be. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * TABLE_SIZE);
+	__uint(max_entries, TABLE_SIZE);
 	__type(key, u32);
 	__type(value, u32);
 } factors SEC(".maps");
@@ -83,7 +77,7 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
-/* Wakes the loader: a CPU came or went, or the scheduler was taken away. */
+/* Wakes the loader, which tells people: a CPU came or went, or the scheduler was taken away. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -123,7 +117,7 @@ static u64 weight_of(struct task_struct *p)
 		return base;
 	if (count > MOST_THREADS)
 		count = MOST_THREADS;
-	index = (control.table & 1) * TABLE_SIZE + count;
+	index = (report.online - 1) * TABLE_SIZE + count;
 	factor = bpf_map_lookup_elem(&factors, &index);
 	if (!factor)
 		return base;
@@ -157,47 +151,45 @@ static void follow(struct queue *queue)
 	u64 latest = front - STRAY * parameters.slice;
 
 	if (before(queue->clock, latest)) {
-		u64 step = latest - queue->clock;
-
-		queue->offset += step;
-		queue->clock += step;
-		queue->clock_then += step;
+		queue->offset += latest - queue->clock;
+		queue->clock = latest;
 	}
+}
+
+/* Move a thread as far as its queue was moved. */
+static void keep_up(struct thread *thread, struct queue *queue)
+{
+	thread->vtime += queue->offset - thread->offset;
+	thread->offset = queue->offset;
 }
 
 static void advance(struct queue *queue, u64 vtime)
 {
-	u64 now, span;
-
-	if (!before(queue->clock, vtime))
-		return;
-	queue->clock = vtime;
-	if (before(front, vtime))
-		front = vtime;
-	now = bpf_ktime_get_ns();
-	span = now - queue->since;
-	if (span >= RATE_SPAN) {
-		u64 passed = vtime - queue->clock_then;
-
-		/* In a long pause the product could leave 64 bits. */
-		if (queue->since && span < 16 * RATE_SPAN && passed < 256 * RATE_SPAN)
-			queue->rate = passed * (RATE_SPAN >> 10) / (span >> 10);
-		queue->since = now;
-		queue->clock_then = vtime;
+	if (before(queue->clock, vtime)) {
+		queue->clock = vtime;
+		if (before(front, vtime))
+			front = vtime;
 	}
 }
 
-/* Keep a thread's vtime within what the lag caps allow. */
+/*
+ * The virtual time by which a thread may be put back: what passes in the lag cap's time if all that can run share all CPUs; at
+ * least two slices of nice 0.
+ */
+static u64 farthest(struct queue *queue)
+{
+	u64 all = load > WEIGHT_ONE ? load : WEIGHT_ONE;
+	u64 distance = scaled(parameters.lag_cap, all) * report.online;
+
+	return queue->clock + (distance < 2 * parameters.slice ? 2 * parameters.slice : distance);
+}
+
+/* Keep a thread's vtime within what the lag cap and its credit allow. */
 static void bound(struct thread *thread, struct queue *queue, u64 credit)
 {
 	u64 least = queue->clock - credit;
-	u64 distance, most;
+	u64 most = farthest(queue);
 
-	/* What passes in the lag cap's time; at least two slices of nice 0. */
-	distance = (queue->rate >> 10) * (parameters.lag_cap >> 10) / (RATE_SPAN >> 20);
-	if (distance < 2 * parameters.slice)
-		distance = 2 * parameters.slice;
-	most = queue->clock + distance;
 	if (before(thread->vtime, least))
 		thread->vtime = least;
 	else if (before(most, thread->vtime))
@@ -246,6 +238,7 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
 		weigh_in(thread, weight);
 	if (!queue)
 		return;
+	keep_up(thread, queue);
 	/*
 	 * Threads that start, run less than a slice and end would all have the clock's vtime, and whoever is later would wait for
 	 * ever. So the clock also goes with the service given; at half of its pace, as it must not outrun those that compete.
@@ -260,9 +253,13 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
  * What counts is how long slices of late turned out to be, or threads of great and small weight would not be compared at the same
  * place of their slices.
  */
-static u64 finish(u64 vtime, u64 weight)
+static u64 finish(struct queue *queue, u64 vtime, u64 weight)
 {
-	return vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
+	u64 end = vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
+	u64 most = farthest(queue);
+
+	/* A slice of a thread of tiny weight is long in virtual time: it would wait for all of that. */
+	return before(most, end) ? most : end;
 }
 
 /* A thread has used its slice up. */
@@ -279,16 +276,18 @@ static void learn(struct task_struct *p, struct thread *thread)
 /* Give a thread its place in the virtual time of a queue: a new one starts at the clock, one that slept has a slice of credit. */
 static struct queue *place(struct thread *thread, u32 index, bool woken, u64 weight)
 {
-	struct queue *queue = queue_of(index);
+	struct queue *queue = queue_of(index), *last = queue_of(thread->queue);
 	u64 credit = CREDIT * parameters.slice;
 
-	if (!queue)
+	if (!queue || !last)
 		return NULL;
 	follow(queue);
-	if (!thread->placed) {
+	if (thread->placed)
+		keep_up(thread, last);
+	else
 		thread->vtime = queue->clock;
-		thread->placed = true;
-	}
+	thread->placed = true;
+	thread->offset = queue->offset;
 	if (woken) {
 		u64 slice = scaled(parameters.slice, weight);
 

@@ -2,8 +2,8 @@
 #ifndef SCHEDLAB_SHARED_H
 #define SCHEDLAB_SHARED_H
 
-/* Threads that the table of factors tells apart; a process with more has the last entry's factor. */
-#define MOST_THREADS 32767U
+/* Threads that a table of factors tells apart; a process with more has the last entry's factor. */
+#define MOST_THREADS 4095U
 #define TABLE_SIZE (MOST_THREADS + 1)
 
 /* CPUs, and so shared queues at the most. Queue FIRST_OWN + n is CPU n's own. */
@@ -24,12 +24,6 @@ struct parameters {
 	u32 shared_queues;
 	u32 cpus;
 	u32 unused;
-};
-
-/* Written by the loader while the scheduler runs (.data). */
-struct control {
-	/* Which of the two tables of factors holds. */
-	u32 table;
 };
 
 /* Written by the scheduler (.bss). */

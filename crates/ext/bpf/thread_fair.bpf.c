@@ -107,8 +107,7 @@ void enqueue(u64 *ctx)
 		return;
 	}
 	thread->waits = true;
-	thread->offset = queue->offset;
-	wait_in(p, index, finish(thread->vtime, weight) - thread->offset, enq_flags);
+	wait_in(p, index, finish(queue, thread->vtime, weight) - thread->offset, enq_flags);
 	if (!bound_here) {
 		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
@@ -171,12 +170,14 @@ void dispatch(u64 *ctx)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		struct thread *thread = bpf_task_storage_get(&threads, prev, 0, 0);
 
-		if (thread) {
+		struct queue *queue = thread ? queue_of(thread->queue) : NULL;
+
+		if (queue) {
 			u64 weight = weight_of(prev);
 
 			charge(prev, thread, weight);
 			learn(prev, thread);
-			if (!choice.any || !before(choice.key, finish(thread->vtime, weight))) {
+			if (!choice.any || !before(choice.key, finish(queue, thread->vtime, weight))) {
 				__sync_fetch_and_add(&report.keeps, 1);
 				set_slice(prev, parameters.slice);
 				return;
@@ -221,7 +222,7 @@ void running(u64 *ctx)
 	thread->began = thread->charged;
 	queue = queue_of(thread->queue);
 	if (thread->waits && queue) {
-		thread->vtime += queue->offset - thread->offset;
+		keep_up(thread, queue);
 		advance(queue, thread->vtime);
 	}
 	thread->waits = false;

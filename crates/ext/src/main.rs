@@ -59,6 +59,9 @@ struct Run {
     /// How often shares are shown.
     #[arg(long, default_value = "1s")]
     every: Time,
+    /// For a program that starts us: print the line "ready" on standard output once it schedules, and end with that program.
+    #[arg(long)]
+    ready: bool,
     /// Show nothing while it runs.
     #[arg(long)]
     quiet: bool,
@@ -71,6 +74,9 @@ struct Run {
     /// Load another object in place of the embedded one.
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
+    /// Look at the options alone.
+    #[arg(long, hide = true)]
+    check: bool,
     /// What to run meanwhile.
     #[arg(last = true)]
     command: Vec<String>,
@@ -92,7 +98,17 @@ struct Summary {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            // Its first line; hints and the usage follow it.
+            eprintln!("schedlab-ext: {}", text.lines().next().unwrap_or_default().trim_start_matches("error: "));
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
+    let result = match arguments.command {
         Command::Run(run) => run.execute(),
         Command::Status { json } => status(json),
     };
@@ -168,26 +184,37 @@ impl Run {
 
     fn execute(self) -> Result<ExitCode, ExtError> {
         let options = self.options()?;
+        if self.check {
+            return Ok(ExitCode::SUCCESS);
+        }
         heed();
-        let mut scheduler = Scheduler::attach(&options).inspect_err(|_| {
+        if self.ready {
+            // SAFETY: a system call without pointers.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+        }
+        let scheduler = Scheduler::attach(&options).inspect_err(|_| {
             if self.verbose {
                 eprint!("{}", words());
             }
         })?;
+        let online = scheduler.report()?.online;
         self.say(&format!(
             "schedlab-ext: schedules with weights {}, slice {}, {} CPUs, {} shared queue{}",
             options.weights,
             options.slice,
-            scheduler.online(),
+            online,
             scheduler.queues,
             if scheduler.queues == 1 { "" } else { "s" }
         ));
-        if let Some(remark) = options.weights.remark(scheduler.online()) {
+        if self.ready {
+            println!("ready");
+        }
+        if let Some(remark) = options.weights.remark(online) {
             self.say(&format!("schedlab-ext: {remark}"));
         }
         let first = Look::now(&scheduler)?;
         let mut child = self.start()?;
-        let ended = self.stay(&mut scheduler, child.as_mut(), &first)?;
+        let ended = self.stay(&scheduler, child.as_mut(), &first)?;
         self.finish(&options, &scheduler, &first, ended.1.as_ref())?;
         if let Some(error) = ended.1 {
             // The command goes on under the kernel's own class; it was told at once.
@@ -227,25 +254,27 @@ impl Run {
         command.spawn().map(Some).map_err(|source| self.cannot(source))
     }
 
-    /// Keep the table right and show shares until the command ends, a signal comes or the kernel takes scheduling back.
+    /// Show shares until the command ends, a signal comes or the kernel takes scheduling back.
     fn stay(
         &self,
-        scheduler: &mut Scheduler,
+        scheduler: &Scheduler,
         mut child: Option<&mut Child>,
         first: &Look,
     ) -> Result<(Option<ExitStatus>, Option<ExtError>), ExtError> {
         let every = Duration::from_nanos(self.every.as_nanos().max(100_000_000));
         let mut next = Instant::now() + every;
         let mut last = Look::now(scheduler)?;
-        let mut asked = 0;
+        let (mut asked, mut hotplugs) = (0, 0);
         loop {
-            scheduler.wait(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(200)))?;
+            scheduler.wait(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(500)))?;
             if let Some(error) = scheduler.ejected()? {
                 eprintln!("schedlab-ext: {error}");
                 return Ok((None, Some(error)));
             }
-            if scheduler.adapt()? {
-                self.say(&format!("schedlab-ext: {} CPUs are on line now", scheduler.online()));
+            let report = scheduler.report()?;
+            if report.hotplugs != hotplugs {
+                hotplugs = report.hotplugs;
+                self.say(&format!("schedlab-ext: {} CPUs are on line now", report.online));
             }
             if let Some(child) = child.as_mut()
                 && let Some(status) = child.try_wait().map_err(|source| self.cannot(source))?
@@ -266,7 +295,7 @@ impl Run {
                 next += every;
                 let now = Look::now(scheduler)?;
                 if !self.quiet {
-                    eprint!("{}", lines(&now.since(&last), now.after(first), now.after(&last), scheduler.online()));
+                    eprint!("{}", lines(&now.since(&last), now.after(first), now.after(&last), report.online));
                 }
                 last = now;
             }
@@ -285,7 +314,7 @@ impl Run {
         let summary = Summary {
             weights: options.weights.to_string(),
             release: kernel::release(),
-            online: scheduler.online(),
+            online: counts.online,
             queues: scheduler.queues,
             seconds: now.after(first).as_secs_f64(),
             hotplugs: counts.hotplugs,

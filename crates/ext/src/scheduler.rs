@@ -11,7 +11,7 @@ use schedlab_model::{ThreadWeights, Time};
 use schedlab_sched::thread_fairness::FACTOR_SHIFT;
 
 use crate::error::{asking, during};
-use crate::shared::{self, MOST_THREADS, Parameters, Process, Report, Settings};
+use crate::shared::{self, Parameters, Process, Report, Settings};
 use crate::topology::{Queues, domains};
 use crate::{ExtError, kernel, weights};
 
@@ -55,9 +55,6 @@ pub struct Scheduler {
     // The link goes first: nothing that it uses may be gone before it.
     link: Link,
     object: Object,
-    weights: ThreadWeights,
-    online: u32,
-    table: u32,
     /// Shared queues.
     pub queues: u32,
 }
@@ -105,8 +102,12 @@ impl Scheduler {
             cpus: u32::try_from(domains.len()).unwrap_or(0),
             unused: 0,
         };
+        let factors = weights::factors(options.weights, parameters.cpus);
         for mut map in opened.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
+            if name == "factors" {
+                map.set_max_entries(u32::try_from(factors.len()).unwrap_or(0)).map_err(|error| rejected(&error))?;
+            }
             let Some(bytes) = map.initial_value_mut() else { continue };
             let fits = if name.ends_with(".rodata") {
                 shared::write(bytes, parameters)
@@ -123,41 +124,11 @@ impl Scheduler {
         }
         let mut object = opened.load().map_err(|error| rejected(&error))?;
         fill_domains(&object, &domains)?;
-        // The tables have to hold from the first decision on; the program corrects the count as it starts.
-        let online = online();
-        fill(&object, options.weights, online, 0)?;
+        fill(&object, &factors)?;
         let mut operations =
             object.maps_mut().find(|map| map.name() == "thread_fair").ok_or_else(|| unlike("thread_fair"))?;
         let link = operations.attach_struct_ops().map_err(|error| refused(&error))?;
-        let mut scheduler = Self { link, object, weights: options.weights, online, table: 0, queues };
-        scheduler.adapt()?;
-        Ok(scheduler)
-    }
-
-    /// CPUs on line for which the table of factors was filled.
-    pub fn online(&self) -> u32 {
-        self.online
-    }
-
-    /// Fill the table anew if the number of CPUs on line is another one; returns whether it was.
-    ///
-    /// # Errors
-    ///
-    /// [`ExtError::System`].
-    pub fn adapt(&mut self) -> Result<bool, ExtError> {
-        let online = self.report()?.online;
-        if online == 0 || online == self.online {
-            return Ok(false);
-        }
-        // Into the table that does not hold, which then takes the other's place at once.
-        fill(&self.object, self.weights, online, 1 - self.table)?;
-        self.table = 1 - self.table;
-        let control = map(&self.object, ".data")?;
-        control
-            .update(&0u32.to_ne_bytes(), &self.table.to_ne_bytes(), MapFlags::ANY)
-            .map_err(asking("choosing a table"))?;
-        self.online = online;
-        Ok(true)
+        Ok(Self { link, object, queues })
     }
 
     /// What the scheduler reports.
@@ -246,25 +217,18 @@ impl Scheduler {
     }
 }
 
-/// CPUs on line.
-fn online() -> u32 {
-    // SAFETY: sysconf has no preconditions.
-    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(count).unwrap_or(1).max(1)
-}
-
 /// A map whose name ends so; libbpf puts the object's name before those of sections.
 fn map(object: &Object, name: &'static str) -> Result<MapHandle, ExtError> {
     let found = object.maps().find(|map| map.name().to_string_lossy().ends_with(name)).ok_or_else(|| unlike(name))?;
     MapHandle::try_from(&found).map_err(asking("taking hold of a map"))
 }
 
-fn fill(object: &Object, rule: ThreadWeights, online: u32, table: u32) -> Result<(), ExtError> {
-    let size = MOST_THREADS + 1;
-    let keys: Vec<u8> = (table * size..(table + 1) * size).flat_map(u32::to_ne_bytes).collect();
-    let values: Vec<u8> = weights::factors(rule, online).into_iter().flat_map(u32::to_ne_bytes).collect();
+fn fill(object: &Object, factors: &[u32]) -> Result<(), ExtError> {
+    let count = u32::try_from(factors.len()).unwrap_or(0);
+    let keys: Vec<u8> = (0..count).flat_map(u32::to_ne_bytes).collect();
+    let values: Vec<u8> = factors.iter().copied().flat_map(u32::to_ne_bytes).collect();
     map(object, "factors")?
-        .update_batch(&keys, &values, size, MapFlags::ANY, MapFlags::ANY)
+        .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
         .map_err(asking("filling the table of factors"))
 }
 

@@ -1,7 +1,7 @@
 //! `bpf/shared.h`, as the loader sees it.
 
-/// Threads that the table of factors tells apart.
-pub const MOST_THREADS: u32 = 32767;
+/// Threads that a table of factors tells apart.
+pub const MOST_THREADS: u32 = 4095;
 /// CPUs at the most.
 pub const MOST_CPUS: u32 = 1024;
 /// Room for nice levels: 40, SCHED_IDLE, and up to a power of two so that the program can mask.

@@ -10,24 +10,31 @@ use crate::{background, errors};
 
 /// Replays a recording of one CPU and returns the comparison as JSON, with `exact` beside it: whether everything was equal.
 #[pyfunction]
-#[pyo3(signature = (trace, snapshot=None, release=None, level=None))]
+///
+/// Both schedules, the kernel's and ours, are written to `perfetto` if it is given.
+#[pyo3(signature = (trace, snapshot=None, release=None, level=None, perfetto=None))]
 pub fn replay(
     py: Python<'_>,
     trace: PathBuf,
     snapshot: Option<PathBuf>,
     release: Option<&str>,
     level: Option<&str>,
+    perfetto: Option<PathBuf>,
 ) -> PyResult<String> {
     let release: Option<Release> = release.map(str::parse).transpose().map_err(errors::input)?;
     let level: Option<Level> = level.map(str::parse).transpose().map_err(errors::input)?;
     let file = trace.display().to_string();
     let report =
         background::run(py, move |_| schedlab_replay::replay_file(&trace, snapshot.as_deref(), release, level))?;
-    let report = report.map_err(|error| match error.to_string() {
+    let mut report = report.map_err(|error| match error.to_string() {
         // What cannot be opened is named already.
         text if text.starts_with(&file) => errors::input(text),
         text => errors::input(format!("{file}: {text}")),
     })?;
+    if let Some(path) = perfetto {
+        let (schedules, release) = (std::mem::take(&mut report.schedules), report.release.clone());
+        background::run(py, move |_| schedules.save(&path, &release))?.map_err(errors::input)?;
+    }
     let mut value = serde_json::to_value(&report).map_err(errors::json("report"))?;
     if let Some(object) = value.as_object_mut() {
         object.insert("exact".to_owned(), report.is_exact().into());

@@ -13,8 +13,11 @@ impl Replayer<'_> {
     /// Queues what was queued and runs what ran.
     pub(crate) fn begin(&mut self) {
         self.set_clocks();
-        let base = self.sight.base.or(self.sight.guess).unwrap_or(0);
-        self.base_guessed = self.sight.base.is_none().then_some(base);
+        let snapshot = self.settings.snapshot.as_ref().filter(|_| self.settings.snapshot_is_older);
+        let told = snapshot.and_then(|snapshot| snapshot.queues.first()).and_then(|queue| queue.min_vruntime);
+        let told = self.sight.base.or(told);
+        let base = told.or(self.sight.guess).unwrap_or(0);
+        self.base_guessed = told.is_none().then_some(base);
         let queue = self.sched.cfs_rq_mut(CPU);
         (queue.min_vruntime, queue.zero_vruntime) = (Vruntime(base), Vruntime(base));
         let running = self.sight.running;

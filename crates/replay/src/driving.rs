@@ -20,6 +20,10 @@ impl Replayer<'_> {
     ) {
         self.advance(runtime);
         let task = self.sleeper(pid, placement);
+        if self.report.level == Level::L1 && !self.is_fair(task) {
+            // The fair class queues it all the same.
+            return self.lose_track();
+        }
         let entity = self.sched.entity(task);
         let coming = match coming {
             Coming::Awake if entity.sched_delayed => Coming::Delayed,
@@ -181,6 +185,8 @@ impl Replayer<'_> {
             }
         };
         let scheduled = self.sched.schedule(CPU, state);
+        let ours = self.sched.decider.picks.last().map_or(scheduled.next, |(_, ours)| *ours);
+        self.note_pick(scheduled.next, ours, state);
         self.compare_charge(runtime);
         match recorded {
             Picks::Looks(looks, _) => {

@@ -35,6 +35,7 @@ mod recording;
 mod replayer;
 mod report;
 mod rule;
+mod schedules;
 mod settings;
 mod start;
 mod step;
@@ -49,6 +50,7 @@ use schedlab_trace::{Record, Snapshot, TraceError, open};
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
+pub use schedules::Schedules;
 pub use settings::Settings;
 
 use first_sight::FirstSight;
@@ -66,6 +68,14 @@ pub fn replay(
     settings: &Settings,
 ) -> Result<Report, ReplayError> {
     let records: Vec<Record> = recording.into_iter().collect::<Result<_, _>>()?;
+    let mut names = Schedules::default();
+    names.name(&records);
+    let mut report = replay_records(records, settings)?;
+    report.schedules.name_as(names);
+    Ok(report)
+}
+
+fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
         return classes::replay(&records, settings);
     }

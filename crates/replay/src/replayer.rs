@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, TaskState, Time};
 use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
 use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
@@ -10,8 +10,9 @@ use crate::first_sight::{self, FirstSight};
 use crate::flags::FlagBits;
 use crate::forced::Forced;
 use crate::recording::{Charge, Recording};
-use crate::report::{Difference, Report};
+use crate::report::{Difference, Level, Report};
 use crate::rule;
+use crate::schedules::Picked;
 use crate::settings::Settings;
 use crate::start::Start;
 use crate::step::{Asked, Picks, Step};
@@ -99,7 +100,7 @@ impl<'a> Replayer<'a> {
             recorded: &[],
             report,
         };
-        match Start::of(recording) {
+        match Start::of(recording, settings.release.series()) {
             Some(start) => replayer.begin_from(&start),
             None => replayer.begin(),
         }
@@ -246,8 +247,9 @@ impl<'a> Replayer<'a> {
             _ => {
                 let running = self.sched.curr(CPU);
                 let wants = record.flags.wants_resched();
-                if self.sched.need_resched(CPU) && !wants && running != TaskId::IDLE && !self.is_fair(running) {
-                    // Higher classes pick the running task again without a trace.
+                // Higher classes pick the running task again without a trace; without probes any class does if nobody was charged.
+                let hidden = self.report.level != Level::L1 || !self.is_fair(running);
+                if self.sched.need_resched(CPU) && !wants && !self.resched_before && running != TaskId::IDLE && hidden {
                     self.schedule(None, None, &Picks::Outcome, None);
                 }
                 if self.resched_before {
@@ -257,6 +259,13 @@ impl<'a> Replayer<'a> {
                 }
             }
         }
+    }
+
+    /// A schedule: who runs now, and who would by our rules.
+    pub(crate) fn note_pick(&mut self, kernels: TaskId, ours: TaskId, state: TaskState) {
+        let (time, line) = self.recorded.last().map_or((self.time, self.line), |last| (last.time, last.line));
+        let (ours, kernels) = (self.pid(ours), self.pid(kernels));
+        self.report.schedules.pick(Picked { time, line, ours, kernels, state });
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.

@@ -4,7 +4,7 @@ use schedlab_model::Time;
 use schedlab_trace::{Probe, Record, RecordKind};
 use serde::Serialize;
 
-use crate::{ReplayError, Settings};
+use crate::{ReplayError, Schedules, Settings};
 
 /// How much a recording tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -93,6 +93,9 @@ pub struct Report {
     pub first_sights: FirstSights,
     /// The first few decisions and states that differ.
     pub differences: Vec<Difference>,
+    /// Who was picked each time.
+    #[serde(skip)]
+    pub schedules: Schedules,
 }
 
 /// Scores by kind of decision.
@@ -280,6 +283,7 @@ impl Report {
             unexplained: 0,
             first_sights: FirstSights::default(),
             differences: Vec::new(),
+            schedules: Schedules::default(),
         }
     }
 

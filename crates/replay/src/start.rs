@@ -3,9 +3,9 @@
 //! While it looked at one after another nobody else ran, but tasks woke up. So each is taken back to where it stood at the first
 //! look: what was woken between that and the look at it was asleep, with what `place_entity` was given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, Policy, Series, TaskId, TaskState, Time};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{EevdfSnap, Pid, Probe, RecordKind, TaskSnap};
 
@@ -25,7 +25,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// None if the recorder did not look.
-    pub(crate) fn of(recording: &Recording) -> Option<Self> {
+    pub(crate) fn of(recording: &Recording, series: Series) -> Option<Self> {
         let first = recording.snapped.first()?.clone();
         let recorder = recording.records.first()?.pid;
         let mut woken: BTreeMap<Pid, u64> = BTreeMap::new();
@@ -43,8 +43,11 @@ impl Start {
             }
         }
         let mut tasks = Vec::with_capacity(recording.snapped.len());
-        for snapped in &recording.snapped {
+        // The idle task is everybody's, and of two looks at one task the first counts.
+        let mut seen = BTreeSet::from([0]);
+        for snapped in recording.snapped.iter().filter(|snapped| seen.insert(snapped.task.pid)) {
             let mut task = snapped.task.clone();
+            task.eevdf = task.eevdf.filter(|_| series.is_eevdf());
             if woken.get(&task.pid).is_some_and(|line| *line < snapped.line) {
                 let placed = placed.get(&task.pid).copied();
                 fall_asleep(&mut task, placed);
@@ -87,15 +90,18 @@ impl Replayer<'_> {
         (queue.min_vruntime, queue.zero_vruntime) = (Vruntime(base), Vruntime(base));
         // Some kernels do not show tasks of the recorder's class.
         let own = start.tasks.iter().find(|task| task.pid == start.recorder);
-        let recorder = match own {
-            Some(task) => self.begin_task(task),
-            None => self.add(start.recorder),
-        };
-        self.sched.wake_up_new_task(recorder, CPU);
-        self.sched.decider.expect_picks([recorder]);
-        self.sched.schedule(CPU, TaskState::Running);
-        if let Some(own) = own {
-            self.set_state(recorder, own);
+        if start.recorder != 0 {
+            let recorder = match own {
+                Some(task) => self.begin_task(task),
+                None => self.add(start.recorder),
+            };
+            self.sched.wake_up_new_task(recorder, CPU);
+            self.sched.decider.expect_picks([recorder]);
+            self.sched.schedule(CPU, TaskState::Running);
+            if let Some(own) = own {
+                self.set_state(recorder, own);
+                self.sched.entity_mut(recorder).sched_delayed = false;
+            }
         }
         for task in start.tasks.iter().filter(|task| task.pid != start.recorder) {
             let made = self.begin_task(task);
@@ -129,7 +135,8 @@ impl Replayer<'_> {
             entity.slice = eevdf.slice;
             entity.custom_slice = eevdf.custom_slice;
             entity.rel_deadline = eevdf.relative;
-            entity.sched_delayed = eevdf.delayed;
+            // Who lingers is queued.
+            entity.sched_delayed = eevdf.delayed && snap.on_rq;
         }
     }
 }

@@ -10,7 +10,7 @@ use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskR
 
 use crate::flags::{FlagBits, MOVE, may_yield};
 use crate::probed;
-use crate::step::{Asked, Change, Check, Coming, Picks, Step};
+use crate::step::{Asked, Change, Check, Coming, FIRST_FAIR_PRIORITY, Picks, Step};
 use crate::view::{Cursor, Runtime};
 
 /// What kind of tick.
@@ -49,6 +49,8 @@ pub(crate) struct Traced<'a> {
     asks: bool,
     /// Whose last call that changes a task was `setpriority(2)`.
     renices: BTreeSet<Pid>,
+    /// Whether the kernel counts how often preemption is disabled.
+    counts: bool,
     /// Who yielded and has not scheduled since.
     yielded: Option<Pid>,
     flags: FlagBits,
@@ -60,6 +62,7 @@ impl<'a> Traced<'a> {
         let places = records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Place { .. })));
         let guesses_forks = flags.places_forks && !places;
         let asks = !records.iter().any(|record| matches!(record.kind, RecordKind::Probe(Probe::Parameters { .. })));
+        let counts = records.iter().any(|record| record.flags.preempt_depth > 0);
         let new = |stayed, forks| Self {
             records,
             stayed,
@@ -69,6 +72,7 @@ impl<'a> Traced<'a> {
             due_at: None,
             asks,
             renices: BTreeSet::new(),
+            counts,
             yielded: None,
             flags,
         };
@@ -128,7 +132,10 @@ impl<'a> Traced<'a> {
             self.requests.remove(&previous.pid);
             return Some(Step::YieldNow { runtime: None });
         }
-        if record.flags.context == Context::Task && self.yielded == Some(record.pid) {
+        // An interrupt that finds preemption enabled comes after the schedule.
+        let outside =
+            self.counts && record.flags.preempt_depth == 0 && matches!(record.kind, RecordKind::TimerEntry { .. });
+        if (record.flags.context == Context::Task || outside) && self.yielded == Some(record.pid) {
             match record.kind {
                 // What the schedule charges tells of it.
                 RecordKind::StatRuntime { .. } => {}
@@ -368,15 +375,21 @@ fn runs_idle(records: &[Record], task: Pid) -> bool {
     false
 }
 
-/// The priority that a task is first seen with in these records.
+/// The priority that a task is next seen with in these records. One that is charged without a virtual time is of the real-time class
+/// by then, whatever it becomes before it is seen.
 fn priority_of(records: &[Record], pid: Pid) -> Option<i32> {
     let seen = |task: &TaskRef| (task.pid == pid).then_some(task.priority);
-    records.iter().find_map(|record| match &record.kind {
+    let priority = |record: &Record| match &record.kind {
         RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
         RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
+        RecordKind::StatRuntime { pid: charged, vruntime: Some(0), .. } if *charged == pid => Some(LOWEST_REAL_TIME),
         _ => None,
-    })
+    };
+    records.iter().find_map(priority)
 }
+
+/// The priority of `sched_priority` 1.
+const LOWEST_REAL_TIME: i32 = FIRST_FAIR_PRIORITY - 2;
 
 /// `try_to_wake_up`, whose tracepoints no other one comes between.
 fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {

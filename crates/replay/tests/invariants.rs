@@ -73,9 +73,9 @@ fn each_impossible_thing_is_found_where_it_shows() {
         ),
         (
             "a-7 0d..2. 1.000000000: sched_switch: a:7 [120] R ==> b:8 [120]\n\
-             b-8 0d..2. 0.999000000: sched_switch: b:8 [120] R ==> a:7 [120]\n"
+             c-9 1d..2. 0.999000000: sched_switch: c:9 [120] R ==> d:10 [120]\n"
                 .to_owned(),
-            Some("line 2: at 1s on CPU 0: time went back"),
+            Some("line 2: at 1s on CPU 1: time went back"),
         ),
     ];
     for (text, expected) in cases {

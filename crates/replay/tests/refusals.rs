@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use schedlab_replay::{ReplayError, Report, Settings, replay, replay_file};
+use schedlab_replay::{Level, ReplayError, Report, Settings, replay, replay_file};
 use schedlab_trace::Reader;
 
 fn settings() -> Settings {
@@ -151,6 +151,68 @@ proptest! {
             let settings = Settings::defaults(release.parse().unwrap()).unwrap();
             let report = replay(Reader::new(nonsense(fragments, &lines).as_bytes()), &settings).unwrap();
             prop_assert!(!report.is_exact());
+        }
+    }
+}
+
+/// What an own recording is made of, for tasks 1 to 3; 0 is the idle task.
+const OWN: [&str; 30] = [
+    "k_snap: pid=PID pol=0 sp=120 nprio=120 onrq=1 vr=5000 w=1048576 xs=1 sum=2 psum=1 tg=0xa ptg=0x0 cfs=0xb minv=4000 ct=50 c=50",
+    "k_snap: pid=PID pol=3 sp=125 nprio=125 onrq=0 vr=5000 w=343040 xs=1 sum=2 tg=0xa ptg=0x0 cfs=0xb dl=9000 vlag=-300 sl=700000 \
+     cs=0 rel=0 del=1 zv=5 av=-3 al=1024 ct=50",
+    "sched_waking: comm=x pid=PID prio=120 target_cpu=000",
+    "sched_waking: comm=x pid=PID prio=40 target_cpu=000",
+    "sched_wakeup: comm=x pid=PID prio=120 target_cpu=000",
+    "sched_wakeup_new: comm=x pid=PID prio=120 target_cpu=000",
+    "sched_process_exit: comm=x pid=PID prio=120",
+    "hrtimer_expire_entry: hrtimer=0xff now=5 function=tick_sched_timer",
+    "hrtimer_expire_entry: hrtimer=0xff now=5 function=hrtick",
+    "hrtimer_expire_exit: hrtimer=0xff",
+    "sys_enter_sched_yield:",
+    "sys_enter_sched_setattr: pid: 0xPID, uattr: 0x7ffe, flags: 0x0",
+    "sys_enter_sched_setscheduler: pid: 0x0, policy: 0x5, param: 0x7ffe",
+    "sys_enter_sched_setaffinity: pid: 0xPID, len: 0x8, user_mask_ptr: 0x7ffe",
+    "sys_enter_setpriority: which: 0x0, who: 0xPID, niceval: 0x5",
+    "k_param: pid=PID pol=0 sp=115 rtp=0 dlr=0 dld=0 dlp=0 dlf=0x0 sl=700000 cs=0 rof=0",
+    "k_param: pid=PID pol=1 sp=120 rtp=50 dlr=0 dld=0 dlp=0 dlf=0x0 rof=0",
+    "k_param: pid=PID pol=5 sp=120 rtp=0 dlr=0 dld=0 dlp=0 dlf=0x0 sl=3000000 cs=1 rof=0",
+    "k_place: pid=PID vr=5000 minv=7000 init=0 se=0x1 my=0x0 cfs=0xb",
+    "k_place: pid=PID vr=5000 dl=705000 vlag=-300 zv=7000 av=0 al=0 fl=0x9 rel=0 sl=700000 se=0x1 my=0x0 cfs=0xb",
+    "k_uc: cfs=0xb cse=0x1 cmy=0x0 pid=PID vr=5000 dl=705000 xs=1 ct=70000",
+    "k_pnt: c=80000 ct=80000",
+    "k_resched: cpu=0 tif=4 cpid=PID",
+    "k_resched: cpu=0 tif=5 cpid=PID",
+    "k_tick: pid=PID ct=90000 c=90000",
+    "k_sett: pid=PID first=1 vr=5000 dl=705000 vlag=9 sl=700000 vp=5 ct=95000 c=95000",
+    "k_deq: pid=PID fl=0xe ct=99000 c=99000 pol=0 sp=120 w=1048576",
+    "k_enq: pid=PID fl=0xe ct=99000 c=99000 pol=0 sp=120 w=1048576",
+    "k_deqs: pid=PID fl=0x21 se=0x1 my=0x0",
+    "sched_switch: prev_comm=a prev_pid=PID prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=2 next_prio=120",
+];
+
+proptest! {
+    /// The same of what an own recording is made of, read without its probes and by the rules of each kernel.
+    #[test]
+    fn nonsense_of_an_own_recording_never_panics(
+        lines in proptest::collection::vec((any::<prop::sample::Index>(), 0u32..4, 0usize..4), 1..60),
+    ) {
+        let fragments: Vec<&str> = CFS.iter().chain(&EEVDF).chain(&OWN).copied().collect();
+        let line = |(number, (which, pid, flags)): (usize, &(prop::sample::Index, u32, usize))| {
+            let fragment = which.get(&fragments).replace("PID", &pid.to_string());
+            let flags = ["0d..2.", "0dN.1.", "0dlh2.", "0....."][*flags];
+            format!("a-{} {flags} 1.{number:09}: {fragment}\n", number % 3)
+        };
+        let text: String = lines.iter().enumerate().map(line).collect();
+        for release in ["5.10", "6.1", "6.12", "7.2"] {
+            for level in [Level::L0, Level::L0Place] {
+                let mut settings = Settings::defaults(release.parse().unwrap()).unwrap();
+                settings.level = Some(level);
+                match replay(Reader::new(text.as_bytes()), &settings) {
+                    Ok(report) => prop_assert!(!report.is_exact()),
+                    Err(ReplayError::Empty) => {}
+                    Err(error) => prop_assert!(false, "{error}"),
+                }
+            }
         }
     }
 }

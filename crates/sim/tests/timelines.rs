@@ -87,7 +87,7 @@ fn nice_levels_share_by_weight() {
     let nice = Attributes { nice: 5, ..Attributes::default() };
     let hog = || vec![Step::Run(milliseconds(1000))];
     let hogs = workload(vec![task("plain", 1, Attributes::default(), hog()), task("nice", 1, nice, hog())]);
-    for release in ["5.10", "6.1", "6.12", "6.18"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
         let (outcome, _) = run(&hogs, release, &Machine::ideal(1));
         // The plain one ends its second when 1000 · 1359/1024 = 1327.1 ms have passed.
         let ended = outcome.tasks[0].life_ns as f64 / 1e6;

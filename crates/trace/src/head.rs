@@ -20,6 +20,8 @@ pub struct Head {
 }
 
 /// The line every own recording begins with.
+pub(crate) const FORM: &str = "schedlab recording ";
+/// With the number of the form that is known.
 pub(crate) const MAGIC: &str = "schedlab recording 1";
 /// The most text a head may hold, so that a file that is no recording does not fill the memory.
 const LONGEST_HEAD: usize = 64 << 20;

@@ -27,12 +27,14 @@ pub struct TaskLabel {
     pub priority: i32,
     /// For a thread, the first thread of its process.
     pub process: Option<TaskId>,
+    /// Its own pid; the one that stands for its [`TaskId`] otherwise.
+    pub pid: Option<Pid>,
 }
 
 impl TaskLabel {
     /// A process of nice 0.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), priority: 120, process: None }
+        Self { name: name.into(), priority: 120, process: None, pid: None }
     }
 
     /// The same task under `attributes`.
@@ -63,8 +65,10 @@ impl Labels<'_> {
         if task == TaskId::IDLE {
             return (format!("swapper/{cpu}"), 0, 120);
         }
-        let number = i32::try_from(pid(task)).unwrap_or(i32::MAX);
-        match self.0.get(task.index()) {
+        let label = self.0.get(task.index());
+        let number = label.and_then(|label| label.pid).unwrap_or_else(|| pid(task));
+        let number = i32::try_from(number).unwrap_or(i32::MAX);
+        match label {
             Some(label) => (clean(&label.name), number, label.priority),
             None => (format!("task{}", task.0), number, 120),
         }

@@ -6,7 +6,7 @@ use prost::Message;
 use schedlab_model::{Event, EventKind, TaskId, TaskState};
 
 use crate::TraceError;
-use crate::label::{Labels, TaskLabel, pid};
+use crate::label::{Labels, TaskLabel};
 use crate::proto::ftrace_event::Event as Ftrace;
 use crate::proto::process_tree::{Process, Thread};
 use crate::proto::trace_packet::Data;
@@ -109,7 +109,7 @@ fn process_tree(events: &[Event], labels: &[TaskLabel]) -> ProcessTree {
         let (name, number, _) = names.of(task, 0);
         match labels[task.index()].process {
             Some(leader) if leader != task => {
-                let tgid = i32::try_from(pid(leader)).ok();
+                let tgid = Some(names.of(leader, 0).1);
                 tree.threads.push(Thread { tid: Some(number), name: Some(name), tgid });
             }
             _ => {

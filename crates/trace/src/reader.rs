@@ -1,9 +1,12 @@
 //! Reading a recording line by line.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
+use schedlab_model::Time;
+
 use crate::TraceError;
-use crate::head::{Head, MAGIC};
+use crate::head::{FORM, Head, MAGIC};
 use crate::line::{self, Columns};
 use crate::payload;
 use crate::record::Record;
@@ -33,6 +36,8 @@ pub struct Reader<R> {
     head: Option<Head>,
     /// Events so far, and how many there must be once the last line told.
     events: u64,
+    /// Of each CPU the last event's time.
+    times: BTreeMap<u32, Time>,
     end: Option<u64>,
     ended: bool,
     buffer: Vec<u8>,
@@ -41,7 +46,17 @@ pub struct Reader<R> {
 impl<R: BufRead> Reader<R> {
     /// Reads from `input`.
     pub const fn new(input: R) -> Self {
-        Self { input, line: 0, cpus: None, head: None, events: 0, end: None, ended: false, buffer: Vec::new() }
+        Self {
+            input,
+            line: 0,
+            cpus: None,
+            head: None,
+            events: 0,
+            times: BTreeMap::new(),
+            end: None,
+            ended: false,
+            buffer: Vec::new(),
+        }
     }
 
     /// How many CPUs the recording says it has, once its head was read.
@@ -99,6 +114,12 @@ impl<R: BufRead> Reader<R> {
                 return Err(TraceError::lost(number, trimmed));
             }
             let record = parse(number, text)?;
+            if let Some(before) = self.times.insert(record.cpu, record.time)
+                && before > record.time
+            {
+                let expected = format!("no earlier time than that of the CPU's event before, {before}");
+                return Err(TraceError::malformed(number, &record.time.to_string(), expected));
+            }
             self.events += 1;
             return Ok(Some(record));
         }
@@ -110,7 +131,12 @@ impl<R: BufRead> Reader<R> {
             self.head = Some(Head::default());
             return Ok(());
         }
-        let Some(head) = &mut self.head else { return Ok(()) };
+        let Some(head) = &mut self.head else {
+            return match text.strip_prefix(FORM) {
+                Some(_) => Err(TraceError::malformed(number, text, format!("'# {MAGIC}', the form that is known"))),
+                None => Ok(()),
+            };
+        };
         if let Some(end) = text.strip_prefix("end:") {
             let count = end.trim().strip_prefix("events=").and_then(|count| count.parse().ok());
             let expected = "'# end: events=NUMBER'";

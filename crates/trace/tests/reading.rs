@@ -90,6 +90,22 @@ fn a_recording_that_lost_events_is_refused() {
 }
 
 #[test]
+fn a_recording_whose_time_goes_back_is_refused() {
+    let line = |cpu: u32, time: &str| format!("a-1 {cpu}d..2. {time}: k_tick: pid=1\n");
+    // Each CPU by itself: merged buffers may be a little out of order.
+    let text = format!("{}{}{}", line(0, "5.000000002"), line(1, "5.000000001"), line(0, "5.000000002"));
+    assert_eq!(read_all(&text).unwrap().len(), 3);
+    let error = read_all(&format!("{text}{}", line(1, "5.000000000"))).unwrap_err().to_string();
+    assert!(error.contains("line 4") && error.contains("no earlier time"), "{error}");
+}
+
+#[test]
+fn a_later_form_is_refused() {
+    let error = read_all("# schedlab recording 2\n# end: events=0\n").unwrap_err().to_string();
+    assert!(error.contains("line 1") && error.contains("'# schedlab recording 1'"), "{error}");
+}
+
+#[test]
 fn nothing_comes_after_an_error() {
     let mut reader = Reader::new("bad\nx-1 0d..2. 1.0: k_tick: pid=1\n".as_bytes());
     assert!(reader.next().unwrap().is_err());

@@ -7,15 +7,27 @@ import typer
 
 from schedlab import calibration
 from schedlab.cli import options
+from schedlab.errors import InputError
 from schedlab.report.terminal import emit_json, progress, say
 from schedlab.report.text import describe_calibration
+from schedlab.vm.guest import Guest
+
+_GUEST_CPUS = 2
+"""Without a second CPU nothing can be measured across CPUs."""
 
 
 def command(
+    *,
     quick: Annotated[bool, typer.Option("--quick", help="Two seconds instead of five.")] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write there, not to your data directory."),
+    ] = None,
+    on: Annotated[
+        str, typer.Option("--on", metavar="WHERE", help="host, or vm:KERNEL as with 'run'.")
+    ] = "host",
+    cpus: Annotated[
+        int | None, typer.Option("--cpus", metavar="N", help="CPUs of the guest (2).")
     ] = None,
     disk: Annotated[
         Path | None,
@@ -23,17 +35,30 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Measure what this machine's operations cost, for --costs calibrated.
+    """Measure what this machine's, or a guest's, operations cost, for --costs calibrated.
 
     No workload that validation uses is run for it. Working sets gone cold, files and the disk are
-    measured and kept, but the simulator does not charge them yet.
+    measured and kept, but the simulator does not charge them yet. A guest's costs are kept in a
+    file of their own; give that to --costs.
 
     Example: [bold]schedlab calibrate --quick[/bold]
     """
     options.output(output)
-    with progress("calibrating"):
-        found = calibration.calibrate(quick=quick, disk=disk)
-    file = calibration.save(found, output)
+    kernel = options.guest_of(on)
+    if on == options.Target.SIM:
+        raise InputError("--on is 'sim'; allowed: 'host', 'vm:KERNEL'")
+    if kernel is None:
+        options.refuse(on, cpus=cpus)
+        with progress("calibrating"):
+            found = calibration.calibrate(quick=quick, disk=disk)
+        file = calibration.save(found, output)
+    else:
+        with (
+            progress("calibrating"),
+            Guest.boot(kernel, cpus=_GUEST_CPUS if cpus is None else cpus) as guest,
+        ):
+            found = calibration.calibrate(quick=quick, disk=disk, guest=guest)
+            file = calibration.save(found, output or calibration.path(guest))
     if json:
         emit_json(
             {
@@ -41,6 +66,7 @@ def command(
                 "kernel": found.kernel,
                 "cpu_model": found.cpu_model,
                 "cpus": found.cpus,
+                "accelerator": found.accelerator,
                 "hz": found.hz,
                 "date": found.date,
                 "costs_ns": found.costs.times,

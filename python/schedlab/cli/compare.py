@@ -14,7 +14,11 @@ def command(
     *,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="A,B", help="Policies; the first is compared with."),
+        typer.Option(
+            "--policy",
+            metavar="A,B",
+            help="Policies, ext:RULE among them; the first is compared with.",
+        ),
     ] = None,
     time_slice: Annotated[
         str | None, typer.Option("--slice", metavar="A,B", help="Slices (6.12 on).")

@@ -194,10 +194,9 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
         note(f"{result.stored} runs were in the store and not run again; --afresh begins anew")
     for name in result.suspicious:
         note(f"'{name}' differs from itself: what is measured here is not to be trusted")
-    metrics = result.plan["metrics"]
-    for group, chosen in metrics.items():
+    for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
         say(group)
-        for metric in chosen:
+        for metric in result.plan["metrics"][group]:
             show(_rows(result, group, metric), ("setting", metric["name"], *_COLUMNS))
             if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
                 note(f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile")

@@ -22,6 +22,7 @@ from schedlab.cli import (
     compare,
     demo,
     doctor,
+    ext,
     kernels,
     knobs,
     record,
@@ -94,6 +95,7 @@ app.command(name="record", epilog=EPILOG, context_settings={"allow_interspersed_
 )
 app.add_typer(knobs.app, name="knobs", epilog=EPILOG)
 app.add_typer(kernels.app, name="kernels", epilog=EPILOG)
+app.add_typer(ext.app, name="ext", epilog=EPILOG)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -56,7 +56,11 @@ Set = Annotated[
 ]
 Policy = Annotated[
     str | None,
-    typer.Option("--policy", metavar="P", help="other, batch, idle, fifo[:N] or rr[:N]."),
+    typer.Option(
+        "--policy",
+        metavar="P",
+        help="other, batch, idle, fifo[:N], rr[:N], or ext:RULE (a sched_ext scheduler).",
+    ),
 ]
 Slice = Annotated[
     str | None,

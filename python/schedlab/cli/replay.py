@@ -8,6 +8,7 @@ import typer
 
 from schedlab import _core
 from schedlab.cli import options
+from schedlab.errors import InputError
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
@@ -39,6 +40,14 @@ def command(
         ),
     ] = None,
     *,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            "--perfetto",
+            metavar="FILE",
+            help="Write both schedules for ui.perfetto.dev: the kernel's on CPU 0, ours on CPU 1.",
+        ),
+    ] = None,
     invariants: Annotated[
         bool,
         typer.Option(
@@ -59,6 +68,7 @@ def command(
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
+    Where a pick differs, the trace of --perfetto has a mark with the recording's line.
 
     With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not,
     and no CPU idles while a task that may run there waits longer than --bound.
@@ -68,9 +78,11 @@ def command(
     if invariants:
         _check(traces, bound, json=json)
         return
+    if perfetto is not None and len(traces) > 1:
+        raise InputError(f"--perfetto takes one recording, not {len(traces)}")
     reports = []
     for trace in traces:
-        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level))
+        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level, perfetto))
         reports.append(report)
         if not json:
             if len(traces) > 1:

@@ -1,7 +1,9 @@
 """The recordings that the lines are about: made in guests, one boot a release, and replayed."""
 
+import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from schedlab import _core
 from schedlab.errors import InputError, SchedlabError
 from schedlab.fidelity.judge import Key, Report
 from schedlab.fidelity.register import Register, Scenario
-from schedlab.files import make_directory
+from schedlab.files import make_directory, write_text
 from schedlab.model import Workload
 from schedlab.recording import Recording, record
 from schedlab.targets import host
@@ -24,6 +26,9 @@ MEMORY = 3_072
 
 ATTEMPTS = 3
 """Of each recording: one that lost anything is refused."""
+
+_ACCELERATOR = "accelerator"
+"""A file beside a series' recordings that says how its guest ran."""
 
 Note = Callable[[str], None]
 
@@ -62,8 +67,7 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
     make_directory(directory / series)
     try:
         with Guest.boot(series, memory=MEMORY, append="noautogroup") as guest:
-            into.kernels[series] = _stable(guest)
-            into.accelerators[series] = guest.accelerator
+            write_text(directory / series / _ACCELERATOR, guest.accelerator)
             for name in todo:
                 path = _path(directory, series, name)
                 made = _one(guest, register.scenarios[name], path)
@@ -114,15 +118,25 @@ def _one(guest: Guest, scenario: Scenario, path: Path) -> Recording:
     raise AssertionError
 
 
-def _stable(guest: Guest) -> str:
-    version = guest.run(["cat", "/proc/sys/kernel/version"]).output.strip()
-    return f"{guest.kernel.release} ({version.rpartition('Debian ')[2].split(' ')[0]})"
-
-
 def _replay(scenario: str, series: str, level: str, path: Path, into: Collected) -> None:
     key = (scenario, series, level)
     try:
+        into.kernels[series] = _kernel(path)
         report: Any = json.loads(_core.replay(path, None, None, level))
         into.reports[key] = report
-    except (SchedlabError, OSError, ValueError) as error:
+    except (SchedlabError, OSError, EOFError, ValueError) as error:
         into.reasons[key] = f"its replay: {error}"
+    with suppress(OSError):
+        into.accelerators[series] = (path.parent / _ACCELERATOR).read_text(encoding="utf-8")
+
+
+def _kernel(path: Path) -> str:
+    """Return the release that a recording's head names, and the stable one behind it."""
+    facts: dict[str, str] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            key, _, value = line.removeprefix("# ").partition(": ")
+            facts[key] = value.strip()
+            if {"release", "kernel"} <= facts.keys():
+                break
+    return f"{facts.get('kernel', '?')} ({facts.get('release', '?')})"

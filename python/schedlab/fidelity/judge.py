@@ -45,6 +45,8 @@ class Bound:
         """Return the number, None where nothing was compared."""
         if self.measure == "resynchronisations":
             return float(report["resynchronisations"])
+        if self.measure == "unverifiable":
+            return _unverifiable(report)
         part = report["state" if self.measure in ("error", "disagreeing") else "decisions"].get(
             self.subject, {}
         )
@@ -53,9 +55,6 @@ class Bound:
             return None
         if self.measure == "error":
             return float(part["max_error_ns"])
-        if self.measure == "unverifiable":
-            unverifiable = int(part["unverifiable"])
-            return unverifiable / (compared + unverifiable)
         if self.measure == "compared":
             return float(compared)
         return (compared - int(part["equal"])) / compared
@@ -112,30 +111,37 @@ class Judgement:
 
 def bounds_of_line(line: Line, tolerance: Tolerance) -> tuple[Bound, ...]:
     """Return every bound of a line."""
-    return (*_decisions(line, tolerance), *_states(tolerance))
+    return (*_decisions(line, tolerance), *_whole(tolerance))
 
 
 def bounds_of_goal(goal: Goal, tolerance: Tolerance) -> tuple[Bound, ...]:
     """Return every bound of a goal."""
     counted = [Bound("compared", kind, least, math.inf) for kind, least in goal.least.items()]
     differing = [Bound("differing", kind, 0, tolerance.differing) for kind in goal.least]
-    undecided = [Bound("unverifiable", kind, 0, tolerance.unverifiable) for kind in goal.least]
-    return (*counted, *differing, *undecided, *_states(tolerance))
+    return (*counted, *differing, *_whole(tolerance))
 
 
 def _decisions(line: Line, tolerance: Tolerance) -> Iterator[Bound]:
     for kind in line.kinds:
         low, high = line.sizes.get(kind, (0.0, tolerance.differing))
         yield Bound("differing", kind, low, high)
-        yield Bound("unverifiable", kind, 0, tolerance.unverifiable)
 
 
-def _states(tolerance: Tolerance) -> Iterator[Bound]:
+def _whole(tolerance: Tolerance) -> Iterator[Bound]:
     for state, most in tolerance.errors_ns.items():
         yield Bound("error", state, 0, most)
     for state, share in tolerance.disagreeing.items():
         yield Bound("disagreeing", state, 0, share)
-    yield Bound("resynchronisations", "", 0, tolerance.resynchronisations)
+    yield Bound("unverifiable", "decisions", 0, tolerance.unverifiable)
+    yield Bound("resynchronisations", "our state:", 0, tolerance.resynchronisations)
+
+
+def _unverifiable(report: Report) -> float | None:
+    """Return the share of all decisions that the recording leaves open."""
+    scores = report["decisions"].values()
+    left_open = sum(int(score.get("unverifiable", 0)) for score in scores)
+    every = left_open + sum(int(score.get("compared", 0)) for score in scores)
+    return left_open / every if every else None
 
 
 def judge(

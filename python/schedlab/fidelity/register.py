@@ -30,7 +30,7 @@ class Tolerance(_Read):
     Attributes:
         why: the sentence that derives it.
         differing: the share of compared decisions that may differ, of each kind.
-        unverifiable: the share that the recording may leave undecided, of each kind.
+        unverifiable: the share of all decisions that the recording may leave open.
         errors_ns: the largest error of each state that has to be compared.
         disagreeing: the share that may disagree of each state that has to be compared.
         resynchronisations: how often our state may be overwritten with the kernel's.

@@ -214,6 +214,8 @@ def read_ab(text: str) -> dict[str, float]:
 
 def _errors(client: str, broken: int, refused: int, total: float) -> dict[str, float]:
     """Return the failed requests as a metric, where there are few enough to go on."""
+    if total == 0:
+        raise RunError(f"{client}: no request was answered")
     if refused or broken > TOLERATED * total:
         raise RunError(
             f"{client}: of {total:.0f} requests {broken} failed and {refused} were refused"

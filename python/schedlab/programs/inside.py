@@ -16,6 +16,7 @@ from schedlab.errors import SchedlabError
 from schedlab.model import Attributes
 from schedlab.programs import FAMILIES
 from schedlab.programs.program import Start
+from schedlab.targets import ext
 from schedlab.targets.starting import starting
 
 
@@ -38,8 +39,10 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         if "program" in request:
             text = str(request["program"])
             program = FAMILIES[text.partition(":")[0]].parse(text)
-            return {"values": program.run(Start(attributes, timeout))}
-        done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
+            with ext.scheduling(attributes):
+                return {"values": program.run(Start(attributes, timeout))}
+        with ext.scheduling(attributes):
+            done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
         return {"done": asdict(done)}
     except SchedlabError as error:
         return {"error": type(error).__name__, "message": str(error)}

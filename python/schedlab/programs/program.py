@@ -4,6 +4,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,6 +14,7 @@ from schedlab.errors import InputError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
 from schedlab.subjects import Measured, Metric
+from schedlab.targets import ext
 from schedlab.targets.starting import starting
 from schedlab.targets.target import Target
 from schedlab.targets.virtual import Virtual
@@ -243,11 +245,12 @@ class Program(ABC):
             values = target.measure_program(
                 self.name, attributes=attributes, knobs=knobs, timeout=timeout
             )
-        elif knobs:
-            with applied(knobs, target.release, target.cpus):
-                values = self.run(Start(attributes, timeout))
         else:
-            values = self.run(Start(attributes, timeout))
+            with (
+                applied(knobs, target.release, target.cpus) if knobs else nullcontext(),
+                ext.scheduling(attributes),
+            ):
+                values = self.run(Start(attributes, timeout))
         return Measured(values, {"program": self.name, "values": values})
 
 

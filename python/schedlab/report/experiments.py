@@ -83,7 +83,8 @@ def _head(stored: StoredExperiment) -> list[str]:
 
 def _compared(result: campaign.Result) -> list[str]:
     parts = []
-    for group, metrics in result.plan["metrics"].items():
+    for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
+        metrics = result.plan["metrics"][group]
         parts.append(f"## {group}")
         for metric in metrics:
             unit = f" ({metric['unit']})" if metric["unit"] else ""

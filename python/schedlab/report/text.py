@@ -41,6 +41,8 @@ def describe_machine(diagnosis: Diagnosis) -> None:
 def describe_calibration(found: Calibration) -> None:
     """Print the costs with their quartiles, and what is kept for later."""
     say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
+    if found.accelerator == "tcg":
+        say("in a guest whose instructions are translated: these are no hardware's times")
     say()
     columns = ("cost", "median", "lower quartile", "upper quartile", "batches")
     rows = [

@@ -79,8 +79,17 @@ def _cpu_model() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return platform.machine()
-    match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+        text = ""
+    return cpu_model_of(text)
+
+
+def cpu_model_of(cpuinfo: str) -> str:
+    r"""Return the CPUs' name from the text of ``/proc/cpuinfo``, the machine's where it has none.
+
+    >>> cpu_model_of("processor : 0\nmodel name : Some CPU\n")
+    'Some CPU'
+    """
+    match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return match.group(1).strip() if match else platform.machine()
 
 

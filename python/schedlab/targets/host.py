@@ -9,6 +9,7 @@ from schedlab import processes
 from schedlab.errors import InputError, NotPermittedError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Outcome, Workload, check_seed
+from schedlab.targets import ext
 from schedlab.targets.facts import Facts, facts
 
 __all__ = ["Facts", "facts", "native_program", "native_runner", "printed", "run", "runner"]
@@ -25,15 +26,25 @@ def native_runner() -> Path | None:
     return path if os.access(path, os.X_OK) and path.is_file() else None
 
 
-def native_program(arguments: list[str], *, text: str = "", timeout: float | None = None) -> str:
-    """Run the native runner and return what it printed.
+def native_program(
+    arguments: list[str],
+    *,
+    text: str = "",
+    timeout: float | None = None,
+    attributes: Attributes | None = None,
+) -> str:
+    """Run the native runner, under the sched_ext scheduler if these attributes name one.
+
+    Returns:
+        What it printed.
 
     Raises:
         InputError: what it was given is wrong, or it is not there.
         NotPermittedError: this user may not do what was asked for.
         RunError: it failed, or did not end in time.
     """
-    return printed(processes.run([str(runner()), *arguments], text=text, timeout=timeout))
+    command = ext.wrapped([str(runner()), *arguments], attributes)
+    return printed(processes.run(command, text=text, timeout=timeout))
 
 
 def runner() -> Path:
@@ -61,6 +72,8 @@ def printed(completed: processes.Completed) -> str:
     """
     if completed.code == 0:
         return completed.output
+    if ext.PREFIX in completed.errors:
+        raise ext.failure(completed.errors, completed.code)
     lines = completed.errors.strip().splitlines()
     said = lines[0].removeprefix("schedlab-native: ").removeprefix("error: ") if lines else ""
     if completed.code == 2:
@@ -110,4 +123,7 @@ def run(
         arguments.append("--delays")
     with applied(knobs, here.release, here.cpus) if knobs else nullcontext():
         # The runner keeps the time itself; the margin is for a runner that hangs.
-        return Outcome.from_json(native_program(arguments, text=work.json, timeout=timeout + 30))
+        text = native_program(
+            arguments, text=work.json, timeout=timeout + 30, attributes=attributes
+        )
+        return Outcome.from_json(text)

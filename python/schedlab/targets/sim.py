@@ -31,7 +31,8 @@ def simulate(
         workload: a workload, its text ``name:key=value,…``, or the path of its JSON file.
         scheduler: a scheduler or a kernel release; without it the running kernel's.
         machine: without it as many CPUs as this machine has, with its calibrated costs.
-        attributes: scheduling attributes of every task, in place of the workload's own.
+        attributes: scheduling attributes of every task, in place of the workload's own; a policy
+            ``ext:…`` gives the simulated scheduler its thread weights.
         seed: of every random stream.
         trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
             ftrace's text.
@@ -47,6 +48,12 @@ def simulate(
     """
     work = _workload(workload, attributes)
     rules = _scheduler(scheduler)
+    if attributes is not None and attributes.ext is not None:
+        if rules.weights not in ("none", attributes.ext):
+            raise InputError(
+                f"weights are given twice: {rules.weights} and, by the policy, {attributes.ext}"
+            )
+        rules = rules.with_weights(attributes.ext)
     place = _machine(machine)
     check_seed(seed)
     if trace is None:

@@ -75,7 +75,9 @@ def starting(
 
 
 def _attr(attributes: Attributes) -> _SchedAttr:
-    policy, _, priority = attributes.policy.partition(":")
+    # A sched_ext scheduler schedules the kernel's ordinary tasks.
+    text = "other" if attributes.ext is not None else attributes.policy
+    policy, _, priority = text.partition(":")
     if policy not in _POLICIES:
         raise InputError(
             f"a program cannot be given policy '{attributes.policy}'; allowed: "

@@ -9,7 +9,7 @@ from schedlab import processes
 from schedlab.errors import InputError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload
-from schedlab.targets import host
+from schedlab.targets import ext, host
 from schedlab.targets.facts import facts
 from schedlab.targets.starting import starting
 
@@ -192,5 +192,8 @@ class Host:
         timeout: float = 60.0,
     ) -> processes.Completed:
         """Run a command."""
-        with applied(knobs, self.release, self.cpus) if knobs else nullcontext():
+        with (
+            applied(knobs, self.release, self.cpus) if knobs else nullcontext(),
+            ext.scheduling(attributes),
+        ):
             return processes.run(command, timeout=timeout, prepare=starting(attributes))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from schedlab.errors import InputError
 from schedlab.model import Attributes, Outcome, Workload, check_seed
-from schedlab.targets import host
+from schedlab.targets import ext, host
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.guest import Guest
 
@@ -62,6 +62,6 @@ def run(
         command.append("--delays")
     with guest_knobs.applied(guest, knobs or {}) as found:
         # The runner keeps the time itself; the margin is for a guest that hangs.
-        done = guest.run(command, text=work.json, timeout=timeout + 30)
+        done = guest.run(ext.wrapped(command, attributes), text=work.json, timeout=timeout + 30)
         outcome = Outcome.from_json(host.printed(done))
     return replace(outcome, target="vm", accelerator=guest.accelerator, knobs=found)

@@ -6,6 +6,7 @@ use schedlab_trace::{Pid, RecordKind, RecordState};
 use super::section::{Entry, What, cut};
 use super::{CPU, Classes};
 use crate::flags::SLEEP;
+use crate::schedules::Picked;
 
 impl<'a> Classes<'a> {
     pub(super) fn schedule(&mut self, section: &[Entry<'a>]) {
@@ -58,6 +59,10 @@ impl<'a> Classes<'a> {
         let lines = self.queue_lines();
         self.sched.decider.expect_picks(picks);
         let scheduled = self.sched.schedule(CPU, state);
+        let ours = self.sched.decider.picks.last().map_or(scheduled.next, |(_, ours)| *ours);
+        // Among equals whose order is not told, ours means nothing.
+        let ours = if self.is_among_unordered(next) { next } else { ours };
+        self.note_pick(section, next, ours, state);
         if let Some(used) = used {
             // Its time is not the real-time class's.
             self.sched.assume_rt_time(CPU, used.time);
@@ -77,6 +82,13 @@ impl<'a> Classes<'a> {
             let pid = self.pid(previous);
             self.tasks.remove(&pid);
         }
+    }
+
+    /// Who runs now, and who would by our rules.
+    fn note_pick(&mut self, section: &[Entry<'a>], kernels: TaskId, ours: TaskId, state: TaskState) {
+        let (time, line) = section.last().map_or((self.time, self.line), |last| (last.record.time, last.record.line));
+        let (ours, kernels) = (self.pid(ours), self.pid(kernels));
+        self.report.schedules.pick(Picked { time, line, ours, kernels, state });
     }
 
     /// `__schedule` of which nothing is recorded but that the flag is gone.

@@ -64,7 +64,8 @@ impl<'a> Classes<'a> {
         let entity = self.sched.entity_mut(task);
         (entity.vruntime, entity.deadline) = (vruntime, deadline);
         entity.rel_deadline = number("rel") != 0;
-        entity.sched_delayed = number("del") != 0;
+        // Who lingers is queued.
+        entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && self.settings.release.series().is_eevdf();
         entity.vlag = record.signed("vlag").unwrap_or(0);
         entity.exec_start = number("xs");
         entity.sum_exec_runtime = number("sum");

@@ -57,7 +57,9 @@ fn the_time_before_a_change_is_charged_at_the_old_weight() {
 /// A sleeping task's weight counts when it wakes.
 #[test]
 fn a_sleeping_task_s_weight_counts_when_it_wakes() {
-    for (release, scale) in [("2.6.24", 1), ("5.10", 1024), ("6.1", 1024), ("6.12", 1024), ("6.18", 1024)] {
+    for (release, scale) in
+        [("2.6.24", 1), ("5.10", 1024), ("6.1", 1024), ("6.12", 1024), ("6.18", 1024), ("7.2", 1024)]
+    {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, _) = (lab.task(), lab.task());
         lab.schedule(CPU0);

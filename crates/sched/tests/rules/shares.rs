@@ -137,9 +137,14 @@ fn nice_5_beside_nice_0_gets_a_quarter() {
 /// A SCHED_IDLE task beside nice 0 gets 3 / 1027 of the CPU (2 / 1026 on 2.6.24): next to nothing, not nothing.
 #[test]
 fn an_idle_policy_task_does_not_starve() {
-    for (release, fair) in
-        [("2.6.24", 2.0 / 1026.0), ("5.10", 3.0 / 1027.0), ("6.1", 3.0 / 1027.0), ("6.12", 3.0 / 1027.0)]
-    {
+    for (release, fair) in [
+        ("2.6.24", 2.0 / 1026.0),
+        ("5.10", 3.0 / 1027.0),
+        ("6.1", 3.0 / 1027.0),
+        ("6.12", 3.0 / 1027.0),
+        ("6.18", 3.0 / 1027.0),
+        ("7.2", 3.0 / 1027.0),
+    ] {
         let mut lab = Lab::with_rules(rules(release, 1000, &[]), 1);
         lab.task();
         let idle = lab.spawn(Policy::Idle, 0);

@@ -1,0 +1,201 @@
+"""``schedlab ext run`` and ``schedlab ext status``."""
+
+import shutil
+import sys
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from schedlab import processes
+from schedlab.cli import options
+from schedlab.errors import InputError, NotPermittedError, RunError
+from schedlab.report.terminal import emit_json, say
+from schedlab.targets import ext
+from schedlab.targets.facts import facts
+from schedlab.vm import Guest
+
+app = typer.Typer(no_args_is_help=True, help="Thread-fair weights inside a real kernel.")
+
+_LONG = 7 * 24 * 3600.0
+_LOOK = 0.3
+
+On = Annotated[str, typer.Option("--on", metavar="WHERE", help="host, or vm:KERNEL.")]
+
+
+class Queues(StrEnum):
+    """How CPUs share queues."""
+
+    LLC = "llc"
+    CPU = "cpu"
+
+
+@app.command(
+    "run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False}
+)
+def run_command(
+    weights: Annotated[
+        str, typer.Option("--weights", metavar="RULE", help="none, pfs, or dw-cfs[:beta=1.1].")
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND…]", help="What runs meanwhile; Ctrl-C ends it else."),
+    ] = None,
+    *,
+    time_slice: Annotated[
+        str, typer.Option("--slice", metavar="TIME", help="A slice; timer ticks end it.")
+    ] = "5ms",
+    lag_cap: Annotated[
+        str,
+        typer.Option(
+            "--lag-cap", metavar="TIME", help="Put nobody back by more than passes in this time."
+        ),
+    ] = "10s",
+    watchdog: Annotated[
+        str,
+        typer.Option(
+            "--watchdog",
+            metavar="TIME",
+            help="The kernel takes scheduling back if a thread waits longer.",
+        ),
+    ] = "30s",
+    queues: Annotated[
+        Queues, typer.Option("--queues", help="A queue a last-level cache, or a CPU.")
+    ] = Queues.LLC,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="How often shares are shown.")
+    ] = "1s",
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Write what each process got, as JSON."),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show all that the kernel says of a rejection.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no shares.")] = False,
+    on: On = "host",
+    cpus: Annotated[
+        int | None, typer.Option("--cpus", metavar="N", help="CPUs of the guest.")
+    ] = None,
+) -> None:
+    """Schedule by thread-fair weights while a command runs, or until Ctrl-C.
+
+    Scheduling goes back to the kernel's own class however this ends. Exits with the command's code;
+    1 if the kernel took scheduling back, 2 if it did not take the scheduler.
+
+    Example: [bold]schedlab ext run --weights pfs --on vm:7.2 -- sleep 3[/bold]
+    """
+    options.output(report)
+    command = [str(ext.loader()), "run", "--weights", weights]
+    for name, value in (
+        ("slice", time_slice),
+        ("lag-cap", lag_cap),
+        ("watchdog", watchdog),
+        ("queues", queues.value),
+        ("every", every),
+    ):
+        command.append(f"--{name}={value}")
+    command += [f"--{name}" for name, given in (("verbose", verbose), ("quiet", quiet)) if given]
+    rest = ["--", *words] if words else []
+    kernel = _guest_of(on)
+    checked = processes.run([*command, "--check"])
+    if checked.code != 0:
+        raise ext.failure(checked.errors, checked.code)
+    if kernel is not None:
+        code = _in_guest(kernel, cpus, command, rest, report)
+    else:
+        options.refuse(on, cpus=cpus)
+        _refuse_if_impossible()
+        if report is not None:
+            command.append(f"--report={report.absolute()}")
+        code = processes.attend([*command, *rest])
+    raise typer.Exit(code)
+
+
+@app.command("status")
+def status_command(
+    *,
+    on: On = "host",
+    json: options.Json = False,
+) -> None:
+    """Say what schedules now, and whether this kernel could load our scheduler.
+
+    Example: [bold]schedlab ext status[/bold]
+    """
+    kernel = _guest_of(on)
+    if kernel is None:
+        found = ext.status()
+    else:
+        with Guest.boot(kernel) as guest:
+            done = guest.run([str(ext.loader()), "status", "--json"])
+        if done.code != 0:
+            raise RunError(f"the loader does not run in the guest: {done.errors.strip()}")
+        found = ext.Status.from_json(done.output)
+    if json:
+        emit_json(found)
+        return
+    which = f"the sched_ext scheduler '{found.scheduler}'" if found.scheduler else "its own class"
+    say(f"kernel {found.release}: {which} schedules")
+    say(found.why or "a sched_ext scheduler can be loaded: schedlab ext run --weights pfs")
+
+
+def _guest_of(on: str) -> str | None:
+    if on == "host":
+        return None
+    if on.startswith("vm:") and on != "vm:":
+        return on.removeprefix("vm:")
+    raise InputError(f"--on is '{on}'; allowed: 'host', 'vm:KERNEL'")
+
+
+def _refuse_if_impossible() -> None:
+    found = ext.status()
+    if found.why is not None:
+        kind = NotPermittedError if "root" in found.why else InputError
+        raise kind(found.why)
+
+
+def _in_guest(
+    kernel: str, cpus: int | None, command: list[str], rest: list[str], report: Path | None
+) -> int:
+    """Run the loader in a guest, and show what it and the command say as they say it."""
+    if report is not None:
+        command = [*command, "--report=/dev/shm/report"]
+    count = facts().cpus if cpus is None else cpus
+    with Guest.boot(kernel, cpus=count) as guest:
+        output, errors = guest.shared / "output", guest.shared / "errors"
+        output.touch()
+        errors.touch()
+        over = threading.Event()
+        tellers = [
+            threading.Thread(target=_tell, args=(output, sys.stdout, over), daemon=True),
+            threading.Thread(target=_tell, args=(errors, sys.stderr, over), daemon=True),
+        ]
+        for teller in tellers:
+            teller.start()
+        script = 'cd "$0"; "$@" >$OUT/output 2>$OUT/errors; code=$?; '
+        script += "cp /dev/shm/report $OUT/report 2>/dev/null; exit $code"
+        try:
+            words = ["sh", "-c", script, str(Path.cwd()), *command, *rest]
+            code = guest.run(words, timeout=_LONG).code
+        finally:
+            over.set()
+            for teller in tellers:
+                teller.join()
+        if report is not None and (guest.shared / "report").exists():
+            shutil.copyfile(guest.shared / "report", report)
+    return code
+
+
+def _tell(file: Path, to: TextIO, over: threading.Event) -> None:
+    """Print what a file grows by until it is over."""
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        while True:
+            last = over.wait(_LOOK)
+            text = stream.read()
+            if text:
+                to.write(text)
+                to.flush()
+            if last and not text:
+                return
