@@ -29,6 +29,7 @@ mod error;
 mod first_sight;
 mod flags;
 mod forced;
+mod invariants;
 mod probed;
 mod recording;
 mod replayer;
@@ -47,12 +48,13 @@ use schedlab_model::Release;
 use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
+pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::Settings;
 
 use first_sight::FirstSight;
-use recording::Recording;
+use recording::{Recording, hold_yields};
 use replayer::Replayer;
 use traced::Traced;
 
@@ -75,7 +77,7 @@ pub fn replay(
 
 fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
-        return classes::replay(&records, settings);
+        return classes::replay(&hold_yields(records), settings);
     }
     let recording = Recording::sort(records.into_iter().map(Ok), settings.level, settings.release.series())?;
     let records = &recording.records;
