@@ -248,7 +248,7 @@ def test_a_page_says_what_holds_what_fails_and_where() -> None:
     register = Register.parse(SMALL)
     reports = _holding()
     collected = Collected(kernels={"6.12": "6.12.107"}, accelerators={"6.12": "tcg"})
-    where = Circumstances("2026-01-02", "abc1234", "a CPU", "6.18", 90.0, ("own",))
+    where = Circumstances("2026-01-02", "abc1234", "a CPU", "6.18", 90.0, False, ("own",))
     whole = page(register, collected, judge(register, reports), where)
     assert "2026-01-02, commit abc1234, a CPU" in whole
     assert "1 goals and 3 lines. **All of them hold.**" in whole

@@ -119,7 +119,7 @@ def test_a_workload_is_read_from_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "EOF"),
+        ("{", "the end of the file"),
         ('{"name": "x", "tasks": [], "colour": 1}', "unknown field `colour`"),
         ('{"name": "x", "tasks": []}', "give one at least one instance"),
     ],

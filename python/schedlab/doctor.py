@@ -8,7 +8,7 @@ from schedlab import _core, calibration, programs
 from schedlab.errors import SchedlabError
 from schedlab.knobs import Reading, pending, read_all
 from schedlab.model import Attributes
-from schedlab.targets import host
+from schedlab.targets import ext, host
 from schedlab.targets.facts import Facts, facts
 from schedlab.vm import initramfs, kernels
 from schedlab.vm.command import PACKAGE, QEMU
@@ -102,7 +102,7 @@ def _try(name: str, attributes: Attributes) -> Permission:
 
 
 def _checks() -> tuple[Check, ...]:
-    runner = host.native_runner()
+    runner, loader = host.native_runner(), ext.built()
     return (
         *_for_guests(),
         Check(
@@ -110,6 +110,12 @@ def _checks() -> tuple[Check, ...]:
             runner is not None,
             str(runner) if runner else "not built: run 'make native'",
             needed=True,
+        ),
+        Check(
+            "sched_ext scheduler's loader",
+            loader is not None,
+            str(loader) if loader else "not built: run 'make ext'",
+            needed=False,
         ),
         _calibration(),
         _originals(),

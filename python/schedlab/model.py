@@ -5,6 +5,7 @@ something that can be run, or raises `schedlab.errors.InputError` with what is a
 """
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any, Self
 
 from schedlab import _core
 from schedlab.errors import InputError
+
+_log = logging.getLogger(__name__)
+
 
 MAX_SEED = 2**64 - 1
 """Seeds are whole numbers from 0 to this one."""
@@ -127,13 +131,15 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``name:key=value,…``, or the path of a JSON file that holds a workload.
+        """Read ``name:key=value,…``, or the path of a file of rt-app's JSON or the model's own.
+
+        What of a file does not act is told to the logger ``schedlab``.
 
         Raises:
             InputError: no such workload or file, or one that cannot run as written.
         """
         if text.endswith(".json") or "/" in text:
-            return cls._from_json(_read_text(Path(text), "workload"), f"{text}: ")
+            return cls._from_file(Path(text))
         return cls._from_json(_core.workload(text))
 
     @classmethod
@@ -144,6 +150,24 @@ class Workload:
             InputError: it cannot run as written.
         """
         return cls._from_json(json.dumps(value))
+
+    @classmethod
+    def _from_file(cls, path: Path) -> Self:
+        try:
+            checked, notes = _core.read_workload(_read_text(path, "workload"), path.stem)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        for note in notes:
+            _log.warning("%s: %s", path, note)
+        return cls(json.loads(checked)["name"], checked)
+
+    def export(self) -> str:
+        """Return the workload as rt-app's JSON; what rt-app has no word for as further keys.
+
+        >>> '"sem_wait"' in Workload.parse("pipe:loops=3").export()
+        False
+        """
+        return _core.export_workload(self.json)
 
     @classmethod
     def _from_json(cls, text: str, where: str = "") -> Self:

@@ -15,8 +15,9 @@ import pytest
 
 from schedlab.errors import SchedlabError
 from schedlab.model import Attributes, Machine, Scheduler, Workload
-from schedlab.targets import ext, host
+from schedlab.targets import ext, host, vm
 from schedlab.targets.sim import simulate
+from schedlab.targets.virtual import Virtual
 from schedlab.vm import Guest, archive, cached
 
 INSIDE = Path(__file__).parent / "inside.py"
@@ -248,9 +249,20 @@ def test_a_second_scheduler_no_types_and_no_root_are_refused(guest: Guest) -> No
     assert guest.run(["cat", "/sys/kernel/sched_ext/state"]).output == "disabled\n"
 
 
-def test_a_policy_names_the_scheduler_and_counts_as_a_setting(guest: Guest) -> None:
-    from schedlab.targets import vm  # noqa: PLC0415 - beside what it is for
-
+def test_workloads_run_under_the_policy(guest: Guest) -> None:
+    guest.run(["dmesg", "--clear"])
     seen = vm.run("hogs:tasks=2,time=50ms", guest, attributes=Attributes("ext:dw-cfs"))
     assert [task.run_ns > 0 for task in seen.tasks] == [True] * len(seen.tasks)
-    assert "schedlab" in guest.run(["dmesg"]).output
+    log = guest.run(["dmesg"]).output
+    assert log.count('BPF scheduler "schedlab" enabled') == 1
+
+
+def test_commands_run_under_the_policy_and_no_longer(guest: Guest) -> None:
+    place = Virtual(guest.kernel.release, cpus=1)
+    try:
+        look = ["cat", "/sys/kernel/sched_ext/state"]
+        under = place.execute(look, attributes=Attributes("ext:pfs", nice=1), timeout=300)
+        assert under.output == "enabled\n"
+        assert place.execute(look, timeout=300).output == "disabled\n"
+    finally:
+        place.close()

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Time, Topology};
+use crate::{Devices, ModelError, Time, Topology};
 
 /// The most CPUs a simulated machine may have.
 pub const MAX_CPUS: u32 = 4096;
@@ -19,10 +19,17 @@ pub struct Machine {
     /// What operations cost.
     #[serde(default)]
     pub costs: Costs,
+    /// What its memory and its disk take.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub devices: Devices,
     /// CPUs that go off line and come back (`/sys/devices/system/cpu/cpuN/online`), in the order in which that happens. All are on
     /// line at first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<CpuChange>,
+}
+
+fn is_default(devices: &Devices) -> bool {
+    *devices == Devices::default()
 }
 
 /// A CPU goes off line, or comes back.
@@ -40,7 +47,8 @@ pub struct CpuChange {
 impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
     pub fn new(cpus: u32, costs: Costs) -> Self {
-        Self { cpus, topology: Topology::default(), costs, changes: Vec::new() }
+        let (topology, devices) = (Topology::default(), Devices::SMALL_SERVER);
+        Self { cpus, topology, costs, devices, changes: Vec::new() }
     }
 
     /// One on which only the work itself takes time.

@@ -1,6 +1,10 @@
 //! What a run came to: one set of metrics for simulated and real runs.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::Latency;
 
 /// Where a metric came from; comparisons use a source that both sides have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +49,9 @@ pub struct Outcome {
     /// What each group of the workload got, and each session under autogroup (`session NAME`); empty where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupOutcome>,
+    /// What the workload's stopwatches measured, by name; `wakeup NAME` from a semaphore's post to the wake-up of who slept there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latencies: BTreeMap<String, Latency>,
 }
 
 /// What the tasks of a group got, those of the groups below it among them. All times in nanoseconds.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Group, ModelError, Time};
+use crate::{Clamp, File, Group, ModelError, Step, Time};
 
 /// The most tasks one run may have, so that a slip of the keyboard does not eat the machine's memory.
 pub const MAX_TASKS: u64 = 1_000_000;
@@ -23,6 +23,21 @@ pub struct Workload {
     /// Latches: closed at first, opened once, open for ever. Waiting at a closed one sleeps.
     #[serde(default)]
     pub latches: Vec<String>,
+    /// Files, by name; made before the run and removed after it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, File>,
+    /// When the run is over, whatever the tasks are doing then; it goes on until the last task has ended where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Time>,
+    /// Whether who holds a mutex is served like the most urgent task that waits for it (`PTHREAD_PRIO_INHERIT`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub priority_inheritance: bool,
+    /// Whether tasks of the real-time and deadline policies keep their memory in RAM (`mlockall(2)`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lock_pages: bool,
+    /// The file or device that [`Step::Device`] writes to; `/dev/null` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_device: Option<String>,
     /// Tasks. Those with `instances` above zero are there from the start; the others only once a `fork` makes them.
     pub tasks: Vec<Task>,
     /// The mark (`Step::Mark`) at which the workload's own clock starts; the start of the run where there is none.
@@ -74,8 +89,21 @@ pub struct Task {
     /// said. Under the knob `autogroup` the tasks of a session that are in no group share one group's weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The bounds of its utilisation, for choosing frequencies and CPUs (`SCHED_FLAG_UTIL_CLAMP`).
+    #[serde(default, skip_serializing_if = "Clamp::is_none")]
+    pub clamp: Clamp,
+    /// The NUMA nodes its memory comes from (`set_mempolicy(MPOL_BIND)`); any where the list is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<u32>,
+    /// It sleeps until so long after the run's start before its first step, and its timers count from then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay: Time,
     /// What it does, in order; then it exits.
     pub steps: Vec<Step>,
+}
+
+fn is_zero(time: &Time) -> bool {
+    *time == Time::ZERO
 }
 
 /// Whether a task has an address space of its own.
@@ -252,82 +280,6 @@ fn deadline_policy(parameters: &str) -> Result<Policy, String> {
     policy.fault().map_or(Ok(policy), Err)
 }
 
-/// How long something takes: fixed, or drawn anew each time from the task's own random stream.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Duration {
-    /// Always the same.
-    Fixed(Time),
-    /// Any time from `low` to `high`, all equally likely.
-    Uniform {
-        /// Least.
-        low: Time,
-        /// Greatest.
-        high: Time,
-    },
-    /// Exponentially distributed.
-    Exponential {
-        /// Its mean.
-        mean: Time,
-    },
-    /// Normally distributed, cut at zero.
-    Normal {
-        /// Its mean.
-        mean: Time,
-        /// Its standard deviation.
-        deviation: Time,
-    },
-}
-
-/// One step of a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Compute: use so much CPU time.
-    Run(Duration),
-    /// Sleep so long.
-    Sleep(Duration),
-    /// `sched_yield(2)`.
-    Yield,
-    /// Write one message of so many bytes, blocking while the channel is full.
-    Write {
-        /// The channel's name.
-        channel: String,
-        /// Bytes, at least 1.
-        bytes: u32,
-    },
-    /// Read one message of so many bytes, in as many `read(2)` calls as that takes, blocking while the channel is empty.
-    Read {
-        /// The channel's name.
-        channel: String,
-        /// Bytes, at least 1.
-        bytes: u32,
-    },
-    /// Open a latch and wake everyone who waits there.
-    OpenLatch(String),
-    /// Go on once the latch is open.
-    AwaitLatch(String),
-    /// Make `count` tasks of the template called `task`.
-    Fork {
-        /// The template's name.
-        task: String,
-        /// How many, one after the other.
-        count: u32,
-    },
-    /// Wait until every task this one made has ended, and collect them: simulated, and natively threads, in the order in which
-    /// they were made; natively processes as they end, as `wait(2)` gives them.
-    Join,
-    /// Note the time under a name.
-    Mark(String),
-    /// Do the steps over and over.
-    Loop {
-        /// How many times.
-        count: u64,
-        /// The steps.
-        steps: Vec<Step>,
-    },
-}
-
 impl Workload {
     /// Gives every task the same scheduling attributes.
     ///
@@ -344,6 +296,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Duration;
 
     #[test]
     fn policies_are_read_as_chrt_names_them() {
@@ -395,9 +348,10 @@ mod tests {
                     Step::Run(Duration::Exponential { mean: Time::from_micros(3) }),
                     Step::Loop { count: 3, steps: vec![Step::Write { channel: "c".into(), bytes: 100 }] },
                 ],
+                ..Task::default()
             }],
-            turnaround_from: None,
             groups: BTreeMap::from([("/tg1/tg11".into(), Group { weight: Some(300), ..Group::default() })]),
+            ..Workload::default()
         };
         let json = serde_json::to_string(&workload).unwrap();
         assert_eq!(serde_json::from_str::<Workload>(&json).unwrap(), workload, "{json}");

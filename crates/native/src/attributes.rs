@@ -2,9 +2,9 @@
 
 use std::io;
 
-use schedlab_model::{Attributes, Policy, Release, Time};
+use schedlab_model::{Attributes, Clamp, Policy, Release, Time};
 
-use crate::system::{SchedAttr, in_child, limit, sched_getattr, sched_setattr, set_affinity};
+use crate::system::{SchedAttr, in_child, limit, sched_getattr, sched_set_clamps, sched_setattr, set_affinity};
 
 /// The policy's number in `sched_setattr(2)`, and its real-time priority.
 pub(crate) const fn number(policy: Policy) -> (u32, u32) {
@@ -36,6 +36,26 @@ pub(crate) fn set_policy(attributes: &Attributes) -> io::Result<()> {
 /// Affinity of the calling thread; nothing to do where all CPUs are allowed.
 pub(crate) fn set_cpus(attributes: &Attributes) -> io::Result<()> {
     if attributes.affinity.is_empty() { Ok(()) } else { set_affinity(0, &attributes.affinity) }
+}
+
+/// The same, with all CPUs that the run may use where the list is empty.
+pub(crate) fn set_cpus_or_all(attributes: &Attributes, all: &[u32]) -> io::Result<()> {
+    set_affinity(0, if attributes.affinity.is_empty() { all } else { &attributes.affinity })
+}
+
+/// Bounds of the calling thread's utilisation.
+pub(crate) fn set_clamp(clamp: Clamp) -> io::Result<()> {
+    if clamp.is_none() {
+        return Ok(());
+    }
+    let mut flags = (libc::SCHED_FLAG_KEEP_POLICY | libc::SCHED_FLAG_KEEP_PARAMS) as u64;
+    if clamp.min.is_some() {
+        flags |= libc::SCHED_FLAG_UTIL_CLAMP_MIN as u64;
+    }
+    if clamp.max.is_some() {
+        flags |= libc::SCHED_FLAG_UTIL_CLAMP_MAX as u64;
+    }
+    sched_set_clamps(flags, clamp.min.unwrap_or(0).into(), clamp.max.unwrap_or(1024).into())
 }
 
 /// Why setting policy, nice level and slice failed, and what it needs.

@@ -5,17 +5,26 @@
 
 mod attributes;
 mod calibrate;
+mod cgroups;
+mod cut;
+mod doing;
 mod error;
+mod janitor;
+mod network;
+mod objects;
 mod outcome;
 mod plumbing;
 mod probe;
 mod record;
+mod refusal;
 mod scenario;
 mod shared;
 mod spin;
+mod storage;
 mod supervise;
 mod system;
 mod task;
+mod touch;
 
 pub use calibrate::{Calibration, Spread, calibrate};
 pub use error::NativeError;

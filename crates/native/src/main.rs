@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
 use schedlab_native::{Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, play, probe, record, run};
 use schedlab_program::Program;
-use schedlab_workloads::BUILDERS;
+use schedlab_workloads::{BUILDERS, rtapp};
 
 /// Runs workloads on the running kernel, and measures what that kernel's operations cost.
 ///
@@ -34,8 +34,13 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// How long the run may take before all its tasks are killed.
-        #[arg(long, default_value = "60s")]
-        timeout: Time,
+        ///
+        /// A minute where nothing is said, or ten seconds more than the workload's own duration.
+        #[arg(long)]
+        timeout: Option<Time>,
+        /// Where the workload's files are made, without names.
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: Option<PathBuf>,
         /// Measure how long each task waited for a CPU; takes a few microseconds a task.
         #[arg(long)]
         delays: bool,
@@ -107,9 +112,15 @@ fn main() -> ExitCode {
 impl Command {
     fn execute(self) -> Result<String, NativeError> {
         let json = match self {
-            Self::Run { workload, seed, timeout, delays } => {
+            Self::Run { workload, seed, timeout, delays, directory } => {
                 let program = Program::compile(&read(&workload)?)?;
-                serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays })?)
+                let default = RunOptions::default();
+                let timeout = timeout.unwrap_or_else(|| {
+                    let own = program.duration().map(|duration| duration.saturating_add(Time::from_millis(10_000)));
+                    own.map_or(default.timeout, |own| own.max(default.timeout))
+                });
+                let directory = directory.unwrap_or(default.directory);
+                serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays, directory })?)
             }
             Self::Record { output, level, buffer, timeout, command } => {
                 serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)
@@ -138,5 +149,10 @@ fn read(argument: &str) -> Result<Workload, NativeError> {
     };
     let builders = BUILDERS.iter().map(|builder| builder.name).collect::<Vec<_>>().join(", ");
     let text = text.map_err(|error| wrong(format!("{error} (a workload is a file, - or one of {builders})")))?;
-    serde_json::from_str(&text).map_err(|error| wrong(format!("no workload: {error}")))
+    let name = argument.rsplit('/').next().unwrap_or_default().trim_end_matches(".json");
+    let imported = rtapp::read(&text, name).map_err(|error| wrong(error.to_string()))?;
+    for note in imported.notes {
+        eprintln!("schedlab-native: note: {note}");
+    }
+    Ok(imported.workload)
 }

@@ -1,10 +1,12 @@
 //! From what the tasks left in shared memory to an outcome.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{MetricSource, Outcome, TaskOutcome};
+use schedlab_model::{GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
 use schedlab_program::TemplateId;
 
+use crate::cgroups::Throttling;
 use crate::shared::Slot;
 use crate::system::{allowed_cpus, hz, kernel};
 use crate::task::World;
@@ -33,8 +35,45 @@ pub(crate) fn gather(world: &World, opened: u64, seed: u64) -> Outcome {
         messages: sum(|slot| slot.messages.load(SeqCst)),
         bytes: sum(|slot| slot.bytes.load(SeqCst)),
         tasks,
-        groups: Vec::new(),
+        groups: groups(world, slots),
+        latencies: latencies(world),
     }
+}
+
+/// What each group got: the CPU time of the tasks that were in it, or below it, at their end.
+fn groups(world: &World, slots: &[Slot]) -> Vec<GroupOutcome> {
+    let Some(groups) = &world.groups else { return Vec::new() };
+    let nodes = world.program.groups();
+    let all = slots.iter().map(|slot| slot.run.load(SeqCst)).sum();
+    let within = |slot: &&Slot, group: usize| {
+        let first = (slot.group.load(SeqCst) as usize).checked_sub(1);
+        std::iter::successors(first, |node| nodes[*node].parent).any(|node| node == group)
+    };
+    let outcome = |(number, throttling): (usize, Throttling)| {
+        let members = || slots.iter().filter(|slot| within(slot, number));
+        let run_ns = members().map(|slot| slot.run.load(SeqCst)).sum();
+        GroupOutcome {
+            name: nodes[number].path.clone(),
+            tasks: members().count() as u64,
+            run_ns,
+            contended_ns: run_ns,
+            share: 0.0,
+            periods: throttling.periods,
+            throttled_periods: throttling.throttled,
+            throttled_ns: throttling.throttled_ns,
+        }
+    };
+    let mut groups: Vec<GroupOutcome> = groups.throttling().into_iter().enumerate().map(outcome).collect();
+    GroupOutcome::fill_shares(&mut groups, all);
+    groups
+}
+
+/// What stopwatches measured, and from a semaphore's post to the run of whoever slept there.
+fn latencies(world: &World) -> BTreeMap<String, Latency> {
+    let watches = world.program.watches().iter().cloned().zip(world.objects.watches);
+    let wakeups = world.program.semaphores().iter().map(|name| format!("wakeup {name}"));
+    let wakeups = wakeups.zip(world.objects.semaphores.iter().map(|semaphore| &semaphore.wakeups));
+    watches.chain(wakeups).filter_map(|(name, times)| Some((name, times.latency()?))).collect()
 }
 
 /// Whole ticks, rounded up.

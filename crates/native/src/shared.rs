@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 
 use schedlab_program::TemplateId;
 
+use crate::system::map_shared;
+
 /// What a task could not do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
@@ -28,10 +30,26 @@ pub(crate) enum Wanted {
     Wait,
     /// An ordinary end of a child: the number is its wait status.
     Child,
+    /// Moving to a cgroup.
+    Group,
+    /// Utilisation clamps.
+    Clamp,
+    /// NUMA nodes for its memory.
+    Nodes,
+    /// `mlockall(2)`.
+    LockPages,
+    /// An access of a file.
+    File,
+    /// Writing to the workload's device.
+    Device,
+    /// A connection, a request or a reply.
+    Network,
+    /// One more task of a fork without end.
+    TooMany,
 }
 
 impl Wanted {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 17] = [
         Self::Attributes,
         Self::Affinity,
         Self::Fork,
@@ -41,6 +59,14 @@ impl Wanted {
         Self::Poll,
         Self::Wait,
         Self::Child,
+        Self::Group,
+        Self::Clamp,
+        Self::Nodes,
+        Self::LockPages,
+        Self::File,
+        Self::Device,
+        Self::Network,
+        Self::TooMany,
     ];
 }
 
@@ -72,7 +98,21 @@ pub(crate) struct Slot {
     pub(crate) involuntary: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Its process and thread, once it lives.
+    pub(crate) process: AtomicU32,
+    pub(crate) thread: AtomicU32,
+    /// [`LIVING`] between its start and its report.
+    pub(crate) state: AtomicU32,
+    /// Where its counters stood at its start: CPU time, that of user and system, switches of both kinds, delays and their number.
+    pub(crate) before: [AtomicU64; 7],
+    /// The group it is in: 1 more than its number, 0 for none.
+    pub(crate) group: AtomicU32,
 }
+
+/// A task that has begun and not reported.
+pub(crate) const LIVING: u32 = 1;
+/// A task that has reported.
+pub(crate) const REPORTED: u32 = 2;
 
 /// The first page or so of the memory.
 #[derive(Debug, Default)]
@@ -87,6 +127,8 @@ pub(crate) struct Header {
     failed: AtomicU32,
     number: AtomicU32,
     template: AtomicU32,
+    /// When the gate was opened, 0 before.
+    pub(crate) opened: AtomicU64,
     /// When the workload's clock started, 0 before.
     pub(crate) clock_start: AtomicU64,
     /// When the task that started it ended.
@@ -104,14 +146,7 @@ impl Shared {
     /// Maps zeroed memory for `tasks` tasks. It stays mapped until the process ends.
     pub(crate) fn map(tasks: usize) -> io::Result<Self> {
         let bytes = size_of::<Header>() + tasks * size_of::<Slot>();
-        // SAFETY: a fresh anonymous mapping; nothing else refers to it.
-        let memory = unsafe {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let memory = map_shared(bytes)?;
         // SAFETY: the mapping is page-aligned, zeroed (valid for atomics) and as long as a header and `tasks` slots; it is never
         // unmapped, and all access is atomic.
         unsafe {
@@ -171,7 +206,8 @@ impl Shared {
     }
 
     /// Opens the gate and wakes everyone who stands there.
-    pub(crate) fn open_gate(&self) {
+    pub(crate) fn open_gate(&self, now: u64) {
+        self.header.opened.store(now, SeqCst);
         self.header.gate.store(1, SeqCst);
         futex(&self.header.gate, libc::FUTEX_WAKE, i32::MAX as u32);
     }

@@ -1,23 +1,29 @@
 //! Starting a run, watching over it, and collecting what it came to.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{Attributes, ModelError, Outcome, Policy, TaskKind, Time};
+use schedlab_model::{Outcome, Policy, TaskKind, Time};
 use schedlab_program::{Cursor, Op, Program, TemplateId};
 
 use crate::NativeError;
-use crate::attributes::{affinity_refusal, policy_refusal, slice_refusal, slices_supported};
+use crate::cgroups::Groups;
+use crate::cut::cut;
 use crate::error::during;
+use crate::network::Listening;
+use crate::objects::Objects;
 use crate::outcome;
 use crate::plumbing::Plumbing;
+use crate::refusal::{check, explain};
 use crate::shared::{Failure, Shared, Wanted};
 use crate::spin::Spin;
+use crate::storage;
 use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
-use crate::task::{Newborn, World, start_thread};
+use crate::task::{Newborn, World, give_up, start_thread};
 
 /// How a run is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOptions {
     /// Seed of every random stream.
     pub seed: u64,
@@ -25,12 +31,14 @@ pub struct RunOptions {
     pub timeout: Time,
     /// Whether every task reads, as it ends, how long it waited for a CPU: a few microseconds a task.
     pub delays: bool,
+    /// Where the workload's files are made; they have no names.
+    pub directory: PathBuf,
 }
 
 impl Default for RunOptions {
-    /// Seed 1, a minute, no delays.
+    /// Seed 1, a minute, no delays, the directory for temporary files.
     fn default() -> Self {
-        Self { seed: 1, timeout: Time::from_millis(60_000), delays: false }
+        Self { seed: 1, timeout: Time::from_millis(60_000), delays: false, directory: std::env::temp_dir() }
     }
 }
 
@@ -43,61 +51,98 @@ impl Default for RunOptions {
 /// # Errors
 /// [`NativeError`]: what is not permitted, too many files or processes, the time limit, a signal.
 pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeError> {
-    check_groups(&program)?;
-    check_slices(&program)?;
-    let shared = Shared::map(program.total_tasks() as usize).map_err(during("mapping shared memory"))?;
-    let plumbing = Plumbing::lay(&program)?;
+    check(&program)?;
+    let cpus = system::allowed_cpus();
+    // First of all, before there is anything that it should not have.
+    let groups = Groups::make(&program)?;
+    let parts = match equip(&program, options) {
+        Ok(parts) => parts,
+        Err(error) => {
+            if let Some(groups) = &groups {
+                groups.remove();
+            }
+            return Err(error);
+        }
+    };
     let longest = (0..program.templates().len() as u32).map(|id| longest_message(&program, TemplateId(id))).collect();
     // The tasks, threads among them, refer to these until the process ends.
     let program: &'static Program = Box::leak(Box::new(program));
+    let Parts { shared, objects, plumbing, files, ports, device } = parts;
     let world: &'static World = Box::leak(Box::new(World {
         program,
         plumbing,
         shared,
+        objects,
+        files,
+        ports,
+        groups,
+        device,
+        cpus,
         spin: Spin::calibrate(),
         supervisor: system::pid(),
         delays: options.delays,
         longest,
     }));
+    let ran = supervise(world, options);
+    if let Some(groups) = &world.groups {
+        groups.remove();
+    }
+    ran
+}
+
+/// What tasks share.
+struct Parts {
+    shared: Shared,
+    objects: Objects,
+    plumbing: Plumbing,
+    files: Vec<storage::Stored>,
+    ports: Vec<Listening>,
+    device: libc::c_int,
+}
+
+fn equip(program: &Program, options: &RunOptions) -> Result<Parts, NativeError> {
+    let ports = || program.ports().iter().map(|_| Listening::open()).collect::<io::Result<Vec<_>>>();
+    Ok(Parts {
+        shared: Shared::map(program.total_tasks() as usize).map_err(during("mapping shared memory"))?,
+        objects: Objects::make(program).map_err(during("mapping shared memory"))?,
+        plumbing: Plumbing::lay(program)?,
+        files: storage::make(program, &options.directory)?,
+        ports: ports().map_err(during("listening on a port"))?,
+        device: open_device(program)?,
+    })
+}
+
+/// Opens the workload's device where a task writes to it.
+fn open_device(program: &Program) -> Result<libc::c_int, NativeError> {
+    let writes = |id: u32| program.operations(TemplateId(id)).any(|op| matches!(op, Op::Device { .. }));
+    if !(0..program.templates().len() as u32).any(writes) {
+        return Ok(-1);
+    }
+    let path = program.io_device();
+    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    file.map(std::os::fd::IntoRawFd::into_raw_fd)
+        .map_err(|error| NativeError::File { file: path.to_owned(), why: format!("the workload's io_device: {error}") })
+}
+
+fn supervise(world: &'static World, options: &RunOptions) -> Result<Outcome, NativeError> {
     let mut supervisor = Supervisor::new(world, options)?;
     let ran = supervisor.watch(options);
     supervisor.end_all();
     match (world.shared.failure(), ran) {
-        (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(program, failure)),
+        (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(world.program, failure)),
         (_, Err(error)) => Err(error),
         (None, Ok(opened)) => Ok(outcome::gather(world, opened, options.seed)),
     }
 }
 
-/// Groups and sessions are not made on a real kernel yet.
-fn check_groups(program: &Program) -> Result<(), NativeError> {
-    let group = program.groups().first().map(|group| group.path.as_str());
-    match group.or_else(|| program.sessions().first().map(String::as_str)) {
-        Some(name) => {
-            let why = format!("'{name}': groups and sessions can be simulated, but not yet made on a real kernel");
-            Err(ModelError::Group(why).into())
-        }
-        None => Ok(()),
-    }
-}
-
-fn check_slices(program: &Program) -> Result<(), NativeError> {
-    let wanted = program.templates().iter().find_map(|template| {
-        let attributes = template.attributes.as_ref()?;
-        attributes.slice.filter(|_| !attributes.policy.is_realtime()).map(|slice| (template, slice))
-    });
-    match wanted {
-        Some((template, slice)) if !slices_supported() => {
-            let what = slice_refusal(slice, &system::kernel().0);
-            Err(NativeError::Refused { task: template.name.clone(), what })
-        }
-        _ => Ok(()),
-    }
-}
-
 fn longest_message(program: &Program, template: TemplateId) -> u32 {
     let bytes = |op| match op {
-        Op::Write { bytes, .. } | Op::Read { bytes, .. } => bytes,
+        Op::Write { bytes, .. } | Op::Read { bytes, .. } | Op::Accept { bytes, .. } | Op::Reply(bytes) => bytes,
+        Op::Request(request) => {
+            let request = program.requests()[request as usize];
+            request.bytes.max(request.reply)
+        }
+        Op::Device { chunk, bytes } => u64::from(chunk).min(bytes) as u32,
         _ => 0,
     };
     program.operations(template).map(bytes).max().unwrap_or(0)
@@ -131,7 +176,9 @@ impl Supervisor {
             libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
             libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         }
-        if let Some(highest) = highest_priority(world.program) {
+        // Who ends a run at its time must not wait for the tasks it ends.
+        let ends = world.program.duration().is_some().then_some(0);
+        if let Some(highest) = highest_priority(world.program).or(ends) {
             stay_above(highest, options.timeout);
         }
         let mut supervisor = Self { world, group: None, signals, first: 0 };
@@ -177,6 +224,11 @@ impl Supervisor {
                 // SAFETY: moving the calling process to the tasks' group.
                 unsafe { libc::setpgid(0, group) };
                 if system::die_with(self.world.supervisor) {
+                    if let Some(groups) = &self.world.groups
+                        && let Err(error) = groups.enter()
+                    {
+                        give_up(self.world, Wanted::Group, error.raw_os_error().unwrap_or(libc::EIO), template);
+                    }
                     body();
                 }
                 exit_now(0)
@@ -205,8 +257,9 @@ impl Supervisor {
                 return Ok(opened.unwrap_or(0));
             }
             if opened.is_none() && shared.header().arrived.load(SeqCst) == self.first {
-                opened = Some(monotonic());
-                shared.open_gate();
+                let now = monotonic();
+                opened = Some(now);
+                shared.open_gate(now);
             }
             match self.collect() {
                 // The kernel ended a task that computed too long before we could.
@@ -215,7 +268,14 @@ impl Supervisor {
                 Ok(true) => return Ok(opened.unwrap_or(0)),
                 Ok(false) => {}
             }
-            match self.next_signal(deadline)? {
+            let over = opened.zip(self.world.program.duration()).map(|(opened, duration)| opened + duration.as_nanos());
+            match self.next_signal(deadline.min(over.unwrap_or(u64::MAX)))? {
+                None if over.is_some_and(|over| over <= deadline) => {
+                    if let Some(group) = self.group {
+                        cut(self.world, group);
+                    }
+                    return Ok(opened.unwrap_or(0));
+                }
                 None => return Err(NativeError::Timeout(options.timeout)),
                 Some(signal @ (libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)) => {
                     return Err(NativeError::Interrupted(signal));
@@ -283,9 +343,7 @@ fn host(threads: Vec<Newborn>) {
         let (world, template) = (newborn.world, newborn.template);
         match start_thread(newborn) {
             Ok(thread) => started.push(thread),
-            Err((wanted, error)) => {
-                crate::task::give_up(world, wanted, error.raw_os_error().unwrap_or(libc::EIO), template)
-            }
+            Err((wanted, error)) => give_up(world, wanted, error.raw_os_error().unwrap_or(libc::EIO), template),
         }
     }
     for thread in started {
@@ -321,31 +379,4 @@ fn stay_above(highest: u8, timeout: Time) {
     // Later than the supervisor would do it, which cannot preempt tasks of the highest priority.
     let microseconds = timeout.saturating_add(Time::from_millis(1_000)).as_nanos() / 1_000;
     let _ = set_limit(libc::RLIMIT_RTTIME, microseconds, microseconds);
-}
-
-/// A failure in words.
-fn explain(program: &Program, failure: Failure) -> NativeError {
-    let Failure { wanted, number, template } = failure;
-    let task = program.template(template).name.clone();
-    let attributes: Attributes = program.template(template).attributes.clone().unwrap_or_default();
-    let error = io::Error::from_raw_os_error(number);
-    let failed = |doing: &str| NativeError::Task { task: task.clone(), what: format!("{doing}: {error}") };
-    match wanted {
-        Wanted::Attributes => NativeError::Refused { task: task.clone(), what: policy_refusal(&attributes, &error) },
-        Wanted::Affinity => NativeError::Refused { task: task.clone(), what: affinity_refusal(&attributes, &error) },
-        Wanted::Fork | Wanted::Thread => NativeError::Limit(format!(
-            "workload '{}' needs {} tasks, but no more '{task}' could be made: {error} (ulimit -u, the cgroup's pids.max and \
-             free memory set the limit)",
-            program.name(),
-            program.total_tasks()
-        )),
-        Wanted::Write => failed("writing"),
-        Wanted::Read => failed("reading"),
-        Wanted::Poll => failed("waiting at a latch"),
-        Wanted::Wait => failed("collecting a child"),
-        Wanted::Child => NativeError::Task {
-            task,
-            what: format!("a child was {}", abnormal(number).unwrap_or_else(|| "lost".to_owned())),
-        },
-    }
 }

@@ -11,7 +11,7 @@ pub(crate) fn check(returned: c_int) -> io::Result<c_int> {
     if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
-fn check_long(returned: c_long) -> io::Result<c_long> {
+pub(crate) fn check_long(returned: c_long) -> io::Result<c_long> {
     if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
@@ -93,6 +93,23 @@ pub(crate) struct SchedAttr {
 /// `sched_setattr(2)` of the calling thread.
 pub(crate) fn sched_setattr(attr: SchedAttr) -> io::Result<()> {
     let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..attr };
+    // SAFETY: `attr` has the size that it says.
+    check_long(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
+}
+
+/// `struct sched_attr` with the utilisation clamps (since 5.3).
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct ClampAttr {
+    attr: SchedAttr,
+    pub(crate) util_min: u32,
+    pub(crate) util_max: u32,
+}
+
+/// Sets the utilisation clamps of the calling thread that `flags` name, and nothing else.
+pub(crate) fn sched_set_clamps(flags: u64, util_min: u32, util_max: u32) -> io::Result<()> {
+    let size = size_of::<ClampAttr>() as u32;
+    let attr = ClampAttr { attr: SchedAttr { size, flags, ..SchedAttr::default() }, util_min, util_max };
     // SAFETY: `attr` has the size that it says.
     check_long(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) }).map(drop)
 }
@@ -242,6 +259,51 @@ pub(crate) fn sleep(nanoseconds: u64) {
     let mut left = libc::timespec { tv_sec: seconds, tv_nsec: (nanoseconds % 1_000_000_000) as c_long };
     // SAFETY: the request is read and the remainder written before the next round reads it.
     unsafe { while libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const left, &raw mut left) == libc::EINTR {} }
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` says so many nanoseconds.
+pub(crate) fn sleep_until(nanoseconds: u64) {
+    let until = libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanoseconds % 1_000_000_000) as c_long,
+    };
+    let (clock, how) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+    // SAFETY: the time is read; with an absolute time nothing is left to be written.
+    unsafe { while libc::clock_nanosleep(clock, how, &raw const until, std::ptr::null_mut()) == libc::EINTR {} }
+}
+
+/// The calling thread's id.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+/// Zeroed memory that children share, mapped until the process ends.
+pub(crate) fn map_shared(bytes: usize) -> io::Result<*mut libc::c_void> {
+    // SAFETY: a fresh anonymous mapping; nothing else refers to it.
+    let memory = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    if memory == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(memory) }
+}
+
+/// Keeps the memory of the calling process in RAM.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: no preconditions.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
+}
+
+/// `set_mempolicy(MPOL_BIND)` of the calling thread; its default where there are no nodes.
+pub(crate) fn bind_memory(nodes: &[u32]) -> io::Result<()> {
+    let mut mask = [0u64; 16];
+    for node in nodes {
+        *mask.get_mut(*node as usize / 64).ok_or(io::ErrorKind::InvalidInput)? |= 1 << (node % 64);
+    }
+    let policy = if nodes.is_empty() { libc::MPOL_DEFAULT } else { libc::MPOL_BIND };
+    let bits = if nodes.is_empty() { 0 } else { 64 * mask.len() as c_long };
+    // SAFETY: the kernel reads so many bits of the mask.
+    check_long(unsafe { libc::syscall(libc::SYS_set_mempolicy, policy, mask.as_ptr(), bits) }).map(drop)
 }
 
 /// `sched_yield(2)`.

@@ -3,13 +3,17 @@
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use schedlab_model::{Attributes, TaskKind};
-use schedlab_program::{Cursor, Op, Program, TemplateId};
+use schedlab_model::TaskKind;
+use schedlab_program::{Cursor, Membership, Op, Program, TemplateId};
 
-use crate::attributes::{set_cpus, set_policy};
+use crate::cgroups::Groups;
+use crate::doing::{Tools, prepare};
+use crate::network::Listening;
+use crate::objects::Objects;
 use crate::plumbing::Plumbing;
-use crate::shared::{Failure, Shared, Wanted};
+use crate::shared::{Failure, LIVING, REPORTED, Shared, Wanted};
 use crate::spin::Spin;
+use crate::storage::Stored;
 use crate::system::{self, Usage, abnormal, exit_now, monotonic, thread_cpu, usage, wait_own};
 
 /// Stack of a thread; hackbench's have the least that there may be, and only what is touched costs anything.
@@ -20,6 +24,14 @@ pub(crate) struct World {
     pub(crate) program: &'static Program,
     pub(crate) plumbing: Plumbing,
     pub(crate) shared: Shared,
+    pub(crate) objects: Objects,
+    pub(crate) files: Vec<Stored>,
+    pub(crate) ports: Vec<Listening>,
+    pub(crate) groups: Option<Groups>,
+    /// Where the workload's device is written to.
+    pub(crate) device: libc::c_int,
+    /// The CPUs that the run may use.
+    pub(crate) cpus: Vec<u32>,
     pub(crate) spin: Spin,
     pub(crate) supervisor: libc::pid_t,
     /// Whether every task reads its delays from `/proc` in the end.
@@ -44,11 +56,16 @@ enum Child {
     Thread(libc::pthread_t),
 }
 
-struct Task {
-    world: &'static World,
-    template: TemplateId,
+pub(crate) struct Task {
+    pub(crate) world: &'static World,
+    pub(crate) template: TemplateId,
     slot: u32,
-    buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) tools: Tools,
+    /// The group it is in now, where it was ever in one.
+    pub(crate) group: Option<Membership>,
+    /// For what it draws besides times.
+    pub(crate) seed: u64,
     children: Vec<Child>,
     /// Whether this task started the workload's own clock.
     starter: bool,
@@ -67,7 +84,7 @@ pub(crate) fn give_up(world: &World, wanted: Wanted, number: i32, template: Temp
     exit_now(1)
 }
 
-fn number(error: &io::Error) -> i32 {
+pub(crate) fn number(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
@@ -75,14 +92,15 @@ impl Newborn {
     /// The task's whole life, in the process or thread that it is.
     pub(crate) fn live(self) {
         let Self { world, mut cursor, template, slot, first } = self;
-        if let Some(attributes) = &world.program.template(template).attributes {
-            apply(world, template, attributes);
-        }
+        prepare(world, template);
         let mut task = Task {
             world,
             template,
             slot,
             buffer: vec![b'-'; world.longest[template.index()] as usize],
+            tools: Tools::default(),
+            group: world.program.template(template).group,
+            seed: cursor.key(),
             children: Vec::new(),
             starter: false,
             messages: 0,
@@ -106,10 +124,12 @@ impl Newborn {
             task.delays_before = delays().unwrap_or_default();
         }
         task.usage_before = usage();
+        task.begin();
         task.cpu_before = thread_cpu();
+        world.shared.slot(slot).before[0].store(task.cpu_before, Relaxed);
         loop {
             match cursor.next(world.program) {
-                Op::Run(time) => world.spin.run(time.as_nanos()),
+                Op::Run(time) => drop(world.spin.run(time.as_nanos())),
                 Op::Sleep(time) => system::sleep(time.as_nanos()),
                 Op::Yield => system::sched_yield(),
                 Op::Write { channel, bytes } => task.write(channel, bytes),
@@ -120,6 +140,7 @@ impl Newborn {
                 Op::Join => task.join(),
                 Op::Mark(mark) => task.mark(mark),
                 Op::Exit => break,
+                other => task.act(other),
             }
         }
         task.report();
@@ -128,18 +149,8 @@ impl Newborn {
     }
 }
 
-fn apply(world: &World, template: TemplateId, attributes: &Attributes) {
-    // Affinity first: on other CPUs there may be a task that never yields to the new policy.
-    if let Err(error) = set_cpus(attributes) {
-        give_up(world, Wanted::Affinity, number(&error), template);
-    }
-    if let Err(error) = set_policy(attributes) {
-        give_up(world, Wanted::Attributes, number(&error), template);
-    }
-}
-
 impl Task {
-    fn fail(&self, wanted: Wanted, error: &io::Error) -> ! {
+    pub(crate) fn fail(&self, wanted: Wanted, error: &io::Error) -> ! {
         give_up(self.world, wanted, number(error), self.template)
     }
 
@@ -166,8 +177,40 @@ impl Task {
                 Err(error) => self.fail(Wanted::Read, &error),
             }
         }
+        self.count_message(bytes);
+    }
+
+    /// Counts a message that was read in full, where the supervisor sees it.
+    #[inline]
+    pub(crate) fn count_message(&mut self, bytes: u32) {
         self.messages += 1;
         self.bytes += u64::from(bytes);
+        let slot = self.world.shared.slot(self.slot);
+        slot.messages.store(self.messages, Relaxed);
+        slot.bytes.store(self.bytes, Relaxed);
+    }
+
+    /// Says who it is and where its counters stand, for a supervisor who may have to end it.
+    fn begin(&self) {
+        let slot = self.world.shared.slot(self.slot);
+        slot.process.store(system::pid() as u32, Relaxed);
+        slot.thread.store(system::thread_id() as u32, Relaxed);
+        let Usage { user, system, voluntary, involuntary } = self.usage_before;
+        let (wait, delays) = self.delays_before;
+        for (place, value) in slot.before[1..].iter().zip([user, system, voluntary, involuntary, wait, delays]) {
+            place.store(value, Relaxed);
+        }
+        self.note_group();
+        slot.state.store(LIVING, SeqCst);
+    }
+
+    /// Leaves in its slot which group it is in.
+    pub(crate) fn note_group(&self) {
+        let number = match self.group {
+            Some(Membership::Group(group)) => group + 1,
+            _ => 0,
+        };
+        self.world.shared.slot(self.slot).group.store(number, Relaxed);
     }
 
     fn open_latch(&mut self, latch: u32) {
@@ -184,6 +227,9 @@ impl Task {
 
     fn fork(&mut self, cursor: &Cursor, template: TemplateId, instance: u32) {
         let world = self.world;
+        if world.program.is_fork_too_many(self.template, template, instance) {
+            give_up(world, Wanted::TooMany, 0, self.template);
+        }
         let slot = world.shared.take(template, instance, monotonic());
         let cursor = cursor.child(world.program, template, instance);
         let newborn = Newborn { world, cursor, template, slot, first: false };
@@ -240,6 +286,7 @@ impl Task {
         slot.involuntary.store(usage.involuntary.saturating_sub(self.usage_before.involuntary), Relaxed);
         slot.messages.store(self.messages, Relaxed);
         slot.bytes.store(self.bytes, Relaxed);
+        slot.state.store(REPORTED, SeqCst);
         if self.world.delays {
             let (wait, delays) = delays().unwrap_or_default();
             slot.wait.store(wait.saturating_sub(self.delays_before.0), Relaxed);

@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{feed, native, processes, refused, run, unique, with_limit, without_capability};
+use common::{feed, feed_text, native, processes, refused, run, unique, with_limit, without_capability};
 use schedlab_model::{Attributes, Duration, Policy, Step, Task, TaskKind, Time, Workload};
 
 const CAP_SYS_NICE: u64 = 23;
@@ -75,20 +75,43 @@ fn too_many_files_are_refused() {
 }
 
 #[test]
-fn groups_are_refused() {
-    let mut workload = one_task(Attributes::default());
-    workload.groups.insert("/g".into(), schedlab_model::Group::default());
-    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: '/g'", "not yet"]);
+fn sessions_are_refused() {
     let mut workload = one_task(Attributes::default());
     workload.tasks[0].session = Some("tty1".into());
     refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: 'tty1'", "not yet"]);
 }
 
 #[test]
+fn what_this_machine_has_not_is_refused_in_one_line() {
+    let text = |task: &str, rest: &str| format!(r#"{{"tasks": {{"t": {{"loop": 1, {task}, "run": 1}}}}{rest}}}"#);
+    let file = |size: u64| format!(r#", "resources": {{"f": {{"type": "file", "size": {size}}}}}"#);
+    for (text, parts) in [
+        (
+            text(r#""write_file": {"file": "f", "bytes": 1}"#, &file(1 << 40)),
+            &["file 'f' of 1099511627776 bytes", "--directory"][..],
+        ),
+        (
+            text(r#""submit_write": {"file": "f", "bytes": 1000, "depth": 1}"#, &file(10_000)),
+            &["'f'", "1000 bytes", "multiple of 4096"][..],
+        ),
+        (
+            text(r#""memrun": {"type": "read", "size": 17179869184, "count": 1}, "instance": 1000"#, ""),
+            &["touches 17179869184000 bytes", "available"],
+        ),
+        (text(r#""iorun": 1"#, r#", "global": {"io_device": "/nonexistent/x"}"#), &["/nonexistent/x", "io_device"]),
+        (text(r#""nodes_membind": [900]"#, ""), &["task 't'", "NUMA"]),
+        (text(r#""cpus": [4000]"#, ""), &["task 't'", "CPUs 4000"]),
+        (text(r#""instance": 1000000"#, ""), &["1000000 tasks"]),
+    ] {
+        refused(&feed_text(native().args(["run", "-"]), &text), 2, parts);
+    }
+}
+
+#[test]
 fn bad_input_is_refused() {
     refused(&run("hackbench:groups=0", &[]), 2, &["groups = '0'", "1 to 100000"]);
     refused(&run("/nonexistent/workload.json", &[]), 2, &["/nonexistent/workload.json", "No such file", "hackbench"]);
-    refused(&run(env!("CARGO_MANIFEST_PATH"), &[]), 2, &["Cargo.toml", "no workload", "line 1"]);
+    refused(&run(env!("CARGO_MANIFEST_PATH"), &[]), 2, &["Cargo.toml", "line 1"]);
     let mut forever = one_task(Attributes::default());
     forever.tasks[0].steps = vec![Step::Fork { task: "t".into(), count: 1 }];
     refused(&feed(native().args(["run", "-"]), &forever), 2, &["task 't'", "lead back to itself"]);

@@ -7,9 +7,11 @@ use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload, grou
 use crate::check::{
     MAX_NESTING, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault, refuse, step_place,
 };
+use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds};
+use crate::program::FORKS_WITHOUT_END;
 use crate::random::name_key;
-use crate::{Membership, Op, Program, Template, TemplateId, Traffic};
+use crate::{Membership, Op, Program, Template, TemplateId, Traffic, holding};
 
 /// What one task of a template does in its life.
 #[derive(Default)]
@@ -39,6 +41,8 @@ struct Place<'a> {
     depth: u32,
     /// How often the current step happens in one life of the task.
     times: u128,
+    /// Whether it is repeated without end.
+    endless: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -48,6 +52,13 @@ impl<'a> Compiler<'a> {
         }
         if let Some(name) = doubled(workload.latches.iter().map(String::as_str)) {
             return Err(refuse(workload, format!("latch '{name}'"), "two latches have this name"));
+        }
+        let faulty = workload.files.iter().find_map(|(name, file)| file_fault(file).map(|fault| (name, fault)));
+        if let Some((name, fault)) = faulty {
+            return Err(refuse(workload, format!("file '{name}'"), fault));
+        }
+        if workload.duration.is_some_and(|duration| duration == schedlab_model::Time::ZERO) {
+            return Err(refuse(workload, "duration", "a run of no time does nothing; allowed: 1ns or more"));
         }
         let groups =
             group_tree(&workload.groups).map_err(|(path, why)| refuse(workload, format!("group '{path}'"), why))?;
@@ -67,6 +78,12 @@ impl<'a> Compiler<'a> {
             turnaround_mark: None,
             total_tasks: 0,
             longest_message: 0,
+            objects: Objects::default(),
+            files: workload.files.iter().map(|(name, file)| (name.clone(), file.clone())).collect(),
+            duration: workload.duration,
+            priority_inheritance: workload.priority_inheritance,
+            lock_pages: workload.lock_pages,
+            io_device: workload.io_device.clone(),
         };
         Ok(Self {
             workload,
@@ -84,6 +101,10 @@ impl<'a> Compiler<'a> {
         for task in &self.workload.tasks {
             self.task(task)?;
         }
+        for barrier in &mut self.program.objects.barriers {
+            // Tasks that are only forked meet nobody who is sure to come.
+            barrier.parties = barrier.parties.max(1);
+        }
         self.latches_open()?;
         self.turnaround()?;
         self.totals()?;
@@ -97,6 +118,10 @@ impl<'a> Compiler<'a> {
         if let Some(fault) = membership_fault(task, &self.program.groups) {
             return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
         }
+        if let Some(fault) = task.clamp.fault().or_else(|| nodes_fault(&task.nodes)) {
+            return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
+        }
+        holding::check(self.workload, task)?;
         let group =
             task.taskgroup.as_deref().map(|path| match self.program.groups.iter().position(|node| node.path == path) {
                 Some(group) => Membership::Group(group as u32),
@@ -110,16 +135,23 @@ impl<'a> Compiler<'a> {
             attributes: task.attributes.clone(),
             group,
             session,
+            clamp: task.clamp,
+            nodes: task.nodes.clone(),
+            delay: task.delay,
             total: 0,
             instances: task.instances,
             entry,
             depth: 0,
             draws: false,
             children: Vec::new(),
+            endless: Vec::new(),
             name_key: name_key(&task.name),
         });
         self.doings.push(Doings::default());
-        self.steps(&task.steps, &mut Place { task, path: Vec::new(), depth: 0, times: 1 })?;
+        if task.delay > schedlab_model::Time::ZERO {
+            self.emit(Op::Delay(task.delay));
+        }
+        self.steps(&task.steps, &mut Place { task, path: Vec::new(), depth: 0, times: 1, endless: false })?;
         self.program.code.push(Instruction::Exit);
         Ok(())
     }
@@ -138,6 +170,7 @@ impl<'a> Compiler<'a> {
         let wrong = |why: String| refuse(workload, step_place(&place.task.name, &place.path), why);
         match step {
             Step::Run(duration) => self.time(*duration, Op::Run, Instruction::RunDrawn).map_err(wrong)?,
+            Step::Busy(duration) => self.time(*duration, Op::Busy, Instruction::BusyDrawn).map_err(wrong)?,
             Step::Sleep(duration) => self.time(*duration, Op::Sleep, Instruction::SleepDrawn).map_err(wrong)?,
             Step::Yield => self.emit(Op::Yield),
             Step::Write { channel, bytes } => {
@@ -166,7 +199,7 @@ impl<'a> Compiler<'a> {
                     return Err(wrong(format!("no task is called '{task}'; {known}")));
                 };
                 self.repeat(u64::from(*count), place, |compiler, place| {
-                    compiler.fork(template, place.times);
+                    compiler.fork(template, place);
                     Ok(())
                 })?;
             }
@@ -182,6 +215,27 @@ impl<'a> Compiler<'a> {
                     return Err(wrong(format!("loops are nested deeper than {MAX_NESTING}")));
                 }
                 self.repeat(*count, place, |compiler, place| compiler.steps(steps, place))?;
+            }
+            Step::Forever(steps) => {
+                if workload.duration.is_none() {
+                    let why = "it is repeated for ever, and the workload has no duration; give it one".to_owned();
+                    return Err(wrong(why));
+                }
+                if place.depth == MAX_NESTING {
+                    return Err(wrong(format!("loops are nested deeper than {MAX_NESTING}")));
+                }
+                let endless = std::mem::replace(&mut place.endless, true);
+                // More rounds than nanoseconds in half a millennium.
+                self.repeat(u64::MAX, place, |compiler, place| compiler.steps(steps, place))?;
+                place.endless = endless;
+            }
+            _ => {
+                let Self { program, .. } = self;
+                let operation =
+                    program.objects.operation(workload, &program.groups, place.task, step).map_err(wrong)?;
+                if let Some(operation) = operation {
+                    self.emit(operation);
+                }
             }
         }
         Ok(())
@@ -280,8 +334,9 @@ impl<'a> Compiler<'a> {
         index_of(&mut self.program.marks, name)
     }
 
-    fn fork(&mut self, template: TemplateId, times: u128) {
-        if times == 0 {
+    fn fork(&mut self, template: TemplateId, place: &Place<'_>) {
+        let times = if place.endless { u128::from(FORKS_WITHOUT_END) } else { place.times };
+        if place.times == 0 {
             return;
         }
         let (Some(parent), Some(doings)) = (self.program.templates.last_mut(), self.doings.last_mut()) else { return };
@@ -292,14 +347,16 @@ impl<'a> Compiler<'a> {
         } else {
             doings.forks.insert(template, times);
             parent.children.push(template);
+            parent.endless.push(false);
             parent.children.len() - 1
         };
+        parent.endless[slot] |= place.endless;
         self.program.code.push(Instruction::Fork { template, slot: slot as u32 });
     }
 
     fn latches_open(&self) -> Result<(), ModelError> {
         for ((name, awaited), opened) in self.workload.latches.iter().zip(&self.awaited).zip(&self.opened) {
-            if let (Some(task), false) = (awaited, opened) {
+            if let (Some(task), false, None) = (awaited, opened, self.workload.duration) {
                 let why = format!("task '{task}' awaits it, but no task opens it");
                 return Err(refuse(self.workload, format!("latch '{name}'"), why));
             }
@@ -347,7 +404,8 @@ impl<'a> Compiler<'a> {
             }
         }
         for (name, traffic) in self.workload.channels.keys().zip(&self.program.traffic) {
-            if traffic.bytes_read > traffic.bytes_written {
+            // A run that ends by itself may leave a reader waiting.
+            if self.workload.duration.is_none() && traffic.bytes_read > traffic.bytes_written {
                 let why = format!(
                     "tasks read {} bytes from it, but only {} are ever written, so a reader would wait for ever",
                     traffic.bytes_read, traffic.bytes_written

@@ -56,6 +56,11 @@ impl Cursor {
         Self { at: template.entry, key, counters: [0; INLINE], rest }
     }
 
+    /// The hash of the run's seed and the task's path: a seed for what else the task draws.
+    pub const fn key(&self) -> u64 {
+        self.key
+    }
+
     /// The next operation; [`Op::Exit`] for ever at the end.
     #[inline]
     pub fn next(&mut self, program: &Program) -> Op {
@@ -75,6 +80,7 @@ impl Cursor {
                     self.at += 1;
                 }
                 Instruction::RunDrawn(duration) => return Op::Run(self.draw(program, duration)),
+                Instruction::BusyDrawn(duration) => return Op::Busy(self.draw(program, duration)),
                 Instruction::SleepDrawn(duration) => return Op::Sleep(self.draw(program, duration)),
                 Instruction::Fork { template, slot } => {
                     self.at += 1;

@@ -30,11 +30,14 @@
 mod check;
 mod compile;
 mod cursor;
+mod holding;
+mod objects;
 mod op;
 mod program;
 mod random;
 
 pub use check::{MAX_MESSAGE, MAX_NESTING};
 pub use cursor::Cursor;
+pub use objects::{Barrier, Change, FileOp, FileVerb, Memory, Request, Timer};
 pub use op::{Op, TemplateId};
-pub use program::{Membership, Program, Template, Traffic};
+pub use program::{FORKS_WITHOUT_END, Membership, Program, Template, Traffic};

@@ -13,13 +13,24 @@ impl TemplateId {
     }
 }
 
-/// One primitive operation. Channels, latches and marks are indices into the program's.
+/// One primitive operation. What it names is given by indices into the program's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Use so much CPU time.
     Run(Time),
+    /// Use CPUs until so much time has passed.
+    Busy(Time),
     /// Sleep so long.
     Sleep(Time),
+    /// Sleep until so long after the run's start.
+    Delay(Time),
+    /// Put a timer off by a period and sleep until it expires.
+    Timer {
+        /// The timer.
+        timer: u32,
+        /// From one expiry to the next.
+        period: Time,
+    },
     /// `sched_yield(2)`.
     Yield,
     /// Write one message, blocking while the channel is full.
@@ -40,6 +51,62 @@ pub enum Op {
     OpenLatch(u32),
     /// Go on once the latch is open.
     AwaitLatch(u32),
+    /// Take a mutex.
+    Lock(u32),
+    /// Give it back.
+    Unlock(u32),
+    /// Give a mutex back, sleep until a condition is signalled, and take the mutex again.
+    Wait {
+        /// The condition.
+        condition: u32,
+        /// The mutex.
+        mutex: u32,
+    },
+    /// Wake one of those who wait for a condition.
+    Signal(u32),
+    /// Wake all of them.
+    Broadcast(u32),
+    /// Wait at a barrier until all are there.
+    Barrier(u32),
+    /// Count a semaphore up.
+    Post(u32),
+    /// Count it down, waiting while it is 0.
+    Acquire(u32),
+    /// Touch memory.
+    Memory {
+        /// The buffer.
+        buffer: u32,
+        /// Bytes or pointers.
+        count: u64,
+    },
+    /// Write to the workload's device.
+    Device {
+        /// Bytes of one call.
+        chunk: u32,
+        /// Bytes in all.
+        bytes: u64,
+    },
+    /// Read or write a file: an index into [`Program::file_accesses`](crate::Program::file_accesses).
+    File(u32),
+    /// Wait until what this task began to read and write is done.
+    AwaitFiles,
+    /// Send a request and wait for its reply: an index into [`Program::requests`](crate::Program::requests).
+    Request(u32),
+    /// Take a request.
+    Accept {
+        /// The port.
+        port: u32,
+        /// Bytes of the request.
+        bytes: u32,
+    },
+    /// Answer the request that was taken last with so many bytes.
+    Reply(u32),
+    /// Change how the scheduler treats the task: an index into [`Program::changes`](crate::Program::changes).
+    Set(u32),
+    /// Start a stopwatch.
+    Start(u32),
+    /// Stop it.
+    Stop(u32),
     /// Make one task; its cursor is [`Cursor::child`](crate::Cursor::child).
     Fork {
         /// What the child does.
@@ -71,6 +138,8 @@ pub(crate) enum Instruction {
     End { depth: u32, body: u32 },
     /// Draw a time from the program's durations and run so long.
     RunDrawn(u32),
+    /// Draw a time from the program's durations and use CPUs until it has passed.
+    BusyDrawn(u32),
     /// Draw a time from the program's durations and sleep so long.
     SleepDrawn(u32),
     /// Make a child; `slot` counts this template's children of this parent.

@@ -1,8 +1,9 @@
 //! A compiled workload.
 
-use schedlab_model::{Attributes, ChannelKind, Duration, GroupNode, ModelError, TaskKind, Workload};
+use schedlab_model::{Attributes, ChannelKind, Clamp, Duration, File, GroupNode, ModelError, TaskKind, Time, Workload};
 
 use crate::compile::Compiler;
+use crate::objects::{Barrier, Change, FileOp, Memory, Objects, Request, Timer};
 use crate::op::Instruction;
 use crate::{Op, TemplateId};
 
@@ -25,7 +26,16 @@ pub struct Program {
     pub(crate) turnaround_mark: Option<u32>,
     pub(crate) total_tasks: u64,
     pub(crate) longest_message: u32,
+    pub(crate) objects: Objects,
+    pub(crate) files: Vec<(String, File)>,
+    pub(crate) duration: Option<Time>,
+    pub(crate) priority_inheritance: bool,
+    pub(crate) lock_pages: bool,
+    pub(crate) io_device: Option<String>,
 }
+
+/// How many tasks one `fork` step makes at most where it is repeated without end (rt-app's `FORKS_LIMIT`).
+pub const FORKS_WITHOUT_END: u32 = 1024;
 
 /// One task, or what equal tasks have in common.
 #[derive(Debug, Clone)]
@@ -40,6 +50,12 @@ pub struct Template {
     pub group: Option<Membership>,
     /// Its session, an index into the program's; its parent's where there is none.
     pub session: Option<u32>,
+    /// The bounds of its utilisation.
+    pub clamp: Clamp,
+    /// The NUMA nodes its memory comes from; any where there are none.
+    pub nodes: Vec<u32>,
+    /// When its run begins, after the whole run's start; its timers count from then.
+    pub delay: Time,
     /// How many of them a whole run has, forked ones included.
     pub total: u64,
     /// How many of them are there from the start.
@@ -52,6 +68,8 @@ pub struct Template {
     pub(crate) draws: bool,
     /// The templates it forks, by slot.
     pub(crate) children: Vec<TemplateId>,
+    /// Of each of them, whether it is forked without end.
+    pub(crate) endless: Vec<bool>,
     /// Its name, hashed for its tasks' random streams.
     pub(crate) name_key: u64,
 }
@@ -85,7 +103,7 @@ impl Program {
     /// [`ModelError::Workload`], naming the task and step, for: no task at the start; more tasks than
     /// [`MAX_TASKS`](schedlab_model::MAX_TASKS); names that are unknown or given twice; tasks that fork each other without end;
     /// messages of zero or too many bytes; more bytes read from a channel than are ever written; a latch that is awaited and never
-    /// opened; loops nested too deep; durations, attributes and settings of
+    /// opened; a mutex that a task takes twice or never gives back; steps without end in a run without one; loops nested too deep; durations, attributes and settings of
     /// groups out of range; a task in a group that there is not; a `turnaround_from` that no task marks.
     pub fn compile(workload: &Workload) -> Result<Self, ModelError> {
         Compiler::new(workload)?.compile()
@@ -172,6 +190,94 @@ impl Program {
     /// Bytes of the longest message, 0 without messages.
     pub fn longest_message(&self) -> u32 {
         self.longest_message
+    }
+
+    /// When the run is over, whatever its tasks are doing then.
+    pub fn duration(&self) -> Option<Time> {
+        self.duration
+    }
+
+    /// Whether who holds a mutex is served like the most urgent task that waits for it.
+    pub fn priority_inheritance(&self) -> bool {
+        self.priority_inheritance
+    }
+
+    /// Whether tasks that are not fair keep their memory in RAM.
+    pub fn lock_pages(&self) -> bool {
+        self.lock_pages
+    }
+
+    /// The file or device that [`Op::Device`] writes to.
+    pub fn io_device(&self) -> &str {
+        self.io_device.as_deref().unwrap_or("/dev/null")
+    }
+
+    /// The files, by name.
+    pub fn files(&self) -> &[(String, File)] {
+        &self.files
+    }
+
+    /// The names of the mutexes.
+    pub fn mutexes(&self) -> &[String] {
+        self.objects.mutexes.all()
+    }
+
+    /// The names of the conditions.
+    pub fn conditions(&self) -> &[String] {
+        self.objects.conditions.all()
+    }
+
+    /// The barriers.
+    pub fn barriers(&self) -> &[Barrier] {
+        &self.objects.barriers
+    }
+
+    /// The names of the semaphores.
+    pub fn semaphores(&self) -> &[String] {
+        self.objects.semaphores.all()
+    }
+
+    /// The timers.
+    pub fn timers(&self) -> &[Timer] {
+        &self.objects.timers
+    }
+
+    /// The memory that operations touch.
+    pub fn memories(&self) -> &[Memory] {
+        &self.objects.memories
+    }
+
+    /// What operations do with files.
+    pub fn file_accesses(&self) -> &[FileOp] {
+        &self.objects.accesses
+    }
+
+    /// The names of the ports.
+    pub fn ports(&self) -> &[String] {
+        self.objects.ports.all()
+    }
+
+    /// What requests send and expect.
+    pub fn requests(&self) -> &[Request] {
+        &self.objects.requests
+    }
+
+    /// What tasks change of themselves.
+    pub fn changes(&self) -> &[Change] {
+        &self.objects.changes
+    }
+
+    /// The names of the stopwatches.
+    pub fn watches(&self) -> &[String] {
+        self.objects.watches.all()
+    }
+
+    /// Whether the child of this number, that a task of template `parent` is about to make, is one too many: forks that are repeated
+    /// without end come to one.
+    pub fn is_fork_too_many(&self, parent: TemplateId, child: TemplateId, instance: u32) -> bool {
+        let parent = self.template(parent);
+        let slot = parent.children.iter().position(|known| *known == child);
+        instance >= FORKS_WITHOUT_END && slot.is_some_and(|slot| parent.endless[slot])
     }
 
     /// The operations in a template's code in the order of the text, loops once; for counting what kinds there are.

@@ -3,6 +3,7 @@
 mod background;
 mod errors;
 mod knobs;
+mod language;
 mod nouns;
 mod policy;
 mod replay;
@@ -29,6 +30,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::workload, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::check_workload, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::workloads, module)?)?;
+    module.add_function(wrap_pyfunction!(language::read_workload, module)?)?;
+    module.add_function(wrap_pyfunction!(language::export_workload, module)?)?;
+    module.add_function(wrap_pyfunction!(language::workload_schema, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;

@@ -73,6 +73,11 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             cursor.at = 1;
             Step::Change { pid, what: Change::Weight(weight), runtime: None, set: None, check: None, resched: false }
         }
+        // The real-time class's period timer asks for whoever may run again; only its asking concerns the fair class.
+        Probe::RtPeriod => {
+            cursor.at = 1;
+            if cursor.resched() { Step::Asked } else { Step::Nothing }
+        }
         // A tick makes a lazy request an urgent one before the class hears of it.
         Probe::Resched { flag: Some(flag) } if flag == cursor.flags.need_resched => {
             cursor.at = 1;

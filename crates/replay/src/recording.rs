@@ -112,7 +112,7 @@ const fn accompanies(kind: &RecordKind, series: Series) -> bool {
         Probe::UpdateCurr { .. } => true,
         Probe::Move { .. } | Probe::Account { .. } | Probe::Refill { .. } => true,
         Probe::RtEnqueue { .. } | Probe::RtDequeue { .. } | Probe::RtCharge { .. } | Probe::RtTick { .. } => true,
-        Probe::RtPeriod | Probe::DlEnqueue { .. } | Probe::DlDequeue { .. } | Probe::DlCharge { .. } => true,
+        Probe::DlEnqueue { .. } | Probe::DlDequeue { .. } | Probe::DlCharge { .. } => true,
         Probe::DlEntityCharge { .. } | Probe::DlReplenish { .. } | Probe::DlTimer { .. } => true,
         Probe::DlInactive { .. } | Probe::ServerStart { .. } | Probe::ServerStop { .. } => true,
         _ => false,

@@ -233,6 +233,7 @@ impl<'a> Replayer<'a> {
                 self.change(pid, what, set, check, resched);
             }
             Step::Ask(asked) => self.ask(asked),
+            Step::Asked => self.sched.assume_need_resched(CPU, true),
         }
     }
 

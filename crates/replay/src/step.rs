@@ -127,6 +127,8 @@ pub(crate) enum Step<'a> {
     Ask(Asked),
     /// `update_curr` from elsewhere, such as reading a CPU clock.
     UpdateCurr { runtime: Runtime },
+    /// Another class asked for a schedule.
+    Asked,
     /// Nothing that concerns a queue.
     Nothing,
     /// A probe that no sequence explains.

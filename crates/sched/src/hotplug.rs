@@ -17,6 +17,19 @@ impl<D: Decider> Sched<D> {
         self.offline.as_ref().is_none_or(|offline| !offline.contains(cpu.index()))
     }
 
+    /// What `stop_one_cpu` does to the running task: it is put back on its CPU's queue, and the CPU runs nobody. The driver moves the task
+    /// ([`Sched::move_queued_task`]) and has the CPU schedule. The queue must have its clocks.
+    pub fn stop_current(&mut self, cpu: CpuId) {
+        let curr = self.curr(cpu);
+        if curr == TaskId::IDLE {
+            return;
+        }
+        self.update_curr(cpu);
+        self.put_prev_task(cpu, curr);
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.curr, rq.need_resched) = (TaskId::IDLE, false);
+    }
+
     /// `sched_cpu_deactivate`: nothing is put on this CPU any more, and whoever runs there makes way for the stopper. Its tasks are
     /// still queued.
     pub fn sched_cpu_deactivate(&mut self, cpu: CpuId) {

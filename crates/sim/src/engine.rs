@@ -3,16 +3,17 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
-use schedlab_program::Program;
+use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time};
+use schedlab_program::{Op, Program, Template, TemplateId};
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Agenda, Key, Kind, NEVER};
 use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::groups::Pools;
+use crate::objects::Objects;
 use crate::price::Prices;
-use crate::task::{Account, Identity, Task};
+use crate::task::{Account, Identity, Stage, State, Task};
 use crate::timers::Timers;
 use crate::wait::{NONE, WaitQueue};
 use crate::{Options, SimError, hotplug};
@@ -32,6 +33,7 @@ pub(crate) struct Arena {
     pub(crate) latches: Vec<Latch>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) agenda: Agenda,
+    pub(crate) objects: Objects,
     timers: Timers,
 }
 
@@ -49,6 +51,7 @@ impl Arena {
         self.identities.clear();
         self.links.clear();
         self.timers.clear();
+        self.objects.reset(program);
         self.latches.clear();
         self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });
         self.cpus.clear();
@@ -74,6 +77,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) period: u64,
     skip_ticks: bool,
     limit: u64,
+    /// When the run is over by the workload's word, [`u64::MAX`] if never.
+    end: u64,
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
     sink: &'a mut S,
@@ -122,7 +127,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if cost >= period {
             return Err(SimError::TickCost { cost, period });
         }
-        let prices = Prices::new(&machine.costs)?;
+        let prices = Prices::new(&machine.costs, &machine.devices)?;
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
@@ -135,6 +140,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             pools,
             prices,
             skip_ticks: !options.no_tick_skip,
+            end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
             seed: options.seed,
             arena,
@@ -184,6 +190,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
             // A CPU that changes makes nothing happen that would not happen anyway.
             let change = if due == Key::NEVER { Key::NEVER } else { self.next_change() };
             let first = due.min(change);
+            if first.time() >= self.end {
+                self.end();
+                return Ok(());
+            }
             let time = first.time();
             if time != self.now {
                 if first == Key::NEVER {
@@ -230,6 +240,44 @@ impl<'a, S: EventSink> Engine<'a, S> {
             }
         }
         Ok(())
+    }
+
+    /// The run's time is over: whoever is left ends where it stands.
+    fn end(&mut self) {
+        self.now = self.end;
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            let task = self.arena.cpus[cpu as usize].current;
+            if task != NONE {
+                let left = self.arena.cpus[cpu as usize].end.saturating_sub(self.now);
+                self.arena.tasks[task as usize].remaining = left;
+                self.count_part(task as usize);
+                self.leave(cpu, task, TaskState::Dead);
+            }
+        }
+        for task in 0..self.arena.tasks.len() {
+            if self.arena.tasks[task].state == State::Runnable {
+                self.count_part(task);
+            }
+            let account = &mut self.arena.accounts[task];
+            let since = self.now - account.since;
+            match self.arena.tasks[task].state {
+                State::Dead | State::Running => continue,
+                State::Runnable => account.wait += since,
+                State::Asleep => account.sleep += since,
+            }
+            self.arena.identities[task].died = self.now;
+            self.alive -= 1;
+        }
+    }
+
+    /// The part of its computing that a task had done when it was cut short.
+    fn count_part(&mut self, task: usize) {
+        let record = &self.arena.tasks[task];
+        if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
+            let account = &mut self.arena.accounts[task];
+            let most = (account.run + self.now - account.since).saturating_sub(account.user);
+            account.user += time.as_nanos().saturating_sub(record.remaining).min(most);
+        }
     }
 
     /// Counts an operation; refuses to go on where time stands still for too long.
@@ -415,9 +463,17 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
 /// Every task must have a CPU to run on.
 fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
-    let lost = program.templates().iter().find_map(|template| {
-        let allowed = &template.attributes.as_ref()?.affinity;
-        (!allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus)).then_some((template, allowed))
+    let lost = |allowed: &[u32]| !allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus);
+    let at_first = |template: &Template| Some(template.attributes.as_ref()?.affinity.clone()).filter(|list| lost(list));
+    let later = |id: u32| {
+        program.operations(TemplateId(id)).find_map(|op| match op {
+            Op::Set(change) => program.changes()[change as usize].step.affinity.clone().filter(|list| lost(list)),
+            _ => None,
+        })
+    };
+    let lost = (0..).zip(program.templates()).find_map(|(id, template)| {
+        let allowed = at_first(template).or_else(|| if program.changes().is_empty() { None } else { later(id) })?;
+        Some((template, allowed))
     });
     let Some((template, allowed)) = lost else { return Ok(()) };
     let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");

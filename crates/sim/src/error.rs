@@ -44,6 +44,18 @@ pub enum SimError {
         /// What the kernel would say.
         why: SchedError,
     },
+    /// A task that forks without end.
+    #[error(
+        "task '{task}' forks without end: at {time} it has made {limit} tasks with one fork step (rt-app's limit too)"
+    )]
+    Forks {
+        /// The task template's name.
+        task: String,
+        /// When.
+        time: Time,
+        /// So many it may make.
+        limit: u32,
+    },
     /// Every task that is left sleeps, and nothing will wake one.
     #[error("deadlock at {time}: {waiting}")]
     Deadlock {

@@ -139,6 +139,39 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// Whether a task lives there.
+    pub(crate) fn belongs_to(&self, task: u32, membership: Membership) -> bool {
+        let group = match membership {
+            Membership::Root => NONE,
+            Membership::Group(group) => group,
+        };
+        self.arena.identities[task as usize].belongs.group == group
+    }
+
+    /// `cgroup_attach_task`: a task goes to another cgroup. Its CPU must have its clocks.
+    pub(crate) fn change_group(&mut self, task: u32, membership: Membership) {
+        let Some(pools) = &mut self.pools else { return };
+        let belongs = &mut self.arena.identities[task as usize].belongs;
+        let old = pools.pool_of(*belongs);
+        belongs.group = match membership {
+            Membership::Root => NONE,
+            Membership::Group(group) => group,
+        };
+        let new = pools.pool_of(*belongs);
+        for pool in pools.path(old) {
+            pools.pools[pool].alive -= 1;
+        }
+        for pool in pools.path(new) {
+            pools.pools[pool].alive += 1;
+            pools.pools[pool].tasks += 1;
+        }
+        pools.rest = pools.rest + u32::from(new.is_none()) - u32::from(old.is_none());
+        let group = new.map_or(GroupId::ROOT, |pool| pools.pools[pool].id);
+        if self.sched.group_of(task_id(task)) != group {
+            self.sched.sched_move_task(task_id(task), group);
+        }
+    }
+
     /// `sched_autogroup_exit_task`: a session's group lets its task go as it exits; a cgroup does not.
     pub(crate) fn leave_session(&mut self, task: u32, cpu: u32) {
         let Some(pools) = &self.pools else { return };

@@ -93,6 +93,33 @@ impl<S: EventSink> Engine<'_, S> {
             Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => (Stage::Act, prices.system_call),
             Op::AwaitLatch(_) => (Stage::Block, prices.block),
             Op::Fork { template, .. } => (Stage::Act, prices.fork(self.program.template(template).kind)),
+            Op::Busy(time) => {
+                let until = self.now.saturating_add(time.as_nanos());
+                self.arena.objects.luggage(task).until = until;
+                (Stage::Act, time.as_nanos())
+            }
+            Op::Delay(_) | Op::Timer { .. } => (Stage::Act, prices.system_call),
+            Op::Memory { buffer, count } => {
+                (Stage::Act, prices.memory(self.program.memories()[buffer as usize].access, count))
+            }
+            Op::Device { chunk, bytes } => {
+                let calls = bytes.div_ceil(u64::from(chunk));
+                let copied = if self.program.io_device() == "/dev/null" { 0 } else { prices.copy(1 << 20) };
+                let copied = (u128::from(copied) * u128::from(bytes)) >> 20;
+                let calls = prices.system_call.saturating_mul(calls);
+                (Stage::Act, calls.saturating_add(u64::try_from(copied).unwrap_or(u64::MAX)))
+            }
+            Op::File(access) => (Stage::Act, self.plan_file(task, access)),
+            Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.plan_port(task),
+            Op::Set(change) => (Stage::Act, if self.would_change(task, change) { prices.system_call } else { 0 }),
+            Op::Lock(_)
+            | Op::Unlock(_)
+            | Op::Wait { .. }
+            | Op::Signal(_)
+            | Op::Broadcast(_)
+            | Op::Barrier(_)
+            | Op::Post(_)
+            | Op::Acquire(_) => self.plan_sync(task),
             Op::Join => match self.arena.identities[task as usize].first_child {
                 NONE => (Stage::Act, 0),
                 child if self.arena.tasks[child as usize].zombie => (Stage::Act, prices.reap),
@@ -133,6 +160,45 @@ impl<S: EventSink> Engine<'_, S> {
                 self.switch(cpu, TaskState::Running);
             }
             Op::AwaitLatch(_) => record.done(),
+            Op::Busy(time) => {
+                record.done();
+                self.arena.accounts[task as usize].user += time.as_nanos();
+            }
+            Op::Delay(time) => {
+                record.done();
+                if let Some(left @ 1..) = time.as_nanos().checked_sub(self.now) {
+                    self.set_timer(task, left);
+                    self.switch(cpu, TaskState::Interruptible);
+                }
+            }
+            Op::Timer { timer, period } => self.use_timer(task, cpu, timer, period.as_nanos()),
+            Op::Memory { buffer, count } => {
+                record.done();
+                let access = self.program.memories()[buffer as usize].access;
+                self.arena.accounts[task as usize].user += self.prices.memory(access, count);
+            }
+            Op::Device { .. } => record.done(),
+            Op::File(access) => self.access_file(task, cpu, access),
+            Op::AwaitFiles => self.await_files(task, cpu),
+            Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.port(task, cpu),
+            Op::Set(change) => self.set(task, cpu, change),
+            Op::Start(watch) => {
+                record.done();
+                *self.arena.objects.watch(task, watch) = self.now;
+            }
+            Op::Stop(watch) => {
+                record.done();
+                let started = *self.arena.objects.watch(task, watch);
+                self.arena.objects.watches[watch as usize].add(self.now - started);
+            }
+            Op::Lock(_)
+            | Op::Unlock(_)
+            | Op::Wait { .. }
+            | Op::Signal(_)
+            | Op::Broadcast(_)
+            | Op::Barrier(_)
+            | Op::Post(_)
+            | Op::Acquire(_) => self.sync(task, cpu),
             Op::Mark(mark) => {
                 record.done();
                 self.mark(task, cpu, mark);
@@ -221,7 +287,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Wakes on the task's account.
-    fn wake_for(&mut self, task: u32, cpu: u32, woken: u32, sync: bool) {
+    pub(crate) fn wake_for(&mut self, task: u32, cpu: u32, woken: u32, sync: bool) {
         let cost = self.wake(woken, cpu, task, sync);
         self.arena.tasks[task as usize].debt += cost;
     }
@@ -266,7 +332,8 @@ impl<S: EventSink> Engine<'_, S> {
                 let child = self.arena.identities[task as usize].first_child;
                 return !self.arena.tasks[child as usize].zombie;
             }
-            _ => return false,
+            Op::Accept { port, .. } => return self.wait_port(task, port),
+            _ => return self.wait_sync(task),
         }
         true
     }

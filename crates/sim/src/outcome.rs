@@ -1,9 +1,12 @@
 //! From the engine's accounts to an [`Outcome`], and to the message of a deadlock.
 
-use schedlab_model::{ChannelKind, EventSink, MetricSource, Outcome, TaskOutcome, Time};
+use std::collections::BTreeMap;
+
+use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, TaskOutcome, Time};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
+use crate::wait::NONE;
 use crate::{SimError, Summary};
 
 /// How many waiting tasks a deadlock names.
@@ -43,8 +46,18 @@ impl<S: EventSink> Engine<'_, S> {
             messages: self.messages,
             bytes: self.bytes,
             groups: self.group_outcomes(),
+            latencies: self.latencies(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
+    }
+
+    /// What stopwatches measured, and from a semaphore's post to the run of whoever slept there.
+    fn latencies(&self) -> BTreeMap<String, Latency> {
+        let objects = &self.arena.objects;
+        let watches = self.program.watches().iter().cloned().zip(&objects.watches);
+        let wakeups = self.program.semaphores().iter().map(|name| format!("wakeup {name}"));
+        let wakeups = wakeups.zip(objects.semaphores.iter().map(|semaphore| &semaphore.wakeups));
+        watches.chain(wakeups).filter_map(|(name, times)| Some((name, times.latency()?))).collect()
     }
 
     fn task_outcome(&self, task: usize) -> TaskOutcome {
@@ -86,6 +99,41 @@ impl<S: EventSink> Engine<'_, S> {
         self.program.task_name(identity.template, identity.instance)
     }
 
+    /// What a task that waits for another's word, and not for a message, waits for.
+    fn waits_for(&self, task: u32, op: Op) -> String {
+        let program = self.program;
+        let mutex = |mutex: u32| {
+            let name = &program.mutexes()[mutex as usize];
+            match self.arena.objects.mutexes[mutex as usize].owner {
+                NONE => format!("for mutex '{name}'"),
+                owner => format!("for mutex '{name}', which '{}' holds", self.name(owner as usize)),
+            }
+        };
+        match op {
+            Op::Lock(name) => mutex(name),
+            Op::Wait { mutex: name, .. }
+                if self.arena.objects.mutexes[name as usize].waiters.contains(task, &self.arena.links) =>
+            {
+                mutex(name)
+            }
+            Op::Wait { condition, .. } => {
+                format!("for a signal of condition '{}'", program.conditions()[condition as usize])
+            }
+            Op::Barrier(barrier) => {
+                let (rule, place) =
+                    (&program.barriers()[barrier as usize], &self.arena.objects.barriers[barrier as usize]);
+                format!("at barrier '{}', where {} of {} are", rule.name, place.arrived, rule.parties)
+            }
+            Op::Acquire(semaphore) => format!("for a post of semaphore '{}'", program.semaphores()[semaphore as usize]),
+            Op::Accept { port, .. } => format!("for a request to port '{}'", program.ports()[port as usize]),
+            Op::Request(request) => {
+                let port = program.requests()[request as usize].port;
+                format!("for a reply from port '{}'", program.ports()[port as usize])
+            }
+            _ => "to go on".to_owned(),
+        }
+    }
+
     fn waits(&self, task: usize) -> String {
         let record = &self.arena.tasks[task];
         let place = |channel: u32| {
@@ -104,7 +152,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::AwaitLatch(latch) => format!("on latch '{}'", self.program.latch_names()[latch as usize]),
             Op::Join => format!("for '{}' to end", self.name(self.arena.identities[task].first_child as usize)),
-            _ => "to go on".to_owned(),
+            _ => self.waits_for(task as u32, record.op),
         };
         format!("task '{}' waits {what}", self.name(task))
     }

@@ -1,6 +1,6 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
-use schedlab_model::{Costs, ModelError, TaskKind, Time};
+use schedlab_model::{Access, Costs, Devices, ModelError, TaskKind, Time};
 
 /// The most that anything may cost.
 const DEAREST: Time = Time::from_millis(1_000_000);
@@ -26,12 +26,25 @@ pub(crate) struct Prices {
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
+    memory_per_kib: u64,
+    memory_chase: u64,
+    disk_latency: u64,
+    disk_per_kib: u64,
 }
 
 impl Prices {
     /// # Errors
     /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
-    pub(crate) fn new(costs: &Costs) -> Result<Self, ModelError> {
+    pub(crate) fn new(costs: &Costs, devices: &Devices) -> Result<Self, ModelError> {
+        let of_devices = [
+            ("devices.memory_per_kib", devices.memory_per_kib),
+            ("devices.memory_chase", devices.memory_chase),
+            ("devices.disk_latency", devices.disk_latency),
+            ("devices.disk_per_kib", devices.disk_per_kib),
+        ];
+        if let Some((name, cost)) = of_devices.into_iter().find(|(_, cost)| *cost > DEAREST) {
+            return Err(ModelError::Machine(format!("{name} = {cost} is out of range; allowed: 0ns to {DEAREST}")));
+        }
         if let Some((name, cost)) = named(costs).into_iter().find(|(_, cost)| *cost > DEAREST) {
             return Err(ModelError::Machine(format!(
                 "costs.{name} = {cost} is out of range; allowed: 0ns to {DEAREST}"
@@ -56,7 +69,23 @@ impl Prices {
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
+            memory_per_kib: devices.memory_per_kib.as_nanos(),
+            memory_chase: devices.memory_chase.as_nanos(),
+            disk_latency: devices.disk_latency.as_nanos(),
+            disk_per_kib: devices.disk_per_kib.as_nanos(),
         })
+    }
+
+    /// Touching memory: bytes rounded down to the nanosecond, or pointers.
+    pub(crate) const fn memory(&self, access: Access, count: u64) -> u64 {
+        let (price, unit) = if access.chases() { (self.memory_chase, 1) } else { (self.memory_per_kib, 1024) };
+        let time = price as u128 * count as u128 / unit;
+        if time > u64::MAX as u128 { u64::MAX } else { time as u64 }
+    }
+
+    /// How long an access keeps the disk from others, and how long it takes beyond that.
+    pub(crate) const fn disk(&self, bytes: u32) -> (u64, u64) {
+        (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
     }
 
     /// Entering a write.

@@ -1,14 +1,14 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState, Time};
-use schedlab_program::{Cursor, TemplateId};
+use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
 use schedlab_sched::{Migration, SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::groups::Belongs;
-use crate::task::{Account, Identity, State, Task};
+use crate::task::{Account, Identity, Stage, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -37,7 +37,7 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(())
     }
 
-    fn refused(&self, template: TemplateId, why: SchedError) -> SimError {
+    pub(crate) fn refused(&self, template: TemplateId, why: SchedError) -> SimError {
         SimError::Refused { task: self.program.template(template).name.clone(), time: Time::from_nanos(self.now), why }
     }
 
@@ -45,6 +45,11 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn fork(&mut self, parent: u32, cpu: u32, template: TemplateId, instance: u32) {
         self.touch(cpu);
         let program = self.program;
+        let own = self.arena.identities[parent as usize].template;
+        if program.is_fork_too_many(own, template, instance) {
+            let task = program.template(own).name.clone();
+            return self.give_up(SimError::Forks { task, time: Time::from_nanos(self.now), limit: FORKS_WITHOUT_END });
+        }
         if let Err(why) = self.sched.may_fork(task_id(parent)) {
             let refused = self.refused(self.arena.identities[parent as usize].template, why);
             return self.give_up(refused);
@@ -350,6 +355,10 @@ impl<S: EventSink> Engine<'_, S> {
         account.since = self.now;
         let comer = &mut self.arena.tasks[task as usize];
         comer.state = State::Running;
+        if matches!((comer.op, comer.stage), (Op::Busy(_), Stage::Act)) {
+            // What it waits for comes nearer off the CPU too.
+            comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
+        }
         // Back on a CPU that nobody else had: nothing to switch.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
             // Switches to others since then stand for the tasks among them; there are no more of those than are alive. A task

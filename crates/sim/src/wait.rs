@@ -34,6 +34,49 @@ impl WaitQueue {
         self.first = task;
     }
 
+    pub(crate) const fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+
+    /// Takes out the one with the least rank, the first of equal ones. O(n).
+    pub(crate) fn pop_least(&mut self, next: &mut [u32], rank: impl Fn(u32) -> u32) -> Option<u32> {
+        let (mut least, mut before) = (None, NONE);
+        let (mut task, mut previous) = (self.first, NONE);
+        while task != NONE {
+            let rank = rank(task);
+            if least.is_none_or(|(known, _)| rank < known) {
+                (least, before) = (Some((rank, task)), previous);
+            }
+            (previous, task) = (task, next[task as usize]);
+        }
+        let (_, task) = least?;
+        let after = next[task as usize];
+        match before {
+            NONE => self.first = after,
+            before => next[before as usize] = after,
+        }
+        if self.last == task {
+            self.last = before;
+        }
+        Some(task)
+    }
+
+    /// Whether a task waits here. O(n).
+    pub(crate) fn contains(&self, task: u32, next: &[u32]) -> bool {
+        let mut place = self.first;
+        while place != NONE && place != task {
+            place = next[place as usize];
+        }
+        place == task
+    }
+
+    /// The least rank of those who wait, if anybody does. O(n).
+    pub(crate) fn least(&self, next: &[u32], rank: impl Fn(u32) -> u32) -> Option<u32> {
+        let first = Some(self.first).filter(|first| *first != NONE);
+        let after = |task: &u32| Some(next[*task as usize]).filter(|next| *next != NONE);
+        std::iter::successors(first, after).map(rank).min()
+    }
+
     /// Takes out the first.
     #[inline]
     pub(crate) fn pop(&mut self, next: &[u32]) -> Option<u32> {
@@ -67,5 +110,18 @@ mod tests {
         queue.push_front(1, &mut next);
         queue.push_back(0, &mut next);
         assert_eq!([queue.pop(&next), queue.pop(&next), queue.pop(&next)], [Some(1), Some(0), None]);
+    }
+
+    #[test]
+    fn the_most_urgent_leaves_first_and_equals_in_their_order() {
+        let mut next = vec![NONE; 5];
+        let mut queue = WaitQueue::EMPTY;
+        (0..5).for_each(|task| queue.push_back(task, &mut next));
+        // Ranks of tasks 0 to 4.
+        let rank = |task: u32| [2, 1, 2, 1, 0][task as usize];
+        assert_eq!(queue.least(&next, rank), Some(0));
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop_least(&mut next, rank)).collect();
+        assert_eq!(order, [4, 1, 3, 0, 2]);
+        assert_eq!((queue, queue.least(&next, rank)), (WaitQueue::EMPTY, None));
     }
 }

@@ -43,6 +43,24 @@ pub enum WorkloadError {
         /// What is wrong, and what is allowed.
         why: String,
     },
+    /// A text that is no JSON, or no workload.
+    #[error("no workload: {why}")]
+    Text {
+        /// Where, what was found, and what was expected.
+        why: String,
+    },
+    /// Something that rt-app's language does not have.
+    #[error("{place} (line {line}, column {column}): {why}")]
+    RtApp {
+        /// The keys that lead there.
+        place: String,
+        /// The line, from 1.
+        line: u32,
+        /// The column, from 1.
+        column: u32,
+        /// What was found and what is allowed.
+        why: String,
+    },
     /// Values that are each in range, but not together.
     #[error("workload '{workload}': {why}")]
     Together {

@@ -4,7 +4,7 @@ use std::num::IntErrorKind;
 
 use schedlab_model::{Time, Workload};
 
-use crate::{Hackbench, Hogs, PingPong, Sleepers, WorkloadError};
+use crate::{Aio, Copy, Hackbench, Hogs, Http, Mixed, Periodic, Pi, PingPong, Schbench, Sleepers, WorkloadError};
 
 /// A built-in workload as people name it.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +88,48 @@ pub const BUILDERS: &[Builder] = &[
         summary: "tasks that compute a little in each period and sleep for the rest of it",
         keys: Sleepers::KEYS,
         build: |values| Sleepers::from_values(values).build(),
+    },
+    Builder {
+        name: "pi",
+        summary: "Monte-Carlo π: tasks that only compute",
+        keys: Pi::KEYS,
+        build: |values| Pi::from_values(values).build(),
+    },
+    Builder {
+        name: "copy",
+        summary: "files copied in blocks, opened for synchronous I/O",
+        keys: Copy::KEYS,
+        build: |values| Copy::from_values(values).build(),
+    },
+    Builder {
+        name: "mixed",
+        summary: "computing and synchronous I/O by turns",
+        keys: Mixed::KEYS,
+        build: |values| Mixed::from_values(values).build(),
+    },
+    Builder {
+        name: "http",
+        summary: "a server under a closed-loop client's requests",
+        keys: Http::KEYS,
+        build: |values| Http::from_values(values).build(),
+    },
+    Builder {
+        name: "aio",
+        summary: "random asynchronous writes to a large file, as aio-stress",
+        keys: Aio::KEYS,
+        build: |values| Aio::from_values(values).build(),
+    },
+    Builder {
+        name: "schbench",
+        summary: "message threads that wake workers, as schbench: latencies",
+        keys: Schbench::KEYS,
+        build: |values| Schbench::from_values(values).build(),
+    },
+    Builder {
+        name: "periodic",
+        summary: "periodic real-time tasks, drawn by UUniFast",
+        keys: Periodic::KEYS,
+        build: |values| Periodic::from_values(values).build(),
     },
 ];
 

@@ -8,14 +8,21 @@
 //! # Ok::<(), schedlab_workloads::WorkloadError>(())
 //! ```
 
+mod computing;
 mod error;
 mod hackbench;
 mod keys;
+mod periodic;
 mod pingpong;
+pub mod rtapp;
+mod serving;
 mod simple;
 
+pub use computing::{Copy, Mixed, Pi};
 pub use error::WorkloadError;
 pub use hackbench::Hackbench;
 pub use keys::{BUILDERS, Builder, Key, KeyKind, parse};
+pub use periodic::Periodic;
 pub use pingpong::PingPong;
+pub use serving::{Aio, Http, Schbench};
 pub use simple::{Hogs, Sleepers};

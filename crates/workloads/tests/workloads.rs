@@ -130,7 +130,7 @@ fn hogs_only_compute() {
 #[test]
 fn bad_text_gets_one_clear_line() {
     for (text, parts) in [
-        ("", &["no workload", "hackbench, pipe, hogs, sleepers"][..]),
+        ("", &["no workload", "hackbench, pipe, hogs, sleepers, pi, copy, mixed, http, aio, schbench, periodic"][..]),
         ("hackbensh:groups=1", &["'hackbensh'", "hackbench"]),
         ("hackbench:group=1", &["hackbench", "'group'", "groups (1 to 100000)", "pipe (0 or 1)"]),
         ("hackbench:groups=0", &["groups = '0'", "1 to 100000"]),
@@ -162,5 +162,60 @@ fn every_builder_is_described() {
     for builder in BUILDERS {
         assert!(!builder.summary.is_empty() && builder.keys.iter().all(|key| !key.summary.is_empty()));
         compiled(&parse(builder.name).unwrap());
+    }
+}
+
+#[test]
+fn every_builder_reads_its_own_name() {
+    for builder in BUILDERS {
+        let workload = parse(builder.name).unwrap();
+        assert_eq!(parse(&workload.name).unwrap(), workload);
+    }
+}
+
+#[test]
+fn a_copy_reads_and_writes_every_byte_once() {
+    let workload = parse("copy:bytes=10000,block=4096").unwrap();
+    let program = compiled(&workload);
+    let mut moved = [0u64; 2];
+    for op in walk(&program, "copy") {
+        let Op::File(access) = op else { unreachable!("a copy only reads and writes") };
+        let access = program.file_accesses()[access as usize];
+        moved[access.file as usize] += u64::from(access.bytes);
+    }
+    assert_eq!(moved, [10_000, 10_000]);
+    assert!(workload.files.values().all(|file| file.open == schedlab_model::Opening::Sync));
+}
+
+#[test]
+fn aio_without_keys_is_aio_stress() {
+    // 2 GB in records of 64 KiB is 32,768 writes, by 4 threads.
+    let program = compiled(&parse("aio").unwrap());
+    assert_eq!((program.total_tasks(), walk(&program, "writer").len()), (4, 32_768 / 4 + 1));
+}
+
+proptest! {
+    #[test]
+    fn utilisations_add_up_and_shorter_periods_are_more_urgent(tasks in 1..40u32, percent in 1..90u64, seed: u64) {
+        let text = format!("periodic:tasks={tasks},utilisation={percent},seed={seed}");
+        let workload = parse(&text).unwrap();
+        let mut set = Vec::new();
+        for task in &workload.tasks {
+            let [Step::Forever(steps)] = &task.steps[..] else { return Err(TestCaseError::fail("for ever")) };
+            let [Step::Run(schedlab_model::Duration::Fixed(run)), Step::Timer { period, absolute: true, own: true, .. }] = &steps[..] else {
+                return Err(TestCaseError::fail("it runs and waits"));
+            };
+            let Some(schedlab_model::Policy::Fifo(priority)) = task.attributes.as_ref().map(|attributes| attributes.policy) else {
+                return Err(TestCaseError::fail("it is real-time"));
+            };
+            let millis = schedlab_model::Time::from_millis;
+            prop_assert!((millis(10)..=millis(1000)).contains(period));
+            set.push((*period, priority, run.as_nanos() as f64 / period.as_nanos() as f64));
+        }
+        // Each runtime is rounded to the nanosecond and is a microsecond at least: of 10 ms, 0.01 %.
+        let sum: f64 = set.iter().map(|(_, _, part)| part).sum();
+        prop_assert!((sum - percent as f64 / 100.0).abs() <= 1.1e-4 * f64::from(tasks), "{sum}");
+        set.sort_by_key(|(period, priority, _)| (*period, std::cmp::Reverse(*priority)));
+        prop_assert!(set.windows(2).all(|pair| pair[0].0 == pair[1].0 || pair[0].1 > pair[1].1));
     }
 }

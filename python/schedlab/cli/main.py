@@ -33,6 +33,7 @@ from schedlab.cli import (
     sweep,
     tune,
     validate,
+    workload,
 )
 from schedlab.errors import InputError, NotPermittedError, SchedlabError
 from schedlab.report.terminal import complain, note
@@ -85,6 +86,7 @@ for command in (
     replay,
     doctor,
     report,
+    workload,
     demo,
     study,
 ):

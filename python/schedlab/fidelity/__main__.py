@@ -60,7 +60,7 @@ def _run(given: argparse.Namespace) -> int:
             name = getattr(what, "name", None) or getattr(what, "scenario", "")
             say(f"FAILS {name} {what.release} {what.level}: {'; '.join(finding.failures)}")
     if given.page is not None:
-        where = _circumstances(given.directory, time.monotonic() - start)
+        where = _circumstances(given, time.monotonic() - start)
         write_text(given.page, page(register, collected, judgement, where))
         say(f"written to {given.page}")
     held = sum(finding.holds for finding in (*judgement.goals, *judgement.lines))
@@ -68,7 +68,7 @@ def _run(given: argparse.Namespace) -> int:
     return 0 if judgement.holds else 1
 
 
-def _circumstances(directory: Path, seconds: float) -> Circumstances:
+def _circumstances(given: argparse.Namespace, seconds: float) -> Circumstances:
     here = facts()
     return Circumstances(
         date=dt.datetime.now(dt.UTC).date().isoformat(),
@@ -76,7 +76,8 @@ def _circumstances(directory: Path, seconds: float) -> Circumstances:
         cpu_model=here.cpu_model,
         kernel=here.kernel,
         seconds=seconds,
-        host=tuple(_own(directory)),
+        kept=given.kept,
+        host=tuple(_own(given.directory)),
     )
 
 

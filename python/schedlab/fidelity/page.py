@@ -15,6 +15,11 @@ was compared, and, where a divergence is known, when that moves or disappears. R
 after each comparison the kernel's choice stands.
 """
 
+_KEPT = """\
+This run replayed recordings that were there (`--kept`), some of them shorter than the file now
+asks for, made on a busy machine; counts that fall short of a goal come from that.
+"""
+
 KINDS = ("pick", "tick", "wakeup", "placement")
 
 
@@ -28,6 +33,7 @@ class Circumstances:
         cpu_model: the CPU's name.
         kernel: this machine's kernel.
         seconds: how long everything took.
+        kept: whether recordings were replayed that had been there, of whatever length.
         host: what could be recorded of this machine's own kernel, a line each.
     """
 
@@ -36,6 +42,7 @@ class Circumstances:
     cpu_model: str
     kernel: str
     seconds: float
+    kept: bool
     host: tuple[str, ...]
 
 
@@ -51,6 +58,7 @@ def page(
         "",
         _INTRODUCTION,
         f"{where.date}, commit {where.commit}, {where.cpu_model}, in {where.seconds / 60:.0f} min.",
+        *([_KEPT] if where.kept else []),
         f"{len(judgement.goals)} goals and {len(judgement.lines)} lines. **{verdict}**",
         "",
         *_table(

@@ -41,6 +41,8 @@ def describe_tuning(found: Tuning) -> None:
     )
     if len(found.gains) > 1:
         say(f"over all of them: {percent(found.effect)} (geometric mean, less is better)")
+    if found.target != "sim":
+        say(f"in pairs with the best so far, without the machine's drift: {percent(found.effect)}")
     if (minimum := found.minimum()) is not None:
         low, high = (percent(end) for end in (minimum.interval.low, minimum.interval.high))
         say(f"over seeds: median {percent(minimum.value)}, 95% interval {low} to {high}")

@@ -39,11 +39,21 @@ pub fn outcome_of(workload: &Workload, options: &[&str]) -> Outcome {
 
 /// Runs a command with a workload on its standard input.
 pub fn feed(command: &mut Command, workload: &Workload) -> Output {
+    feed_text(command, &serde_json::to_string(workload).expect("a workload is JSON"))
+}
+
+/// Runs a command with a text on its standard input.
+pub fn feed_text(command: &mut Command, text: &str) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
-    let text = serde_json::to_vec(workload).expect("a workload is JSON");
-    child.stdin.take().expect("it is piped").write_all(&text).expect("the program reads its input");
+    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("the program reads its input");
     child.wait_with_output().expect("the program ends")
+}
+
+/// The outcome of a run of rt-app's JSON.
+#[track_caller]
+pub fn outcome_of_text(text: &str, options: &[&str]) -> Outcome {
+    read(&feed_text(native().args(["run", "-"]).args(options), text))
 }
 
 #[track_caller]

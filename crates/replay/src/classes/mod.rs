@@ -80,10 +80,16 @@ struct Classes<'a> {
     report: Report,
 }
 
-/// Whether a recording tells of the state before it, and probes what all classes do, so that it is replayed here.
+/// Whether a recording tells of more than the flat fair class, and of the state before it, so that it is replayed here.
 pub(crate) fn concerns(records: &[Record]) -> bool {
-    records.iter().any(is_snapshot)
-        && records.iter().any(|record| matches!(&*record.event, "k_uc" | "k_tick" | "k_enq"))
+    let Some(first) = records.iter().find(|record| is_snapshot(record)) else { return false };
+    records.iter().any(|record| match &*record.event {
+        "k_snap1" | "k_shares" | "k_dlenq" => true,
+        "k_move" => record.number("ptg").is_some_and(|parent| parent != 0),
+        // The recorder itself is a real-time task.
+        "k_rtenq" => record.number("pid") != Some(u64::from(first.pid)),
+        _ => false,
+    })
 }
 
 fn is_snapshot(record: &Record) -> bool {

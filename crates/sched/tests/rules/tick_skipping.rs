@@ -254,3 +254,27 @@ fn the_bound_counts_the_ticks_of_a_round_robin_slice() {
     lab.schedule(CPU0);
     assert_eq!(lab.sched.inactive_ticks(CPU0, Time::from_nanos(lab.now + 4 * MS)), 24);
 }
+
+/// 6.12, an unprotected task at 0 beside one at 30 ms, which alone is V's other part: beyond 30 ms it is not eligible. So ticks at 4, 8, … 28 ms do
+/// not act, and the one at 32 ms does; without PREEMPT_SHORT only that at 52 ms, beyond the request of 50 ms.
+#[test]
+fn the_bound_counts_the_ticks_of_an_unprotected_task() {
+    for (preempt_short, ticks) in [("1", 7), ("0", 12)] {
+        let knobs = [
+            ("base_slice", "50ms"),
+            ("fair_server_runtime", "0s"),
+            ("feature.PLACE_DEADLINE_INITIAL", "0"),
+            ("feature.RUN_TO_PARITY", "0"),
+            ("feature.PREEMPT_SHORT", preempt_short),
+        ];
+        let mut lab = Lab::new("6.12", &knobs);
+        let (ahead, task) = (lab.task(), lab.task());
+        assert_eq!(lab.schedule(CPU0), ahead);
+        lab.run(CPU0, 30 * MS);
+        assert_eq!(lab.schedule(CPU0), task);
+        let entity = lab.sched.entity_mut(task);
+        entity.vprot = entity.deadline.plus(1);
+        let next = Time::from_nanos(lab.now + 4 * MS);
+        assert_eq!(lab.sched.inactive_ticks(CPU0, next), ticks, "PREEMPT_SHORT={preempt_short}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Files of a workload, and what a machine's disk and memory can do.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+
+/// The largest file of a workload (1 TiB).
+pub const MAX_FILE: u64 = 1 << 40;
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Its bytes, 1 to [`MAX_FILE`].
+    pub size: u64,
+    /// How it is opened.
+    #[serde(default)]
+    pub open: Opening,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opening {
+    /// Through the page cache: a write is done when the page cache has it, and what was read or written once is there.
+    #[default]
+    Cached,
+    /// `O_SYNC`: a write is done when the disk has it.
+    Sync,
+    /// `O_DIRECT` and `O_SYNC`: reads and writes both go past the page cache.
+    Direct,
+}
+
+/// What a machine's memory and disk take, for the work that tasks ask of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Devices {
+    /// CPU time to write or read 1024 bytes of memory, one after the other.
+    pub memory_per_kib: Time,
+    /// CPU time to follow one pointer that no prefetcher guesses.
+    pub memory_chase: Time,
+    /// From a disk access's turn to its end, beyond its bytes; accesses overlap in this.
+    pub disk_latency: Time,
+    /// Disk time for 1024 bytes; accesses take turns in this.
+    pub disk_per_kib: Time,
+}
+
+impl Devices {
+    /// Memory of 20 GB/s and 90 ns, a disk of 500 MB/s and 100 µs: a small server's with a SATA solid-state disk.
+    pub const SMALL_SERVER: Self = Self {
+        memory_per_kib: Time::from_nanos(50),
+        memory_chase: Time::from_nanos(90),
+        disk_latency: Time::from_micros(100),
+        disk_per_kib: Time::from_micros(2),
+    };
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self::SMALL_SERVER
+    }
+}

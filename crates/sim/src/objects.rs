@@ -1,0 +1,156 @@
+//! What tasks share besides channels, and what they carry along besides their operation.
+
+use std::collections::VecDeque;
+
+use schedlab_model::{LATENCY_BUCKETS, Latency, latency_bucket};
+use schedlab_program::Program;
+
+use crate::wait::{NONE, WaitQueue};
+
+/// `pthread_mutex_t`.
+#[derive(Debug, Clone)]
+pub(crate) struct Mutex {
+    /// Who holds it.
+    pub(crate) owner: u32,
+    pub(crate) waiters: WaitQueue,
+}
+
+/// A barrier: how many of its tasks are there.
+#[derive(Debug, Clone)]
+pub(crate) struct Barrier {
+    pub(crate) parties: u64,
+    pub(crate) arrived: u64,
+    pub(crate) waiters: WaitQueue,
+}
+
+/// `sem_t`.
+#[derive(Debug, Clone)]
+pub(crate) struct Semaphore {
+    pub(crate) count: u64,
+    /// When it was posted last.
+    pub(crate) posted: u64,
+    pub(crate) waiters: WaitQueue,
+    /// From a post to the run of whoever slept.
+    pub(crate) wakeups: Histogram,
+}
+
+/// A listening socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    /// Clients whose connection nobody has taken.
+    pub(crate) backlog: VecDeque<u32>,
+    pub(crate) servers: WaitQueue,
+}
+
+/// Counts of times, empty until the first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Histogram {
+    buckets: Vec<u64>,
+    longest: u64,
+}
+
+impl Histogram {
+    pub(crate) fn add(&mut self, nanoseconds: u64) {
+        self.buckets.resize(LATENCY_BUCKETS, 0);
+        self.buckets[latency_bucket(nanoseconds)] += 1;
+        self.longest = self.longest.max(nanoseconds);
+    }
+
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        (!self.buckets.is_empty()).then(|| Latency::new(&self.buckets, self.longest))
+    }
+}
+
+/// What some tasks carry along.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Luggage {
+    /// When its own timers expire next, by timer, once used.
+    timers: Vec<Option<u64>>,
+    /// When its stopwatches were started, by watch.
+    watches: Vec<u64>,
+    /// When what it began to read and write is done, earliest first.
+    pub(crate) under_way: VecDeque<u64>,
+    /// Until when its present operation lasts.
+    pub(crate) until: u64,
+    /// Whose request it has not answered.
+    pub(crate) client: u32,
+    /// Its attributes while it is served as another task's holder of a mutex.
+    pub(crate) lent: Option<schedlab_model::Attributes>,
+}
+
+/// All of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) mutexes: Vec<Mutex>,
+    pub(crate) conditions: Vec<WaitQueue>,
+    pub(crate) barriers: Vec<Barrier>,
+    pub(crate) semaphores: Vec<Semaphore>,
+    pub(crate) ports: Vec<Port>,
+    /// When the timers that tasks share expire next, once used.
+    timers: Vec<Option<u64>>,
+    pub(crate) watches: Vec<Histogram>,
+    /// When the disk has its next free moment.
+    pub(crate) disk_free: u64,
+    /// By task, made when first needed.
+    luggage: Vec<Option<Box<Luggage>>>,
+}
+
+impl Objects {
+    /// All as at the start of a run.
+    pub(crate) fn reset(&mut self, program: &Program) {
+        let waiters = WaitQueue::EMPTY;
+        let port = Port { backlog: VecDeque::new(), servers: waiters };
+        let semaphore = Semaphore { count: 0, posted: 0, waiters, wakeups: Histogram::default() };
+        *self = Self {
+            mutexes: vec![Mutex { owner: NONE, waiters }; program.mutexes().len()],
+            conditions: vec![waiters; program.conditions().len()],
+            barriers: program
+                .barriers()
+                .iter()
+                .map(|barrier| Barrier { parties: barrier.parties, arrived: 0, waiters })
+                .collect(),
+            semaphores: vec![semaphore; program.semaphores().len()],
+            ports: vec![port; program.ports().len()],
+            timers: vec![None; program.timers().len()],
+            watches: vec![Histogram::default(); program.watches().len()],
+            disk_free: 0,
+            luggage: Vec::new(),
+        };
+    }
+
+    pub(crate) fn luggage(&mut self, task: u32) -> &mut Luggage {
+        let index = task as usize;
+        if self.luggage.len() <= index {
+            self.luggage.resize(index + 1, None);
+        }
+        self.luggage[index].get_or_insert_with(|| Box::new(Luggage { client: NONE, ..Luggage::default() }))
+    }
+
+    /// When a timer expires next: the task's own or everybody's.
+    pub(crate) fn timer(&mut self, task: u32, timer: u32, own: bool) -> &mut Option<u64> {
+        let timer = timer as usize;
+        if !own {
+            return &mut self.timers[timer];
+        }
+        let timers = &mut self.luggage(task).timers;
+        if timers.len() <= timer {
+            timers.resize(timer + 1, None);
+        }
+        &mut timers[timer]
+    }
+
+    /// When the task started a stopwatch.
+    pub(crate) fn watch(&mut self, task: u32, watch: u32) -> &mut u64 {
+        let watches = &mut self.luggage(task).watches;
+        if watches.len() <= watch as usize {
+            watches.resize(watch as usize + 1, 0);
+        }
+        &mut watches[watch as usize]
+    }
+
+    /// An access of the disk that is asked for at `now`: when it is done. Accesses take turns for their bytes and overlap in the rest.
+    pub(crate) fn access_disk(&mut self, now: u64, (busy, latency): (u64, u64)) -> u64 {
+        self.disk_free = self.disk_free.max(now).saturating_add(busy);
+        self.disk_free.saturating_add(latency)
+    }
+}

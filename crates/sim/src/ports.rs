@@ -1,0 +1,92 @@
+//! Requests over connections to a port: who asks, who takes, who answers.
+//!
+//! A connection costs its client the writing of the request and the reading of the reply, its server the reading and the writing, as
+//! stream sockets do. Connections that nobody has taken wait in the order in which they came, and so do servers (`inet_csk_accept`
+//! waits exclusively).
+
+use schedlab_model::{EventSink, TaskState};
+use schedlab_program::Op;
+
+use crate::engine::Engine;
+use crate::task::{Stage, State};
+use crate::wait::NONE;
+
+/// Where a client is in its request.
+const SENT: u32 = 1;
+const ANSWERED: u32 = 2;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The stage of an operation on ports, and what it takes.
+    pub(crate) fn plan_port(&self, task: u32) -> (Stage, u64) {
+        let record = &self.arena.tasks[task as usize];
+        let (write, read) = (self.prices.write(false), self.prices.read(false));
+        match record.op {
+            Op::Request(request) => {
+                let request = self.program.requests()[request as usize];
+                match record.moved {
+                    ANSWERED => (Stage::Act, read.saturating_add(self.prices.copy(request.reply))),
+                    _ => (Stage::Act, write.saturating_add(self.prices.copy(request.bytes))),
+                }
+            }
+            Op::Accept { port, bytes } if !self.arena.objects.ports[port as usize].backlog.is_empty() => {
+                (Stage::Act, read.saturating_add(self.prices.copy(bytes)))
+            }
+            Op::Accept { .. } => (Stage::Block, self.prices.block),
+            Op::Reply(bytes) => (Stage::Act, write.saturating_add(self.prices.copy(bytes))),
+            _ => (Stage::Act, 0),
+        }
+    }
+
+    /// The effect of an operation on ports.
+    pub(crate) fn port(&mut self, task: u32, cpu: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        match record.op {
+            Op::Request(request) if record.moved == ANSWERED => {
+                record.done();
+                self.messages += 1;
+                self.bytes += u64::from(self.program.requests()[request as usize].reply);
+            }
+            Op::Request(request) => {
+                (record.moved, record.stage) = (SENT, Stage::Retry);
+                let port = self.program.requests()[request as usize].port as usize;
+                self.arena.objects.ports[port].backlog.push_back(task);
+                if let Some(server) = self.arena.objects.ports[port].servers.pop(&self.arena.links) {
+                    self.wake_for(task, cpu, server, true);
+                }
+                self.switch(cpu, TaskState::Interruptible);
+            }
+            Op::Accept { port, bytes } => {
+                let Some(client) = self.arena.objects.ports[port as usize].backlog.pop_front() else {
+                    // Another server was faster.
+                    record.stage = Stage::Retry;
+                    return;
+                };
+                record.done();
+                self.arena.objects.luggage(task).client = client;
+                self.messages += 1;
+                self.bytes += u64::from(bytes);
+            }
+            Op::Reply(_) => {
+                record.done();
+                let client = std::mem::replace(&mut self.arena.objects.luggage(task).client, NONE);
+                if client != NONE {
+                    let waiting = &mut self.arena.tasks[client as usize];
+                    waiting.moved = ANSWERED;
+                    debug_assert_eq!(waiting.state, State::Asleep, "a client sleeps until its reply comes");
+                    self.wake_for(task, cpu, client, true);
+                }
+            }
+            _ => record.done(),
+        }
+    }
+
+    /// Whether a server, about to sleep for want of a request, still has to.
+    pub(crate) fn wait_port(&mut self, task: u32, port: u32) -> bool {
+        let place = &mut self.arena.objects.ports[port as usize];
+        if !place.backlog.is_empty() {
+            return false;
+        }
+        place.servers.push_back(task, &mut self.arena.links);
+        true
+    }
+}

@@ -1,0 +1,263 @@
+//! Mutexes, conditions, barriers, semaphores and timers in virtual time, as glibc makes them of futexes.
+//!
+//! What nobody waits for costs no system call. A futex wakes the most urgent real-time waiter first and the others in the order in
+//! which they came (`futex_q.list` is a priority list); a woken task has to find the mutex free, which somebody may have taken
+//! meanwhile. Mutexes with priority inheritance are handed over.
+
+use schedlab_model::{Attributes, EventSink, Policy, TaskState};
+use schedlab_program::Op;
+
+use crate::engine::{Engine, task_id};
+use crate::task::Stage;
+use crate::wait::NONE;
+
+/// Fair tasks' place among waiters: behind every real-time one (`min(normal_prio, MAX_RT_PRIO)`).
+const FAIR: u32 = 100;
+
+/// The place of a task of this policy among waiters.
+fn rank(policy: Policy) -> u32 {
+    match policy {
+        Policy::Deadline { .. } => 0,
+        Policy::Fifo(priority) | Policy::Rr(priority) => FAIR - u32::from(priority),
+        Policy::Other | Policy::Batch | Policy::Idle => FAIR,
+    }
+}
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The most urgent of those who wait in a queue, taken out of it.
+    fn pop_urgent(
+        &mut self,
+        queue: impl Fn(&mut crate::objects::Objects) -> &mut crate::wait::WaitQueue,
+    ) -> Option<u32> {
+        let sched = &self.sched;
+        let rank = |task: u32| rank(sched.task(task_id(task)).policy);
+        queue(&mut self.arena.objects).pop_least(&mut self.arena.links, rank)
+    }
+
+    /// What an operation on these takes before its effect.
+    pub(crate) fn plan_sync(&self, task: u32) -> (Stage, u64) {
+        let record = &self.arena.tasks[task as usize];
+        let objects = &self.arena.objects;
+        let call = self.prices.system_call;
+        let sleep = call.saturating_add(self.prices.block);
+        let unless_empty = |empty: bool| if empty { 0 } else { call };
+        match record.op {
+            Op::Lock(mutex) => self.plan_lock(task, mutex),
+            Op::Wait { mutex, .. } if record.moved > 0 => self.plan_lock(task, mutex),
+            Op::Wait { .. } => (Stage::Act, sleep),
+            Op::Unlock(mutex) => (Stage::Act, unless_empty(objects.mutexes[mutex as usize].waiters.is_empty())),
+            Op::Signal(condition) | Op::Broadcast(condition) => {
+                (Stage::Act, unless_empty(objects.conditions[condition as usize].is_empty()))
+            }
+            Op::Barrier(_) if record.moved > 0 => (Stage::Act, 0),
+            Op::Barrier(barrier) => {
+                let barrier = &objects.barriers[barrier as usize];
+                let last = barrier.arrived + 1 >= barrier.parties;
+                (Stage::Act, if last { unless_empty(barrier.waiters.is_empty()) } else { sleep })
+            }
+            Op::Post(semaphore) => {
+                (Stage::Act, unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty()))
+            }
+            Op::Acquire(semaphore) if objects.semaphores[semaphore as usize].count > 0 => (Stage::Act, 0),
+            Op::Acquire(_) => (Stage::Block, sleep),
+            _ => (Stage::Act, call),
+        }
+    }
+
+    fn plan_lock(&self, task: u32, mutex: u32) -> (Stage, u64) {
+        let owner = self.arena.objects.mutexes[mutex as usize].owner;
+        if owner == NONE || owner == task {
+            (Stage::Act, 0)
+        } else {
+            (Stage::Block, self.prices.system_call.saturating_add(self.prices.block))
+        }
+    }
+
+    /// The effect of an operation on these.
+    pub(crate) fn sync(&mut self, task: u32, cpu: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        match record.op {
+            Op::Lock(mutex) => self.lock(task, mutex),
+            Op::Wait { mutex, .. } if record.moved > 0 => self.lock(task, mutex),
+            Op::Wait { condition, mutex } => {
+                (record.moved, record.stage) = (1, Stage::Retry);
+                self.unlock(task, cpu, mutex);
+                self.arena.objects.conditions[condition as usize].push_back(task, &mut self.arena.links);
+                self.switch(cpu, TaskState::Interruptible);
+            }
+            Op::Unlock(mutex) => {
+                record.done();
+                self.unlock(task, cpu, mutex);
+            }
+            Op::Signal(condition) => {
+                record.done();
+                if let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
+                    self.wake_for(task, cpu, woken, false);
+                }
+            }
+            Op::Broadcast(condition) => {
+                record.done();
+                while let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
+                    self.wake_for(task, cpu, woken, false);
+                }
+            }
+            Op::Barrier(barrier) => self.meet(task, cpu, barrier),
+            Op::Post(semaphore) => {
+                record.done();
+                let place = &mut self.arena.objects.semaphores[semaphore as usize];
+                (place.count, place.posted) = (place.count.saturating_add(1), self.now);
+                if let Some(woken) = self.pop_urgent(|objects| &mut objects.semaphores[semaphore as usize].waiters) {
+                    self.wake_for(task, cpu, woken, false);
+                }
+            }
+            Op::Acquire(semaphore) => {
+                let place = &mut self.arena.objects.semaphores[semaphore as usize];
+                if place.count == 0 {
+                    // Somebody else was faster.
+                    record.stage = Stage::Retry;
+                    return;
+                }
+                place.count -= 1;
+                if record.slept {
+                    place.wakeups.add(self.now - place.posted);
+                }
+                record.done();
+            }
+            _ => record.done(),
+        }
+    }
+
+    /// Whether the task, about to sleep for want of a mutex or semaphore, still has to; if so it joins those who wait.
+    pub(crate) fn wait_sync(&mut self, task: u32) -> bool {
+        match self.arena.tasks[task as usize].op {
+            Op::Lock(mutex) | Op::Wait { mutex, .. } => {
+                let place = &mut self.arena.objects.mutexes[mutex as usize];
+                if place.owner == NONE || place.owner == task {
+                    return false;
+                }
+                let owner = place.owner;
+                place.waiters.push_back(task, &mut self.arena.links);
+                self.lend(task, owner);
+            }
+            Op::Acquire(semaphore) => {
+                let place = &mut self.arena.objects.semaphores[semaphore as usize];
+                if place.count > 0 {
+                    return false;
+                }
+                place.waiters.push_back(task, &mut self.arena.links);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn lock(&mut self, task: u32, mutex: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        let place = &mut self.arena.objects.mutexes[mutex as usize];
+        if place.owner != NONE && place.owner != task {
+            record.stage = Stage::Retry;
+            return;
+        }
+        place.owner = task;
+        record.done();
+    }
+
+    fn unlock(&mut self, task: u32, cpu: u32, mutex: u32) {
+        self.arena.objects.mutexes[mutex as usize].owner = NONE;
+        let woken = self.pop_urgent(|objects| &mut objects.mutexes[mutex as usize].waiters);
+        if self.program.priority_inheritance() {
+            self.take_back(task);
+        }
+        let Some(woken) = woken else { return };
+        if self.program.priority_inheritance() {
+            // rt_mutex_slowunlock: the next one owns it before it runs, and is lent what the others have.
+            let place = &mut self.arena.objects.mutexes[mutex as usize];
+            place.owner = woken;
+        }
+        self.wake_for(task, cpu, woken, false);
+        if self.program.priority_inheritance() {
+            self.lend_most_urgent(mutex, woken);
+        }
+    }
+
+    /// `rt_mutex_adjust_prio`: the holder is served like `waiter` where that is more urgent. Of the real-time policies only: among
+    /// fair tasks inheritance changes no weight, and a deadline is not lent here.
+    fn lend(&mut self, waiter: u32, holder: u32) {
+        if !self.program.priority_inheritance() {
+            return;
+        }
+        let (policy, now) = (self.policy_of(waiter), self.policy_of(holder));
+        let (Policy::Fifo(priority) | Policy::Rr(priority), true) = (policy, rank(policy) < rank(now)) else { return };
+        let present = self.sched.attributes(task_id(holder));
+        let luggage = self.arena.objects.luggage(holder);
+        luggage.lent.get_or_insert_with(|| present.clone());
+        let policy = if matches!(now, Policy::Rr(_)) { Policy::Rr(priority) } else { Policy::Fifo(priority) };
+        self.apply_attributes(holder, &Attributes { policy, ..present });
+    }
+
+    fn lend_most_urgent(&mut self, mutex: u32, holder: u32) {
+        let sched = &self.sched;
+        let rank_of = |task: u32| rank(sched.task(task_id(task)).policy);
+        let waiters = self.arena.objects.mutexes[mutex as usize].waiters;
+        if let Some(least @ 1..FAIR) = waiters.least(&self.arena.links, rank_of) {
+            let present = self.sched.attributes(task_id(holder));
+            if least < rank(present.policy) {
+                self.arena.objects.luggage(holder).lent.get_or_insert_with(|| present.clone());
+                let policy = Policy::Fifo((FAIR - least) as u8);
+                self.apply_attributes(holder, &Attributes { policy, ..present });
+            }
+        }
+    }
+
+    /// What a holder was lent goes back, but for what the waiters of another mutex of its lend it.
+    fn take_back(&mut self, holder: u32) {
+        let Some(own) = self.arena.objects.luggage(holder).lent.take() else { return };
+        self.apply_attributes(holder, &own);
+        for mutex in 0..self.arena.objects.mutexes.len() as u32 {
+            if self.arena.objects.mutexes[mutex as usize].owner == holder {
+                self.lend_most_urgent(mutex, holder);
+            }
+        }
+    }
+
+    fn policy_of(&self, task: u32) -> Policy {
+        self.sched.task(task_id(task)).policy
+    }
+
+    fn meet(&mut self, task: u32, cpu: u32, barrier: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        if record.moved > 0 {
+            record.done();
+            return;
+        }
+        let place = &mut self.arena.objects.barriers[barrier as usize];
+        place.arrived += 1;
+        if place.arrived >= place.parties {
+            place.arrived = 0;
+            record.done();
+            while let Some(woken) = self.pop_urgent(|objects| &mut objects.barriers[barrier as usize].waiters) {
+                self.wake_for(task, cpu, woken, false);
+            }
+        } else {
+            (record.moved, record.stage) = (1, Stage::Retry);
+            place.waiters.push_back(task, &mut self.arena.links);
+            self.switch(cpu, TaskState::Interruptible);
+        }
+    }
+
+    /// A timer is put off by a period, and the task sleeps until it expires unless that has passed.
+    pub(crate) fn use_timer(&mut self, task: u32, cpu: u32, timer: u32, period: u64) {
+        let program = self.program;
+        let rule = &program.timers()[timer as usize];
+        let begin = program.template(self.arena.identities[task as usize].template).delay.as_nanos();
+        let now = self.now;
+        let next = self.arena.objects.timer(task, timer, rule.own);
+        let due = next.unwrap_or(begin).saturating_add(period);
+        *next = Some(if due <= now && !rule.absolute { now } else { due });
+        self.arena.tasks[task as usize].done();
+        if now < due {
+            self.set_timer(task, due - now);
+            self.switch(cpu, TaskState::Interruptible);
+        }
+    }
+}
