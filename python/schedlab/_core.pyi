@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "check_invariants",
     "check_workload",
     "costs",
     "format_time",
@@ -77,6 +78,7 @@ def simulate_policy(
     seed: int,
     policy: object,
 ) -> str: ...
+def check_invariants(trace: str | PathLike[str], bound: str) -> str: ...
 def replay(
     trace: str | PathLike[str],
     snapshot: str | PathLike[str] | None = None,

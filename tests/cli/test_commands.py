@@ -236,6 +236,25 @@ def test_replay_of_tracepoints_alone_and_of_several_files(capsys: Capture) -> No
     assert first["records"] == 10478
 
 
+def test_replay_checks_what_holds_in_every_trace(tmp_path: Path, capsys: Capture) -> None:
+    recorded = FIXTURES / "groups-6.12.txt.gz"
+    assert "on 1 CPU: every invariant holds" in _run(f"replay --invariants {recorded}", capsys)
+    # A simulated trace of two CPUs, and the same with a wait of 2 s beside an idle CPU.
+    trace = tmp_path / "run.txt"
+    _run(f"{RUN} --trace {trace}", capsys)
+    value = json.loads(_run(f"replay --invariants {trace} --json", capsys))
+    assert value["broken"] is None
+    assert value["cpus"] == 2
+    late = tmp_path / "late.txt"
+    late.write_text(
+        "a-7 0d..2. 1.000000000: sched_switch: a:7 [120] S ==> swapper/0:0 [120]\n"
+        "<idle>-0 0d..2. 2.000000000: sched_wakeup: a:7 [120] CPU:000\n"
+        "<idle>-0 0d..2. 4.000000000: sched_switch: swapper/0:0 [120] R ==> a:7 [120]\n"
+    )
+    assert "waited 2s while the CPU idled" in _run(f"replay --invariants {late}", capsys, code=1)
+    assert "every invariant holds" in _run(f"replay --invariants --bound 2s {late}", capsys)
+
+
 def test_replay_under_wrong_settings_shows_the_differences(tmp_path: Path, capsys: Capture) -> None:
     snapshot = (FIXTURES / "k61-hogs.snap1").read_text()
     # Another latency than the recorded kernel had.

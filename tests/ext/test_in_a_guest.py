@@ -1,7 +1,7 @@
 """The sched_ext scheduler in a real kernel: shares, hand-overs, storms and rejections, in one boot.
 
-The guest's clock counts instructions (QEMU's ``-icount``), so that what else this machine does is
-not seen inside, and the same run gives the same shares.
+The guest's clock counts instructions (QEMU's ``-icount``), so that what else this machine does
+takes no time away inside.
 """
 
 import json

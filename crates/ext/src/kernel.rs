@@ -24,7 +24,7 @@ pub struct Status {
     pub state: Option<String>,
     /// The scheduler that runs.
     pub scheduler: Option<String>,
-    /// Threads that were refused, and schedulers loaded since boot.
+    /// How many schedulers were loaded since boot.
     pub loaded_since_boot: Option<u64>,
 }
 

@@ -39,6 +39,7 @@ struct CpuRecord {
 }
 
 type MayRun = Box<dyn Fn(TaskId, CpuId) -> bool>;
+type MayWait = Box<dyn Fn(TaskId) -> bool>;
 
 /// Checks events as they come: time does not go back; one task a CPU and one CPU a task; whoever leaves a CPU ran there; tasks
 /// are born before they wake, asleep when they are woken, runnable when they are picked; and no task waits longer than a
@@ -58,6 +59,7 @@ type MayRun = Box<dyn Fn(TaskId, CpuId) -> bool>;
 pub struct Invariants {
     bound: Time,
     may_run: MayRun,
+    may_wait: MayWait,
     tasks: Vec<TaskRecord>,
     cpus: Vec<CpuRecord>,
     waiting: Vec<TaskId>,
@@ -71,6 +73,7 @@ impl Invariants {
         Self {
             bound,
             may_run: Box::new(|_, _| true),
+            may_wait: Box::new(|_| false),
             tasks: Vec::new(),
             cpus: vec![CpuRecord { current: TaskId::IDLE, since: Time::ZERO }; cpus as usize],
             waiting: Vec::new(),
@@ -84,6 +87,39 @@ impl Invariants {
     pub fn with_affinity(mut self, may_run: impl Fn(TaskId, CpuId) -> bool + 'static) -> Self {
         self.may_run = Box::new(may_run);
         self
+    }
+
+    /// Tasks that may wait beside an idle CPU for as long as `may_wait` says so: throttled ones.
+    #[must_use]
+    pub fn with_throttling(mut self, may_wait: impl Fn(TaskId) -> bool + 'static) -> Self {
+        self.may_wait = Box::new(may_wait);
+        self
+    }
+
+    /// The first thing that was impossible so far.
+    pub const fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// The events begin with `task` waiting for a CPU since `now`.
+    pub fn assume_waiting(&mut self, task: TaskId, now: Time) {
+        self.now = now;
+        self.change(task, State::Waiting);
+    }
+
+    /// The events begin with `task` asleep.
+    pub fn assume_asleep(&mut self, task: TaskId) {
+        self.change(task, State::Asleep);
+    }
+
+    /// The events begin with `task` running on `cpu`.
+    pub fn assume_running(&mut self, task: TaskId, cpu: CpuId) {
+        if task != TaskId::IDLE {
+            self.change(task, State::Running(cpu));
+        }
+        if let Some(record) = self.cpus.get_mut(cpu.index()) {
+            record.current = task;
+        }
     }
 
     /// The verdict on all events until `end`.
@@ -144,7 +180,7 @@ impl Invariants {
     fn check_pair(&mut self, task: TaskId, cpu: CpuId) {
         let both_since = self.record(task).since.max(self.cpus[cpu.index()].since);
         let beside = self.now.saturating_sub(both_since);
-        if beside > self.bound && (self.may_run)(task, cpu) {
+        if beside > self.bound && (self.may_run)(task, cpu) && !(self.may_wait)(task) {
             let bound = self.bound;
             self.refuse(cpu, format!("task {} waited {beside} while the CPU idled; at most {bound} allowed", task.0));
         }

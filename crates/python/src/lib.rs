@@ -2,6 +2,7 @@
 
 mod background;
 mod errors;
+mod invariants;
 mod knobs;
 mod language;
 mod nouns;
@@ -36,6 +37,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     Ok(())
 }

@@ -29,6 +29,7 @@ mod error;
 mod first_sight;
 mod flags;
 mod forced;
+mod invariants;
 mod probed;
 mod recording;
 mod replayer;
@@ -47,6 +48,7 @@ use schedlab_model::Release;
 use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
+pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::Settings;

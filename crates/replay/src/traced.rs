@@ -423,7 +423,7 @@ fn place_child<'a>(cursor: &mut Cursor<'a>, runtime: Option<Runtime>) -> Step<'a
 }
 
 /// The switches after which a task in a sleeping state comes back without having been woken.
-fn stayed(records: &[Record]) -> BTreeSet<usize> {
+pub(crate) fn stayed(records: &[Record]) -> BTreeSet<usize> {
     let mut comes_back: BTreeMap<Pid, bool> = BTreeMap::new();
     let mut found = BTreeSet::new();
     for (at, record) in records.iter().enumerate().rev() {
@@ -434,7 +434,7 @@ fn stayed(records: &[Record]) -> BTreeSet<usize> {
                 }
                 comes_back.insert(next.pid, true);
             }
-            RecordKind::Waking { task, .. } | RecordKind::WakeupNew { task, .. } => {
+            RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::WakeupNew { task, .. } => {
                 comes_back.insert(task.pid, false);
             }
             _ => {}

@@ -162,7 +162,10 @@ impl<S: EventSink> Engine<'_, S> {
             Op::AwaitLatch(_) => record.done(),
             Op::Busy(time) => {
                 record.done();
-                self.arena.accounts[task as usize].user += time.as_nanos();
+                // Some of it may have passed off the CPU.
+                let account = &mut self.arena.accounts[task as usize];
+                let most = (account.run + self.now - account.since).saturating_sub(account.user);
+                account.user += time.as_nanos().min(most);
             }
             Op::Delay(time) => {
                 record.done();

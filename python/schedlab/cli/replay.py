@@ -13,10 +13,10 @@ from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
-STATES = ("vruntime", "min_vruntime", "deadline", "lag")
+STATES = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
 
 
-def command(  # noqa: PLR0917 - one parameter an option
+def command(
     traces: Annotated[
         list[Path],
         typer.Argument(
@@ -39,6 +39,7 @@ def command(  # noqa: PLR0917 - one parameter an option
             help="Read only so much of it: L0 tracepoints, L0k also place_entity, L1 all probes.",
         ),
     ] = None,
+    *,
     perfetto: Annotated[
         Path | None,
         typer.Option(
@@ -47,6 +48,21 @@ def command(  # noqa: PLR0917 - one parameter an option
             help="Write both schedules for ui.perfetto.dev: the kernel's on CPU 0, ours on CPU 1.",
         ),
     ] = None,
+    invariants: Annotated[
+        bool,
+        typer.Option(
+            "--invariants",
+            help="Check only what holds under any rules, in any trace, of several CPUs too.",
+        ),
+    ] = False,
+    bound: Annotated[
+        str,
+        typer.Option(
+            "--bound",
+            metavar="TIME",
+            help="With --invariants: how long a task may wait beside an idle CPU.",
+        ),
+    ] = "10ms",
     json: options.Json = False,
 ) -> None:
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
@@ -54,8 +70,14 @@ def command(  # noqa: PLR0917 - one parameter an option
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
     Where a pick differs, the trace of --perfetto has a mark with the recording's line.
 
+    With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not,
+    and no CPU idles while a task that may run there waits longer than --bound.
+
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]
     """
+    if invariants:
+        _check(traces, bound, json=json)
+        return
     if perfetto is not None and len(traces) > 1:
         raise InputError(f"--perfetto takes one recording, not {len(traces)}")
     reports = []
@@ -71,6 +93,20 @@ def command(  # noqa: PLR0917 - one parameter an option
     if json:
         emit_json(reports[0] if len(reports) == 1 else reports)
     if not all(report["exact"] for report in reports):
+        raise typer.Exit(1)
+
+
+def _check(traces: list[Path], bound: str, *, json: bool) -> None:
+    """Say of each trace whether it keeps what every scheduler keeps."""
+    checks = [jsonlib.loads(_core.check_invariants(trace, bound)) for trace in traces]
+    if json:
+        emit_json(checks[0] if len(checks) == 1 else checks)
+    else:
+        for trace, check in zip(traces, checks, strict=True):
+            cpus = f"{check['cpus']} CPU{'' if check['cpus'] == 1 else 's'}"
+            what = f"{check['records']} events of {check['tasks']} tasks on {cpus}"
+            say(f"{trace}: {what}: {check['broken'] or 'every invariant holds'}")
+    if any(check["broken"] for check in checks):
         raise typer.Exit(1)
 
 
