@@ -54,7 +54,7 @@ pub use schedules::Schedules;
 pub use settings::Settings;
 
 use first_sight::FirstSight;
-use recording::Recording;
+use recording::{Recording, hold_yields};
 use replayer::Replayer;
 use traced::Traced;
 
@@ -77,7 +77,7 @@ pub fn replay(
 
 fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
-        return classes::replay(&records, settings);
+        return classes::replay(&hold_yields(records), settings);
     }
     let recording = Recording::sort(records.into_iter().map(Ok), settings.level, settings.release.series())?;
     let records = &recording.records;

@@ -1,9 +1,9 @@
 //! What of a recording is replayed: the events that sequences are found by, and beside them what only shows state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::Series;
-use schedlab_trace::{Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
+use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
 
 use crate::ReplayError;
 use crate::flags::may_yield;
@@ -117,4 +117,33 @@ const fn accompanies(kind: &RecordKind, series: Series) -> bool {
         Probe::DlInactive { .. } | Probe::ServerStart { .. } | Probe::ServerStop { .. } => true,
         _ => false,
     }
+}
+
+/// Puts the entries of `sched_yield(2)` where the yields are done: a task may be preempted in between, and interrupts may come.
+///
+/// A preemption's records have the flag need_resched up to the switch; the first of the task's own without it is the yield's.
+pub(crate) fn hold_yields(records: Vec<Record>) -> Vec<Record> {
+    let mut held: BTreeMap<Pid, Record> = BTreeMap::new();
+    let mut preempted = BTreeSet::new();
+    let mut ordered = Vec::with_capacity(records.len());
+    for record in records {
+        if matches!(&record.kind, RecordKind::Other { event, .. } if &**event == YIELD) {
+            preempted.remove(&record.pid);
+            held.insert(record.pid, record);
+            continue;
+        }
+        if record.flags.context == Context::Task && record.flags.interrupts_off && held.contains_key(&record.pid) {
+            let switches = matches!(record.kind, RecordKind::Switch { .. });
+            if switches && preempted.remove(&record.pid) {
+                // It goes on from here when it runs again.
+            } else if switches || may_yield(record.flags) || !record.flags.need_resched {
+                ordered.extend(held.remove(&record.pid));
+            } else {
+                preempted.insert(record.pid);
+            }
+        }
+        ordered.push(record);
+    }
+    ordered.extend(held.into_values());
+    ordered
 }

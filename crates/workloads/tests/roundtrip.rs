@@ -1,5 +1,4 @@
 //! A workload that is written in the language is read back the same, and a file that is rewritten says the same.
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::collections::BTreeMap;
 

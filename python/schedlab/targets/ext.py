@@ -87,8 +87,6 @@ def wrapped(command: Sequence[str], attributes: Attributes | None) -> list[str]:
 
     >>> wrapped(["true"], Attributes("batch"))
     ['true']
-    >>> wrapped(["true"], Attributes("ext:pfs"))[1:]
-    ['run', '--weights', 'pfs', '--quiet', '--', 'true']
     """
     if attributes is None or attributes.ext is None:
         return list(command)
