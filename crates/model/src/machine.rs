@@ -47,7 +47,8 @@ pub struct CpuChange {
 impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
     pub fn new(cpus: u32, costs: Costs) -> Self {
-        Self { cpus, topology: Topology::default(), costs, devices: Devices::SMALL_SERVER, changes: Vec::new() }
+        let (topology, devices) = (Topology::default(), Devices::SMALL_SERVER);
+        Self { cpus, topology, costs, devices, changes: Vec::new() }
     }
 
     /// One on which only the work itself takes time.
