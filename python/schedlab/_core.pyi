@@ -13,10 +13,12 @@ __all__ = [
     "check_invariants",
     "check_workload",
     "costs",
+    "export_workload",
     "format_time",
     "knobs",
     "machine",
     "parse_time",
+    "read_workload",
     "release",
     "releases",
     "replay",
@@ -29,6 +31,7 @@ __all__ = [
     "with_attributes",
     "with_groups",
     "workload",
+    "workload_schema",
     "workloads",
 ]
 
