@@ -1,5 +1,9 @@
 """What the studies say follows from the papers' numbers and from the rules."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from schedlab import Scheduler, simulate
@@ -65,3 +69,10 @@ def test_throttling_leaves_the_writers_what_is_left_of_each_period() -> None:
     ]
     # The last period is cut where the writes end: they last one to two seconds.
     assert speeds[0] / speeds[1] == pytest.approx(0.9 / 0.5, rel=0.25)
+
+
+def test_the_readme_has_the_claims_of_the_pages() -> None:
+    root = Path(__file__).resolve().parent.parent
+    command = [sys.executable, str(root / "scripts" / "readme-claims"), "--print"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert table in (root / "README.md").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 from schedlab.report.charts import PALETTE
 from schedlab.spans import Spans
 
-MOST = 20_000
+MOST = 5_000
 """Spans of a timeline at the most; a longer run is cut there."""
 
 _WIDTH = 900
@@ -16,7 +16,7 @@ _LANE = 22
 _LEFT = 110
 
 
-def timeline(run: Spans, title: str) -> dict[str, Any]:
+def timeline(run: Spans, title: str, *, until_ns: int | None = None) -> dict[str, Any]:
     """Return a run's timeline as plain data.
 
     Each span is ``[lane, task, start, end, state]`` in nanoseconds; the first lanes are CPUs, then
@@ -25,9 +25,12 @@ def timeline(run: Spans, title: str) -> dict[str, Any]:
     Args:
         run: who ran when.
         title: what is shown.
+        until_ns: where it ends at the latest; the run's end otherwise.
     """
-    spans = run.spans[:MOST]
-    end = run.end_ns if len(spans) == len(run.spans) else spans[-1].end_ns
+    limit = run.end_ns if until_ns is None else min(until_ns, run.end_ns)
+    within = [span for span in run.spans if span.end_ns <= limit]
+    spans = within[:MOST]
+    end = limit if len(spans) == len(within) else spans[-1].end_ns
     cpus = sorted({span.cpu for span in spans})
     pids = list(dict.fromkeys(span.pid for span in sorted(spans, key=lambda one: one.start_ns)))
     rows: list[tuple[int, int, int, int, str]] = [

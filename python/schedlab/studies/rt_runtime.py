@@ -142,6 +142,7 @@ def study(request: Request) -> Result:
                 typical(1),
             ),
             "4 writers beside a FIFO task of 60 %, simulated 5.10, one CPU",
+            until_ns=100_000_000,
         ),
         notes=(
             "AIO-Stress writes 64 KiB to random places of a file of 2 GB in several threads; "

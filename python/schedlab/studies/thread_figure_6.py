@@ -227,7 +227,7 @@ def _claims(times: Times, counts: Sequence[int]) -> tuple[Claim, ...]:
         Claim(
             "PFS holds well-threaded programs back: 4 threads on 4 CPUs gain less than under CFS",
             "section 3.1 (1)",
-            f"B takes {well - 1:+.1%} of what it takes under CFS",
+            f"B ends {well - 1:+.1%} later than under CFS",
             judged(well > 1 + _SAME, against=well < 1 - _SAME),
         ),
         Claim(
