@@ -74,4 +74,10 @@ impl Rq {
             rt: RtRq::default(),
         }
     }
+
+    /// A task lingers here no longer. Those that a recording begins with were never counted.
+    #[inline]
+    pub(crate) const fn delayed_left(&mut self) {
+        self.nr_delayed = self.nr_delayed.saturating_sub(1);
+    }
 }

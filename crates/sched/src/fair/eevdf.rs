@@ -403,7 +403,7 @@ impl<D: Decider> Sched<D> {
     fn clear_delayed(&mut self, se: EntityId) {
         let entity = &mut self.entities[se.index()];
         if std::mem::take(&mut entity.sched_delayed) && entity.my_q.is_none() {
-            self.rqs[self.cfs_rqs[entity.cfs_rq.index()].cpu.index()].nr_delayed -= 1;
+            self.rqs[self.cfs_rqs[entity.cfs_rq.index()].cpu.index()].delayed_left();
         }
     }
 

@@ -238,7 +238,7 @@ impl<D: Decider> Sched<D> {
             self.balance.cfs_tasks.remove(cpu, task);
             if self.entities[se.index()].sched_delayed && !flags.has(DequeueFlags::DELAYED) {
                 // It lingers on where it comes next.
-                self.rqs[cpu.index()].nr_delayed -= 1;
+                self.rqs[cpu.index()].delayed_left();
             }
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
