@@ -17,7 +17,11 @@ from schedlab.targets import ext
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 
-app = typer.Typer(no_args_is_help=True, help="Thread-fair weights inside a real kernel.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Thread-fair weights inside a real kernel.\n\n"
+    "Example: [bold]schedlab ext status --json[/bold]",
+)
 
 _LONG = 7 * 24 * 3600.0
 _LOOK = 0.3

@@ -1,5 +1,6 @@
 """``schedlab workload``."""
 
+import json as jsonlib
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from schedlab import _core
 from schedlab.errors import InputError
 from schedlab.model import Workload
+from schedlab.report.terminal import emit_json
 
 
 def command(
@@ -16,6 +18,9 @@ def command(
     *,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of the language instead.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print its full name, and the workload beside it.")
     ] = False,
 ) -> None:
     """Print a workload in the language of workloads: rt-app's JSON, with further keys where needed.
@@ -29,4 +34,8 @@ def command(
     elif workload is None:
         raise InputError("which workload? Name one, or give --schema")
     else:
-        typer.echo(Workload.parse(workload).export(), nl=False)
+        read = Workload.parse(workload)
+        if json:
+            emit_json({"name": read.name, "workload": jsonlib.loads(read.export())})
+        else:
+            typer.echo(read.export(), nl=False)
