@@ -38,6 +38,10 @@ fn a_calibration_measures_every_cost() {
     let spread = calibration["spread"].as_object().unwrap();
     let several = calibration["cpus"].as_u64().unwrap() > 1;
     for name in serde_json::to_value(&costs).unwrap().as_object().unwrap().keys() {
+        // What a look for the busiest CPU costs is not measured: it stays 0.
+        if name == "balance" {
+            continue;
+        }
         if !several && matches!(name.as_str(), "wakeup_remote" | "idle_exit" | "migration") {
             continue;
         }

@@ -7,7 +7,7 @@ use super::words::{EVENTS, Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 /// The JSON Schema (draft 2020-12) of files in strict JSON, as [`rewrite`](super::rewrite) makes them of any file.
 ///
 /// ```
-/// assert!(schedlab_workloads::rtapp::schema().contains("\"sem_post\""));
+/// assert!(schedlab_workloads::rtapp::schema().contains("sem_post"));
 /// ```
 pub fn schema() -> String {
     let events = named(EVENTS.iter().map(|word| (pattern(word), described(word))).collect());
