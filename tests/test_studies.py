@@ -138,7 +138,7 @@ def test_a_report_is_made_anew_from_its_summary(reports: Path, tmp_path: Path) -
     summary = reports / "thread_fairness" / "summary.json"
     again = tmp_path / "again.html"
     assert invoke(["report", str(summary), "--output", str(again)]) == 0
-    assert again.read_text() == (reports / "thread_fairness" / "report.html").read_text()
+    assert _unnumbered(again) == _unnumbered(reports / "thread_fairness" / "report.html")
 
 
 def test_a_report_is_made_anew_from_the_store_alone(reports: Path, tmp_path: Path) -> None:
@@ -150,7 +150,12 @@ def test_a_report_is_made_anew_from_the_store_alone(reports: Path, tmp_path: Pat
     assert invoke(line) == 0
     assert kept[0].result is not None
     name = kept[0].result["study"]
-    assert again.read_text() == (reports / name / "report.html").read_text()
+    assert _unnumbered(again) == _unnumbered(reports / name / "report.html")
+
+
+def _unnumbered(page: Path) -> str:
+    """Return a page without the numbers that the drawing library counts its gradients with."""
+    return re.sub(r"gradient_\d+", "gradient", page.read_text())
 
 
 def test_a_report_is_written_as_markdown_with_its_figures(reports: Path, tmp_path: Path) -> None:
