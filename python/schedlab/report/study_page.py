@@ -138,7 +138,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _repeat(summary: Values) -> str:
     files = ", ".join(f"{table['name']}.csv" for table in summary["tables"])
-    facts = json.dumps(summary["repeat"], indent=1)
+    facts = json.dumps(summary["repeat"], indent=1, sort_keys=True)
     return (
         "<h2>To repeat it</h2>\n"
         f"<p>After {_text(summary['paper'])}.</p>"

@@ -81,7 +81,7 @@ def section(data: Mapping[str, Any]) -> str:
     Names come from workloads and recordings: they are escaped in the markup, and in the data that
     the script reads.
     """
-    text = json.dumps(data, separators=(",", ":"))
+    text = json.dumps(data, separators=(",", ":"), sort_keys=True)
     # Within <script> only "</" and "<!--" could end it.
     safe = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     seconds = data["end_ns"] / 1e9
