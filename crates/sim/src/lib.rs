@@ -47,6 +47,7 @@ mod outcome;
 mod ports;
 mod price;
 mod setting;
+pub mod speed;
 mod switch;
 mod sync;
 mod task;
