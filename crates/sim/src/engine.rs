@@ -76,6 +76,8 @@ pub(crate) struct Engine<'a, S> {
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     skip_ticks: bool,
+    /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
+    pub(crate) skips_beside_others: bool,
     limit: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     end: u64,
@@ -140,6 +142,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             pools,
             prices,
             skip_ticks: !options.no_tick_skip,
+            skips_beside_others: false,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
             seed: options.seed,
@@ -248,6 +251,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         for cpu in 0..self.arena.cpus.len() as u32 {
             let task = self.arena.cpus[cpu as usize].current;
             if task != NONE {
+                // Skipped ticks took some of its time.
+                self.catch_up_before(cpu, self.end);
                 let left = self.arena.cpus[cpu as usize].end.saturating_sub(self.now);
                 self.arena.tasks[task as usize].remaining = left;
                 self.count_part(task as usize);
@@ -368,6 +373,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             self.catch_up_before(cpu, next_tick);
             let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
             if inactive > 0 {
+                self.skips_beside_others = self.sched.balances();
                 self.arena.cpus[cpu as usize].acting_tick =
                     next_tick.saturating_add(inactive.saturating_mul(self.period)).min(NEVER);
                 self.refresh(cpu);
@@ -379,6 +385,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         record.end = record.end.saturating_add(self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
+        if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
+            self.look_at_all();
+        }
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
@@ -430,6 +439,21 @@ impl<'a, S: EventSink> Engine<'a, S> {
         record.end = record.end.saturating_add(count * self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
+    }
+
+    /// Before any CPU may be looked at or touched by what comes: the ticks of all are made up for, and their next ones looked at anew.
+    pub(crate) fn look_at_all(&mut self) {
+        if !std::mem::take(&mut self.skips_beside_others) {
+            return;
+        }
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            self.catch_up(cpu);
+            let record = &mut self.arena.cpus[cpu as usize];
+            if record.acting_tick != record.next_tick {
+                record.acting_tick = record.next_tick;
+                self.refresh(cpu);
+            }
+        }
     }
 
     /// Begins a critical section on a CPU's queue: its ticks are made up for, its clocks are set, and its next tick is looked at

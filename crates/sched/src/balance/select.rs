@@ -24,6 +24,7 @@ impl<D: Decider> Sched<D> {
         let domains = Domains::build(self.rules.series, topology, &Bitmap::full(cpus), cpus as u32);
         self.balance = Balance::new(domains, cpus, self.rules.tunables.migration_cost.as_nanos());
         (self.balance.search_cost, self.balance.random) = (search_cost, seed);
+        self.balance.other_classes = self.tasks.iter().any(|task| task.class < Class::Fair);
         for task in 0..self.tasks.len() {
             self.balance.add_task(TaskId(task as u32), self.tasks[task].cpu);
         }

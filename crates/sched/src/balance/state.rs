@@ -141,6 +141,8 @@ pub(crate) struct Balance {
     pub(crate) nohz: Nohz,
     /// `rd->overload`: some CPU has more than one task.
     pub(crate) overload: bool,
+    /// Some task is, or was, of the real-time or deadline class.
+    pub(crate) other_classes: bool,
     /// What was moved since the driver last asked.
     pub(crate) migrations: Vec<Migration>,
     /// CPUs on which something changed though nothing was moved there.

@@ -2,11 +2,14 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
+use schedlab_model::{CpuId, Time};
+
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
+use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -149,6 +152,26 @@ impl<D: Decider> Sched<D> {
             self.update_tg_load_avg(&mut loads, cfs);
         }
         self.loads = Some(loads);
+    }
+
+    /// What `count` ticks do to the averages of the running task and its queue, the first at `first`, one tick apart, none of which
+    /// acts: the first folds in what left the queue since it was last looked at, the others find nothing changed.
+    pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
+        let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.set_clocks(cpu, Clocks::all(first));
+        self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
+        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
+        let Some(loads) = &mut self.loads else { return };
+        let queue = &mut loads.queues[cfs.index()];
+        let now = first.as_nanos().wrapping_sub(queue.throttled_time);
+        queue.avg.add_ticks(now, tick, count - 1, (weight, tasks), 1);
+        let own_avg = &mut loads.entities[se.index()].avg;
+        if own_avg.last_update_time != 0 {
+            own_avg.add_ticks(now, tick, count - 1, (own, runnable), entity.load.scaled >> 10);
+        }
     }
 
     /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.

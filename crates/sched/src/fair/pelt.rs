@@ -120,6 +120,27 @@ impl SchedAvg {
         self.accumulate(delta, load, runnable, running)
     }
 
+    /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
+    /// nanoseconds, with the same `(load, runnable)` and `weight`.
+    ///
+    /// Exact because each sum takes the same steps, truncations included. Only averages that the next step would have overwritten are
+    /// not computed: the last one is, from the sums as they are when a period ended last.
+    pub fn add_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
+        let (mut now, mut behind) = (now, false);
+        for _ in 0..count {
+            now = now.wrapping_add(tick);
+            let delta = now.wrapping_sub(self.last_update_time) >> 10;
+            if behind && delta + u64::from(self.period_contrib) < 1024 {
+                self.update_avg(weight);
+                behind = false;
+            }
+            behind |= self.update_sum(now, load, runnable, true);
+        }
+        if behind {
+            self.update_avg(weight);
+        }
+    }
+
     /// `accumulate_sum`, of `delta` µs.
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
         let mut contribution = delta as u32;
@@ -278,6 +299,37 @@ mod tests {
                 prop_assert!(average.util_avg <= 1024);
                 prop_assert!(running && load > 0 || average.util_sum <= before);
             }
+        }
+    }
+
+    proptest! {
+        /// A queue of any weight, at any place in its period, that runs on: at once, and tick after tick. 976 µs and a bit at HZ = 1000
+        /// end a period most of the time, but not always.
+        #[test]
+        fn ticks_at_once_are_ticks_one_by_one(
+            life in stretches(3_000),
+            tick in prop_oneof![Just(1_000_000u64), Just(4_000_000), Just(10_000_000), 1u64..20_000_000],
+            count in 0u64..300,
+            load in prop_oneof![Just(0u64), 1..1_000_000u64],
+            (runnable, weight, offset) in (0u64..100, 1u64..90_000, 0u64..1024),
+        ) {
+            let mut average = SchedAvg::default();
+            let mut now = offset;
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                if average.update_sum(now, load, runnable, running) {
+                    average.update_avg(weight);
+                }
+            }
+            let mut at_once = average;
+            at_once.add_ticks(now, tick, count, (load, runnable), weight);
+            for _ in 0..count {
+                now += tick;
+                if average.update_sum(now, load, runnable, true) {
+                    average.update_avg(weight);
+                }
+            }
+            prop_assert_eq!(at_once, average);
         }
     }
 
