@@ -116,11 +116,12 @@ impl<D: Decider> Sched<D> {
         let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
         let ahead = vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
         let step = self.calc_delta_fair(tick, se);
-        let room = i128::from(ideal) - i128::from(ahead);
+        // Beyond a signed number's range there is room for ages.
+        let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
         let until_ahead = match (room < 0, step) {
             (true, _) => 0,
             (false, 0) => u64::MAX,
-            (false, step) => u64::try_from(room / i128::from(step)).map_or(u64::MAX, |ticks| ticks + 1),
+            (false, step) => room as u64 / step + 1,
         };
         until_ideal.min(until_granularity.max(until_ahead))
     }

@@ -80,7 +80,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
 fn row(figures: &Measured) -> String {
     let optional = |value: Option<f64>, what: &str| value.map_or(String::new(), |value| format!("  {what} {value:.0}"));
     format!(
-        "{:<19} {:9.2} ms ({:.2} to {:.2}, {} runs){}{}{}{}{}",
+        "{:<19} {:9.2} ms ({:.2} to {:.2}, {} runs){}{}{}{}{}{}",
         figures.name,
         figures.wall_ms,
         figures.least_ms,
@@ -88,6 +88,7 @@ fn row(figures: &Measured) -> String {
         figures.repeats,
         figures.cpu_ms.map_or(String::new(), |cpu| format!("  CPU {cpu:.2}")),
         optional(figures.ns_per_pair, "ns a pair"),
+        figures.operations_per_pair.map_or(String::new(), |count| format!("  {count:.1} operations")),
         optional(figures.goal_ms, "goal"),
         optional(figures.linsched_ms, "LinSched"),
         optional(figures.peak_mib, "peak MiB"),

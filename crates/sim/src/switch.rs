@@ -256,9 +256,13 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let scheduled = self.sched.schedule(CpuId(cpu), state);
         // Whoever ran may have been pushed away itself, once it was off.
-        let moves = if self.sched.has_migrations() { self.sched.take_migrations() } else { Vec::new() };
-        let (pushed, others): (Vec<_>, Vec<_>) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
-        others.into_iter().for_each(|other| self.settle_move(other, cpu));
+        let mut pushed = Vec::new();
+        if self.sched.has_migrations() {
+            let moves = self.sched.take_migrations();
+            let others: Vec<_>;
+            (pushed, others) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
+            others.into_iter().for_each(|other| self.settle_move(other, cpu));
+        }
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         if looked_at > 0 && scheduled.next != TaskId::IDLE && scheduled.next != scheduled.previous {

@@ -57,6 +57,7 @@ const YN_INVERSE: [u32; 32] = [
 /// // 32 periods halve; the factor for none is 2³² − 1 over 2³², which takes one off a whole number.
 /// assert_eq!(decay_load(1 << 20, 32), (1 << 19) - 1);
 /// ```
+#[inline]
 pub const fn decay_load(value: u64, periods: u64) -> u64 {
     if periods > LOAD_AVG_PERIOD * 63 {
         return 0;
@@ -66,8 +67,33 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// ⌈2⁶⁴ / divider⌉ of every divider there is ([`SchedAvg::divider`]), by the place in the period.
+static RECIPROCALS: [u64; 1024] = {
+    let mut table = [0; 1024];
+    let mut place = 0;
+    while place < 1024 {
+        table[place] = u64::MAX / (PELT_MIN_DIVIDER as u64 + place as u64) + 1;
+        place += 1;
+    }
+    table
+};
+
+/// `sum` / divider, without a division where the sum is below 2⁴⁸, as all but absurdly large ones are.
+///
+/// Exact: with the reciprocal r = (2⁶⁴ + e) / d, 0 ≤ e < d, sum · r / 2⁶⁴ exceeds sum / d by sum · e / (d · 2⁶⁴) < sum / 2⁶⁴ < 2⁻¹⁶, which
+/// is less than 1/d (d < 2¹⁶), the least distance of a fraction of d below the next whole number.
+#[inline]
+fn divide(sum: u64, place: u32) -> u64 {
+    if sum < 1 << 48 {
+        ((u128::from(sum) * u128::from(RECIPROCALS[place as usize & 1023])) >> 64) as u64
+    } else {
+        sum / (u64::from(PELT_MIN_DIVIDER) + u64::from(place))
+    }
+}
+
 /// `__accumulate_pelt_segments`: what a stretch over `periods` ≥ 1 boundaries adds: `first` µs that end the period it began in,
 /// whole periods, and `last` µs of the current one.
+#[inline]
 const fn accumulate_segments(periods: u64, first: u32, last: u32) -> u32 {
     let oldest = decay_load(first as u64, periods) as u32;
     let whole = LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX as u64, periods) as u32 - 1024;
@@ -104,6 +130,7 @@ impl SchedAvg {
 
     /// `___update_load_sum`: brings the sums up to `now` (nanoseconds of the PELT clock), through which the entity weighed `load`,
     /// had `runnable` tasks and was `running` or not. True if a period ended, so that the averages are to follow.
+    #[inline]
     pub fn update_sum(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update_time);
         if (delta as i64) < 0 {
@@ -142,6 +169,7 @@ impl SchedAvg {
     }
 
     /// `accumulate_sum`, of `delta` µs.
+    #[inline]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
         let mut contribution = delta as u32;
         let reached = delta + u64::from(self.period_contrib);
@@ -170,11 +198,12 @@ impl SchedAvg {
     }
 
     /// `___update_load_avg`: the averages that follow from the sums, for an entity of weight `load` (1 for a queue).
-    pub const fn update_avg(&mut self, load: u64) {
-        let divider = self.divider() as u64;
-        self.load_avg = load.wrapping_mul(self.load_sum) / divider;
-        self.runnable_avg = self.runnable_sum / divider;
-        self.util_avg = self.util_sum as u64 / divider;
+    #[inline]
+    pub fn update_avg(&mut self, load: u64) {
+        let place = self.period_contrib;
+        self.load_avg = divide(load.wrapping_mul(self.load_sum), place);
+        self.runnable_avg = divide(self.runnable_sum, place);
+        self.util_avg = divide(u64::from(self.util_sum), place);
     }
 }
 
@@ -214,6 +243,20 @@ mod tests {
 
     fn libm_pow(base: f64, exponent: f64) -> f64 {
         base.powf(exponent)
+    }
+
+    proptest! {
+        #[test]
+        fn dividing_by_multiplication_is_dividing(
+            bits in 0u32..64, fraction: u64, place in 0u32..1024, multiple in any::<bool>(),
+        ) {
+            let divider = u64::from(PELT_MIN_DIVIDER + place);
+            let sum = fraction >> bits;
+            // Whole multiples and what lies just below them are where it would go wrong first.
+            let sum = if multiple { (sum / divider * divider).wrapping_sub(1) } else { sum };
+            prop_assert_eq!(divide(sum, place), sum / divider);
+            prop_assert_eq!(divide(sum.wrapping_add(1), place), sum.wrapping_add(1) / divider);
+        }
     }
 
     /// One stretch of an entity's life: µs, weight, runnable tasks, running.

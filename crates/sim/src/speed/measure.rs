@@ -29,6 +29,8 @@ pub struct Measured {
     pub pairs: u64,
     /// Context switches in one run, to and from idle included.
     pub switches: u64,
+    /// Events, entries of queues that were compared or moved, and CPUs that were looked at, a pair.
+    pub operations_per_pair: Option<f64>,
     /// Nanoseconds a pair, by the median.
     pub ns_per_pair: Option<f64>,
     /// Milliseconds that it must take at most, if anything was set.
@@ -91,6 +93,7 @@ pub fn measure(
                 pairs_per_s: per_pair(counts.pairs as f64 / wall_ms * 1e3),
                 pairs: counts.pairs,
                 switches: counts.switches,
+                operations_per_pair: per_pair(counts.operations as f64 / counts.pairs as f64),
                 ns_per_pair: per_pair(wall_ms * 1e6 / counts.pairs as f64),
                 goal_ms: scenario.goal_ms,
                 linsched_ms: scenario.linsched_ms,

@@ -3,8 +3,9 @@
 use schedlab_model::{Attributes, Duration, Machine, NoEvents, Scheduler, Step, Task, Time, Workload};
 use schedlab_program::Program;
 
+use crate::engine::{Arena, Engine};
 use crate::speed::ceiling::ceiling;
-use crate::{Options, SimError, simulate};
+use crate::{Options, SimError};
 
 /// Which scenarios belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +81,14 @@ pub struct Counts {
     pub pairs: u64,
     /// Context switches, to and from idle included.
     pub switches: u64,
+    /// Events, entries of queues that were compared or moved, and CPUs that were looked at.
+    pub operations: u64,
 }
 
 /// A scenario that is ready to run.
 #[derive(Debug)]
 pub struct Prepared {
-    scenario: &'static Scenario,
+    scenario: Scenario,
     program: Program,
     scheduler: Scheduler,
     machine: Machine,
@@ -125,9 +128,9 @@ impl Scenario {
     ///
     /// # Errors
     /// None that a scenario of [`SCENARIOS`] has.
-    pub fn prepare(&'static self) -> Result<Prepared, Box<dyn std::error::Error + Send + Sync>> {
+    pub fn prepare(&self) -> Result<Prepared, Box<dyn std::error::Error + Send + Sync>> {
         Ok(Prepared {
-            scenario: self,
+            scenario: self.clone(),
             program: Program::compile(&self.workload())?,
             scheduler: Scheduler { hz: 1000, ..Scheduler::new(self.release.parse()?) },
             machine: Machine::ideal(self.cpus),
@@ -149,13 +152,41 @@ impl Prepared {
     /// # Errors
     /// As [`Prepared::run`]'s.
     pub fn run_with(&self, options: &Options<'_>) -> Result<Counts, SimError> {
-        let scenario = self.scenario;
+        let scenario = &self.scenario;
         if scenario.load == Load::Timers {
             let pairs = scenario.simulated_ms * 1_000_000 / scenario.round().as_nanos() * u64::from(scenario.tasks);
-            return Ok(Counts { pairs: ceiling(scenario.tasks, pairs, scenario.round()), switches: 0 });
+            let (pairs, operations) = ceiling(scenario.tasks, pairs, scenario.round());
+            return Ok(Counts { pairs, switches: 0, operations });
         }
-        let outcome = simulate(&self.program, &self.scheduler, &self.machine, options, &mut NoEvents)?;
-        let pairs = outcome.tasks.iter().map(|task| task.wakeups).sum();
-        Ok(Counts { pairs, switches: outcome.switches })
+        let (mut arena, mut sink) = (Arena::default(), NoEvents);
+        let mut engine = Engine::new(&self.program, &self.scheduler, &self.machine, options, &mut arena, &mut sink)?;
+        engine.run()?;
+        let pairs = engine.arena.accounts.iter().map(|account| account.voluntary).sum();
+        Ok(Counts { pairs, switches: engine.switches, operations: engine.cost() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The operations that a pair takes, among so many tasks on 4 CPUs, from the start of all of them on.
+    fn operations(release: &'static str, tasks: u32) -> f64 {
+        let scenario = Scenario { release, simulated_ms: 4_000, ..scaling("scaling", tasks) };
+        let counts = scenario.prepare().unwrap().run().unwrap();
+        counts.operations as f64 / counts.pairs as f64
+    }
+
+    /// Sleepers are in a heap of four children a node, runnable tasks in sorted runs that are searched by halves: both logarithmic. At
+    /// the start all tasks are runnable at once, 25,000 on a queue; with 100,000 tasks that takes the first 1.25 s.
+    #[test]
+    fn a_pair_takes_no_more_operations_than_the_logarithm_of_the_number_of_tasks() {
+        for release in ["6.1", "6.12", "7.2"] {
+            let few = operations(release, 100);
+            for tasks in [1_000, 10_000, 100_000] {
+                let (many, growth) = (operations(release, tasks), f64::from(tasks).log2() / 100f64.log2());
+                assert!(many <= few * growth, "{release}: {many:.1} operations with {tasks} tasks, {few:.1} with 100");
+            }
+        }
     }
 }
