@@ -4,14 +4,16 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab import campaign
 from schedlab.frames import columns, run_columns
 from schedlab.report import answers
 from schedlab.report.words import interval_words, percent
 from schedlab.store import Store, StoredExperiment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FORMATS = (".md", ".csv", ".json")
 """Endings of files that an experiment can be written to."""
