@@ -3,7 +3,8 @@
 use schedlab_model::{Attributes, Duration, Machine, NoEvents, Scheduler, Step, Task, Time, Workload};
 use schedlab_program::Program;
 
-use crate::engine::{Arena, Engine};
+use crate::arena::Arena;
+use crate::engine::Engine;
 use crate::speed::ceiling::ceiling;
 use crate::{Options, SimError};
 
