@@ -34,8 +34,39 @@ impl Timers {
     /// Sets a task's timer. O(log n), and O(1) on average.
     pub(crate) fn push(&mut self, key: Key, task: u32) {
         let timer = u128::from(key.to_bits()) << 32 | u128::from(task);
-        let mut node = self.heap.len();
         self.heap.push(timer);
+        self.rise(self.heap.len() - 1, timer);
+    }
+
+    /// Takes the first timer away: whose it was. O(log n).
+    ///
+    /// The hole it leaves goes down to the bottom along the least children, and the last timer from there up to its place: that is
+    /// seldom far (Wegener 1993).
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        let last = self.heap.pop()?;
+        let Some(&first) = self.heap.first() else { return Some(last as u32) };
+        let mut node = 0;
+        loop {
+            let children = CHILDREN * node + 1;
+            let end = (children + CHILDREN).min(self.heap.len());
+            let Some((&least, others)) = self.heap.get(children..end).and_then(<[u128]>::split_first) else { break };
+            self.operations += others.len() as u64;
+            let (mut child, mut least) = (children, least);
+            for (place, &other) in (children + 1..).zip(others) {
+                if other < least {
+                    (child, least) = (place, other);
+                }
+            }
+            self.heap[node] = least;
+            node = child;
+        }
+        self.rise(node, last);
+        Some(first as u32)
+    }
+
+    /// Puts a timer where its parent is not greater, from this node upwards.
+    #[inline]
+    fn rise(&mut self, mut node: usize, timer: u128) {
         while node > 0 {
             self.operations += 1;
             let parent = (node - 1) / CHILDREN;
@@ -46,32 +77,6 @@ impl Timers {
             node = parent;
         }
         self.heap[node] = timer;
-    }
-
-    /// Takes the first timer away: whose it was. O(log n).
-    pub(crate) fn pop(&mut self) -> Option<u32> {
-        let last = self.heap.pop()?;
-        let Some(&first) = self.heap.first() else { return Some(last as u32) };
-        let mut node = 0;
-        loop {
-            let children = CHILDREN * node + 1;
-            let end = (children + CHILDREN).min(self.heap.len());
-            let Some((&least, others)) = self.heap.get(children..end).and_then(<[u128]>::split_first) else { break };
-            self.operations += 1 + others.len() as u64;
-            let (mut child, mut least) = (children, least);
-            for (place, &other) in (children + 1..).zip(others) {
-                if other < least {
-                    (child, least) = (place, other);
-                }
-            }
-            if last <= least {
-                break;
-            }
-            self.heap[node] = least;
-            node = child;
-        }
-        self.heap[node] = last;
-        Some(first as u32)
     }
 }
 

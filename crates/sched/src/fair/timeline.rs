@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::entity::{EntityId, Vruntime};
 
 /// A run holds at most so many entries; a full one is split in halves.
-const RUN: usize = 128;
+const RUN: usize = 64;
 
 /// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
 const STALE: u32 = 16;
