@@ -15,6 +15,8 @@ from schedlab.fidelity.page import Circumstances, page
 FILE = Path(__file__).parent.parent / "validation" / "decisions.toml"
 REGISTER = Register.read(FILE)
 KINDS = ("pick", "tick", "wakeup", "placement")
+PELT = ("pelt", "pelt_shown")
+IN_STATE = ("error", "disagreeing", "mean error", "largest error")
 
 SMALL = """
 [scenarios.hogs]
@@ -60,8 +62,9 @@ def _report(compared: int = 1000, differing: int = 0) -> dict[str, Any]:
     }
     names = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
     return {
-        "decisions": {kind: dict(score) for kind in KINDS},
+        "decisions": {kind: dict(score) for kind in (*KINDS, "select")},
         "state": {
+            **{name: {"compared": 5, "mean_error": 0.0, "max_error": 0.0} for name in PELT},
             **{name: {"compared": 5, "max_error_ns": 0} for name in names},
             **{
                 name: {"compared": 10, "equal": 10} for name in ("load", "throttling", "time_slice")
@@ -78,6 +81,11 @@ def _with(report: dict[str, Any], bound: Bound, value: float) -> dict[str, Any]:
         report["resynchronisations"] = round(value)
     elif bound.measure == "error":
         report["state"][bound.subject] = {"compared": 5, "max_error_ns": round(value)}
+    elif bound.measure in ("mean error", "largest error"):
+        key = {"mean error": "mean_error", "largest error": "max_error"}[bound.measure]
+        report["state"][bound.subject][key] = value
+    elif bound.measure == "equal beyond the naive rule's":
+        report["decisions"][bound.subject] |= {"equal": 500 + round(value), "naive_equal": 500}
     elif bound.measure == "disagreeing":
         report["state"][bound.subject] = {"compared": many, "equal": many - round(value * many)}
     elif bound.measure == "compared":
@@ -110,7 +118,8 @@ def test_every_bound_of_the_file_can_fail() -> None:
     assert len(bounds) > 500
     for name, bound in bounds:
         # A step is one decision of a million, one nanosecond or one count.
-        step = 1 if bound.measure in ("error", "compared", "resynchronisations") else 1e-6
+        counted = ("error", "compared", "resynchronisations", "equal beyond the naive rule's")
+        step = 1 if bound.measure in counted else 1e-6
         inside = bound.low if math.isinf(bound.high) else bound.high
         assert bound.failure(_with(_report(), bound, inside)) is None, (name, bound)
         if not math.isinf(bound.high):
@@ -120,7 +129,7 @@ def test_every_bound_of_the_file_can_fail() -> None:
             assert bound.failure(_with(_report(), bound, bound.low - step)) is not None
         if bound.measure != "resynchronisations":
             empty = _report()
-            part = empty["state" if bound.measure in ("error", "disagreeing") else "decisions"]
+            part = empty["state" if bound.measure in IN_STATE else "decisions"]
             for numbers in part.values():
                 numbers["compared"] = 0
             assert "nothing was compared" in str(bound.failure(empty)), (name, bound)
@@ -187,6 +196,21 @@ def test_counts_are_added_and_the_largest_error_is_taken() -> None:
     assert total["resynchronisations"] == 2
 
 
+def test_means_are_weighed_by_how_much_was_compared() -> None:
+    one, other = _report(), _report()
+    one["state"]["pelt"] = {"compared": 30, "equal": 20, "mean_error": 0.01, "max_error": 0.5}
+    other["state"]["pelt"] = {"compared": 10, "equal": 10, "mean_error": 0.0, "max_error": 0.1}
+    # 30 · 0.01 over 40.
+    total = add_up([one, other])["state"]["pelt"]
+    assert total == {"compared": 40, "equal": 30, "mean_error": 0.0075, "max_error": 0.5}
+
+
+def test_sockets_part_the_cpus_equally() -> None:
+    text = SMALL.replace('play = "hogs"', 'play = "hogs"\ncpus = 4\nsockets = 3', 1)
+    with pytest.raises(InputError, match="4 CPUs cannot be parted into 3 equal sockets"):
+        Register.parse(text)
+
+
 def test_the_upper_bound_is_clopper_and_pearsons() -> None:
     # No failure: the p with (1 - p)^n = 0.05. All but none: every share is possible.
     assert upper_bound(0, 20_000) == pytest.approx(1 - 0.05 ** (1 / 20_000))
@@ -235,6 +259,13 @@ def test_the_file_covers_what_it_has_to() -> None:
     releases = ("5.10", "6.1", "6.12", "7.2")
     assert {(name, release) for name in scenarios.split() for release in releases} <= covered
     assert REGISTER.releases == releases
+    machines = {
+        (scenario.cpus, scenario.sockets, line.release)
+        for line in REGISTER.lines
+        for scenario in (REGISTER.scenarios[line.scenario],)
+        if line.tolerance == "several-cpus"
+    }
+    assert machines == {(n, s, r) for n in (2, 4) for s in (1, 2) for r in ("6.1", "6.12")}
     exact = [goal for goal in REGISTER.goals if goal.tolerance in ("cfs", "eevdf")]
     assert {goal.release for goal in exact} == set(releases)
     for goal in exact:

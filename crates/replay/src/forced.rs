@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use schedlab_model::{CpuId, TaskId};
-use schedlab_sched::{Decider, Pick, Preemption, Vruntime};
+use schedlab_sched::{Decider, Idle, Pick, Preemption, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
 #[derive(Debug, Clone, Default)]
@@ -71,5 +71,10 @@ impl Decider for Forced {
 
     fn select_cpu(&mut self, _: TaskId, ours: CpuId) -> CpuId {
         ours
+    }
+
+    /// Whom the kernel takes follows by itself.
+    fn balance(&mut self, _: CpuId, _: Idle, _: Option<CpuId>) -> Option<CpuId> {
+        None
     }
 }

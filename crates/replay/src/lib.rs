@@ -37,6 +37,7 @@ mod report;
 mod rule;
 mod schedules;
 mod settings;
+mod several;
 mod start;
 mod step;
 mod traced;
@@ -49,9 +50,9 @@ use schedlab_trace::{Record, Snapshot, TraceError, open};
 
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
-pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
+pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
-pub use settings::Settings;
+pub use settings::{Averages, Settings, Tracked};
 
 use first_sight::FirstSight;
 use recording::{Recording, hold_yields};
@@ -76,6 +77,9 @@ pub fn replay(
 }
 
 fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
+    if several::concerns(&records) {
+        return several::replay(&records, settings);
+    }
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
         return classes::replay(&hold_yields(records), settings);
     }

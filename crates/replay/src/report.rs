@@ -109,6 +109,10 @@ pub struct Decisions {
     pub wakeup: Score,
     /// At what virtual time a woken or new task comes in, seen when it is next picked.
     pub placement: Score,
+    /// On which CPU a woken task comes in; naive: where it was. Only on several CPUs.
+    pub select: Score,
+    /// The same of a new task, and of one that begins another program.
+    pub select_new: Score,
 }
 
 /// How often our decision was the kernel's, and how often a naive rule's was.
@@ -175,6 +179,36 @@ pub struct State {
     pub time_slice: Agreement,
     /// Whether ours is due when a deadline timer expires.
     pub timers: Agreement,
+    /// Load, runnable and utilisation averages of tasks and queues (PELT), before each update. Only on several CPUs.
+    pub pelt: Closeness,
+    /// The same as `/proc/PID/sched` and `sched/debug` show it, midway and at the end.
+    pub pelt_shown: Closeness,
+}
+
+/// A state that is a number without a unit of its own, by how far ours is off in parts of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Closeness {
+    /// Times it was compared.
+    pub compared: u64,
+    /// Of these, it was equal.
+    pub equal: u64,
+    /// The mean error, in parts of the kernel's value, or of 1024 where that is more.
+    pub mean_error: f64,
+    /// The largest.
+    pub max_error: f64,
+}
+
+impl Closeness {
+    pub(crate) fn add(&mut self, ours: u64, kernels: u64) -> bool {
+        // A CPU's capacity, and the weight of nice 0.
+        const FULL: u64 = 1024;
+        let error = ours.abs_diff(kernels) as f64 / kernels.max(FULL) as f64;
+        self.compared += 1;
+        self.equal += u64::from(ours == kernels);
+        self.mean_error += (error - self.mean_error) / self.compared as f64;
+        self.max_error = self.max_error.max(error);
+        ours == kernels
+    }
 }
 
 /// A state that is a number of nanoseconds.
@@ -248,7 +282,7 @@ impl State {
     const fn is_exact(&self) -> bool {
         let Self { vruntime, min_vruntime, deadline, lag, slice, .. } = self;
         let Self { avg_vruntime, load, nr_running, buddies, need_resched, .. } = self;
-        let Self { exec_start, budgets, throttling, time_slice, timers, .. } = self;
+        let Self { exec_start, budgets, throttling, time_slice, timers, pelt, pelt_shown, .. } = self;
         vruntime.compared > 0
             && vruntime.max_error_ns == 0
             && min_vruntime.max_error_ns == 0
@@ -265,6 +299,8 @@ impl State {
             && throttling.equal == throttling.compared
             && time_slice.equal == time_slice.compared
             && timers.equal == timers.compared
+            && pelt.equal == pelt.compared
+            && pelt_shown.equal == pelt_shown.compared
     }
 }
 
@@ -290,11 +326,13 @@ impl Report {
     /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
     /// virtual times among them.
     pub const fn is_exact(&self) -> bool {
-        let Decisions { pick, tick, wakeup, placement } = &self.decisions;
+        let Decisions { pick, tick, wakeup, placement, select, select_new } = &self.decisions;
         pick.is_exact()
             && tick.is_exact()
             && wakeup.is_exact()
             && placement.equal == placement.compared
+            && select.equal == select.compared
+            && select_new.equal == select_new.compared
             && self.state.is_exact()
             && self.resynchronisations == 0
             && self.unexplained == 0

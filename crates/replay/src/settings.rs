@@ -1,6 +1,6 @@
 //! The recorded kernel's release and tunables.
 
-use schedlab_model::{Features, Release, Scheduler, Time, Tunables};
+use schedlab_model::{Features, Release, Scheduler, Time, Topology, Tunables};
 use schedlab_sched::Rules;
 use schedlab_trace::{Head, Snapshot};
 
@@ -25,7 +25,34 @@ pub struct Settings {
     pub cfs_bandwidth_slice: Time,
     /// Whether the snapshot is older than all that is recorded.
     pub snapshot_is_older: bool,
+    /// CPUs on line.
+    pub cpus: u32,
+    /// How they share cores, caches and memory.
+    pub topology: Topology,
+    /// Load averages of tasks and CPUs' queues at some moments of the recording, by the names of these.
+    pub averages: Vec<(&'static str, Vec<Averages>)>,
 }
+
+/// Load averages as `/proc/PID/sched` or `sched/debug` shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Averages {
+    /// Whose.
+    pub of: Tracked,
+    /// Load, runnable time and utilisation.
+    pub values: [u64; 3],
+}
+
+/// What load averages are kept of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tracked {
+    /// A task.
+    Task(u32),
+    /// A CPU's queue.
+    Cpu(u32),
+}
+
+/// The moments, as the recorder calls them.
+const MOMENTS: [&str; 2] = ["midway", "last"];
 
 /// The first flags of `kernel/sched/features.h` of 5.10 and 6.1, from bit 0 on; later ones do not bear on one CPU.
 const CFS_FEATURES: &[&str] =
@@ -69,7 +96,18 @@ impl Settings {
         let tunables = Scheduler::new(release).tunables(1).map_err(|error| ReplayError::Settings(error.to_string()))?;
         let cfs_bandwidth_slice = Time::from_millis(5);
         let snapshot_is_older = false;
-        Ok(Self { release, tunables, snapshot: None, level: None, hz: HZ, cfs_bandwidth_slice, snapshot_is_older })
+        Ok(Self {
+            release,
+            tunables,
+            snapshot: None,
+            level: None,
+            hz: HZ,
+            cfs_bandwidth_slice,
+            snapshot_is_older,
+            cpus: 1,
+            topology: Topology::default(),
+            averages: Vec::new(),
+        })
     }
 
     /// What a snapshot of `sched/debug` says.
@@ -133,7 +171,30 @@ impl Settings {
         }
         settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
         settings.add_classes(head);
+        settings.add_topology(head);
+        settings.averages = MOMENTS.into_iter().map(|moment| (moment, averages_of(head, moment))).collect();
         Ok(settings)
+    }
+
+    /// The CPUs, and what the first one shares with others: cores, caches and nodes are taken to be of one size.
+    fn add_topology(&mut self, head: &Head) {
+        let count = |path: &str| head.file(path).map(|list| cpus_in(list.trim()));
+        let cpu = "/sys/devices/system/cpu";
+        self.cpus = count(&format!("{cpu}/online")).unwrap_or(1).max(1);
+        let smt = count(&format!("{cpu}/cpu0/topology/core_cpus_list")).unwrap_or(1);
+        // The highest level is the last.
+        let cache = (0..8).rev().find_map(|index| count(&format!("{cpu}/cpu0/cache/index{index}/shared_cpu_list")));
+        let package = count(&format!("{cpu}/cpu0/topology/package_cpus_list"));
+        let node = count("/sys/devices/system/node/node0/cpulist");
+        let topology = Topology {
+            smt: smt.max(1),
+            llc: cache.or(package).filter(|llc| *llc > 0),
+            node: node.filter(|node| *node > 0),
+            ..Topology::default()
+        };
+        if topology.validate(self.cpus).is_ok() {
+            self.topology = topology;
+        }
     }
 
     /// What the head says beyond the fair class: what it does not say stays at its default.
@@ -204,6 +265,29 @@ fn set_features(features: &mut Features, names: &[&str], bits: u64) {
         // False for a flag that the rules do not act on.
         features.set(name, bits >> bit & 1 != 0);
     }
+}
+
+/// The rows of one of the recording's tables of averages.
+fn averages_of(head: &Head, moment: &str) -> Vec<Averages> {
+    let row = |row: Vec<&str>| {
+        let [of, values @ ..] = row.as_slice() else { return None };
+        let of = match of.strip_prefix("cpu") {
+            Some(cpu) => Tracked::Cpu(cpu.parse().ok()?),
+            None => Tracked::Task(of.parse().ok()?),
+        };
+        let values: Vec<u64> = values.iter().map(|value| value.parse()).collect::<Result<_, _>>().ok()?;
+        Some(Averages { of, values: values.try_into().ok()? })
+    };
+    head.table(&format!("averages {moment}")).filter_map(row).collect()
+}
+
+/// How many CPUs a list such as `0-2,5` has.
+fn cpus_in(list: &str) -> u32 {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(last.trim().parse::<u32>().ok()?.saturating_sub(first.trim().parse().ok()?) + 1)
+    };
+    list.split(',').filter_map(range).sum()
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ impl<D: Decider> Sched<D> {
             record.life = Life::Runnable;
         }
         let idle_policy = u32::from(record.has_idle_policy());
+        self.balance.cfs_tasks.add(cpu, task);
+        self.rqs[cpu.index()].nr_delayed += u32::from(self.entities[record.se.index()].sched_delayed);
         let mut level = Some(record.se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];

@@ -219,9 +219,18 @@ impl<D: Decider> Sched<D> {
             }
             return true;
         }
-        let mut flags = EnqueueFlags::WAKEUP.and(EnqueueFlags::NOCLOCK);
-        if record.cpu != cpu {
+        let migrated = record.cpu != cpu;
+        if migrated {
             self.set_task_cpu(task, cpu);
+        }
+        self.ttwu_do_activate(task, cpu, migrated);
+        true
+    }
+
+    /// `ttwu_do_activate`: queues a task that wakes on its CPU, which it came to just now or not.
+    pub(crate) fn ttwu_do_activate(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
+        let mut flags = EnqueueFlags::WAKEUP.and(EnqueueFlags::NOCLOCK);
+        if migrated {
             flags = flags.and(EnqueueFlags::MIGRATED);
         }
         self.activate_task(cpu, task, flags);
@@ -230,34 +239,10 @@ impl<D: Decider> Sched<D> {
         if self.rules.series < Series::V7_2 {
             self.update_avg_idle(cpu);
         }
-        true
-    }
-
-    /// `set_task_cpu` with `migrate_task_rq_fair`: a sleeping task's virtual time becomes relative to the queue it leaves;
-    /// queueing makes it absolute again. 2.6.24 converts at once.
-    fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
-        self.tasks[task.index()].cpu = cpu;
-        let from = self.set_task_rq(task, cpu);
-        let record = &self.tasks[task.index()];
-        self.remove_entity_load_avg(from, record.se);
-        let record = &self.tasks[task.index()];
-        let entity = &mut self.entities[record.se.index()];
-        let to = entity.cfs_rq;
-        // EEVDF keeps the lag instead and needs no queue's virtual time.
-        if self.rules.eevdf() {
-            return;
-        }
-        // 2.6.24 does so for real-time tasks too, which keep an absolute virtual time there.
-        if self.rules.series == Series::V2_6_24 {
-            let (from, to) = (self.cfs_rqs[from.index()].min_vruntime.0, self.cfs_rqs[to.index()].min_vruntime.0);
-            entity.vruntime = entity.vruntime.minus(from).plus(to);
-        } else if record.class == Class::Fair {
-            entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
-        }
     }
 
     /// `activate_task`.
-    fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
+    pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
         self.enqueue_task(cpu, task, flags);
         if self.tasks[task.index()].class.is_counted_by_core() {
             self.account_enqueue(cpu);
@@ -281,7 +266,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `deactivate_task`.
-    fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
+    pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
         if self.dequeue_task(cpu, task, flags) && self.tasks[task.index()].class.is_counted_by_core() {
             self.account_dequeue(cpu);
         }
@@ -323,18 +308,7 @@ impl<D: Decider> Sched<D> {
         self.hrtick_schedule_enter(cpu);
         let mut previous = self.rqs[cpu.index()].curr;
         let left = previous;
-        if previous != TaskId::IDLE && state != TaskState::Running {
-            let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
-            if state == TaskState::Dead {
-                // is_special_task_state: nobody will wake it, so it may not linger.
-                flags = flags.and(DequeueFlags::SPECIAL);
-            }
-            self.deactivate_task(cpu, previous, flags);
-            self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
-            if state == TaskState::Dead {
-                self.processes.remove(previous);
-            }
-        }
+        self.block_task(cpu, previous, state);
         if self.balance.cpus.get(cpu.index()).is_some_and(|state| state.push_cpu.is_some()) {
             // The stopper runs first, for whom whoever ran is put off.
             self.put_prev_task(cpu, previous);
@@ -379,6 +353,9 @@ impl<D: Decider> Sched<D> {
         } else if self.tasks[next.index()].class == Class::Fair {
             self.balance.cfs_tasks.move_to_front(cpu, next);
         }
+        if state == TaskState::Dead && !self.balance.recorded {
+            self.task_dead(left);
+        }
         if next != previous {
             self.push_tasks(cpu);
         }
@@ -412,34 +389,6 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].lazily = false;
         self.task_tick(cpu);
         self.trigger_load_balance(cpu);
-    }
-
-    /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
-    pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
-        self.detach_task(task, to);
-        self.attach_task(to, task);
-    }
-
-    /// `detach_task`: takes a queued task off, on its way to another CPU. [`Sched::attach_task`] must follow.
-    pub(crate) fn detach_task(&mut self, task: TaskId, to: CpuId) {
-        let from = self.tasks[task.index()].cpu;
-        self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
-        self.tasks[task.index()].cpu = to;
-        let se = self.tasks[task.index()].se;
-        self.forget_load_time(se);
-        let left = self.set_task_rq(task, to);
-        let entity = &mut self.entities[se.index()];
-        let queue = entity.cfs_rq;
-        if self.rules.series == Series::V2_6_24 {
-            let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
-            entity.vruntime = entity.vruntime.minus(from).plus(to);
-        }
-    }
-
-    /// `attach_task`.
-    pub(crate) fn attach_task(&mut self, to: CpuId, task: TaskId) {
-        self.activate_task(to, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::MIGRATED));
-        self.wakeup_preempt(to, task, false);
     }
 
     /// Entries of queues that were compared or moved so far, and CPUs that were looked at for placement and balancing.

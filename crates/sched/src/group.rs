@@ -24,7 +24,8 @@ impl<D: Decider> Sched<D> {
         if running {
             self.put_prev_task(cpu, task);
         }
-        if self.tasks[task.index()].group != group {
+        // Where the group stays, as on every exit, load averages come off their queue and join it again all the same.
+        if self.tasks[task.index()].group != group || queued {
             self.change_group(task, group, queued);
         }
         if queued {

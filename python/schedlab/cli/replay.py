@@ -13,6 +13,8 @@ from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
+ON_SEVERAL_CPUS = ("select", "select_new")
+AVERAGES = {"pelt": "load averages", "pelt_shown": "load averages in /proc and sched/debug"}
 STATES = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
 
 
@@ -21,7 +23,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="TRACE...",
-            help="Recordings of one CPU ('trace-cmd report -t -l'), or their .gz.",
+            help="Recordings ('schedlab record'; of one CPU 'trace-cmd report -t -l'), or .gz.",
         ),
     ],
     snapshot: Annotated[
@@ -119,8 +121,10 @@ def _print(report: dict[str, Any]) -> None:
     )
     say()
     rows = []
-    for name in DECISIONS:
+    for name in (*DECISIONS, *ON_SEVERAL_CPUS):
         score = report["decisions"][name]
+        if name in ON_SEVERAL_CPUS and score["compared"] + score["unverifiable"] == 0:
+            continue
         rows.append(
             (
                 name,
@@ -136,6 +140,13 @@ def _print(report: dict[str, Any]) -> None:
         part = report["state"][name]
         if part["compared"]:
             say(f"{name}: {part['compared']} compared, largest error {part['max_error_ns']} ns")
+    for name, what in AVERAGES.items():
+        part = report["state"][name]
+        if part["compared"]:
+            say(
+                f"{what}: {part['compared']} compared, mean error {part['mean_error']:.3%}, "
+                f"largest {part['max_error']:.2%}"
+            )
     if report["exact"]:
         say("every decision and every virtual time is the kernel's")
         return

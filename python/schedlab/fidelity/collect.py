@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,25 +63,45 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
         note: told what is being done.
     """
     lines = [line for line in register.lines if line.release == series]
-    todo = dict.fromkeys(line.scenario for line in lines)
+    todo: dict[tuple[int, int], list[str]] = {}
+    for name in dict.fromkeys(line.scenario for line in lines):
+        scenario = register.scenarios[name]
+        todo.setdefault((scenario.cpus, scenario.sockets), []).append(name)
     make_directory(directory / series)
-    try:
-        with Guest.boot(series, memory=MEMORY, append="noautogroup") as guest:
-            write_text(directory / series / _ACCELERATOR, guest.accelerator)
-            for name in todo:
-                path = _path(directory, series, name)
-                made = _one(guest, register.scenarios[name], path)
-                into.recordings[name, series] = made
-                note(f"{series} {name}: {made.events} events")
-    except SchedlabError as error:
-        note(f"{series}: {error}")
-        for line in lines:
-            into.reasons[line.scenario, series, line.level] = str(error)
+    for (cpus, sockets), names in todo.items():
+        left = list(names)
+        # Several translated CPUs may run into code that another one is just changing: the guest
+        # is gone then.
+        for _ in range(ATTEMPTS if cpus > 1 else 1):
+            try:
+                with _boot(series, cpus, sockets) as guest:
+                    write_text(directory / series / _ACCELERATOR, guest.accelerator)
+                    while left:
+                        path = _path(directory, series, left[0])
+                        made = _one(guest, register.scenarios[left[0]], path)
+                        into.recordings[left[0], series] = made
+                        note(f"{series} {left.pop(0)}: {made.events} events")
+                break
+            except SchedlabError as error:
+                note(f"{series}, {cpus} CPUs: {error}")
+                for line in lines:
+                    if line.scenario in left:
+                        into.reasons[line.scenario, series, line.level] = str(error)
     for line in lines:
         if (line.scenario, series) in into.recordings:
             _replay(
                 line.scenario, series, line.level, _path(directory, series, line.scenario), into
             )
+
+
+def _boot(series: str, cpus: int, sockets: int) -> AbstractContextManager[Guest]:
+    """Return a guest of so many CPUs, each socket of which has a last-level cache of its own.
+
+    Several of them take the counter of their cycles for the time.
+    """
+    options = ("-smp", f"{cpus},sockets={sockets},cores={cpus // sockets}") if cpus > 1 else ()
+    append = "noautogroup tsc=reliable" if cpus > 1 else "noautogroup"
+    return Guest.boot(series, cpus=cpus, memory=MEMORY, append=append, options=options)
 
 
 def replay_kept(register: Register, series: str, directory: Path, into: Collected) -> None:
@@ -110,7 +130,7 @@ def _one(guest: Guest, scenario: Scenario, path: Path) -> Recording:
     limit = 10.0 * scenario.length + 300
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return record(path, what, guest=guest, buffer=BUFFER, timeout=limit)
+            return record(path, what, guest=guest, buffer=BUFFER // scenario.cpus, timeout=limit)
         except InputError:
             # A probe was hit while another one was at work: the recording was not kept.
             if attempt == ATTEMPTS:

@@ -6,13 +6,13 @@ is a range that begins above zero, so that it fails when it grows and when it di
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from scipy.special import betaincinv
 
-from schedlab.fidelity.register import Goal, Line, Register, Tolerance
+from schedlab.fidelity.register import Goal, Kind, Line, Register, Tolerance
 
 Report = Mapping[str, Any]
 """What ``schedlab replay --json`` says of a recording."""
@@ -21,8 +21,26 @@ Key = tuple[str, str, str]
 """Scenario, release and level."""
 
 Measure = Literal[
-    "differing", "unverifiable", "error", "disagreeing", "resynchronisations", "compared"
+    "differing",
+    "unverifiable",
+    "error",
+    "disagreeing",
+    "resynchronisations",
+    "compared",
+    "mean error",
+    "largest error",
+    "equal beyond the naive rule's",
 ]
+
+_IN_STATE = ("error", "disagreeing", "mean error", "largest error")
+_COUNTED: dict[str, Callable[[Mapping[str, int]], int]] = {
+    "compared": lambda part: part["compared"],
+    # Nobody is right more often than always.
+    "equal beyond the naive rule's": lambda part: max(
+        part["equal"] - part["naive_equal"], int(part["equal"] == part["compared"])
+    ),
+}
+_KEYS = {"mean error": "mean_error", "largest error": "max_error", "error": "max_error_ns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +65,14 @@ class Bound:
             return float(report["resynchronisations"])
         if self.measure == "unverifiable":
             return _unverifiable(report)
-        part = report["state" if self.measure in ("error", "disagreeing") else "decisions"].get(
-            self.subject, {}
-        )
+        part = report["state" if self.measure in _IN_STATE else "decisions"].get(self.subject, {})
         compared = int(part.get("compared", 0))
         if compared == 0:
             return None
-        if self.measure == "error":
-            return float(part["max_error_ns"])
-        if self.measure == "compared":
-            return float(compared)
+        if self.measure in _KEYS:
+            return float(part[_KEYS[self.measure]])
+        if self.measure in _COUNTED:
+            return float(_COUNTED[self.measure](part))
         return (compared - int(part["equal"])) / compared
 
     def failure(self, report: Report) -> str | None:
@@ -66,7 +82,12 @@ class Bound:
             return f"{self.subject}: nothing was compared"
         if self.low <= value <= self.high:
             return None
-        unit = {"error": " ns", "compared": "", "resynchronisations": ""}.get(self.measure)
+        unit = {
+            "error": " ns",
+            "compared": "",
+            "resynchronisations": "",
+            "equal beyond the naive rule's": "",
+        }.get(self.measure)
         if unit is None:
             return (
                 f"{self.subject}: {value:.3%} {self.measure}, allowed {self.low:.3%} to "
@@ -117,14 +138,20 @@ def bounds_of_line(line: Line, tolerance: Tolerance) -> tuple[Bound, ...]:
 def bounds_of_goal(goal: Goal, tolerance: Tolerance) -> tuple[Bound, ...]:
     """Return every bound of a goal."""
     counted = [Bound("compared", kind, least, math.inf) for kind, least in goal.least.items()]
-    differing = [Bound("differing", kind, 0, tolerance.differing) for kind in goal.least]
+    differing = [Bound("differing", kind, 0, _differing(tolerance, kind)) for kind in goal.least]
     return (*counted, *differing, *_whole(tolerance))
 
 
 def _decisions(line: Line, tolerance: Tolerance) -> Iterator[Bound]:
     for kind in line.kinds:
-        low, high = line.sizes.get(kind, (0.0, tolerance.differing))
+        low, high = line.sizes.get(kind, (0.0, _differing(tolerance, kind)))
         yield Bound("differing", kind, low, high)
+    for kind in tolerance.above_naive:
+        yield Bound("equal beyond the naive rule's", kind, 1, math.inf)
+
+
+def _differing(tolerance: Tolerance, kind: Kind) -> float:
+    return tolerance.differing_of.get(kind, tolerance.differing)
 
 
 def _whole(tolerance: Tolerance) -> Iterator[Bound]:
@@ -132,6 +159,9 @@ def _whole(tolerance: Tolerance) -> Iterator[Bound]:
         yield Bound("error", state, 0, most)
     for state, share in tolerance.disagreeing.items():
         yield Bound("disagreeing", state, 0, share)
+    for state, (mean, largest) in tolerance.errors.items():
+        yield Bound("mean error", state, 0, mean)
+        yield Bound("largest error", state, 0, largest)
     yield Bound("unverifiable", "decisions", 0, tolerance.unverifiable)
     yield Bound("resynchronisations", "our state:", 0, tolerance.resynchronisations)
 
@@ -182,16 +212,23 @@ def _find(
 
 
 def add_up(reports: Sequence[Report]) -> Report:
-    """Return several replays' numbers as one's: counts added, of errors the largest."""
+    """Return several replays' numbers as one's: counts added, largest errors and mean ones."""
     total: dict[str, Any] = {"decisions": {}, "state": {}, "resynchronisations": 0}
     for report in reports:
         total["resynchronisations"] += report["resynchronisations"]
         for part in ("decisions", "state"):
             for name, numbers in report[part].items():
                 whole = total[part].setdefault(name, dict.fromkeys(numbers, 0))
+                counted = whole["compared"] + numbers["compared"]
                 for key, number in numbers.items():
-                    largest = key == "max_error_ns"
-                    whole[key] = max(whole[key], number) if largest else whole[key] + number
+                    if key == "mean_error":
+                        sums = whole[key] * whole["compared"] + number * numbers["compared"]
+                        whole[key] = sums / counted if counted else 0.0
+                for key, number in numbers.items():
+                    if key in ("max_error_ns", "max_error"):
+                        whole[key] = max(whole[key], number)
+                    elif key != "mean_error":
+                        whole[key] += number
     return total
 
 

@@ -9,7 +9,7 @@ from schedlab.fidelity.register import Goal, Line, Register
 
 _INTRODUCTION = """\
 Written by `make fidelity-decisions`: every scenario of `validation/decisions.toml` recorded on real
-kernels, one CPU each, and every recorded decision compared with our rules' ([how](validation.md)).
+kernels, and every recorded decision compared with our rules' ([how](validation.md)).
 What is allowed was written down before. A line fails when it leaves its tolerance, when nothing
 was compared, and, where a divergence is known, when that moves or disappears. Replay is forced:
 after each comparison the kernel's choice stands.
@@ -20,7 +20,7 @@ This run replayed recordings that were there (`--kept`), some of them shorter th
 asks for, made on a busy machine; counts that fall short of a goal come from that.
 """
 
-KINDS = ("pick", "tick", "wakeup", "placement")
+KINDS = ("pick", "tick", "wakeup", "placement", "select")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ def page(
         "",
         "Differing / compared, and *in italics* how many the recording leaves open. A naive rule",
         "picks whoever comes first in virtual time (EEVDF: by deadline), preempts for them, and",
-        "places tasks at the queue's minimum (EEVDF: average); its share that differs is beside.",
+        "places tasks at the queue's minimum (EEVDF: average), and on several CPUs selects the one",
+        "where a woken task was; its share that differs is beside.",
         "",
         *_table(
             (
@@ -181,7 +182,10 @@ def _errors(report: Report | None) -> str:
     for name, numbers in report["state"].items():
         if numbers.get("compared", 0) == 0:
             continue
-        if "max_error_ns" in numbers:
+        if "max_error" in numbers:
+            mean, largest = numbers["mean_error"], numbers["max_error"]
+            parts.append((name, largest, f"{name} {mean:.4%} mean, {largest:.2%} largest"))
+        elif "max_error_ns" in numbers:
             parts.append((name, numbers["max_error_ns"], f"{name} {numbers['max_error_ns']} ns"))
         else:
             wrong = numbers["compared"] - numbers["equal"]

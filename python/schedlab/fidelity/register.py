@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from schedlab.errors import InputError
 
-Kind = Literal["pick", "tick", "wakeup", "placement"]
-"""What the scheduler decides."""
+Kind = Literal["pick", "tick", "wakeup", "placement", "select"]
+"""What the scheduler decides; ``select`` is the CPU on which a woken task comes in."""
 
 Level = Literal["L0", "L0k", "L1"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -33,6 +33,10 @@ class Tolerance(_Read):
         unverifiable: the share of all decisions that the recording may leave open.
         errors_ns: the largest error of each state that has to be compared.
         disagreeing: the share that may disagree of each state that has to be compared.
+        differing_of: the share that may differ of kinds for which ``differing`` does not hold.
+        above_naive: kinds in which we have to agree more often than the naive rule does, or always.
+        errors: the mean and the largest error of each state that has to be compared and is no time,
+            in parts of it.
         resynchronisations: how often our state may be overwritten with the kernel's.
     """
 
@@ -41,6 +45,9 @@ class Tolerance(_Read):
     unverifiable: Share = 0.01
     errors_ns: Mapping[str, Annotated[int, Field(ge=0)]] = {}
     disagreeing: Mapping[str, Share] = {}
+    differing_of: Mapping[Kind, Share] = {}
+    above_naive: tuple[Kind, ...] = ()
+    errors: Mapping[str, Range] = {}
     resynchronisations: Annotated[int, Field(ge=0)] = 0
 
 
@@ -52,17 +59,23 @@ class Scenario(_Read):
         run: a workload.
         length: seconds.
         autogroup: whether sessions are groups.
+        cpus: of the guest.
+        sockets: that these are parted into; each has a last-level cache of its own.
     """
 
     play: str = ""
     run: str = ""
     length: Annotated[int, Field(ge=1)] = 5
     autogroup: bool = False
+    cpus: Annotated[int, Field(ge=1)] = 1
+    sockets: Annotated[int, Field(ge=1)] = 1
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if bool(self.play) == bool(self.run):
             raise ValueError("either 'play' or 'run' says what is done")
+        if self.cpus % self.sockets:
+            raise ValueError(f"{self.cpus} CPUs cannot be parted into {self.sockets} equal sockets")
         return self
 
 

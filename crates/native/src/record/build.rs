@@ -28,6 +28,8 @@ pub(super) struct Built {
     pub(super) level: Level,
     /// Whether recordings of its level cannot do without it.
     pub(super) essential: bool,
+    /// Whether it tells something only where there are several CPUs.
+    pub(super) several: bool,
     /// What is printed.
     pub(super) fields: Vec<Field>,
     /// Fetch arguments by name; some serve other fields only.
@@ -110,6 +112,7 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
         function,
         level: probe.level,
         essential: probe.essential,
+        several: probe.several,
         fields,
         arguments,
     })

@@ -68,17 +68,28 @@ impl Child {
     /// # Errors
     /// A command that could not begin, that failed, or that took too long; a signal to the recorder.
     pub(super) fn wait(&mut self, timeout: Time) -> Result<(), NativeError> {
-        let end = system::monotonic().saturating_add(timeout.as_nanos());
+        if self.ends_within(timeout)? { Ok(()) } else { Err(NativeError::Timeout(timeout)) }
+    }
+
+    /// Sleeps until it has ended, or so much time has passed; whether it has ended.
+    ///
+    /// # Errors
+    /// As [`Child::wait`], but for the time.
+    pub(super) fn ends_within(&mut self, time: Time) -> Result<bool, NativeError> {
+        let end = system::monotonic().saturating_add(time.as_nanos());
         loop {
+            if self.ended {
+                return Ok(true);
+            }
             let mut status = 0;
             // SAFETY: `status` is an int to write to.
             if unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) } == self.pid {
                 self.ended = true;
-                return self.judge(status);
+                return self.judge(status).map(|()| true);
             }
             let left = end.saturating_sub(system::monotonic());
             if left == 0 {
-                return Err(NativeError::Timeout(timeout));
+                return Ok(false);
             }
             let left = libc::timespec {
                 tv_sec: (left / 1_000_000_000) as libc::time_t,

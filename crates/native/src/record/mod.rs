@@ -3,6 +3,7 @@
 //! `docs/concepts/recording.md` describes the file and what each probe is for. Everything happens in an instance of tracing of our own; the
 //! recorder is a real-time task that sleeps while the command runs, so that it is seen at the ends of a recording only.
 
+mod averages;
 mod build;
 mod child;
 mod continuity;
@@ -129,7 +130,8 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
         )));
     }
     let missing = descriptions(&missing);
-    let probes: Vec<Built> = probes.into_iter().filter(|probe| probe.level <= level).collect();
+    let wanted = |probe: &Built| probe.level <= level && (cpus.len() > 1 || !probe.several);
+    let probes: Vec<Built> = probes.into_iter().filter(wanted).collect();
     let mut child = Child::new(&options.command, signals)?;
     let head =
         Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, child: child.pid };
@@ -146,12 +148,22 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     state::debug(&mut text);
     instance.set("tracing_on", "1")?;
     instance.mark("schedlab: snapshot")?;
-    for thread in &threads {
-        show_state(thread.pid);
+    // On several CPUs the others go on meanwhile, so that a second look is needed at what they do with tasks not looked at yet.
+    for _ in 0..cpus.len().min(2) {
+        threads.iter().for_each(|thread| show_state(thread.pid));
     }
     // A full buffer takes no mark either; what was lost is the better reason.
     let marked = instance.mark("schedlab: begin");
-    let ended = child.begin().and_then(|()| child.wait(options.timeout));
+    let ended = child.begin().and_then(|()| {
+        if cpus.len() > 1 {
+            if !child.ends_within(MIDWAY.min(options.timeout))? {
+                show_averages(&instance, &mut text, "midway")?;
+            }
+            child.wait(options.timeout)?;
+            return show_averages(&instance, &mut text, "last");
+        }
+        child.wait(options.timeout)
+    });
     let marked = marked.and_then(|()| instance.mark("schedlab: end"));
     instance.set("tracing_on", "0")?;
     become_ordinary();
@@ -187,6 +199,16 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
         clock: clock.to_owned(),
         events,
     })
+}
+
+/// When all load averages are shown for the first time, after the command began; on several CPUs.
+const MIDWAY: Time = Time::from_millis(400);
+
+/// Every task's and queue's load averages, between two marks.
+fn show_averages(instance: &Instance, text: &mut String, when: &str) -> Result<(), NativeError> {
+    instance.mark(&format!("schedlab: averages {when}"))?;
+    averages::table(text, &format!("averages {when}"));
+    instance.mark(&format!("schedlab: averages {when} end"))
 }
 
 /// An event that is recorded.

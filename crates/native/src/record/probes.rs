@@ -24,13 +24,15 @@ pub(super) struct Probe {
     pub(super) essential: bool,
     /// The rules it belongs to, if only to one's.
     pub(super) rules: Option<Rules>,
+    /// Whether it tells something only where there are several CPUs.
+    pub(super) several: bool,
     /// `NAME=PATH`; several paths, parted by `|`, are tried in turn, and a field that no path leads to is left out. After `!` stands a
     /// path that makes the field 0 when it is not 0.
     pub(super) fields: &'static str,
 }
 
 const fn probe(name: &'static str, functions: &'static [&'static str], fields: &'static str) -> Probe {
-    Probe { name, functions, level: Level::L1, essential: false, rules: None, fields }
+    Probe { name, functions, level: Level::L1, essential: false, rules: None, several: false, fields }
 }
 
 impl Probe {
@@ -44,6 +46,10 @@ impl Probe {
 
     const fn of(self, rules: Rules) -> Self {
         Self { rules: Some(rules), ..self }
+    }
+
+    const fn several(self) -> Self {
+        Self { several: true, ..self }
     }
 }
 
@@ -153,7 +159,7 @@ pub(super) const PROBES: &[Probe] = &[
     .at(Level::L0k)
     .essential()
     .of(Rules::Eevdf),
-    probe("k_tick", &["task_tick_fair"], "pid=curr.pid ct=rq.clock_task c=rq.clock").essential(),
+    probe("k_tick", &["task_tick_fair"], "pid=curr.pid ct=rq.clock_task c=rq.clock cpu=rq.cpu").essential(),
     probe("k_enq", &["enqueue_task_fair"], QUEUEING).essential(),
     probe("k_deq", &["dequeue_task_fair"], QUEUEING).essential(),
     probe("k_deqs", &["dequeue_entities"], "pid=se@task_struct:se.pid!se.my_q fl=flags# se=se my=se.my_q").of(Rules::Eevdf),
@@ -200,7 +206,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe(
         "k_cpw",
         &["wakeup_preempt_fair", "check_preempt_wakeup_fair", "check_preempt_wakeup"],
-        "pid=p.pid wf=wake_flags# tif=rq.curr.thread_info.flags# cpid=rq.curr.pid ct=rq.clock_task c=rq.clock",
+        "pid=p.pid wf=wake_flags# tif=rq.curr.thread_info.flags# cpid=rq.curr.pid ct=rq.clock_task c=rq.clock cpu=rq.cpu",
     )
     .essential(),
     probe("k_resched", &["__resched_curr", "resched_curr"], "cpu=rq.cpu tif=tif cpid=rq.curr.pid").essential(),
@@ -215,7 +221,7 @@ pub(super) const PROBES: &[Probe] = &[
         "k_uc",
         &["update_curr"],
         "cfs=cfs_rq cse=cfs_rq.curr cmy=cfs_rq.curr?.my_q pid=cfs_rq.curr?@task_struct:se.pid!cfs_rq.curr.my_q \
-         vr=cfs_rq.curr?.vruntime dl=cfs_rq.curr?.deadline xs=cfs_rq.curr?.exec_start ct=cfs_rq.rq.clock_task",
+         vr=cfs_rq.curr?.vruntime dl=cfs_rq.curr?.deadline xs=cfs_rq.curr?.exec_start ct=cfs_rq.rq.clock_task cpu=cfs_rq.rq.cpu",
     ),
     // Groups.
     probe(
@@ -281,9 +287,56 @@ pub(super) const PROBES: &[Probe] = &[
     probe("k_sel", &["select_task_rq_fair"], "pid=p.pid prev=prev_cpu wf=wake_flags# sd=sd_flag#"),
     probe("k_selr", &["select_task_rq_fair"], "cpu=$retval"),
     probe("k_mig", &["migrate_task_rq_fair"], "pid=p.pid to=new_cpu"),
+    // Each task's past as placement looks at it, and its queue's and CPU's state.
+    probe(
+        "k_snapw",
+        &["get_rr_interval_fair"],
+        "pid=task.pid cpu=task.se.cfs_rq.rq.cpu rcu=task.recent_used_cpu wfl=task.wakee_flips wfd=task.wakee_flip_decay_ts \
+         lw=task.last_wakee?.pid lu=task.se.avg.last_update_time ls=task.se.avg.load_sum rs=task.se.avg.runnable_sum \
+         us=task.se.avg.util_sum pc=task.se.avg.period_contrib la=task.se.avg.load_avg ra=task.se.avg.runnable_avg \
+         ua=task.se.avg.util_avg",
+    )
+    .several(),
+    probe("k_snapq", &["get_rr_interval_fair"], SNAPSHOT_QUEUE).several(),
+    // Load averages before each update.
+    probe(
+        "k_lase",
+        &["__update_load_avg_se"],
+        "pid=se@task_struct:se.pid!se.my_q now=now cpu=cfs_rq.rq.cpu la=se.avg.load_avg ra=se.avg.runnable_avg ua=se.avg.util_avg",
+    )
+    .several(),
+    probe(
+        "k_lacfs",
+        &["__update_load_avg_cfs_rq"],
+        "cfs=cfs_rq now=now cpu=cfs_rq.rq.cpu la=cfs_rq.avg.load_avg ra=cfs_rq.avg.runnable_avg ua=cfs_rq.avg.util_avg \
+         c=cfs_rq.rq.clock ct=cfs_rq.rq.clock_task",
+    )
+    .several(),
+    probe("k_lablk", &["__update_load_avg_blocked_se"], "pid=se@task_struct:se.pid!se.my_q now=now").several(),
+    // A CPU that is about to idle. What is done with interrupts enabled is not probed: theirs would be missed.
+    probe(
+        "k_newidle",
+        &["sched_balance_newidle", "newidle_balance"],
+        "c=this_rq.clock ct=this_rq.clock_task cpu=this_rq.cpu ai=this_rq.avg_idle ov=this_rq.rd.overloaded|this_rq.rd.overload \
+         cost=this_rq.sd?.max_newidle_lb_cost",
+    )
+    .several(),
 ];
 
-const QUEUEING: &str = "pid=p.pid fl=flags# ct=rq.clock_task c=rq.clock pol=p.policy sp=p.static_prio w=p.se.load.weight \
+/// A CPU's queue, of the task that is asked for.
+const SNAPSHOT_QUEUE: &str = "pid=task.pid cpu=task.se.cfs_rq.rq.cpu cur=task.se.cfs_rq.rq.curr.pid nr=task.se.cfs_rq.rq.nr_running cfs=task.se.cfs_rq \
+     c=task.se.cfs_rq.rq.clock ct=task.se.cfs_rq.rq.clock_task cp=task.se.cfs_rq.rq.clock_pelt \
+     is=task.se.cfs_rq.rq.idle_stamp ai=task.se.cfs_rq.rq.avg_idle mc=task.se.cfs_rq.rq.max_idle_balance_cost \
+     ws=task.se.cfs_rq.rq.wake_stamp wai=task.se.cfs_rq.rq.wake_avg_idle nb=task.se.cfs_rq.rq.next_balance \
+     cap=task.se.cfs_rq.rq.cpu_capacity rtu=task.se.cfs_rq.rq.avg_rt.util_avg dlu=task.se.cfs_rq.rq.avg_dl.util_avg \
+     ov=task.se.cfs_rq.rq.rd.overloaded|task.se.cfs_rq.rq.rd.overload cost=task.se.cfs_rq.rq.sd?.max_newidle_lb_cost \
+     nis=task.se.cfs_rq.rq.sd?.shared?.nr_idle_scan nbc=task.se.cfs_rq.rq.sd?.shared?.nr_busy_cpus.counter \
+     lu=task.se.cfs_rq.avg.last_update_time ls=task.se.cfs_rq.avg.load_sum rs=task.se.cfs_rq.avg.runnable_sum \
+     us=task.se.cfs_rq.avg.util_sum pc=task.se.cfs_rq.avg.period_contrib la=task.se.cfs_rq.avg.load_avg \
+     ra=task.se.cfs_rq.avg.runnable_avg ua=task.se.cfs_rq.avg.util_avg rnr=task.se.cfs_rq.removed.nr \
+     rla=task.se.cfs_rq.removed.load_avg rua=task.se.cfs_rq.removed.util_avg rra=task.se.cfs_rq.removed.runnable_avg";
+
+const QUEUEING: &str = "pid=p.pid fl=flags# ct=rq.clock_task c=rq.clock cpu=rq.cpu pol=p.policy sp=p.static_prio w=p.se.load.weight \
      tg=p.sched_task_group ptg=p.sched_task_group.parent cg=p.sched_task_group.css.cgroup?.kn.id ag=p.sched_task_group.autogroup?.id";
 
 const THROTTLING: &str =

@@ -54,9 +54,15 @@ pub(super) fn settings(text: &mut String) {
 
 /// The scheduler's own account of its queues and tasks, as it is now.
 pub(super) fn debug(text: &mut String) {
-    if let Some((path, content)) = DEBUG.iter().find_map(|path| Some((path, fs::read(path).ok()?))) {
-        section(text, &format!("file: {path}"), &String::from_utf8_lossy(&content));
+    if let Some((path, content)) = debug_text() {
+        section(text, &format!("file: {path}"), &content);
     }
+}
+
+/// The same, with where it was found.
+pub(super) fn debug_text() -> Option<(&'static str, String)> {
+    let (path, content) = DEBUG.iter().find_map(|path| Some((path, fs::read(path).ok()?)))?;
+    Some((path, String::from_utf8_lossy(&content).into_owned()))
 }
 
 /// The existing files that match a pattern whose names may hold one `*` each.
@@ -92,15 +98,16 @@ pub(super) struct Thread {
 
 /// Every thread there is.
 pub(super) fn threads() -> Vec<Thread> {
-    let mut threads: Vec<Thread> = numbers(Path::new("/proc"))
-        .into_iter()
-        .flat_map(|process| {
-            let tasks = numbers(&PathBuf::from(format!("/proc/{process}/task")));
-            tasks.into_iter().filter_map(move |pid| thread(process, pid))
-        })
-        .collect();
+    let mut threads: Vec<Thread> = pids().into_iter().filter_map(|(process, pid)| thread(process, pid)).collect();
     threads.sort_by_key(|thread| thread.pid);
     threads
+}
+
+/// Every thread's process and id.
+pub(super) fn pids() -> Vec<(i32, i32)> {
+    let tasks = |process: i32| numbers(&PathBuf::from(format!("/proc/{process}/task")));
+    let processes = numbers(Path::new("/proc")).into_iter();
+    processes.flat_map(|process| tasks(process).into_iter().map(move |pid| (process, pid))).collect()
 }
 
 /// The table of tasks.

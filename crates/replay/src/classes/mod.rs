@@ -9,8 +9,8 @@ mod changes;
 mod check;
 mod groups;
 mod schedule;
-mod section;
-mod start;
+pub(crate) mod section;
+pub(crate) mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 

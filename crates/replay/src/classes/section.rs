@@ -112,7 +112,7 @@ impl What {
     }
 
     /// Whether it only occurs within sequences that another record begins.
-    fn is_within(self) -> bool {
+    pub(crate) fn is_within(self) -> bool {
         matches!(
             self,
             Self::Check

@@ -173,7 +173,7 @@ impl<'a> Classes<'a> {
 }
 
 /// What a snapshot's or a parameter's `pol`, `sp`, `nprio` or `rtp`, `sl` and `cs` make of a task.
-pub(super) fn attributes_of(record: &Record) -> Attributes {
+pub(crate) fn attributes_of(record: &Record) -> Attributes {
     let nice = record.signed("sp").map_or(0, |priority| (priority - 120).clamp(-20, 19) as i8);
     let priority = match (record.signed("rtp"), record.signed("nprio")) {
         (Some(priority), _) => priority,
@@ -195,6 +195,6 @@ pub(super) fn attributes_of(record: &Record) -> Attributes {
 }
 
 /// Whether any record of a section is `what`.
-pub(super) fn has(section: &[Entry<'_>], what: What) -> bool {
+pub(crate) fn has(section: &[Entry<'_>], what: What) -> bool {
     section.iter().any(|entry| entry.what == what)
 }

@@ -10,7 +10,7 @@ use crate::decider::Decider;
 impl<D: Decider> Sched<D> {
     /// `find_idlest_cpu` (`sched_balance_find_dst_cpu`), from a level of `cpu`'s domains down.
     pub(super) fn find_idlest_cpu(
-        &self,
+        &mut self,
         level: usize,
         task: TaskId,
         cpu: CpuId,
@@ -22,6 +22,10 @@ impl<D: Decider> Sched<D> {
         if allowed.is_some_and(|allowed| !levels(cpu)[level].shape.span.intersects(allowed)) {
             return previous;
         }
+        if !flag.has(DomainFlags::BALANCE_FORK) {
+            self.sync_entity_load_avg(self.tasks[task.index()].se);
+        }
+        let levels = |cpu: CpuId| &self.balance.domains.cpus[cpu.index()].levels;
         let (mut cpu, mut chosen, mut next) = (cpu, cpu, Some(level));
         while let Some(level) = next {
             next = level.checked_sub(1);

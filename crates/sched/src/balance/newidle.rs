@@ -14,7 +14,13 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn newidle_balance(&mut self, cpu: CpuId) -> bool {
         let now = self.jiffies(cpu);
         let was_idle = self.rqs[cpu.index()].curr == TaskId::IDLE;
-        self.balance.cpus[cpu.index()].idle_stamp = Some(self.rqs[cpu.index()].clock);
+        let clock = self.rqs[cpu.index()].clock;
+        if self.balance.recorded {
+            // The search may have begun before.
+            self.balance.cpus[cpu.index()].idle_stamp.get_or_insert(clock);
+            return false;
+        }
+        self.balance.cpus[cpu.index()].idle_stamp = Some(clock);
         if !self.is_online(cpu) {
             return false;
         }

@@ -168,7 +168,7 @@ impl<D: Decider> Sched<D> {
 
     /// `task_woken` of its class.
     pub(crate) fn task_woken(&mut self, cpu: CpuId, task: TaskId) {
-        if !self.balance.on() {
+        if !self.balance.moves_tasks() {
             return;
         }
         match self.tasks[task.index()].class {
@@ -180,7 +180,7 @@ impl<D: Decider> Sched<D> {
 
     /// `put_prev_task_balance`: whoever ran is off; classes from its own down look for what may run in its place.
     pub(crate) fn balance_classes(&mut self, cpu: CpuId, previous: TaskId) {
-        if !self.balance.on() || previous == TaskId::IDLE {
+        if !self.balance.moves_tasks() || previous == TaskId::IDLE {
             return;
         }
         let record = &self.tasks[previous.index()];
@@ -201,7 +201,7 @@ impl<D: Decider> Sched<D> {
 
     /// `balance_callback`: somebody was set to run; those that wait beside go elsewhere.
     pub(crate) fn push_tasks(&mut self, cpu: CpuId) {
-        if !self.balance.on() {
+        if !self.balance.moves_tasks() {
             return;
         }
         match self.curr_class(cpu) {
@@ -225,7 +225,7 @@ impl<D: Decider> Sched<D> {
 
     /// `check_preempt_equal_prio`: of two equals the one that runs goes if it can run elsewhere and the other cannot.
     pub(crate) fn check_preempt_equal_prio(&mut self, cpu: CpuId, task: TaskId) {
-        if !self.balance.on() {
+        if !self.balance.moves_tasks() {
             return;
         }
         let curr = self.rqs[cpu.index()].curr;

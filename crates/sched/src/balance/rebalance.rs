@@ -22,7 +22,7 @@ impl<D: Decider> Sched<D> {
     /// `trigger_load_balance` (`sched_balance_trigger`) at the end of a tick, with the interrupt that follows it: the CPU balances its own
     /// domains if it is time, and wakes an idle one to balance for all that idle.
     pub(crate) fn trigger_load_balance(&mut self, cpu: CpuId) {
-        if !self.balance.on() || !self.is_online(cpu) {
+        if !self.balance.on() || !self.is_online(cpu) || self.balance.recorded {
             return;
         }
         let kick = self.nohz_balancer_kick(cpu);

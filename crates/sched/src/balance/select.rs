@@ -88,6 +88,9 @@ impl<D: Decider> Sched<D> {
 
     /// `update_rq_clock` within a sequence that began on another queue.
     pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
+        if self.balance.recorded {
+            return;
+        }
         let (rq, now) = (&mut self.rqs[cpu.index()], self.balance.now);
         (rq.clock, rq.clock_task, rq.clock_pelt) = (rq.clock.max(now), rq.clock_task.max(now), rq.clock_pelt.max(now));
     }
@@ -131,12 +134,17 @@ impl<D: Decider> Sched<D> {
 
     /// `select_task_rq`: the CPU for a waking or new task. Queues nothing: give the chosen queue its clocks, then wake the task there.
     pub fn select_task_rq(&mut self, task: TaskId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
+        self.select_task_rq_from(task, self.tasks[task.index()].cpu, waker_cpu, why)
+    }
+
+    /// The same of a task that is to be woken as if it had run on `previous` (`wake_cpu`): work queues ask for that.
+    pub fn select_task_rq_from(&mut self, task: TaskId, previous: CpuId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
         self.mend_affinity(task);
         let record = &self.tasks[task.index()];
-        let (previous, class) = (record.cpu, record.class);
+        let class = record.class;
         if self.entities[record.se.index()].sched_delayed {
             // It is queued still; ttwu_runnable wakes it there.
-            return previous;
+            return record.cpu;
         }
         let ours = if self.rqs.len() == 1 {
             previous
@@ -151,7 +159,7 @@ impl<D: Decider> Sched<D> {
             let chosen = match allowed {
                 // cpumask_any
                 Some(allowed) if allowed.count() == 1 => CpuId(allowed.first().unwrap_or(previous.index()) as u32),
-                _ if class == Class::Fair => self.select_task_rq_fair(task, waker_cpu, why),
+                _ if class == Class::Fair => self.select_task_rq_fair(task, previous, waker_cpu, why),
                 _ if class == Class::Rt => self.select_task_rq_rt(task, waker_cpu, why),
                 _ => self.select_task_rq_dl(task, waker_cpu, why),
             };
@@ -165,8 +173,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `select_task_rq_fair`.
-    fn select_task_rq_fair(&mut self, task: TaskId, cpu: CpuId, why: WakeKind) -> CpuId {
-        let previous = self.tasks[task.index()].cpu;
+    fn select_task_rq_fair(&mut self, task: TaskId, previous: CpuId, cpu: CpuId, why: WakeKind) -> CpuId {
         let (flag, sync, wakes) = match why {
             WakeKind::Fork => (DomainFlags::BALANCE_FORK, false, false),
             WakeKind::Exec => (DomainFlags::BALANCE_EXEC, false, false),

@@ -164,6 +164,8 @@ pub(crate) struct Balance {
     pub(crate) looked_at_in_all: u64,
     /// State of the draws of `sched_rng`.
     pub(crate) random: u64,
+    /// What is balanced, and when, is recorded: the rules are asked, and do nothing by themselves.
+    pub(crate) recorded: bool,
 }
 
 impl Balance {
@@ -199,6 +201,12 @@ impl Balance {
     #[inline]
     pub(crate) fn on(&self) -> bool {
         !self.cpus.is_empty()
+    }
+
+    /// Whether the rules move tasks by themselves.
+    #[inline]
+    pub(crate) fn moves_tasks(&self) -> bool {
+        self.on() && !self.recorded
     }
 
     /// A task is new: it was last on `cpu` (`wake_up_new_task` sets `recent_used_cpu`).

@@ -166,7 +166,8 @@ impl<D: Decider> Sched<D> {
             let running = self.rqs[cpu.index()].nr_running - here;
             stats.sum_nr_running += running;
             let curr = self.rqs[cpu.index()].curr;
-            stats.idle_cpus += u32::from(running == 0 && (curr == TaskId::IDLE || curr == task));
+            let idle = if curr == TaskId::IDLE { self.available_idle_cpu(cpu) } else { curr == task };
+            stats.idle_cpus += u32::from(running == 0 && idle);
         }
         stats.classify(imbalance_pct, group);
         if matches!(stats.group_type, GroupType::FullyBusy | GroupType::Overloaded) {

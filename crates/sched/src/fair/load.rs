@@ -10,7 +10,7 @@ use crate::entity::{CfsRqId, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
-use crate::runqueue::Clocks;
+use crate::runqueue::{Clocks, Rq};
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,11 +106,13 @@ impl<D: Decider> Sched<D> {
         let Some(mut loads) = self.take_loads() else { return };
         let queue = loads.queues[self.entities[se.index()].cfs_rq.index()].avg;
         let cap = (1024 - queue.util_avg as i64) / 2;
+        // With ten bits more until 6.10.
+        let weight = if self.rules.eevdf() { self.se_weight(se) } else { self.entities[se.index()].load.scaled };
         let avg = &mut loads.entities[se.index()].avg;
         if cap > 0 {
             avg.util_avg = match queue.util_avg {
                 0 => cap as u64,
-                used => (used * self.entities[se.index()].load.scaled / (queue.load_avg + 1)).min(cap as u64),
+                used => (used * weight / (queue.load_avg + 1)).min(cap as u64),
             };
         }
         avg.runnable_avg = avg.util_avg;
@@ -156,7 +158,7 @@ impl<D: Decider> Sched<D> {
         if attached && avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
             avg.update_avg(weight);
         }
-        let decayed = update_cfs_rq_load_avg(queue, load, now);
+        let decayed = update_cfs_rq_load_avg(queue, &self.rqs[queue.cpu.index()], load, now);
         if !attached && action.attach {
             attach_entity_load_avg(load, avg, weight);
         } else if action.detach {
@@ -180,7 +182,8 @@ impl<D: Decider> Sched<D> {
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
             load.avg.update_avg(weight);
         }
-        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now);
+        let mut decayed =
+            update_cfs_rq_load_avg(queue, &self.rqs[queue.cpu.index()], &mut loads.queues[cfs.index()], now);
         decayed |= self.propagate_load_below(&mut loads, se);
         let (above, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
         let mut changed = decayed && action.update_group;
@@ -205,7 +208,7 @@ impl<D: Decider> Sched<D> {
         self.set_clocks(cpu, Clocks::all(first));
         self.update_load_avg_slow(cfs, se, Action::UPDATE);
         let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
-        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        let (weight, tasks) = (queue.load.scaled >> 10, runnable_tasks(queue, &self.rqs[cpu.index()]));
         let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
         let Some(loads) = &mut self.loads else { return };
         let queue = &mut loads.queues[cfs.index()];
@@ -348,6 +351,17 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
+    /// `sync_entity_load_avg`: brings an entity up to where its queue is, as if it had been asleep.
+    pub(crate) fn sync_entity_load_avg(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let now = loads.queues[self.entities[se.index()].cfs_rq.index()].avg.last_update_time;
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.update_sum(now, 0, 0, false) {
+            avg.update_avg(self.se_weight(se));
+        }
+        self.loads = Some(loads);
+    }
+
     /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
     /// looks.
     pub(crate) fn remove_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId) {
@@ -424,7 +438,7 @@ impl<D: Decider> Sched<D> {
         let load = &mut loads.queues[cfs.index()];
         let queue = &self.cfs_rqs[cfs.index()];
         let now = load.clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
-        if update_cfs_rq_load_avg(queue, load, now) {
+        if update_cfs_rq_load_avg(queue, &self.rqs[queue.cpu.index()], load, now) {
             self.update_tg_load_avg(cfs);
         }
         let Some(queue) = self.loads.as_ref().map(|loads| loads.queues[cfs.index()]) else { return false };
@@ -436,6 +450,30 @@ impl<D: Decider> Sched<D> {
             }
         }
         queue.avg.load_avg > 0 || queue.avg.util_avg > 0
+    }
+
+    /// The load averages of a CPU's root queue without what is about to be taken out of them, if they are kept.
+    pub fn load_left_on_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
+        let queue = self.loads.as_ref()?.queues.get(self.rqs[cpu.index()].cfs.index()).copied().unwrap_or_default();
+        let mut avg = queue.avg;
+        if queue.removed.0 > 0 {
+            subtract_removed(&mut avg, queue.removed);
+        }
+        Some(avg)
+    }
+
+    /// The averages of an entity, from elsewhere.
+    pub(crate) fn set_entity_load(&mut self, se: EntityId, avg: SchedAvg) {
+        let Some(mut loads) = self.take_loads() else { return };
+        loads.entities[se.index()].avg = avg;
+        self.loads = Some(loads);
+    }
+
+    /// The averages of a queue, and what is about to be taken out of them, from elsewhere.
+    pub(crate) fn set_queue_load(&mut self, cfs: CfsRqId, avg: SchedAvg, removed: (u32, u64, u64, u64)) {
+        let Some(mut loads) = self.take_loads() else { return };
+        (loads.queues[cfs.index()].avg, loads.queues[cfs.index()].removed) = (avg, removed);
+        self.loads = Some(loads);
     }
 
     /// The averages of a queue; none before it had a task.
@@ -465,19 +503,18 @@ impl<D: Decider> Sched<D> {
 
 /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
 #[inline]
-fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64) -> bool {
+fn update_cfs_rq_load_avg(queue: &CfsRq, rq: &Rq, load: &mut QueueLoad, now: u64) -> bool {
     let mut decayed = false;
     if load.removed.0 > 0 {
-        let (_, removed_load, removed_util, removed_runnable) = std::mem::take(&mut load.removed);
+        let removed = std::mem::take(&mut load.removed);
+        let (.., removed_runnable) = removed;
         let divider = u64::from(load.avg.divider());
-        subtract_load(&mut load.avg, removed_load, removed_load * divider);
-        subtract_util(&mut load.avg, removed_util, removed_util * divider);
-        subtract_runnable(&mut load.avg, removed_runnable, removed_runnable * divider);
+        subtract_removed(&mut load.avg, removed);
         load.propagate = true;
         load.prop_runnable_sum += -((removed_runnable * divider) as i64) >> CAPACITY_SHIFT;
         decayed = true;
     }
-    let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+    let (weight, runnable) = (queue.load.scaled >> 10, runnable_tasks(queue, rq));
     if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
         load.avg.update_avg(1);
         decayed = true;
@@ -510,6 +547,19 @@ fn detach_entity_load_avg(queue: &mut QueueLoad, avg: &SchedAvg, weight: u64) {
     subtract_runnable(&mut queue.avg, avg.runnable_avg, avg.runnable_sum);
     queue.propagate = true;
     queue.prop_runnable_sum -= avg.load_sum as i64;
+}
+
+fn subtract_removed(avg: &mut SchedAvg, (_, load, util, runnable): (u32, u64, u64, u64)) {
+    let divider = u64::from(avg.divider());
+    subtract_load(avg, load, load * divider);
+    subtract_util(avg, util, util * divider);
+    subtract_runnable(avg, runnable, runnable * divider);
+}
+
+/// `h_nr_queued − h_nr_delayed`: who lingers asleep weighs and does not count (EEVDF). How many do is known of the whole CPU.
+fn runnable_tasks(queue: &CfsRq, rq: &Rq) -> u64 {
+    let lingering = if queue.group == GroupId::ROOT { rq.nr_delayed } else { 0 };
+    u64::from(queue.h_nr_running.saturating_sub(lingering))
 }
 
 fn subtract_load(avg: &mut SchedAvg, average: u64, sum: u64) {

@@ -19,6 +19,7 @@ mod hrtick;
 mod lab;
 mod migration;
 mod pelt;
+mod pelt_leaving;
 mod periods;
 mod properties;
 mod realtime;

@@ -1,0 +1,250 @@
+//! The state in which a recording begins: each task's, and each CPU's queue.
+//!
+//! The recorder looks at one task after another while the other CPUs go on. What is recorded of a task before it was looked at is passed
+//! over; after that it goes by the rules like everything else.
+
+use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
+use schedlab_sched::pelt::SchedAvg;
+use schedlab_sched::{Past, Vruntime};
+use schedlab_trace::{Pid, Record};
+
+use super::Several;
+use crate::classes::section::Entry;
+use crate::classes::start::attributes_of;
+
+/// `INITIAL_JIFFIES`: the count of ticks begins 300 s before it wraps at 32 bits.
+const SECONDS_TO_WRAP: u64 = 300;
+
+impl<'a> Several<'a> {
+    /// The recorder runs, above everybody else, while it tells of all other tasks.
+    pub(super) fn begin(&mut self, first: &Record) {
+        let cpu = CpuId(first.cpu);
+        let clock = first.number("c").unwrap_or(1).saturating_sub(1);
+        for (at, clocks) in self.clocks.iter_mut().enumerate() {
+            *clocks = schedlab_sched::Clocks::all(Time::from_nanos(if at == cpu.index() { clock } else { 1 }));
+            self.sched.set_clocks(CpuId(at as u32), *clocks);
+        }
+        if first.pid == 0 {
+            return;
+        }
+        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
+        let task = self.add(first.pid, &attributes);
+        self.recorder = Some(task);
+        self.sched.assume_asleep(task, cpu);
+        self.sched.decider.expect_nothing();
+        self.sched.try_to_wake_up(task, cpu);
+        self.sched.schedule(cpu, TaskState::Running);
+    }
+
+    /// A part of what is told of a task: of itself, of its past, of its queue. They are told in one go, in whatever order.
+    pub(super) fn snap(&mut self, record: &'a Record) {
+        let Some(pid) = record.number("pid").map(|pid| pid as Pid).filter(|pid| *pid != 0) else { return };
+        let part = match &*record.event {
+            "k_snap" => 0,
+            "k_snapw" => 1,
+            "k_snapq" => 2,
+            _ => return,
+        };
+        let told = self.told.entry(pid).or_default();
+        told[part] = Some(record);
+        let [Some(task), Some(past), Some(queue)] = *told else { return };
+        self.told.remove(&pid);
+        let cpu = CpuId(queue.number("cpu").unwrap_or(0).min(self.cpus.len() as u64 - 1) as u32);
+        self.see_clocks(cpu, queue);
+        match self.task_of(pid) {
+            None => self.snap_task(pid, cpu, [task, past, queue]),
+            Some(known) if !self.begun => self.snap_again(known, cpu, [task, past, queue]),
+            Some(_) => {}
+        }
+        if !self.begun {
+            self.snap_queue(cpu, queue);
+            self.note_base(cpu, task);
+        }
+    }
+
+    fn see_clocks(&mut self, cpu: CpuId, record: &Record) {
+        let later = |known: Time, key: &str| known.max(Time::from_nanos(record.number(key).unwrap_or(0)));
+        let clocks = &mut self.clocks[cpu.index()];
+        (clocks.clock, clocks.clock_task) = (later(clocks.clock, "c"), later(clocks.clock_task, "ct"));
+        clocks.clock_pelt = clocks.clock_task;
+        self.sched.set_clocks(cpu, *clocks);
+    }
+
+    fn add(&mut self, pid: Pid, attributes: &Attributes) -> TaskId {
+        let task = self.sched.new_task(attributes);
+        self.bind(pid, task);
+        task
+    }
+
+    pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
+        self.tasks.insert(pid, task);
+        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
+        self.pids[task.index()] = pid;
+        self.by_entity.insert(self.sched.task(task).se.0, task);
+        self.report.tasks += 1;
+    }
+
+    fn snap_task(&mut self, pid: Pid, cpu: CpuId, [record, past, queue]: [&Record; 3]) {
+        let task = self.add(pid, &attributes_of(record));
+        self.report.first_sights.snapshot += 1;
+        self.set_entity(task, record);
+        self.sched.assume_asleep(task, cpu);
+        self.sched.assume_past(task, self.past(past));
+        let runs = queue.number("cur") == Some(u64::from(pid));
+        if record.number("onrq") != Some(0) {
+            self.unordered.insert(task);
+            self.settle(task, cpu, runs);
+        } else if runs {
+            // It has left, and the CPU looks for work.
+            self.cpus[cpu.index()].searches = true;
+            self.sched.assume_not_idle(cpu);
+        }
+        // Queueing it made it older.
+        self.sched.assume_load(task, averages(past));
+    }
+
+    /// The second look at a task: what it did since the first may hang on tasks that were not told of yet.
+    fn snap_again(&mut self, task: TaskId, cpu: CpuId, [record, past, queue]: [&Record; 3]) {
+        let queued = record.number("onrq") != Some(0);
+        let runs = queue.number("cur") == Some(u64::from(self.pid(task)));
+        if !self.is_fair(task) || self.sched.curr(cpu) == task && !(runs && queued) {
+            return;
+        }
+        if self.sched.curr(cpu) == task {
+            self.set_entity(task, record);
+        } else {
+            if self.sched.entity(task).on_rq {
+                self.sched.put_aside(task);
+            }
+            self.sched.assume_asleep(task, cpu);
+            self.set_entity(task, record);
+            self.newborn.remove(&task);
+            if queued {
+                self.unordered.insert(task);
+                self.settle(task, cpu, runs);
+            }
+        }
+        self.sched.assume_load(task, averages(past));
+        self.sched.assume_past(task, self.past(past));
+        self.guessed.remove(&task);
+        self.placed.remove(&task);
+    }
+
+    fn past(&self, record: &Record) -> Past {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let first = (1 << 32) - u64::from(self.settings.hz) * SECONDS_TO_WRAP;
+        Past {
+            flips: number("wfl") as u32,
+            decayed: number("wfd").saturating_sub(first),
+            last: self.task_of(number("lw") as Pid),
+            recent: CpuId(number("rcu").min(self.cpus.len() as u64 - 1) as u32),
+        }
+    }
+
+    fn set_entity(&mut self, task: TaskId, record: &Record) {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let eevdf = self.eevdf();
+        let entity = self.sched.entity_mut(task);
+        (entity.vruntime, entity.deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
+        entity.rel_deadline = number("rel") != 0;
+        // Who lingers is queued.
+        entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && eevdf;
+        entity.vlag = record.signed("vlag").unwrap_or(0);
+        entity.vprot = Vruntime(record.number("vp").unwrap_or(entity.vlag as u64));
+        entity.exec_start = number("xs");
+        entity.sum_exec_runtime = number("sum");
+        entity.prev_sum_exec_runtime = number("psum");
+        if let Some(slice) = record.number("sl") {
+            entity.slice = slice;
+        }
+    }
+
+    /// The queue as it is now.
+    fn snap_queue(&mut self, cpu: CpuId, record: &Record) {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let removed = (number("rnr") as u32, number("rla"), number("rua"), number("rra"));
+        self.sched.assume_queue_load(cpu, averages(record), removed);
+        let since = record.number("is").filter(|since| *since != 0);
+        self.sched.assume_idle_time(cpu, number("ai"), since, number("mc"));
+        if let Some(scan) = record.number("nis") {
+            self.sched.assume_idle_scan(cpu, scan as u32);
+        }
+    }
+
+    /// From where the queue counts.
+    fn note_base(&mut self, cpu: CpuId, record: &Record) {
+        if let Some(least) = record.number("minv") {
+            let queue = self.sched.cfs_rq_mut(cpu);
+            queue.min_vruntime = Vruntime(least);
+        }
+        if let Some(zero) = record.number("zv") {
+            let queue = self.sched.cfs_rq_mut(cpu);
+            let delta = zero.wrapping_sub(queue.zero_vruntime.0) as i64;
+            queue.zero_vruntime = Vruntime(zero);
+            queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
+        }
+    }
+
+    /// Queues the task if it was queued, and lets it run if it ran.
+    fn settle(&mut self, task: TaskId, cpu: CpuId, runs: bool) {
+        let entity = self.sched.entity(task).clone();
+        if !self.is_fair(task) {
+            self.unordered.remove(&task);
+            self.sched.decider.expect_nothing();
+            self.sched.try_to_wake_up(task, cpu);
+        } else {
+            self.sched.assume_queued(task, cpu);
+        }
+        if runs && self.sched.curr(cpu) == TaskId::IDLE {
+            self.unordered.remove(&task);
+            self.sched.decider.expect_picks([task]);
+            if self.sched.schedule(cpu, TaskState::Running).next != task {
+                return self.lose_track(cpu, "another task runs than was told");
+            }
+            let own = self.sched.entity_mut(task);
+            (own.exec_start, own.prev_sum_exec_runtime) = (entity.exec_start, entity.prev_sum_exec_runtime);
+            (own.vlag, own.vprot) = (entity.vlag, entity.vprot);
+        }
+    }
+
+    /// A task that the recording concerns, known or first seen now.
+    pub(super) fn known(&mut self, pid: Pid, cpu: CpuId, entry: Option<&Entry<'a>>) -> Option<TaskId> {
+        if let Some(task) = self.task_of(pid) {
+            return Some(task);
+        }
+        // Until all were told of, its own snapshot will come.
+        if !self.begun {
+            return None;
+        }
+        let attributes = entry.map_or_else(Attributes::default, |entry| attributes_of(entry.record));
+        let task = self.add(pid, &attributes);
+        self.report.first_sights.recording += 1;
+        self.sched.assume_asleep(task, cpu);
+        self.guessed.insert(task);
+        Some(task)
+    }
+
+    pub(super) fn add_stopper(&mut self, pid: Pid, cpu: CpuId) -> TaskId {
+        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
+        let task = self.add(pid, &attributes);
+        self.sched.assume_asleep(task, cpu);
+        self.sched.assume_stopper(task, cpu);
+        self.stoppers.insert(task);
+        task
+    }
+}
+
+/// `struct sched_avg`, of a task or a queue.
+pub(super) fn averages(record: &Record) -> SchedAvg {
+    let number = |key: &str| record.number(key).unwrap_or(0);
+    SchedAvg {
+        last_update_time: number("lu"),
+        load_sum: number("ls"),
+        runnable_sum: number("rs"),
+        util_sum: number("us") as u32,
+        period_contrib: number("pc") as u32,
+        load_avg: number("la"),
+        runnable_avg: number("ra"),
+        util_avg: number("ua"),
+    }
+}

@@ -1,0 +1,267 @@
+//! Tasks that come: woken here or from elsewhere, forked; and the CPU that is chosen for them.
+
+use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_sched::WakeKind;
+use schedlab_trace::{Pid, Record, RecordKind};
+
+use super::Several;
+use crate::classes::section::{Entry, What};
+use crate::classes::start::has;
+
+/// How the kernel answered whether a task that comes preempts.
+struct Answer {
+    /// Whether there was anything to decide.
+    asked: bool,
+    resched: bool,
+}
+
+impl<'a> Several<'a> {
+    pub(super) fn waking(&mut self, entry: &Entry<'a>, remote: bool) {
+        let RecordKind::Waking { task, .. } = &entry.record.kind else { return };
+        if task.priority == 0 && self.task_of(task.pid).is_none_or(|task| self.stoppers.contains(&task)) {
+            return;
+        }
+        let Some(known) = self.task_of(task.pid).filter(|task| *task != TaskId::IDLE) else { return };
+        // One that still runs, or has not left its queue, is not sent anywhere.
+        let asleep = !self.sched.entity(known).on_rq;
+        if remote && asleep {
+            self.on_its_way(self.sched.task_cpu(known), known);
+        }
+    }
+
+    fn on_its_way(&mut self, cpu: CpuId, task: TaskId) {
+        self.leave_list(task);
+        self.cpus[cpu.index()].pending.insert(task);
+        self.sched.assume_not_idle(cpu);
+    }
+
+    fn leave_list(&mut self, task: TaskId) -> bool {
+        self.cpus.iter_mut().fold(false, |was, cpu| cpu.pending.remove(&task) | was)
+    }
+
+    /// `select_task_rq_fair`: ours is asked, the kernel's stands.
+    pub(super) fn select(&mut self, record: &Record, by: usize, chosen: Option<u32>, remote: bool) {
+        let (Some(pid), Some(chosen)) = (record.number("pid"), chosen) else { return };
+        let Some(task) = self.task_of(pid as Pid).filter(|task| *task != TaskId::IDLE) else { return };
+        let previous = record.number("prev").map_or(self.sched.task_cpu(task), |cpu| CpuId(cpu as u32));
+        let why = self.kind_of(record);
+        let waker = CpuId(by as u32);
+        let ours = self.sched.select_task_rq_from(task, previous, waker, why);
+        let kernels = CpuId(chosen);
+        if remote && matches!(why, WakeKind::Wakeup { .. }) {
+            self.on_its_way(kernels, task);
+        }
+        let score = match why {
+            WakeKind::Wakeup { .. } => &mut self.report.decisions.select,
+            _ => &mut self.report.decisions.select_new,
+        };
+        if !self.begun || self.guessed.contains(&task) {
+            score.unverifiable += 1;
+            return;
+        }
+        score.add(ours == kernels, previous == kernels);
+        if ours != kernels {
+            let loads: Vec<String> = (0..self.cpus.len() as u32)
+                .map(CpuId)
+                .map(|cpu| {
+                    let load = self.sched.load_of_cpu(cpu).map_or(0, |load| load.load_avg);
+                    let runs = self.sched.curr(cpu);
+                    format!("{}: runs {}, {} there, load {load}", cpu.0, self.pid(runs), self.sched.nr_running(cpu))
+                })
+                .collect();
+            let ours = format!("{} ({why:?} by {} from {}; {})", ours.0, waker.0, previous.0, loads.join("; "));
+            self.differ(waker, "select", ours, kernels.0);
+        }
+    }
+
+    /// Why a CPU is chosen, by the `WF_*` flags; 5.10 has them apart, as flags of domains.
+    fn kind_of(&self, record: &Record) -> WakeKind {
+        let flags = record.number("wf").unwrap_or(0);
+        let (exec, fork, sync) = match self.settings.release.series() {
+            Series::V5_10 => {
+                const BALANCE_EXEC: u64 = 0x4;
+                const BALANCE_FORK: u64 = 0x8;
+                let domain = record.number("sd").unwrap_or(0);
+                (domain & BALANCE_EXEC != 0, domain & BALANCE_FORK != 0, flags & 0x1 != 0)
+            }
+            _ => (flags & 0x2 != 0, flags & 0x4 != 0, flags & 0x10 != 0),
+        };
+        match (exec, fork) {
+            (true, _) => WakeKind::Exec,
+            (_, true) => WakeKind::Fork,
+            // Whoever ends does not sleep to wait for an answer.
+            _ => WakeKind::Wakeup { sync: sync && !self.exiting.contains(&record.pid) },
+        }
+    }
+
+    /// `migrate_task_rq_fair` of a task that wakes.
+    pub(super) fn migrate(&mut self, step: &[Entry<'a>]) {
+        let Some(first) = step.first() else { return };
+        let Some(task) = first.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
+            return;
+        };
+        let Some(to) = first.record.number("to").filter(|to| (*to as usize) < self.cpus.len()) else { return };
+        if self.detached.contains(&task) || self.sched.entity(task).on_rq {
+            return;
+        }
+        let from = self.sched.task_cpu(task);
+        // What the task's averages are brought up to shows the time: the second look is at the clock.
+        let shown = step.iter().filter(|entry| &*entry.record.event == "k_lablk").nth(1);
+        if let Some(now) = shown.and_then(|entry| entry.record.number("now")) {
+            let clocks = self.clocks[from.index()];
+            self.sched.set_clocks(from, clocks);
+            let ahead = now.saturating_sub(clocks.clock_pelt.as_nanos());
+            self.sched.set_machine_clock(schedlab_model::Time::from_nanos(clocks.clock.as_nanos() + ahead));
+        }
+        self.sched.migrate_waking(task, CpuId(to as u32));
+        self.migrating.insert(task);
+    }
+
+    pub(super) fn activate(&mut self, step: &[Entry<'a>], by: usize) {
+        let (Some(first), cpu) = (step.first(), self.cpu_of(step, by)) else { return };
+        let Some(pid) = first.pid() else { return };
+        let Some(task) = self.known(pid, cpu, Some(first)).filter(|task| *task != TaskId::IDLE) else { return };
+        self.advance(cpu, step);
+        self.leave_list(task);
+        self.compare_before(cpu, step);
+        let answer = self.answer(step, cpu, task);
+        self.sched.decider.expect_preempt(answer.resched);
+        let before = self.sched.must_resched(cpu);
+        if self.detached.remove(&task) {
+            self.sched.attach_task(cpu, task);
+        } else if self.newborn.remove(&task) {
+            self.sched.wake_up_new_task(task, cpu);
+            self.came(task, cpu);
+        } else if self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed {
+            return self.lose_track(cpu, "queued, but it is on a queue");
+        } else if self.sched.entity(task).sched_delayed {
+            if !self.sched.try_to_wake_up(task, cpu) {
+                return self.lose_track(cpu, "woken, but it is awake");
+            }
+            self.came(task, cpu);
+        } else {
+            if self.sched.task_cpu(task) != cpu {
+                // 7.2 and real-time tasks do not show it.
+                self.sched.migrate_waking(task, cpu);
+                self.migrating.insert(task);
+            }
+            let migrated = self.migrating.remove(&task);
+            if !self.sched.activate_waking(task, migrated) {
+                return self.lose_track(cpu, "woken, but it is awake");
+            }
+            self.came(task, cpu);
+        }
+        self.score_wakeup(&answer, task, cpu, before);
+        self.compare_after(step);
+    }
+
+    /// `ttwu_runnable`: it never left its queue.
+    pub(super) fn wake_running(&mut self, step: &[Entry<'a>], by: usize) {
+        let (Some(first), cpu) = (step.first(), self.cpu_of(step, by)) else { return };
+        let Some(task) = first.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
+            return;
+        };
+        self.advance(cpu, step);
+        if !self.sched.entity(task).on_rq || self.sched.task_cpu(task) != cpu {
+            return self.lose_track(cpu, "woken as if it had not left the queue");
+        }
+        self.compare_before(cpu, step);
+        let answer = self.answer(step, cpu, task);
+        self.sched.decider.expect_preempt(answer.resched);
+        let before = self.sched.must_resched(cpu);
+        self.sched.wakeup_preempt(cpu, task, false);
+        self.score_wakeup(&answer, task, cpu, before);
+    }
+
+    /// A wake-up that no probe of the class shows: of the stop class.
+    pub(super) fn wakeup_alone(&mut self, step: &[Entry<'a>], by: usize) {
+        let Some(RecordKind::Wakeup { task, .. }) = step.first().map(|entry| &entry.record.kind) else { return };
+        let cpu = self.cpu_of(step, by);
+        let known = self.task_of(task.pid);
+        if task.priority != 0 || known.is_some_and(|known| !self.stoppers.contains(&known)) {
+            return;
+        }
+        let stopper = known.unwrap_or_else(|| self.add_stopper(task.pid, cpu));
+        if !self.sched.entity(stopper).on_rq {
+            self.sched.decider.expect_nothing();
+            self.sched.try_to_wake_up(stopper, cpu);
+        }
+        self.sched.assume_need_resched(cpu, true);
+    }
+
+    /// It was placed; where, shows when it is next picked.
+    fn came(&mut self, task: TaskId, cpu: CpuId) {
+        if !self.is_fair(task) {
+            return;
+        }
+        if self.guessed.contains(&task) {
+            self.report.decisions.placement.unverifiable += 1;
+            return;
+        }
+        let queue = self.sched.cfs_rq(cpu);
+        let naive = if self.eevdf() { queue.zero_vruntime } else { queue.min_vruntime };
+        self.placed.insert(task, naive.0);
+    }
+
+    fn answer(&self, step: &[Entry<'a>], cpu: CpuId, task: TaskId) -> Answer {
+        let curr = self.sched.curr(cpu);
+        if curr == TaskId::IDLE || curr == task {
+            return Answer { asked: false, resched: has(step, What::Resched) };
+        }
+        let Some(at) = step.iter().position(|entry| entry.what == What::Check) else {
+            return Answer { asked: false, resched: has(step, What::Resched) };
+        };
+        let set = step[at].record.number("tif").unwrap_or(0) >> self.flags.need_resched & 1 != 0;
+        // What comes before the look at the queue (EEVDF) is for a request that the charge found served.
+        let from = step[at..].iter().rposition(|entry| entry.what == What::Pick).map_or(at, |pick| at + pick);
+        Answer { asked: !set, resched: has(&step[from..], What::Resched) }
+    }
+
+    fn score_wakeup(&mut self, answer: &Answer, task: TaskId, cpu: CpuId, before: bool) {
+        let curr = self.sched.curr(cpu);
+        if !answer.asked
+            || before && !self.eevdf()
+            || !self.is_fair(task)
+            || !self.is_fair(curr)
+            || self.cpus[cpu.index()].searches
+        {
+            return;
+        }
+        let ours = self.sched.decider.preempt.unwrap_or(false);
+        if !self.begun || !self.verifiable(task) || !self.verifiable(curr) {
+            self.report.decisions.wakeup.unverifiable += 1;
+            return;
+        }
+        let naive = self.key(task).before(self.key(curr));
+        self.report.decisions.wakeup.add(ours == answer.resched, naive == answer.resched);
+        self.expect_equal(cpu, "wakeup", ours == answer.resched, ours, answer.resched);
+    }
+
+    /// CFS places a child as it is made, before the event that tells of it; EEVDF only as it is first queued.
+    pub(super) fn fork_placed(&mut self, step: &[Entry<'a>], by: usize) {
+        let cpu = CpuId(by as u32);
+        self.advance(cpu, step);
+        self.compare_before(cpu, step);
+        let parent = self.sched.curr(cpu);
+        if parent == TaskId::IDLE {
+            return self.lose_track(cpu, "a child without a parent");
+        }
+        self.sched.decider.expect_nothing();
+        self.cpus[by].unborn = Some(self.sched.sched_fork(parent, false));
+    }
+
+    pub(super) fn fork(&mut self, parent: Pid, child: Pid, by: usize) {
+        let unborn = self.cpus[by].unborn.take();
+        if self.tasks.contains_key(&child) {
+            return;
+        }
+        let Some(parent) = self.task_of(parent).filter(|parent| *parent != TaskId::IDLE) else { return };
+        self.sched.decider.expect_nothing();
+        let task = unborn.unwrap_or_else(|| self.sched.sched_fork(parent, false));
+        if self.guessed.contains(&parent) {
+            self.guessed.insert(task);
+        }
+        self.bind(child, task);
+        self.newborn.insert(task);
+    }
+}

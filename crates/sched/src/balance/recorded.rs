@@ -1,0 +1,130 @@
+//! What a driver needs that follows a recording of several CPUs: the state to start from, and the parts of wake-ups and of balancing
+//! that lie apart in time there.
+
+use schedlab_model::{CpuId, TaskId, TaskState};
+
+use crate::balance::env::Idle;
+use crate::balance::state::Wakes;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::Life;
+use crate::fair::pelt::SchedAvg;
+
+/// Whom a task woke, and where it ran, when the recording began.
+#[derive(Debug, Clone, Copy)]
+pub struct Past {
+    /// `wakee_flips`.
+    pub flips: u32,
+    /// `wakee_flip_decay_ts`, in ticks of the CPUs' clocks.
+    pub decayed: u64,
+    /// `last_wakee`, if it is known.
+    pub last: Option<TaskId>,
+    /// `recent_used_cpu`.
+    pub recent: CpuId,
+}
+
+impl<D: Decider> Sched<D> {
+    /// What is balanced, and when, is told from now on ([`Sched::set_topology`] comes first): nobody is moved, and no average is brought
+    /// up to date, but by the driver.
+    pub fn follow_balancing(&mut self) {
+        self.balance.recorded = true;
+    }
+
+    /// The first part of a wake-up on another CPU, `set_task_cpu`: [`Sched::activate_waking`] follows, there.
+    pub fn migrate_waking(&mut self, task: TaskId, to: CpuId) {
+        self.set_task_cpu(task, to);
+    }
+
+    /// The second part of a wake-up, `ttwu_do_activate`, on the CPU that was chosen (`sched_ttwu_pending` where that is remote). False, and
+    /// nothing done, if the task is not asleep.
+    pub fn activate_waking(&mut self, task: TaskId, migrated: bool) -> bool {
+        let record = &mut self.tasks[task.index()];
+        if record.life != Life::Asleep {
+            return false;
+        }
+        record.life = Life::Runnable;
+        let cpu = record.cpu;
+        self.ttwu_do_activate(task, cpu, migrated);
+        true
+    }
+
+    /// `__schedule` up to where a CPU looks for work elsewhere, for nobody waits: whoever ran has left in `state`, and the queue still
+    /// charges it until [`Sched::schedule`] comes to an end. Who is picked all the same; [`TaskId::IDLE`] if nobody is.
+    pub fn schedule_until_search(&mut self, cpu: CpuId, state: TaskState) -> TaskId {
+        let previous = self.rqs[cpu.index()].curr;
+        self.block_task(cpu, previous, state);
+        let next = self.pick_next_task(cpu);
+        if next == TaskId::IDLE {
+            self.newidle_balance(cpu);
+        }
+        next
+    }
+
+    /// `update_blocked_averages` of one CPU, at its clock.
+    pub fn update_blocked_load(&mut self, cpu: CpuId) {
+        self.update_blocked_averages(cpu);
+    }
+
+    /// `load_balance` of a CPU's lowest domain, as the recording tells that the CPU balances: who is busiest is asked
+    /// ([`Decider::balance`]), and the rest follows from what the decider says.
+    pub fn balance_lowest_domain(&mut self, cpu: CpuId) {
+        if self.balance.domains.cpus.get(cpu.index()).is_some_and(|place| !place.levels.is_empty()) {
+            let idle = if self.idle_cpu(cpu) { Idle::Idle } else { Idle::Busy };
+            self.load_balance(cpu, 0, idle, false);
+        }
+    }
+
+    /// A wake-up is on its way to the CPU (`ttwu_pending`), or it looks for work before it idles: it is not idle.
+    pub fn assume_not_idle(&mut self, cpu: CpuId) {
+        self.idle_cpus.remove(cpu.index());
+    }
+
+    /// Takes a queued task that does not run off its queue, as if it slept: it is throttled by what the driver does not follow.
+    pub fn put_aside(&mut self, task: TaskId) {
+        let cpu = self.task_cpu(task);
+        self.block_task(cpu, task, TaskState::Interruptible);
+    }
+
+    /// Newly idle balancing found work after all: there was no idle time (`idle_stamp`).
+    pub fn assume_work_found(&mut self, cpu: CpuId) {
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+            state.idle_stamp = None;
+        }
+    }
+
+    /// The averages of a task.
+    pub fn assume_load(&mut self, task: TaskId, avg: SchedAvg) {
+        let se = self.task(task).se;
+        self.set_entity_load(se, avg);
+    }
+
+    /// The averages of a CPU's root queue, and what is about to be taken out of them: tasks, their load, utilisation and runnable time.
+    pub fn assume_queue_load(&mut self, cpu: CpuId, avg: SchedAvg, removed: (u32, u64, u64, u64)) {
+        let cfs = self.rqs[cpu.index()].cfs;
+        self.set_queue_load(cfs, avg, removed);
+    }
+
+    /// Whom a task woke, and where it ran.
+    pub fn assume_past(&mut self, task: TaskId, past: Past) {
+        let cpu = self.task_cpu(task);
+        self.balance.add_task(task, cpu);
+        if let Some(state) = self.balance.tasks.get_mut(task.index()) {
+            state.recent_used_cpu = past.recent;
+            state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };
+        }
+    }
+
+    /// How many CPUs a search for an idle one in the CPU's cache may look at (`nr_idle_scan`).
+    pub fn assume_idle_scan(&mut self, cpu: CpuId, scan: u32) {
+        if let Some(shared) = self.balance.domains.cpus.get(cpu.index()).and_then(|place| place.shared) {
+            self.balance.domains.shared[shared as usize].nr_idle_scan = scan;
+        }
+    }
+
+    /// A CPU's average idle time, since when it idles if it does, and what balancing it may cost at most, in nanoseconds.
+    pub fn assume_idle_time(&mut self, cpu: CpuId, average: u64, since: Option<u64>, most_cost: u64) {
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+            (state.avg_idle, state.idle_stamp, state.max_idle_balance_cost) = (average, since, most_cost);
+        }
+    }
+}

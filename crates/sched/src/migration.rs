@@ -1,0 +1,88 @@
+//! Parts of `kernel/sched/core.c`'s sequences: tasks that leave, for a while, for good, or for another CPU.
+
+use schedlab_model::{CpuId, Series, TaskId, TaskState};
+
+use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::Life;
+
+impl<D: Decider> Sched<D> {
+    /// `block_task`: whoever runs is taken off its queue unless it is still runnable.
+    pub(crate) fn block_task(&mut self, cpu: CpuId, previous: TaskId, state: TaskState) {
+        if previous == TaskId::IDLE || state == TaskState::Running {
+            return;
+        }
+        let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
+        if state == TaskState::Dead {
+            // is_special_task_state: nobody will wake it, so it may not linger.
+            flags = flags.and(DequeueFlags::SPECIAL);
+        }
+        self.deactivate_task(cpu, previous, flags);
+        self.tasks[previous.index()].life = if state == TaskState::Dead { Life::Dead } else { Life::Asleep };
+        if state == TaskState::Dead {
+            self.processes.remove(previous);
+        }
+    }
+
+    /// `finish_task_switch` of a task that ended (`task_dead_fair`): its load leaves its queue when that next looks.
+    /// [`Sched::schedule`] comes to it by itself, unless what is balanced is recorded ([`Sched::follow_balancing`]): interrupts
+    /// may come before.
+    pub fn task_dead(&mut self, task: TaskId) {
+        if task != TaskId::IDLE && self.tasks[task.index()].class == Class::Fair {
+            let se = self.tasks[task.index()].se;
+            self.remove_entity_load_avg(self.entities[se.index()].cfs_rq, se);
+        }
+    }
+
+    /// `set_task_cpu` with `migrate_task_rq_fair`: a sleeping task's virtual time becomes relative to the queue it leaves;
+    /// queueing makes it absolute again. 2.6.24 converts at once.
+    pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
+        self.tasks[task.index()].cpu = cpu;
+        let from = self.set_task_rq(task, cpu);
+        let record = &self.tasks[task.index()];
+        self.remove_entity_load_avg(from, record.se);
+        let record = &self.tasks[task.index()];
+        let entity = &mut self.entities[record.se.index()];
+        let to = entity.cfs_rq;
+        // EEVDF keeps the lag instead and needs no queue's virtual time.
+        if self.rules.eevdf() {
+            return;
+        }
+        // 2.6.24 does so for real-time tasks too, which keep an absolute virtual time there.
+        if self.rules.series == Series::V2_6_24 {
+            let (from, to) = (self.cfs_rqs[from.index()].min_vruntime.0, self.cfs_rqs[to.index()].min_vruntime.0);
+            entity.vruntime = entity.vruntime.minus(from).plus(to);
+        } else if record.class == Class::Fair {
+            entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
+        }
+    }
+
+    /// `move_queued_task`: takes a queued task that does not run to another CPU. Both queues must have their clocks.
+    pub fn move_queued_task(&mut self, task: TaskId, to: CpuId) {
+        self.detach_task(task, to);
+        self.attach_task(to, task);
+    }
+
+    /// `detach_task`: takes a queued task off, on its way to another CPU. [`Sched::attach_task`] must follow.
+    pub fn detach_task(&mut self, task: TaskId, to: CpuId) {
+        let from = self.tasks[task.index()].cpu;
+        self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
+        self.tasks[task.index()].cpu = to;
+        let se = self.tasks[task.index()].se;
+        self.forget_load_time(se);
+        let left = self.set_task_rq(task, to);
+        let entity = &mut self.entities[se.index()];
+        let queue = entity.cfs_rq;
+        if self.rules.series == Series::V2_6_24 {
+            let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
+            entity.vruntime = entity.vruntime.minus(from).plus(to);
+        }
+    }
+
+    /// `attach_task`.
+    pub fn attach_task(&mut self, to: CpuId, task: TaskId) {
+        self.activate_task(to, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::MIGRATED));
+        self.wakeup_preempt(to, task, false);
+    }
+}
