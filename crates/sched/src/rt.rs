@@ -91,7 +91,9 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(crate) fn dequeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
-        if self.rqs[cpu.index()].curr == task {
+        // Whoever leaves, a running task of the class is charged (`update_curr_rt` looks at its class).
+        let curr = self.rqs[cpu.index()].curr;
+        if self.tasks[curr.index()].class == Class::Rt {
             self.update_curr_rt(cpu);
         }
         let priority = self.tasks[task.index()].rt_priority();

@@ -5,7 +5,7 @@
 
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, SAVE, SLEEP};
+use crate::flags::{MOVE, SAVE, SLEEP, may_yield};
 
 /// A scheduling class, by the names of its probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +242,13 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 /// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let clock = entries[..from].iter().find_map(Entry::clock);
-    let same =
-        |entry: &&Entry<'_>| entry.is_within() && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now));
+    // A task that was to be rescheduled anyway schedules at the very clock of its yield; only the latter holds nothing but the lock.
+    let yields = entries[0].record.flags.preempt_depth == 1 && may_yield(entries[0].record.flags);
+    let same = |entry: &&Entry<'_>| {
+        entry.is_within()
+            && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
+            && (!yields || may_yield(entry.record.flags))
+    };
     from + entries[from..].iter().take_while(same).count()
 }
 
