@@ -79,6 +79,8 @@ pub(crate) struct Asked {
     pub(crate) policy: Option<u32>,
     /// The priority that the task is next seen with; none where the call is about affinity.
     pub(crate) priority: Option<i32>,
+    /// Whether it is taken off its queue with `DEQUEUE_MOVE`: not by `set_user_nice`.
+    pub(crate) moves: bool,
 }
 
 /// One critical section.

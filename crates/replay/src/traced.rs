@@ -138,8 +138,11 @@ impl<'a> Traced<'a> {
             return Some(Step::YieldNow { runtime: None });
         }
         // An interrupt that finds preemption enabled comes after the schedule.
-        let outside =
-            self.counts && record.flags.preempt_depth == 0 && matches!(record.kind, RecordKind::TimerEntry { .. });
+        let outside = match self.counts {
+            true => record.flags.preempt_depth == 0,
+            // Or the schedule's charge is still to come.
+            false => !self.schedules_from(at, record.pid),
+        } && matches!(record.kind, RecordKind::TimerEntry { .. });
         if (record.flags.context == Context::Task || outside) && self.yielded == Some(record.pid) {
             match record.kind {
                 // What the schedule charges tells of it.
@@ -172,19 +175,35 @@ impl<'a> Traced<'a> {
         match (&record.kind, record.flags.context) {
             (RecordKind::StatRuntime { .. } | RecordKind::Switch { .. }, _) => false,
             (_, Context::Task) => true,
-            (RecordKind::TimerEntry { .. }, _) => {
-                // What it does next by itself, a preemption aside.
-                let own = |later: &&Record| later.pid == record.pid && later.flags.context == Context::Task;
-                let preempted = |later: &&Record| match later.kind {
-                    RecordKind::StatRuntime { .. } => !may_yield(later.flags),
-                    RecordKind::Switch { .. } => true,
-                    _ => false,
-                };
-                let next = self.records[at..].iter().filter(own).find(|later| !preempted(later));
-                next.is_none_or(|next| !matches!(next.kind, RecordKind::StatRuntime { .. }))
-            }
+            (RecordKind::TimerEntry { .. }, _) => !self.yields_from(at, record.pid),
             _ => false,
         }
+    }
+
+    /// Whether the task that yielded leaves next without having been asked to.
+    fn schedules_from(&self, at: usize, pid: Pid) -> bool {
+        let mut own =
+            self.records[at..].iter().filter(|record| record.pid == pid && record.flags.context == Context::Task);
+        let switches = |record: &Record| matches!(record.kind, RecordKind::Switch { .. });
+        match own.next() {
+            Some(charge) if matches!(charge.kind, RecordKind::StatRuntime { .. }) => {
+                !charge.flags.wants_resched() && own.next().is_some_and(switches)
+            }
+            next => next.is_some_and(switches),
+        }
+    }
+
+    /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
+    /// aside.
+    fn yields_from(&self, at: usize, pid: Pid) -> bool {
+        let own = |record: &&Record| record.pid == pid && record.flags.context == Context::Task;
+        let preempted = |record: &&Record| match record.kind {
+            RecordKind::StatRuntime { .. } => !may_yield(record.flags),
+            RecordKind::Switch { .. } => true,
+            _ => false,
+        };
+        let next = self.records[at..].iter().filter(own).find(|record| !preempted(record));
+        next.is_some_and(|next| matches!(next.kind, RecordKind::StatRuntime { .. }))
     }
 
     fn begin(&mut self, cursor: &mut Cursor<'a>, at: usize) -> Step<'a> {
@@ -223,7 +242,7 @@ impl<'a> Traced<'a> {
             RecordKind::SetPriority { which: 0, who, nice } => {
                 let pid = if *who == 0 { record.pid } else { *who };
                 let priority = Some((*nice).clamp(-20, 19) + 120);
-                Step::Ask(Asked { by: record.pid, pid, policy: None, priority })
+                Step::Ask(Asked { by: record.pid, pid, policy: None, priority, moves: false })
             }
             RecordKind::Other { event, text } => match &**event {
                 "sys_enter_sched_yield" => self.request(record.pid, Request::Yield),
@@ -237,10 +256,10 @@ impl<'a> Traced<'a> {
                         return Step::Nothing;
                     }
                     match ask(record.pid, text, |pid| priority_of(&self.records[at..], pid)) {
-                        Step::Ask(Asked { by, pid, policy: None, priority }) => {
+                        Step::Ask(Asked { by, pid, policy: None, priority, moves }) => {
                             // SCHED_IDLE shows in how fast its virtual time runs.
                             let policy = runs_idle(&self.records[at..], pid).then_some(5);
-                            Step::Ask(Asked { by, pid, policy, priority })
+                            Step::Ask(Asked { by, pid, policy, priority, moves })
                         }
                         known => known,
                     }
@@ -292,7 +311,10 @@ impl<'a> Traced<'a> {
             Some(Tick::SliceEnd) => return Step::Tick { runtime: Some(runtime), resched: None, ends: true },
             None => {}
         }
-        if may_yield(record.flags) && self.requests.get(&runtime.pid) == Some(&Request::Yield) {
+        // A kernel that does not count may be asked to reschedule already as it yields.
+        let yields = |traced: &Self| may_yield(record.flags) || !traced.counts && !traced.yields_from(at, runtime.pid);
+        let own = record.flags.context == Context::Task;
+        if own && self.requests.get(&runtime.pid) == Some(&Request::Yield) && yields(self) {
             self.requests.remove(&runtime.pid);
             self.yielded = Some(runtime.pid);
             return Step::YieldNow { runtime: Some(runtime) };
@@ -382,7 +404,7 @@ fn ask<'a>(by: Pid, text: &str, priority: impl FnOnce(Pid) -> Option<i32>) -> St
         u32::from_str_radix(after.trim_start_matches(':').trim().strip_prefix("0x")?, 16).ok()
     };
     let Some(pid) = value("pid").map(|pid| if pid == 0 { by } else { pid }) else { return Step::Nothing };
-    Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid) })
+    Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid), moves: true })
 }
 
 /// Whether a task's virtual time runs, between its next two charges without a sleep in between, faster than any nice level's: the
@@ -405,17 +427,26 @@ fn runs_idle(records: &[Record], task: Pid) -> bool {
     false
 }
 
-/// The priority that a task is next seen with in these records. One that is charged without a virtual time is of the real-time class
-/// by then, whatever it becomes before it is seen.
+/// The priority that a task is next seen with in these records. One that is charged without a virtual time before that is of the
+/// real-time class by then, whatever it becomes before it is seen.
 fn priority_of(records: &[Record], pid: Pid) -> Option<i32> {
     let seen = |task: &TaskRef| (task.pid == pid).then_some(task.priority);
-    let priority = |record: &Record| match &record.kind {
-        RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
-        RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
-        RecordKind::StatRuntime { pid: charged, vruntime: Some(0), .. } if *charged == pid => Some(LOWEST_REAL_TIME),
-        _ => None,
-    };
-    records.iter().find_map(priority)
+    let mut real = false;
+    for record in records {
+        let priority = match &record.kind {
+            RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
+            RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
+            RecordKind::StatRuntime { pid: charged, vruntime: Some(0), .. } => {
+                real |= *charged == pid;
+                None
+            }
+            _ => None,
+        };
+        if let Some(priority) = priority {
+            return Some(if real && priority >= FIRST_FAIR_PRIORITY { LOWEST_REAL_TIME } else { priority });
+        }
+    }
+    real.then_some(LOWEST_REAL_TIME)
 }
 
 /// The priority of `sched_priority` 1.

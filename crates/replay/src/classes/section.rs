@@ -6,6 +6,7 @@
 use schedlab_trace::{Pid, Record, RecordKind};
 
 use crate::flags::{MOVE, SAVE, SLEEP, may_yield};
+use crate::recording::charged;
 
 /// A scheduling class, by the names of its probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,11 +244,15 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let clock = entries[..from].iter().find_map(Entry::clock);
     // A task that was to be rescheduled anyway schedules at the very clock of its yield; only the latter holds nothing but the lock.
-    let yields = entries[0].record.flags.preempt_depth == 1 && may_yield(entries[0].record.flags);
+    let first = entries[0].record;
+    let yields = first.flags.preempt_depth == 1 && may_yield(first.flags);
+    // Where preemption is not counted, it shows in that the task is charged again.
+    let own = charged(first).filter(|pid| *pid == first.pid && first.flags.preempt_depth == 0);
     let same = |entry: &&Entry<'_>| {
         entry.is_within()
             && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
             && (!yields || may_yield(entry.record.flags))
+            && (own.is_none() || charged(entry.record) != own)
     };
     from + entries[from..].iter().take_while(same).count()
 }
