@@ -138,11 +138,13 @@ impl<'a> Traced<'a> {
             return Some(Step::YieldNow { runtime: None });
         }
         // An interrupt that finds preemption enabled comes after the schedule.
-        let outside = match self.counts {
-            true => record.flags.preempt_depth == 0,
-            // Or the schedule's charge is still to come.
-            false => !self.schedules_from(at, record.pid),
-        } && matches!(record.kind, RecordKind::TimerEntry { .. });
+        let interrupted = matches!(record.kind, RecordKind::TimerEntry { .. });
+        let outside = self.counts && record.flags.preempt_depth == 0 && interrupted;
+        if !self.counts && interrupted && self.yielded == Some(record.pid) {
+            (self.yielded, self.due_at) = (None, None);
+            // Unless the schedule shows to be still to come.
+            return (!self.schedules_from(at, record.pid)).then_some(Step::MayPickAgain);
+        }
         if (record.flags.context == Context::Task || outside) && self.yielded == Some(record.pid) {
             match record.kind {
                 // What the schedule charges tells of it.

@@ -26,16 +26,23 @@ BUFFER = 262_144
 MEMORY = 2_048
 """MiB of the guest: the buffer, and the recording until it is handed over."""
 
-CLOCK = ("-icount", "shift=3,sleep=off")
-"""The guests' clock is the number of their instructions, 8 ns each. Whatever else this machine does,
-a recording shows what its tasks did; the kernel's ticks come after so few instructions that many can
-be recorded; and where nobody runs no time is waited for."""
+CLOCK = ("-icount", "shift=5,sleep=off")
+"""The guests' clock is the number of their instructions, 32 ns each. Whatever else this machine
+does, a recording shows what its tasks did; the kernel's ticks come after so few instructions that
+many can be recorded; and where nobody runs no time is waited for."""
 
 BOOT = 600.0
 """Seconds within which a guest has to be up, on a machine that does other things too."""
 
 ATTEMPTS = 8
 """Of each recording: one that lost anything is refused."""
+
+_SLICE = """\
+file=/sys/kernel/debug/sched/base_slice_ns own=/dev/shm/base_slice_ns
+[ -e $file ] || exit 0
+[ -e $own ] || cat $file > $own
+if [ "$1" = 0 ]; then cat $own > $file; else echo "$1" > $file; fi"""
+"""Sets the slice, or what it was before the first recording, where the kernel has one."""
 
 _ACCELERATOR = "accelerator"
 """A file beside a series' recordings that says how its guest ran."""
@@ -166,6 +173,7 @@ def _one(guest: Guest, scenario: Scenario, path: Path) -> Recording:
     # Sessions that begin while this is 1 are groups; those before it stay what they are.
     autogroup = f"echo {int(scenario.autogroup)} > /proc/sys/kernel/sched_autogroup_enabled"
     guest.run(["sh", "-c", autogroup])
+    guest.run(["sh", "-c", _SLICE, "sh", str(scenario.base_slice_us * 1000)])
     path.unlink(missing_ok=True)
     # Where instructions are translated and the machine is shared, everything takes its time.
     limit = 10.0 * scenario.length + 900
