@@ -2,6 +2,7 @@
 
 mod background;
 mod errors;
+mod infer;
 mod invariants;
 mod knobs;
 mod language;
@@ -39,5 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::infer, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::behaviour, module)?)?;
     Ok(())
 }
