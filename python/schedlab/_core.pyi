@@ -89,3 +89,12 @@ def replay(
     level: str | None = None,
     perfetto: str | PathLike[str] | None = None,
 ) -> str: ...
+def infer(
+    trace: str | PathLike[str],
+    name: str,
+    costs: str,
+    start: str | None = None,
+    end: str | None = None,
+    ending: str | None = None,
+) -> tuple[str, str]: ...
+def behaviour(workload: str, scheduler: str, machine: str, seed: int) -> str: ...

@@ -74,7 +74,8 @@ impl Story {
 
     /// Puts the CPU time down, net of costs; what costs exceed it by is taken off what follows.
     pub(crate) fn settle(&mut self) {
-        let (run, covered) = (take(&mut self.run), self.owed.min(self.run));
+        let run = take(&mut self.run);
+        let covered = self.owed.min(run);
         self.owed -= covered;
         self.costs += covered;
         if run > covered {

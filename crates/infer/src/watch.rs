@@ -361,7 +361,7 @@ impl Watch {
             maker.story.did(Doing::Fork(number));
             self.doings += 2;
             self.counts.forks += 1;
-        } else if self.begin.is_some() {
+        } else if self.begin.is_some() && now > 0 {
             // Whoever made it is no part of the workload: it is there from the start and sleeps until then.
             life.story.did(Doing::Sleep(now));
         }
