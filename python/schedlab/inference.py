@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from schedlab import _core
-from schedlab.errors import InputError
 from schedlab.files import write_text
 from schedlab.model import Costs, Machine, Scheduler, Workload, check_seed
 
@@ -99,7 +98,7 @@ class Behaviour:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
         """Read it from the core's JSON."""
-        tasks = {}
+        tasks: dict[str, TaskBehaviour] = {}
         for task in value["tasks"]:
             # A task that begins anew makes its children anew: what they got is one task's.
             name = task["name"].partition("[")[0]
@@ -219,16 +218,3 @@ def simulated(
     """
     text = _core.behaviour(workload.json, scheduler.json, machine.json, check_seed(seed))
     return Behaviour.of(json.loads(text))
-
-
-def require_settings(inferred: Inferred, trace: Path) -> tuple[Scheduler, int]:
-    """Return the recorded settings.
-
-    Raises:
-        InputError: the recording does not say them.
-    """
-    if inferred.scheduler is None or inferred.cpus is None:
-        raise InputError(
-            f"{trace}: it does not say how the kernel was set; give --kernel, --cpus and --set"
-        )
-    return inferred.scheduler, inferred.cpus

@@ -1,5 +1,6 @@
 """How alike two runs of the same tasks are: shares, switches and wake-up latencies."""
 
+import math
 from dataclasses import dataclass
 
 from schedlab.inference import Behaviour
@@ -68,10 +69,17 @@ def likeness(real: Behaviour, simulated: Behaviour) -> Likeness:
         )
     else:
         figures.append(Figure("shares", "", 0, 0, None, LIMITS["shares"]))
-    for name, one, other in (
-        ("switches", real.switches, simulated.switches),
-        ("p99 latency", real.latency.p99_ns, simulated.latency.p99_ns),
+    for name, one, other, there in (
+        ("switches", real.switches, simulated.switches, real.switches),
+        ("p99 latency", real.latency.p99_ns, simulated.latency.p99_ns, real.latency.count),
     ):
-        difference = abs(other - one) / one if one else None
+        difference = _apart(one, other) if there else None
         figures.append(Figure(name, "all tasks", one, other, difference, LIMITS[name]))
     return Likeness(tuple(figures))
+
+
+def _apart(real: float, simulated: float) -> float:
+    """Return the difference as a part of what is real."""
+    if real == simulated:
+        return 0.0
+    return abs(simulated - real) / real if real else math.inf

@@ -32,6 +32,8 @@ pub(crate) struct Life {
     pub(crate) story: Story,
     /// Who made it, of those made meanwhile.
     pub(crate) parent: Option<u32>,
+    /// Whether it was made meanwhile, by whomever.
+    pub(crate) born: bool,
     /// Whether it ran, so that it belongs to the workload.
     pub(crate) ran: bool,
     /// The kernel's priority as it was seen last.
@@ -57,6 +59,7 @@ impl Life {
             since: 0,
             story: Story::default(),
             parent: None,
+            born: false,
             ran: false,
             priority: None,
             first_priority: None,

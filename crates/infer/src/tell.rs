@@ -70,12 +70,14 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
         counts.steps += life.story.doings.len() as u64;
         let mut steps = told.steps(&life.story.doings);
         let goes_on = open && life.state != State::Dead && takes_time(&life.story.doings);
+        let asleep = !life.born && matches!(life.story.doings.first(), Some(Doing::Sleep(_) | Doing::Timer(_) | Doing::Await));
         life.story.doings = Vec::new();
         if goes_on {
             steps = vec![Step::Forever(steps)];
         }
-        if background.command == Some(number as u32) {
-            steps.insert(0, Step::Mark(COMMAND.to_owned()));
+        if !open && background.command == Some(number as u32) {
+            // Who is asleep at the start begins behind that.
+            steps.insert(usize::from(asleep), Step::Mark(COMMAND.to_owned()));
         }
         let person = background.people.get(&life.pid).filter(|_| life.parent.is_none());
         counts.kernel_threads += u64::from(person.is_some_and(|person| person.of_kernel));
@@ -87,6 +89,7 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
             kind: TaskKind::Process,
             attributes: life.parent.is_none().then(|| attributes(life, person)),
             taskgroup,
+            asleep: life.parent.is_none() && asleep && !steps.is_empty(),
             session: person.and_then(|person| person.session.clone()).filter(|_| background.autogroup),
             steps,
             ..Task::default()
@@ -105,7 +108,7 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
     Ok(Workload {
         name: background.name.clone(),
         duration: open.then(|| Time::from_nanos(background.length.max(1))),
-        turnaround_from: background.command.filter(|command| there[*command as usize]).map(|_| COMMAND.to_owned()),
+        turnaround_from: background.command.filter(|command| !open && there[*command as usize]).map(|_| COMMAND.to_owned()),
         groups,
         tasks,
         ..Workload::default()

@@ -86,7 +86,7 @@ impl Watch {
         for life in &mut self.lives {
             // It may have changed since the tables were written.
             life.first_priority = life.priority;
-            (life.since, life.parent, life.ran) = (0, None, false);
+            (life.since, life.parent, life.born, life.ran) = (0, None, false, false);
             (life.story, life.changes) = (Story::default(), Vec::new());
         }
         for cpu in 0..self.cpus.len() {
@@ -286,17 +286,19 @@ impl Watch {
         if counting {
             let prices = self.prices;
             let before = life.story.doings.len();
+            // Who is asleep at the beginning went there before.
+            let went = life.born || life.ran;
             match cause {
                 Cause::Task(_) => {
-                    life.story.owes(prices.wait);
+                    life.story.owes(if went { prices.wait } else { 0 });
                     life.story.did(Doing::Await);
                 }
                 Cause::Timer => {
-                    life.story.owes(prices.sleep);
+                    life.story.owes(if went { prices.sleep } else { 0 });
                     life.story.timed(slept, now);
                 }
                 Cause::Interrupt | Cause::Unknown => {
-                    life.story.owes(prices.sleep);
+                    life.story.owes(if went { prices.sleep } else { 0 });
                     life.story.did(Doing::Sleep(slept));
                 }
             }
@@ -350,7 +352,7 @@ impl Watch {
             (life.priority, life.first_priority) = (priority, priority);
         }
         let life = &mut self.lives[number as usize];
-        (life.state, life.since) = (State::Runnable, now);
+        (life.state, life.since, life.born) = (State::Runnable, now, true);
         if self.begin.is_some()
             && let Some(above) = above
         {

@@ -105,9 +105,10 @@ def _scheduler(inferred: Inferred, kernel: str | None, knobs: list[str] | None) 
     found = inferred.scheduler
     given = settings(knobs or [])
     if found is None or (kernel is not None and kernel != found.release):
-        if found is None and kernel is None:
+        scheduler = Scheduler(kernel or "6.1", knobs=given)
+        if kernel is None:
             note("the recording does not say its kernel: 6.1 stands in (--kernel says another)")
-        return Scheduler(kernel or "6.1", knobs=given)
+        return scheduler
     return found.with_knobs(given)
 
 
