@@ -35,6 +35,7 @@ mod price;
 mod repeat;
 mod settings;
 mod tell;
+mod ticks;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +126,8 @@ pub struct Inferred {
     pub ending: Ending,
     /// How the kernel was set, where the recording says so.
     pub recorded: Option<Recorded>,
+    /// How long after a timer tick the recording begins, where it shows ticks: as simulated runs take it.
+    pub phase: Option<Time>,
     /// What it was inferred from.
     pub counts: Counts,
     /// How the tasks behaved in the recording, under the workload's names.
@@ -179,7 +182,8 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let workload = tell::tell(&mut watch, &names, &background)?;
     let behaved = watch.behaviour.summary(Time::from_nanos(length), |task| names[task.index()].clone());
     let recorded = known.recorded.map(|recorded| Recorded { cpus: recorded.cpus.max(watch.cpus() as u32), ..recorded });
-    Ok(Inferred { workload, ending, recorded, counts: watch.counts, behaved })
+    let phase = watch.phase();
+    Ok(Inferred { workload, ending, recorded, phase, counts: watch.counts, behaved })
 }
 
 /// The number of a task that has ended.

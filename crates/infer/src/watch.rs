@@ -9,6 +9,7 @@ use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskR
 use crate::doing::{Cause, Doing, Story};
 use crate::life::{Life, State, policy_of};
 use crate::price::Prices;
+use crate::ticks::Ticks;
 use crate::{Counts, InferError};
 
 /// The most doings that are kept; 16 bytes each.
@@ -49,6 +50,7 @@ pub(crate) struct Watch {
     /// Weights that groups were given, as `cpu.shares`, and their limits, by path.
     pub(crate) group_shares: BTreeMap<String, u64>,
     doings: usize,
+    ticks: Ticks,
 }
 
 impl Watch {
@@ -67,6 +69,7 @@ impl Watch {
             group_paths: groups,
             group_shares: BTreeMap::new(),
             doings: 0,
+            ticks: Ticks::default(),
         }
     }
 
@@ -78,6 +81,11 @@ impl Watch {
     /// The number of a task by its pid.
     pub(crate) fn number_of(&self, pid: Pid) -> Option<u32> {
         self.by_pid.get(&pid).copied()
+    }
+
+    /// How long after a tick the beginning is, where ticks were seen.
+    pub(crate) fn phase(&self) -> Option<Time> {
+        self.ticks.phase(self.begin?, self.period).map(Time::from_nanos)
     }
 
     /// From now on what happens counts; until then only who is where was noted.
@@ -148,7 +156,10 @@ impl Watch {
                     self.tell(now, record.cpu, EventKind::Migrate { task, from, to });
                 }
             }
-            RecordKind::TimerEntry { function } => self.cpus[cpu].timer = Some(function.clone()),
+            RecordKind::TimerEntry { function } => {
+                self.ticks.note(function, record.time.as_nanos());
+                self.cpus[cpu].timer = Some(function.clone());
+            }
             RecordKind::TimerExit => self.cpus[cpu].timer = None,
             RecordKind::Probe(Probe::Parameters { pid, policy, static_priority, rt_priority, slice }) => {
                 self.parameters(now, *pid, *policy, *static_priority, *rt_priority, *slice);

@@ -53,7 +53,8 @@ pub fn infer(
         serde_json::json!({"release": release, "hz": hz, "knobs": knobs, "cpus": recorded.cpus})
     });
     let summary = serde_json::json!({
-        "counts": inferred.counts, "ending": inferred.ending, "recorded": recorded, "behaved": inferred.behaved,
+        "counts": inferred.counts, "ending": inferred.ending, "recorded": recorded,
+        "phase_ns": inferred.phase.map_or(0, Time::as_nanos), "behaved": inferred.behaved,
     });
     Ok((text, summary.to_string()))
 }
