@@ -9,6 +9,7 @@ mod nouns;
 mod policy;
 mod replay;
 mod simulate;
+mod wakeups;
 
 use pyo3::prelude::*;
 
@@ -39,5 +40,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(wakeups::wakeup_latency, module)?)?;
     Ok(())
 }
