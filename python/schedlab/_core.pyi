@@ -62,6 +62,7 @@ def simulate(
     machine: str,
     seed: int,
     *,
+    phase: int = 0,
     trace: str | PathLike[str] | None = None,
     ftrace: bool = False,
     no_tick_skip: bool = False,
@@ -82,6 +83,7 @@ def simulate_policy(
     policy: object,
 ) -> str: ...
 def check_invariants(trace: str | PathLike[str], bound: str) -> str: ...
+def wakeup_latency(trace: str | PathLike[str]) -> str: ...
 def replay(
     trace: str | PathLike[str],
     snapshot: str | PathLike[str] | None = None,
@@ -97,4 +99,6 @@ def infer(
     end: str | None = None,
     ending: str | None = None,
 ) -> tuple[str, str]: ...
-def behaviour(workload: str, scheduler: str, machine: str, seed: int) -> str: ...
+def behaviour(
+    workload: str, scheduler: str, machine: str, seed: int, *, phase: int = 0
+) -> str: ...

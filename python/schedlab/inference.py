@@ -144,6 +144,7 @@ class Inferred:
         ending: when its run is over.
         scheduler: how the recorded kernel was set; None where the recording does not say it.
         cpus: CPUs of the recorded machine; None likewise.
+        phase_ns: how long after a timer tick the recording begins.
         behaviour: how the tasks behaved in the recording.
     """
 
@@ -152,6 +153,7 @@ class Inferred:
     ending: Ending
     scheduler: Scheduler | None
     cpus: int | None
+    phase_ns: int
     behaviour: Behaviour
 
     @property
@@ -203,18 +205,25 @@ def infer(
         ending=found["ending"],
         scheduler=scheduler,
         cpus=None if recorded is None else recorded["cpus"],
+        phase_ns=found["phase_ns"],
         behaviour=Behaviour.of(found["behaved"]),
     )
 
 
 def simulated(
-    workload: Workload, scheduler: Scheduler, machine: Machine, *, seed: int = 1
+    workload: Workload,
+    scheduler: Scheduler,
+    machine: Machine,
+    *,
+    seed: int = 1,
+    phase_ns: int = 0,
 ) -> Behaviour:
-    """Simulate a run and return how its tasks behave.
+    """Simulate a run, begun so long after a timer tick, and return how its tasks behave.
 
     Raises:
         InputError: the machine or the scheduler cannot be.
         RunError: the run comes to no end.
     """
-    text = _core.behaviour(workload.json, scheduler.json, machine.json, check_seed(seed))
+    check_seed(seed)
+    text = _core.behaviour(workload.json, scheduler.json, machine.json, seed, phase=phase_ns)
     return Behaviour.of(json.loads(text))

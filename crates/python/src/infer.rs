@@ -59,12 +59,21 @@ pub fn infer(
     Ok((text, summary.to_string()))
 }
 
-/// Simulates one run and returns how the tasks behaved, as JSON: CPU time, switches and wake-up latencies, from its events.
+/// Simulates one run, begun `phase` nanoseconds after a tick, and returns how the tasks behaved, as JSON: CPU time, switches and wake-up
+/// latencies, from its events.
 #[pyfunction]
-pub fn behaviour(py: Python<'_>, workload: &str, scheduler: &str, machine: &str, seed: u64) -> PyResult<String> {
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0))]
+pub fn behaviour(
+    py: Python<'_>,
+    workload: &str,
+    scheduler: &str,
+    machine: &str,
+    seed: u64,
+    phase: u64,
+) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let behaved = background::run(py, move |abandoned| {
-        let options = Options { seed, cancel: Some(abandoned), ..Options::default() };
+        let options = Options { seed, phase: Time::from_nanos(phase), cancel: Some(abandoned), ..Options::default() };
         let mut behaviour = Behaviour::default();
         let Inputs { program, scheduler, machine } = &inputs;
         let outcome = simulate(program, scheduler, machine, &options, &mut behaviour).map_err(errors::simulation)?;

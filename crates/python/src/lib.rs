@@ -10,6 +10,7 @@ mod nouns;
 mod policy;
 mod replay;
 mod simulate;
+mod wakeups;
 
 use pyo3::prelude::*;
 
@@ -42,5 +43,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(infer::infer, module)?)?;
     module.add_function(wrap_pyfunction!(infer::behaviour, module)?)?;
+    module.add_function(wrap_pyfunction!(wakeups::wakeup_latency, module)?)?;
     Ok(())
 }

@@ -74,7 +74,8 @@ def command(
     compared = None
     if check:
         machine = Machine(number, place.costs)
-        found = simulated(inferred.workload, scheduler, machine, seed=seed)
+        phase = inferred.phase_ns
+        found = simulated(inferred.workload, scheduler, machine, seed=seed, phase_ns=phase)
         compared = likeness(inferred.behaviour, found)
     if output is not None:
         inferred.save(output)
