@@ -153,10 +153,12 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let first = reader.next().transpose()?;
     let head = reader.head().cloned();
     let known = Known::of(head.as_ref())?;
-    let period = 1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
+    let period =
+        1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
     let group_paths = known.groups.iter().map(|(number, path, _)| (*number, path.clone())).collect();
     let mut watch = Watch::new(known.left_out(), Prices::new(&options.costs), period, group_paths);
-    let mut window = Window { from: options.from.unwrap_or_default(), to: options.to, marked: head.is_some(), ..Window::default() };
+    let mut window =
+        Window { from: options.from.unwrap_or_default(), to: options.to, marked: head.is_some(), ..Window::default() };
     for record in first.map(Ok).into_iter().chain(&mut reader) {
         if !window.takes(&record?, &mut watch)? {
             break;
@@ -205,7 +207,8 @@ impl Known {
     fn of(head: Option<&Head>) -> Result<Self, InferError> {
         let Some(head) = head else { return Ok(Self::default()) };
         let recorded = settings::recorded(head)?;
-        let tunables = recorded.scheduler.tunables(recorded.cpus).map_err(|error| InferError::Head(error.to_string()))?;
+        let tunables =
+            recorded.scheduler.tunables(recorded.cpus).map_err(|error| InferError::Head(error.to_string()))?;
         let slice = recorded.scheduler.series().is_eevdf().then_some(tunables.base_slice);
         let recorders = head.recorder();
         Ok(Self {

@@ -42,8 +42,25 @@ fn shown(row: &[&str]) -> String {
 
 /// pid, tgid, ppid, state, cpu, prio, nice, policy, flags, rt_priority, runtime, deadline, period, affinity, autogroup, cgroup, comm.
 fn person(row: &[&str], cpus: u32, slice: Option<Time>) -> Option<(Pid, Person)> {
-    let [pid, _, parent, _, _, _, nice, policy, _, rt_priority, runtime, deadline, period, affinity, autogroup, cgroup, ..] =
-        row
+    let [
+        pid,
+        _,
+        parent,
+        _,
+        _,
+        _,
+        nice,
+        policy,
+        _,
+        rt_priority,
+        runtime,
+        deadline,
+        period,
+        affinity,
+        autogroup,
+        cgroup,
+        ..,
+    ] = row
     else {
         return None;
     };
@@ -58,8 +75,7 @@ fn person(row: &[&str], cpus: u32, slice: Option<Time>) -> Option<(Pid, Person)>
         3 => (Policy::Batch, 120 + i32::from(nice)),
         5 => (Policy::Idle, 120 + i32::from(nice)),
         6 => {
-            let policy =
-                Policy::Deadline { runtime: time(runtime)?, deadline: time(deadline)?, period: time(period)? };
+            let policy = Policy::Deadline { runtime: time(runtime)?, deadline: time(deadline)?, period: time(period)? };
             if policy.fault().is_some() {
                 return None;
             }

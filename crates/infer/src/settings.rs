@@ -106,8 +106,7 @@ mod tests {
         ));
         let Recorded { scheduler, cpus } = recorded(&head).unwrap();
         let knobs: Vec<String> = scheduler.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let expected =
-            ["autogroup=0", "feature.START_DEBIT=0", "rt_runtime=unlimited", "wakeup_granularity=3ms"];
+        let expected = ["autogroup=0", "feature.START_DEBIT=0", "rt_runtime=unlimited", "wakeup_granularity=3ms"];
         assert_eq!((cpus, knobs.as_slice()), (2, expected.map(str::to_owned).as_slice()));
     }
 

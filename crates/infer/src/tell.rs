@@ -64,13 +64,16 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
         counts.costs_ns += life.story.costs;
         counts.uncovered_ns += life.story.uncovered();
         close(life, open, background.length);
-        life.story.doings.retain(|doing| !matches!(doing, Doing::Wake(other) | Doing::Fork(other) if !there[*other as usize]));
+        life.story
+            .doings
+            .retain(|doing| !matches!(doing, Doing::Wake(other) | Doing::Fork(other) if !there[*other as usize]));
         counts.periodic += u64::from(find_periods(&mut life.story));
         let told = Teller { names, changes, own: &names[number] };
         counts.steps += life.story.doings.len() as u64;
         let mut steps = told.steps(&life.story.doings);
         let goes_on = open && life.state != State::Dead && takes_time(&life.story.doings);
-        let asleep = !life.born && matches!(life.story.doings.first(), Some(Doing::Sleep(_) | Doing::Timer(_) | Doing::Await));
+        let asleep =
+            !life.born && matches!(life.story.doings.first(), Some(Doing::Sleep(_) | Doing::Timer(_) | Doing::Await));
         life.story.doings = Vec::new();
         if goes_on {
             steps = vec![Step::Forever(steps)];
@@ -108,7 +111,10 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
     Ok(Workload {
         name: background.name.clone(),
         duration: open.then(|| Time::from_nanos(background.length.max(1))),
-        turnaround_from: background.command.filter(|command| !open && there[*command as usize]).map(|_| COMMAND.to_owned()),
+        turnaround_from: background
+            .command
+            .filter(|command| !open && there[*command as usize])
+            .map(|_| COMMAND.to_owned()),
         groups,
         tasks,
         ..Workload::default()
@@ -195,12 +201,9 @@ impl Teller<'_> {
         match doing {
             Doing::Run(time) => Step::Run(fixed(time)),
             Doing::Sleep(time) => Step::Sleep(fixed(time)),
-            Doing::Timer(time) => Step::Timer {
-                timer: TIMER.to_owned(),
-                period: Time::from_nanos(time),
-                own: true,
-                absolute: true,
-            },
+            Doing::Timer(time) => {
+                Step::Timer { timer: TIMER.to_owned(), period: Time::from_nanos(time), own: true, absolute: true }
+            }
             Doing::Await => Step::Acquire(self.own.to_owned()),
             Doing::Wake(other) => Step::Post(self.names[other as usize].clone()),
             Doing::Fork(other) => Step::Fork { task: self.names[other as usize].clone(), count: 1 },

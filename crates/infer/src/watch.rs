@@ -149,7 +149,9 @@ impl Watch {
                     self.tell(now, record.cpu, EventKind::WakeupNew { task: TaskId(new), target: CpuId(*target) });
                 }
             }
-            RecordKind::Fork { parent, child_name, child } => self.fork(now, record.cpu, *parent, child_name, *child)?,
+            RecordKind::Fork { parent, child_name, child } => {
+                self.fork(now, record.cpu, *parent, child_name, *child)?
+            }
             RecordKind::Migrate { task, from, to } => {
                 if let Some(task) = self.task(task)? {
                     let (task, from, to) = (TaskId(task), CpuId(*from), CpuId(*to));

@@ -23,7 +23,9 @@ fn lines(name: &str) -> Vec<String> {
 
 fn whole(options: &Options, text: &str) -> Result<(), String> {
     match infer(Reader::new(text.as_bytes()), options) {
-        Ok(inferred) => Program::compile(&inferred.workload).map(|_| ()).map_err(|error| format!("no program: {error}")),
+        Ok(inferred) => {
+            Program::compile(&inferred.workload).map(|_| ()).map_err(|error| format!("no program: {error}"))
+        }
         Err(error) if error.to_string().contains('\n') => Err(format!("more than a line: {error}")),
         Err(_) => Ok(()),
     }
@@ -141,7 +143,8 @@ fn what_recordings_say_of_tasks_is_in_the_workload() {
     assert!(groups.tasks.iter().any(|task| task.steps.iter().any(moves)));
     // Tasks that become real-time ones on the way.
     let realtime = of("realtime-6.1.txt.gz");
-    let becomes = |step: &Step| matches!(step, Step::Set(change) if change.policy.is_some_and(|policy| policy.is_realtime()));
+    let becomes =
+        |step: &Step| matches!(step, Step::Set(change) if change.policy.is_some_and(|policy| policy.is_realtime()));
     assert!(realtime.tasks.iter().any(|task| task.steps.iter().any(becomes)));
 }
 

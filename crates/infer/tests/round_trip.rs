@@ -34,7 +34,8 @@ fn run(workload: &Workload, release: &str, machine: &Machine) -> (String, Behave
 }
 
 fn inferred(text: &str, costs: &Costs) -> Inferred {
-    let options = Options { name: "again".into(), costs: costs.clone(), ending: Some(Ending::Work), ..Options::default() };
+    let options =
+        Options { name: "again".into(), costs: costs.clone(), ending: Some(Ending::Work), ..Options::default() };
     infer(Reader::new(text.as_bytes()), &options).unwrap()
 }
 
@@ -142,10 +143,14 @@ proptest! {
 #[test]
 fn several_cpus_keep_their_tasks_work() {
     // Three tasks of 30 ms on two CPUs, one of which the others wake: whoever runs where, each does its work.
-    let worker = |name: &str| task(name, 0, vec![Step::Run(fixed(10_000)), Step::Post("s".into()), Step::Run(fixed(20_000))]);
+    let worker =
+        |name: &str| task(name, 0, vec![Step::Run(fixed(10_000)), Step::Post("s".into()), Step::Run(fixed(20_000))]);
     let waiter = vec![Step::Acquire("s".into()), Step::Acquire("s".into()), Step::Run(fixed(30_000))];
-    let workload =
-        Workload { name: "two".into(), tasks: vec![worker("a"), worker("b"), task("c", 0, waiter)], ..Workload::default() };
+    let workload = Workload {
+        name: "two".into(),
+        tasks: vec![worker("a"), worker("b"), task("c", 0, waiter)],
+        ..Workload::default()
+    };
     let machine = Machine::ideal(2);
     let (text, before) = run(&workload, "6.1", &machine);
     let (_, after) = run(&inferred(&text, &machine.costs).workload, "6.1", &machine);

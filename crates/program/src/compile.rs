@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload, group_tree};
 
 use crate::check::{
-    MAX_NESTING, asleep_fault, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault, refuse, step_place,
+    MAX_NESTING, asleep_fault, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault,
+    refuse, step_place,
 };
 use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds};

@@ -77,9 +77,10 @@ pub fn behaviour(
         let mut behaviour = Behaviour::default();
         let Inputs { program, scheduler, machine } = &inputs;
         let outcome = simulate(program, scheduler, machine, &options, &mut behaviour).map_err(errors::simulation)?;
-        let name = |task: schedlab_model::TaskId| outcome.tasks.get(task.index()).map_or("?", |task| &task.name).to_owned();
-        let mut behaved =
-            serde_json::to_value(behaviour.summary(Time::from_nanos(outcome.elapsed_ns), name)).map_err(errors::json("behaviour"))?;
+        let name =
+            |task: schedlab_model::TaskId| outcome.tasks.get(task.index()).map_or("?", |task| &task.name).to_owned();
+        let mut behaved = serde_json::to_value(behaviour.summary(Time::from_nanos(outcome.elapsed_ns), name))
+            .map_err(errors::json("behaviour"))?;
         behaved["turnaround_ns"] = outcome.turnaround_ns.into();
         Ok::<_, PyErr>(behaved)
     })??;

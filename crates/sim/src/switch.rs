@@ -43,7 +43,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task that was there before sleeps in its first operation; of those that other than sleep it is woken at once.
     fn begin_asleep(&mut self, task: TaskId) {
-        let home = CpuId((0..self.arena.cpus.len() as u32).find(|cpu| self.sched.task(task).may_run_on(CpuId(*cpu))).unwrap_or(0));
+        let home = CpuId(
+            (0..self.arena.cpus.len() as u32).find(|cpu| self.sched.task(task).may_run_on(CpuId(*cpu))).unwrap_or(0),
+        );
         self.sched.assume_asleep(task, home);
         self.reweight_threads(task, home.0);
         let record = &mut self.arena.tasks[task.index()];
