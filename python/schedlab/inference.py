@@ -7,7 +7,7 @@ recorded, and under others it says what they would have done.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -16,7 +16,7 @@ from schedlab import _core
 from schedlab.files import write_text
 from schedlab.model import Costs, Machine, Scheduler, Workload, check_seed
 
-__all__ = ["Behaviour", "Inferred", "Latency", "TaskBehaviour", "infer", "simulated"]
+__all__ = ["Behaviour", "Inferred", "Latency", "TaskBehaviour", "infer", "simulated", "workload_of"]
 
 Ending = Literal["work", "time"]
 """When an inferred run is over: all tasks have done what they did, or as much time has passed."""
@@ -66,6 +66,22 @@ class TaskBehaviour:
     wakeups: int
     latency: Latency
 
+    def called(self, name: str) -> "TaskBehaviour":
+        """Return the same under another name."""
+        return replace(self, name=name)
+
+    def and_(self, other: "TaskBehaviour") -> "TaskBehaviour":
+        """Return what both got, with the latencies of who was woken more often."""
+        return TaskBehaviour(
+            name=self.name,
+            run_ns=self.run_ns + other.run_ns,
+            wait_ns=self.wait_ns + other.wait_ns,
+            voluntary=self.voluntary + other.voluntary,
+            involuntary=self.involuntary + other.involuntary,
+            wakeups=self.wakeups + other.wakeups,
+            latency=max(self, other, key=lambda task: task.latency.count).latency,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
@@ -111,7 +127,7 @@ class Behaviour:
                 wakeups=task["wakeups"],
                 latency=Latency.of(task["latency"]),
             )
-            tasks[name] = new if name not in tasks else _together(tasks[name], new)
+            tasks[name] = new if name not in tasks else tasks[name].and_(new)
         return cls(
             elapsed_ns=value["elapsed_ns"],
             voluntary=value["voluntary"],
@@ -119,19 +135,6 @@ class Behaviour:
             latency=Latency.of(value["latency"]),
             tasks=MappingProxyType(tasks),
         )
-
-
-def _together(one: TaskBehaviour, other: TaskBehaviour) -> TaskBehaviour:
-    most = max(one, other, key=lambda task: task.latency.count).latency
-    return TaskBehaviour(
-        name=one.name,
-        run_ns=one.run_ns + other.run_ns,
-        wait_ns=one.wait_ns + other.wait_ns,
-        voluntary=one.voluntary + other.voluntary,
-        involuntary=one.involuntary + other.involuntary,
-        wakeups=one.wakeups + other.wakeups,
-        latency=most,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +162,7 @@ class Inferred:
     @property
     def workload(self) -> Workload:
         """The workload, to be run."""
-        checked, _ = _core.read_workload(self.text, "")
-        return Workload(json.loads(checked)["name"], checked)
+        return workload_of(self.text)
 
     def save(self, path: Path) -> None:
         """Write the workload's file, whole or not at all."""
@@ -208,6 +210,16 @@ def infer(
         phase_ns=found["phase_ns"],
         behaviour=Behaviour.of(found["behaved"]),
     )
+
+
+def workload_of(text: str) -> Workload:
+    """Return the workload that a file's text describes.
+
+    Raises:
+        InputError: it is none.
+    """
+    checked, _ = _core.read_workload(text, "")
+    return Workload(json.loads(checked)["name"], checked)
 
 
 def simulated(

@@ -150,7 +150,7 @@ fn what_recordings_say_of_tasks_is_in_the_workload() {
 
 #[test]
 fn parts_of_a_recording_are_within_it() {
-    let part = |from, to| {
+    let part = |from: Option<u64>, to: Option<u64>| {
         let time = |millis: u64| Some(Time::from_millis(millis));
         let options = Options { from: from.and_then(time), to: to.and_then(time), ..Options::default() };
         infer(open(&fixture("sleepers-7.2.txt.gz")).unwrap(), &options)

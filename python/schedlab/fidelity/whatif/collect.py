@@ -1,0 +1,214 @@
+"""Recordings, kept; and from each workload's own what others would be."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from schedlab import calibration
+from schedlab.errors import RunError, SchedlabError
+from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Register
+from schedlab.files import make_directory, write_text
+from schedlab.inference import Behaviour, Inferred, TaskBehaviour, infer, simulated, workload_of
+from schedlab.model import Costs, Machine, Workload
+
+Key = tuple[str, str]
+"""Workload and change."""
+
+RUNNER = "schedlab"
+"""How the names of the runner's own tasks begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What was really done, and what was predicted of it."""
+
+    real: Behaviour
+    predicted: Behaviour
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What there is of a place: pairs, or why there is none."""
+
+    pairs: Mapping[Key, Pair | str]
+
+
+def collect(
+    register: Register,
+    place: str,
+    directory: Path,
+    tell: Callable[[str], None],
+    *,
+    kept_only: bool = False,
+) -> Collected:
+    """Record what is not kept yet, and predict from each workload's own recording.
+
+    Args:
+        register: what was written down.
+        place: ``vm:SERIES``.
+        directory: where recordings are kept, so that what was interrupted goes on.
+        tell: is told what is done.
+        kept_only: record nothing.
+
+    Raises:
+        InputError: no such place.
+        RunError: the place cannot be had.
+    """
+    shelf = _Shelf(make_directory(directory), place.replace(":", "-"))
+    with ExitStack() as stack:
+        there: list[Place] = []
+
+        def go() -> Place:
+            if not there:
+                tell(f"{place}: booting")
+                there.append(stack.enter_context(at(place)))
+            return there[0]
+
+        pairs: dict[Key, Pair | str] = {}
+        names = dict.fromkeys(line.workload for line in register.lines if line.place == place)
+        for name in names:
+            work = register.workloads[name]
+            changes: list[Change | None] = [None, *register.changes_of(name, place)]
+            for change in changes:
+                what = RECORDED if change is None else change.name
+                text = work.text(register.protocol.duration, {} if change is None else change.tasks)
+                knobs = {} if change is None else change.knobs
+                stamp = json.dumps([text, dict(knobs)])
+                if shelf.has(name, what, stamp) or kept_only:
+                    continue
+                tell(f"{place}: {name}, {what}")
+                try:
+                    with go().knobs(knobs):
+                        shelf.add(name, what, stamp, go(), text)
+                except RunError as error:
+                    tell(f"{place}: {name}, {what}: {error}")
+        if not shelf.costs.exists() and not kept_only:
+            tell(f"{place}: costs")
+            calibration.save(go().calibrate(recorded=True), shelf.costs)
+        for name in names:
+            changes = [None, *register.changes_of(name, place)]
+            pairs.update(_pairs(register, name, changes, shelf))
+    return Collected(MappingProxyType(pairs))
+
+
+class _Shelf:
+    """The recordings of a place."""
+
+    def __init__(self, directory: Path, stem: str) -> None:
+        self._directory = directory
+        self._stem = stem
+        self.costs = directory / f"{stem}-costs.toml"
+
+    def path(self, workload: str, change: str) -> Path:
+        return self._directory / f"{self._stem}-{workload}-{change}.txt.gz"
+
+    def has(self, workload: str, change: str, stamp: str) -> bool:
+        path = self.path(workload, change)
+        try:
+            return path.exists() and self._stamp(path).read_text() == _digest(stamp)
+        except OSError:
+            return False
+
+    def add(self, workload: str, change: str, stamp: str, place: Place, text: str) -> None:
+        path = self.path(workload, change)
+        self._stamp(path).unlink(missing_ok=True)
+        file = self._directory / f"{self._stem}-{workload}-{change}.json"
+        write_text(file, text)
+        place.record_to(path, Workload.parse(str(file)))
+        write_text(self._stamp(path), _digest(stamp))
+
+    @staticmethod
+    def _stamp(path: Path) -> Path:
+        return path.with_name(f"{path.name}.stamp")
+
+
+def _digest(stamp: str) -> str:
+    return hashlib.sha256(stamp.encode()).hexdigest()
+
+
+def _pairs(
+    register: Register, name: str, changes: Sequence[Change | None], shelf: _Shelf
+) -> dict[Key, Pair | str]:
+    """Predict every change from the recording in which nothing was changed."""
+    work = register.workloads[name]
+    pairs: dict[Key, Pair | str] = {}
+    part = {"start": register.protocol.begin, "end": register.protocol.end}
+    try:
+        costs = Costs.load(shelf.costs)
+        first = infer(shelf.path(name, RECORDED), costs=costs, ending="time", name=name, **part)
+    except SchedlabError as error:
+        return {
+            (name, RECORDED if change is None else change.name): str(error) for change in changes
+        }
+    for change in changes:
+        what = RECORDED if change is None else change.name
+        try:
+            real = first
+            if change is not None:
+                real = infer(shelf.path(name, what), ending="time", **part)
+            pairs[name, what] = Pair(
+                in_roles(real.behaviour, work), predict(first, work, change, costs)
+            )
+        except SchedlabError as error:
+            pairs[name, what] = str(error)
+    return pairs
+
+
+def predict(recorded: Inferred, work: Described, change: Change | None, costs: Costs) -> Behaviour:
+    """Return what a change would make of a recorded workload, by simulation alone.
+
+    Raises:
+        RunError: the recording does not say how the kernel was set.
+    """
+    if recorded.scheduler is None or recorded.cpus is None:
+        raise RunError("the recording does not say how the kernel was set")
+    scheduler, text = recorded.scheduler, recorded.text
+    if change is not None:
+        scheduler = scheduler.with_knobs(change.knobs)
+        text = _with_tasks(text, roles(recorded.behaviour, work), change)
+    workload = workload_of(text)
+    machine = Machine(recorded.cpus, costs)
+    found = simulated(workload, scheduler, machine, phase_ns=recorded.phase_ns)
+    return in_roles(found, work)
+
+
+def _with_tasks(text: str, named: Mapping[str, str], change: Change) -> str:
+    """Return the workload with keys of its tasks changed, as a person would edit the file."""
+    file = json.loads(text)
+    for name, role in named.items():
+        keys = change.tasks.get(role.partition("[")[0])
+        if keys is not None:
+            file["tasks"][name].update(keys)
+    return json.dumps(file)
+
+
+def roles(behaviour: Behaviour, work: Described) -> dict[str, str]:
+    """Return which of the workload's tasks a recorded one is.
+
+    The runner makes them in the order of the file, after all others of its own.
+    """
+    own = [name for name in behaviour.tasks if name.startswith(RUNNER)]
+    own.sort(key=lambda name: int(name.rpartition("-")[2].strip("'")))
+    wanted = work.roles
+    return dict(zip(own[-len(wanted) :], wanted, strict=True)) if len(own) >= len(wanted) else {}
+
+
+def in_roles(behaviour: Behaviour, work: Described) -> Behaviour:
+    """Return the behaviour with the workload's own names; all other tasks are one."""
+    named = roles(behaviour, work)
+    tasks: dict[str, TaskBehaviour] = {}
+    for name, task in behaviour.tasks.items():
+        role = named.get(name, "others")
+        tasks[role] = task.called(role) if role not in tasks else tasks[role].and_(task)
+    return Behaviour(
+        elapsed_ns=behaviour.elapsed_ns,
+        voluntary=behaviour.voluntary,
+        involuntary=behaviour.involuntary,
+        latency=behaviour.latency,
+        tasks=MappingProxyType(tasks),
+    )
