@@ -193,3 +193,31 @@ def test_the_guide_is_true(
     said = [_run(command.removeprefix("schedlab "), capsys) for command in commands]
     assert "schedlab run workload.json --kernel 7.2.13" in said[0]
     assert "simulated: 7.2" in said[1]
+
+
+SERVING = FIXTURES.parents[2] / "infer/tests/fixtures"
+
+
+def test_a_kernels_recording_is_simulated_alike(capsys: Capture) -> None:
+    """Four servers and two tasks that compute on a real 6.1, as its head says it was set."""
+    trace = SERVING / "serving-recorded.txt.gz"
+    options = "--costs ideal --from 100ms --ends time --check --json"
+    value = json.loads(_run(f"infer {trace} {options}", capsys))
+    assert value["holds"]
+    assert value["release"] == "6.1.176"
+    assert value["counts"]["woken_by_timers"] > 500
+
+
+def test_what_another_setting_did_was_predicted() -> None:
+    """From the recording at the default of 1 ms alone: what a wakeup_granularity of 8 ms did."""
+    before = infer(SERVING / "serving-recorded.txt.gz", start="100ms", ending="time")
+    after = infer(SERVING / "serving-knob.txt.gz", start="100ms", ending="time").behaviour
+    assert before.scheduler is not None
+    rules = before.scheduler.with_knobs({"wakeup_granularity": "8ms"})
+    machine = Machine(1, "ideal")
+    found = simulated(before.workload, rules, machine, phase_ns=before.phase_ns)
+    # It was less than half as many switches, and several times the latency.
+    assert after.switches < 0.5 * before.behaviour.switches
+    assert after.latency.p99_ns > 2.5 * before.behaviour.latency.p99_ns
+    assert found.switches == pytest.approx(after.switches, rel=0.15)
+    assert found.latency.p99_ns == pytest.approx(after.latency.p99_ns, rel=0.30)

@@ -26,6 +26,8 @@
 //! # Ok::<(), schedlab_infer::InferError>(())
 //! ```
 
+mod call;
+mod changing;
 mod doing;
 mod error;
 mod life;
@@ -105,6 +107,12 @@ pub struct Counts {
     pub changes: u64,
     /// Sleeps that another task of the workload ended.
     pub woken_by_tasks: u64,
+    /// Of those, sleeps in `futex(2)`, where the recording has the entries of system calls (as the next two).
+    pub at_locks: u64,
+    /// Sleeps in reading, writing, and waiting until that is possible.
+    pub at_channels: u64,
+    /// Sleeps in waiting for a child.
+    pub at_children: u64,
     /// Sleeps that a high-resolution timer ended.
     pub woken_by_timers: u64,
     /// Sleeps that another interrupt ended: devices, the network, the timer wheel.

@@ -3,6 +3,7 @@
 use schedlab_model::{Change, Policy};
 use schedlab_trace::Pid;
 
+use crate::call::Call;
 use crate::doing::Story;
 
 /// What a task was doing.
@@ -32,6 +33,8 @@ pub(crate) struct Life {
     pub(crate) story: Story,
     /// Who made it, of those made meanwhile.
     pub(crate) parent: Option<u32>,
+    /// The system call that it is in, where that is recorded.
+    pub(crate) call: Option<Call>,
     /// Whether it was made meanwhile, by whomever.
     pub(crate) born: bool,
     /// Whether it ran, so that it belongs to the workload.
@@ -59,6 +62,7 @@ impl Life {
             since: 0,
             story: Story::default(),
             parent: None,
+            call: None,
             born: false,
             ran: false,
             priority: None,

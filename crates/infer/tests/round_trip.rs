@@ -187,3 +187,22 @@ fn who_is_woken_by_an_interrupt_sleeps_and_by_a_task_waits() {
     let counts = inferred(&String::from_utf8(text).unwrap(), &Costs::ideal()).counts;
     assert_eq!((counts.woken_by_tasks, counts.woken_by_interrupts, counts.woken_by_unknown), (1, 1, 0));
 }
+
+#[test]
+fn system_calls_tell_locks_from_pipes() {
+    let text = "\
+ a-7 [000] ..... 1.000000000: sys_enter_futex: uaddr: 0x7f, op: 0x80
+ a-7 [000] d..2. 1.000100000: sched_switch: a:7 [120] S ==> b:8 [120]
+ b-8 [000] d..2. 1.001000000: sched_waking: comm=a pid=7 prio=120 target_cpu=000
+ b-8 [000] ..... 1.001100000: sys_enter_read: fd: 0x3
+ b-8 [000] d..2. 1.001200000: sched_switch: b:8 [120] S ==> a:7 [120]
+ a-7 [000] ..... 1.001300000: sys_exit_futex: 0x0
+ a-7 [000] d..2. 1.002000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000
+ a-7 [000] d..2. 1.002100000: sched_switch: a:7 [120] S ==> b:8 [120]
+ b-8 [000] d..2. 1.003000000: sched_waking: comm=a pid=7 prio=120 target_cpu=000
+ b-8 [000] d..2. 1.003100000: sched_switch: b:8 [120] S ==> a:7 [120]
+";
+    let counts = inferred(text, &Costs::ideal()).counts;
+    // a sleeps in futex, b in read, and a then in nothing that was recorded.
+    assert_eq!((counts.woken_by_tasks, counts.at_locks, counts.at_channels, counts.at_children), (3, 1, 1, 0));
+}

@@ -129,8 +129,14 @@ def _print(inferred: Inferred, under: str, *, told: bool) -> None:
         f"{counts['events']} events in {short_time(counts['span_ns'])}: {counts['tasks']} tasks"
         f"{threads}, {counts['steps']} steps, {counts['forks']} forks, {counts['exits']} ends"
     )
+    at = [
+        (f"  of those at {name}", counts[f"at_{name}"])
+        for name in ("locks", "channels", "children")
+        if counts[f"at_{name}"]
+    ]
     wakeups = [
         ("another task", counts["woken_by_tasks"]),
+        *at,
         ("its timer", counts["woken_by_timers"]),
         ("an interrupt", counts["woken_by_interrupts"]),
         ("not known", counts["woken_by_unknown"]),

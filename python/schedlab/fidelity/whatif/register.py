@@ -1,14 +1,14 @@
 """What was written down beforehand: ``validation/what-if.toml``."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schedlab.errors import InputError
+from schedlab.fidelity.written import from_file, validated
 
 Metric = Literal["shares", "switches", "p99 latency"]
 METRICS: tuple[Metric, ...] = ("shares", "switches", "p99 latency")
@@ -189,12 +189,7 @@ class Register(_Read):
         Raises:
             InputError: it cannot be read, or something in it is wrong, with where.
         """
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read '{path}': {error.strerror}") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return from_file(path, cls.parse)
 
     @classmethod
     def parse(cls, text: str) -> "Register":
@@ -203,14 +198,7 @@ class Register(_Read):
         Raises:
             InputError: something in it is wrong, with where.
         """
-        try:
-            file = _File.model_validate(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"no TOML: {error}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{where}: {first['msg']}") from None
+        file = validated(text, _File)
         found: dict[tuple[str, ...], Line] = {}
         for line in (line for part in file.lines for line in _each(part, file)):
             key = (line.workload, line.change, line.place, line.metric)
