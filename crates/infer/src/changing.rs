@@ -19,9 +19,7 @@ impl Watch {
         }
         let (guess, nice) = policy_of(priority);
         let policy = match (life.asked.take(), guess) {
-            (Some(Policy::Rr(_)), Policy::Fifo(priority)) => {
-                Policy::Rr(priority)
-            }
+            (Some(Policy::Rr(_)), Policy::Fifo(priority)) => Policy::Rr(priority),
             (Some(asked @ (Policy::Batch | Policy::Idle)), _) => asked,
             _ => guess,
         };
@@ -98,9 +96,9 @@ impl Watch {
         }
     }
 
-    pub(crate) fn other(&mut self, event: &str, record: &Record) {
+    pub(crate) fn other(&mut self, now: u64, event: &str, record: &Record) {
         if event.starts_with("sys_e")
-            && let Some(task) = self.number_of(record.pid)
+            && let Ok(Some(task)) = self.pid(record.pid, &record.name)
         {
             self.lives[task as usize].call = call::entered(event);
         }
@@ -122,7 +120,7 @@ impl Watch {
                 };
                 let pid = if pid == 0 { record.pid } else { pid as Pid };
                 if let Some(task) = self.number_of(pid) {
-                                self.lives[task as usize].asked = match policy & 0x3fff_ffff {
+                    self.lives[task as usize].asked = match policy & 0x3fff_ffff {
                         2 => Some(Policy::Rr(1)),
                         3 => Some(Policy::Batch),
                         5 => Some(Policy::Idle),
@@ -139,7 +137,13 @@ impl Watch {
                 let (Some(pid), Some(path)) = (record.number("pid"), record.word("dst_path")) else { return };
                 let Some(task) = u32::try_from(pid).ok().and_then(|pid| self.number_of(pid)) else { return };
                 let change = Change { taskgroup: Some(path.to_owned()), ..Change::default() };
-                self.lives[task as usize].changes.push(change);
+                let life = &mut self.lives[task as usize];
+                if pid == u64::from(record.pid) && life.state == State::Running {
+                    life.charge(now, self.prices.tick, self.period);
+                    self.changes_itself(task, change);
+                } else {
+                    life.changes.push(change);
+                }
             }
             _ => {}
         }

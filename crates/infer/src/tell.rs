@@ -63,21 +63,24 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
     for (number, life) in lives.iter_mut().enumerate().filter(|(number, _)| there[*number]) {
         counts.costs_ns += life.story.costs;
         counts.uncovered_ns += life.story.uncovered();
+        counts.periodic += u64::from(find_periods(&mut life.story));
         close(life, open, background.length);
         life.story
             .doings
             .retain(|doing| !matches!(doing, Doing::Wake(other) | Doing::Fork(other) if !there[*other as usize]));
-        counts.periodic += u64::from(find_periods(&mut life.story));
         let told = Teller { names, changes, own: &names[number] };
         counts.steps += life.story.doings.len() as u64;
-        let mut steps = told.steps(&life.story.doings);
-        let goes_on = open && life.state != State::Dead && takes_time(&life.story.doings);
+        // What was made once is not made again.
+        let once = life.story.doings.iter().rposition(|doing| matches!(doing, Doing::Fork(_))).map_or(0, |at| at + 1);
+        let (before, over) = life.story.doings.split_at(once);
+        let goes_on = open && life.state != State::Dead && takes_time(over);
+        let mut steps = if goes_on { told.steps(before) } else { told.steps(&life.story.doings) };
+        if goes_on {
+            steps.push(Step::Forever(told.steps(over)));
+        }
         let asleep =
             !life.born && matches!(life.story.doings.first(), Some(Doing::Sleep(_) | Doing::Timer(_) | Doing::Await));
         life.story.doings = Vec::new();
-        if goes_on {
-            steps = vec![Step::Forever(steps)];
-        }
         if !open && background.command == Some(number as u32) {
             // Who is asleep at the start begins behind that.
             steps.insert(usize::from(asleep), Step::Mark(COMMAND.to_owned()));

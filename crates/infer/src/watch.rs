@@ -167,7 +167,7 @@ impl Watch {
             RecordKind::Probe(Probe::Parameters { pid, policy, static_priority, rt_priority, slice }) => {
                 self.parameters(now, *pid, *policy, *static_priority, *rt_priority, *slice);
             }
-            RecordKind::Other { event, .. } => self.other(event, record),
+            RecordKind::Other { event, .. } => self.other(now, event, record),
             _ if &*record.event == "k_shares" => {
                 if let (Some(path), Some(shares)) = (self.group_of(record, "cg"), record.number("shares")) {
                     // As the kernel keeps them on 64 bits: scaled up by 2¹⁰.
@@ -192,7 +192,7 @@ impl Watch {
         Ok(Some(number))
     }
 
-    fn pid(&mut self, pid: Pid, name: &str) -> Result<Option<u32>, InferError> {
+    pub(crate) fn pid(&mut self, pid: Pid, name: &str) -> Result<Option<u32>, InferError> {
         if pid == 0 || self.left_out.contains(&pid) {
             return Ok(None);
         }

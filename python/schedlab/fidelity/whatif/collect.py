@@ -1,7 +1,9 @@
 """Recordings, kept; and from each workload's own what others would be."""
 
+import gzip
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,16 +13,18 @@ from types import MappingProxyType
 from schedlab import calibration
 from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity.places import Place, at
-from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Register
+from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
 from schedlab.files import make_directory, write_text
 from schedlab.inference import Behaviour, Inferred, TaskBehaviour, infer, simulated, workload_of
-from schedlab.model import Costs, Machine, Workload
+from schedlab.model import Costs, Machine, Workload, format_time, parse_time
 
 Key = tuple[str, str]
 """Workload and change."""
 
 RUNNER = "schedlab"
 """How the names of the runner's own tasks begin."""
+
+_TIME = re.compile(r" (\d+)\.(\d{9}): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +141,9 @@ def _pairs(
     """Predict every change from the recording in which nothing was changed."""
     work = register.workloads[name]
     pairs: dict[Key, Pair | str] = {}
-    part = {"start": register.protocol.begin, "end": register.protocol.end}
     try:
         costs = Costs.load(shelf.costs)
-        first = infer(shelf.path(name, RECORDED), costs=costs, ending="time", name=name, **part)
+        first = _look(register.protocol, shelf.path(name, RECORDED), costs)
     except SchedlabError as error:
         return {
             (name, RECORDED if change is None else change.name): str(error) for change in changes
@@ -150,13 +153,48 @@ def _pairs(
         try:
             real = first
             if change is not None:
-                real = infer(shelf.path(name, what), ending="time", **part)
+                real = _look(register.protocol, shelf.path(name, what), costs)
             pairs[name, what] = Pair(
                 in_roles(real.behaviour, work), predict(first, work, change, costs)
             )
         except SchedlabError as error:
             pairs[name, what] = str(error)
     return pairs
+
+
+def _look(protocol: Protocol, trace: Path, costs: Costs) -> Inferred:
+    """Infer from the part that the protocol says, counted from when the workload began."""
+    began = _began(trace)
+    start, end = (format_time(began + parse_time(text)) for text in (protocol.begin, protocol.end))
+    return infer(trace, costs=costs, ending="time", name="workload", start=start, end=end)
+
+
+def _began(trace: Path) -> int:
+    """Return the nanoseconds from a recording's beginning to the making of its last task.
+
+    Raises:
+        RunError: it cannot be read, or no task was made.
+    """
+    begin = last = None
+    try:
+        with gzip.open(trace, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("#"):
+                    continue
+                if "schedlab: begin" in line:
+                    begin = _time(line)
+                elif f"child_comm={RUNNER}" in line:
+                    last = _time(line)
+    except (OSError, EOFError, ValueError) as error:
+        raise RunError(f"{trace}: {error}") from None
+    if begin is None or last is None:
+        raise RunError(f"{trace}: the workload did not begin")
+    return last - begin
+
+
+def _time(line: str) -> int:
+    found = _TIME.search(line)
+    return 0 if found is None else int(found[1]) * 10**9 + int(found[2])
 
 
 def predict(recorded: Inferred, work: Described, change: Change | None, costs: Costs) -> Behaviour:

@@ -90,7 +90,7 @@ class Protocol(_Read):
 
     Attributes:
         duration: how long the workload runs.
-        begin: from when on it is looked at, as those that were there before are asleep or not.
+        begin: from when on it is looked at, since its last task was made.
         end: until when.
     """
 
