@@ -119,7 +119,7 @@ pub(crate) fn group_path(path: &str) -> String {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-.@:".contains(letter);
     let name = |name: &str| {
         let clean: String = name.chars().map(|c| if letter(c) { c } else { '_' }).take(100).collect();
-        if clean.starts_with('.') { format!("_{}", &clean[1..]) } else { clean }
+        clean.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(clean)
     };
     let names: Vec<String> = path.split('/').filter(|name| !name.is_empty()).take(16).map(name).collect();
     format!("/{}", names.join("/"))
