@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from schedlab.cli import (
+    bench,
     calibrate,
     compare,
     demo,
@@ -87,6 +88,7 @@ for command in (
     replay,
     infer,
     doctor,
+    bench,
     report,
     workload,
     demo,
