@@ -33,6 +33,7 @@ class Pair:
 
     real: Behaviour
     predicted: Behaviour
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,9 @@ def _pairs(
             if change is not None:
                 real = _look(register.protocol, shelf.path(name, what), costs)
             pairs[name, what] = Pair(
-                in_roles(real.behaviour, work), predict(first, work, change, costs)
+                in_roles(real.behaviour, work),
+                predict(first, work, change, costs),
+                real.scheduler.release if real.scheduler is not None else "",
             )
         except SchedlabError as error:
             pairs[name, what] = str(error)

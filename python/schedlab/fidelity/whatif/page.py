@@ -38,7 +38,7 @@ def page(
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.line.size is not None]
     verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
-    places = [f"{place}: {there}" for place, there in collected.items() if isinstance(there, str)]
+    places = [_place(place, there) for place, there in collected.items()]
     protocol = register.protocol
     changes = [
         (change.workload, change.name, _what(change.knobs, change.tasks), change.why)
@@ -106,6 +106,13 @@ def page(
         )
         + "\n"
     )
+
+
+def _place(place: str, there: Collected | str) -> str:
+    if isinstance(there, str):
+        return f"{place}: {there}."
+    releases = {pair.release for pair in there.pairs.values() if isinstance(pair, Pair)}
+    return f"{place} is Linux {', '.join(sorted(releases))}."
 
 
 def figure(collected: Mapping[str, Collected | str], findings: Sequence[Finding]) -> str:
