@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "behaviour",
     "bench",
     "check_invariants",
     "check_workload",
     "costs",
     "export_workload",
     "format_time",
+    "infer",
     "knobs",
     "machine",
     "parse_time",
@@ -28,6 +30,7 @@ __all__ = [
     "simulate_many",
     "simulate_policy",
     "thread_weight_factor",
+    "wakeup_latency",
     "weights_remark",
     "with_attributes",
     "with_groups",
