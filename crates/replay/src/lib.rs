@@ -42,6 +42,7 @@ mod start;
 mod step;
 mod traced;
 mod view;
+mod wakeups;
 
 use std::path::Path;
 
@@ -53,6 +54,7 @@ pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
+pub use wakeups::{wakeup_latency, wakeup_latency_of_file};
 
 use first_sight::FirstSight;
 use recording::{Recording, hold_yields};

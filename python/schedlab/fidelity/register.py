@@ -61,6 +61,7 @@ class Scenario(_Read):
         autogroup: whether sessions are groups.
         cpus: of the guest.
         sockets: that these are parted into; each has a last-level cache of its own.
+        base_slice_us: the slice of EEVDF; 0 for the kernel's default.
     """
 
     play: str = ""
@@ -69,6 +70,7 @@ class Scenario(_Read):
     autogroup: bool = False
     cpus: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)] = 1
+    base_slice_us: Annotated[int, Field(ge=0, le=100_000)] = 0
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
