@@ -20,7 +20,10 @@ fn recordings_of_kernels_keep_all() {
     for entry in std::fs::read_dir(fixture("")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "gz") {
-            let checked = check_invariants_of_file(&path, BOUND).unwrap();
+            // One of several translated CPUs stands still for as long as the machine under it does something else.
+            let several = path.to_string_lossy().contains("-near-") || path.to_string_lossy().contains("-apart-");
+            let bound = if several { Time::from_millis(60_000) } else { BOUND };
+            let checked = check_invariants_of_file(&path, bound).unwrap();
             assert!(checked.broken.is_none() && checked.tasks > 5, "{}: {checked:?}", path.display());
         }
     }

@@ -31,12 +31,6 @@ fn a_recording_without_decisions_is_not_exact() {
 }
 
 #[test]
-fn several_cpus_are_refused_for_now() {
-    let error = replay_text("bash-1 1d..2. 1.0: k_tick: (f) pid=1\n").unwrap_err().to_string();
-    assert!(error.contains("line 1, an event of CPU 1"), "{error}");
-}
-
-#[test]
 fn a_malformed_line_is_named() {
     let error = replay_text("cpus=1\nbash-1 0d..2. 1.0: k_tick: (f) pid=\n").unwrap_err().to_string();
     assert!(error.contains("line 2"), "{error}");

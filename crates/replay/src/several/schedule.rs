@@ -173,7 +173,10 @@ impl<'a> Several<'a> {
         if pick.candidates < 2 {
             return;
         }
-        if unordered || !self.begun || !self.verifiable(ours) || !self.verifiable(kernels) {
+        if !self.begun {
+            return;
+        }
+        if unordered || !self.verifiable(ours) || !self.verifiable(kernels) {
             self.report.decisions.pick.unverifiable += 1;
             return;
         }
@@ -203,7 +206,8 @@ impl<'a> Several<'a> {
         self.sched.decider.expect_nothing();
         self.sched.sched_tick(cpu);
         let ours = self.sched.need_resched(cpu);
-        if scored && self.begun && self.verifiable(running) {
+        let scored = scored && self.begun;
+        if scored && self.verifiable(running) {
             self.report.decisions.tick.add(ours == kernels, naive == kernels);
         } else if scored {
             self.report.decisions.tick.unverifiable += 1;

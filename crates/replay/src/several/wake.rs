@@ -51,11 +51,14 @@ impl<'a> Several<'a> {
         if remote && matches!(why, WakeKind::Wakeup { .. }) {
             self.on_its_way(kernels, task);
         }
+        if !self.begun {
+            return;
+        }
         let score = match why {
             WakeKind::Wakeup { .. } => &mut self.report.decisions.select,
             _ => &mut self.report.decisions.select_new,
         };
-        if !self.begun || self.guessed.contains(&task) {
+        if self.guessed.contains(&task) {
             score.unverifiable += 1;
             return;
         }
@@ -228,7 +231,10 @@ impl<'a> Several<'a> {
             return;
         }
         let ours = self.sched.decider.preempt.unwrap_or(false);
-        if !self.begun || !self.verifiable(task) || !self.verifiable(curr) {
+        if !self.begun {
+            return;
+        }
+        if !self.verifiable(task) || !self.verifiable(curr) {
             self.report.decisions.wakeup.unverifiable += 1;
             return;
         }
