@@ -83,7 +83,13 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     /// Seed 1, begun at a tick, ticks skipped, a day of simulated time at most.
     fn default() -> Self {
-        Self { seed: 1, phase: Time::ZERO, no_tick_skip: false, time_limit: Time::from_millis(86_400_000), cancel: None }
+        Self {
+            seed: 1,
+            phase: Time::ZERO,
+            no_tick_skip: false,
+            time_limit: Time::from_millis(86_400_000),
+            cancel: None,
+        }
     }
 }
 

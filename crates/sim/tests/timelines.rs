@@ -222,24 +222,31 @@ fn ticks_take_time_from_whoever_runs() {
 
 #[test]
 fn a_family_pays_for_births_and_deaths() {
-    // In microseconds: a process is made in 50 and ends in 30, a thread in 15 and 6; collecting a child takes 9. The parent, FIFO as
-    // the child, makes it (50), waits; the child computes 100 and ends (30), which wakes the parent: it collects (9) and ends (30).
+    // In microseconds: a process is made in 50, starts in 20 and ends in 30, a thread in 15, 4 and 6; collecting a child takes 9. The
+    // parent, FIFO as the child, is there from the start, makes it (50), waits; the child starts (20), computes 100 and ends (30), which
+    // wakes the parent: it collects (9) and ends (30).
     let costs = Costs {
         fork_process: micros(50),
         exit_process: micros(30),
         fork_thread: micros(15),
+        start_process: micros(20),
+        start_thread: micros(4),
         exit_thread: micros(6),
         reap: micros(9),
         ..Costs::ideal()
     };
-    for (kind, make, end) in [(TaskKind::Process, 50, 30), (TaskKind::Thread, 15, 6)] {
+    for (kind, make, start, end) in [(TaskKind::Process, 50, 20, 30), (TaskKind::Thread, 15, 4, 6)] {
         let parent = task("parent", 1, fifo(1), vec![Step::Fork { task: "child".into(), count: 1 }, Step::Join]);
         let mut child = task("child", 0, fifo(1), vec![Step::Run(microseconds(100))]);
         (child.kind, child.attributes) = (kind, None);
         let family = workload(vec![parent, child]);
         let (outcome, events) = run(&family, "6.1", &Machine::new(1, costs.clone()));
-        assert_eq!(shares(&outcome, 0), [make + 100 + end + 9 + 30, make + 9 + 30, 0, 100 + end], "{kind:?}");
-        assert_eq!(shares(&outcome, 1), [100 + end, 100 + end, 0, 0]);
+        assert_eq!(
+            shares(&outcome, 0),
+            [make + start + 100 + end + 9 + 30, make + 9 + 30, 0, start + 100 + end],
+            "{kind:?}"
+        );
+        assert_eq!(shares(&outcome, 1), [start + 100 + end, start + 100 + end, 0, 0]);
         let fork = EventKind::Fork { parent: TaskId(0), child: TaskId(1) };
         assert!(events.iter().any(|event| event.kind == fork && event.time == micros(make)));
     }
