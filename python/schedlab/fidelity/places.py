@@ -9,7 +9,7 @@ from schedlab import calibration, processes
 from schedlab.calibration import Calibration
 from schedlab.fidelity.observing import Observation
 from schedlab.knobs import applied
-from schedlab.model import Machine, Scheduler, Workload
+from schedlab.model import Machine, Outcome, Scheduler, Workload
 from schedlab.recording import record
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
@@ -84,10 +84,10 @@ class Place:
         return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
 
     def record(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
-        """Run a workload for real while its wake-ups are recorded."""
+        """Run a workload for real while its wake-ups are recorded, and read all from that."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "trace.txt"
-            record(
+            made = record(
                 path,
                 workload,
                 guest=self._guest,
@@ -96,7 +96,8 @@ class Place:
                 seed=seed,
                 timeout=timeout,
             )
-            return Observation.of_trace(path)
+            outcome = Outcome.from_json(made.output)
+            return Observation.of(outcome).beside(Observation.of_trace(path))
 
     def pause(self, seconds: float) -> None:
         """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""
