@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab import _core
-from schedlab.model import Costs, Machine, Outcome, Scheduler, Workload
+from schedlab.model import Costs, Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.targets.sim import simulate
 
 FloatArray = NDArray[np.float64]

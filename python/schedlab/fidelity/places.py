@@ -9,7 +9,8 @@ from schedlab import calibration, processes
 from schedlab.calibration import Calibration
 from schedlab.fidelity.observing import Observation
 from schedlab.knobs import applied
-from schedlab.model import Machine, Outcome, Scheduler, Workload
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.recording import record
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts

@@ -76,7 +76,7 @@ class Protocol(_Read):
         repeats: runs of each setting, real and simulated.
     """
 
-    repeats: Annotated[int, Field(ge=3)]
+    repeats: Annotated[int, Field(ge=2)]
 
 
 class Line(_Read):
