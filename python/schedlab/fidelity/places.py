@@ -17,7 +17,7 @@ from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 from schedlab.vm import knobs as guest_knobs
 
-BUFFER = 131_072
+BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
 
 MEMORY = 1_536

@@ -1,14 +1,14 @@
 """What was written down beforehand: ``validation/prediction.toml``."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
-from schedlab.fidelity.behaviour.register import Described
+from schedlab.fidelity import lines
+from schedlab.fidelity.lines import Described, Read
 from schedlab.model import Attributes
 
 Measure = Literal["turnaround", "p99", "switches"]
@@ -17,11 +17,7 @@ Measure = Literal["turnaround", "p99", "switches"]
 MEASURES: tuple[Measure, ...] = ("turnaround", "p99", "switches")
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Setting(_Read):
+class Setting(Read):
     """What one would try.
 
     Attributes:
@@ -52,7 +48,7 @@ class Setting(_Read):
         return Attributes(self.policy, slice=self.slice)
 
 
-class Rules(_Read):
+class Rules(Read):
     """When a ranking agrees.
 
     Attributes:
@@ -69,7 +65,7 @@ class Rules(_Read):
     best: Annotated[float, Field(gt=0, lt=1)]
 
 
-class Protocol(_Read):
+class Protocol(Read):
     """How often things are run.
 
     Attributes:
@@ -79,7 +75,22 @@ class Protocol(_Read):
     repeats: Annotated[int, Field(ge=2)]
 
 
-class Line(_Read):
+class _Expected(Read):
+    """What a line says, or several that are written as one."""
+
+    correlation: tuple[float, float] | None = None
+    cause: str = ""
+
+    @model_validator(mode="after")
+    def _a_divergence_is_pinned(self) -> Self:
+        if (self.correlation is None) != (not self.cause):
+            raise ValueError("a known divergence, and nothing else, has a correlation and a cause")
+        if self.correlation is not None and not -1 <= self.correlation[0] <= self.correlation[1]:
+            raise ValueError(f"the correlation is from -1 to no less, not {self.correlation}")
+        return self
+
+
+class Line(_Expected):
     """A ranking.
 
     Attributes:
@@ -93,33 +104,21 @@ class Line(_Read):
     workload: str
     place: str
     measure: Measure
-    correlation: tuple[float, float] | None = None
-    cause: str = ""
-
-    @model_validator(mode="after")
-    def _a_divergence_is_pinned(self) -> Self:
-        if (self.correlation is None) != (not self.cause):
-            raise ValueError("a known divergence, and nothing else, has a correlation and a cause")
-        if self.correlation is not None and not -1 <= self.correlation[0] <= self.correlation[1]:
-            raise ValueError(f"the correlation is from -1 to no less, not {self.correlation}")
-        return self
 
 
-class _Place(_Read):
+class _Place(Read):
     """The settings that are tried at a place."""
 
     settings: tuple[Setting, ...] = Field(min_length=2)
 
 
-class _Lines(_Read):
+class _Lines(_Expected):
     workloads: tuple[str, ...] = Field(min_length=1)
     places: tuple[str, ...] = Field(min_length=1)
     measures: tuple[Measure, ...] = MEASURES
-    correlation: tuple[float, float] | None = None
-    cause: str = ""
 
 
-class _File(_Read):
+class _File(Read):
     protocol: Protocol
     rules: Rules
     workloads: Mapping[str, Described]
@@ -127,7 +126,7 @@ class _File(_Read):
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(_Read):
+class Register(Read):
     """All of it.
 
     Attributes:
@@ -147,11 +146,11 @@ class Register(_Read):
     @property
     def places(self) -> tuple[str, ...]:
         """Where lines are about, in their order."""
-        return tuple(dict.fromkeys(line.place for line in self.lines))
+        return lines.places(self.lines)
 
     def at(self, place: str) -> tuple[str, ...]:
         """Return the names of the workloads that lines of a place are about."""
-        return tuple(dict.fromkeys(line.workload for line in self.lines if line.place == place))
+        return lines.workloads(self.lines, place)
 
     @classmethod
     def read(cls, path: Path) -> "Register":
@@ -160,12 +159,7 @@ class Register(_Read):
         Raises:
             InputError: it cannot be read, or something in it is wrong, with where.
         """
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read '{path}': {error.strerror}") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return lines.from_file(path, cls.parse)
 
     @classmethod
     def parse(cls, text: str) -> "Register":
@@ -174,29 +168,22 @@ class Register(_Read):
         Raises:
             InputError: something in it is wrong, with where.
         """
-        try:
-            file = _File.model_validate(tomllib.loads(text))
-            lines = [
-                Line(
-                    workload=workload,
-                    place=place,
-                    measure=measure,
-                    correlation=part.correlation,
-                    cause=part.cause,
-                )
-                for part in file.lines
-                for workload in part.workloads
-                for place in part.places
-                for measure in part.measures
-            ]
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"no TOML: {error}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{where or 'lines'}: {first['msg']}") from None
+        file = lines.parsed(_File, text)
+        found = [
+            Line(
+                workload=workload,
+                place=place,
+                measure=measure,
+                correlation=part.correlation,
+                cause=part.cause,
+            )
+            for part in file.lines
+            for workload in part.workloads
+            for place in part.places
+            for measure in part.measures
+        ]
         seen = set()
-        for line in lines:
+        for line in found:
             key = (line.workload, line.place, line.measure)
             if key in seen:
                 raise InputError(f"lines: {' '.join(key)} is there twice")
@@ -214,7 +201,7 @@ class Register(_Read):
             rules=file.rules,
             workloads=file.workloads,
             settings={name: place.settings for name, place in file.places.items()},
-            lines=tuple(lines),
+            lines=tuple(found),
         )
 
     def of(self, places: Sequence[str] = (), workloads: Sequence[str] = ()) -> "Register":
@@ -223,16 +210,4 @@ class Register(_Read):
         Raises:
             InputError: there is no line about one of them.
         """
-        named = {line.workload for line in self.lines}
-        for what, known in ((places, set(self.places)), (workloads, named)):
-            for name in what:
-                if name not in known:
-                    allowed = ", ".join(sorted(known))
-                    raise InputError(f"no line is about '{name}'; known: {allowed}")
-        lines = tuple(
-            line
-            for line in self.lines
-            if (not places or line.place in places)
-            and (not workloads or line.workload in workloads)
-        )
-        return self.model_copy(update={"lines": lines})
+        return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
