@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from schedlab.fidelity.markdown import circumstances, number, table
+from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.prediction.collect import Collected
 from schedlab.fidelity.prediction.judge import Finding
 from schedlab.fidelity.prediction.register import Measure, Register
@@ -32,6 +32,8 @@ def page(
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
     figures: Mapping[str, str],
+    *,
+    whole: int,
 ) -> str:
     """Return the page as Markdown.
 
@@ -40,6 +42,7 @@ def page(
         collected: the runs by place.
         findings: what became of the lines.
         figures: the names of the figures' files by place.
+        whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.line.correlation is not None]
@@ -59,6 +62,7 @@ def page(
                 "",
                 f"{len(findings)} rankings. **{verdict}**",
                 "",
+                *left_out(whole, len(findings)),
                 *table(
                     ("place", "kernel", "clock", "settings"),
                     [_place(register, name, there) for name, there in collected.items()],
