@@ -31,8 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    whole = Register.read(given.register)
-    register = whole.of(given.place, given.workload)
+    everything = Register.read(given.register)
+    register = everything.of(given.place, given.workload)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
         there = collect(register, place, given.directory, say, kept_only=given.kept)
@@ -52,7 +52,9 @@ def _run(given: argparse.Namespace) -> int:
         for place, drawn in figures(findings).items():
             names[place] = f"{given.page.stem}-{place.replace(':', '-')}.svg"
             write_text(given.page.parent / names[place], drawn)
-        write_text(given.page, page(register, collected, findings, names, whole=len(whole.lines)))
+        write_text(
+            given.page, page(register, collected, findings, names, whole=len(everything.lines))
+        )
         say(f"written to {given.page}")
     return 0 if held == len(findings) else 1
 
