@@ -9,6 +9,7 @@
 #   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/concepts/fidelity-behaviour.md)
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/concepts/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
+#   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/concepts/fidelity-what-if.md)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -46,7 +47,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: build venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: fidelity-what-if build venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -163,6 +164,12 @@ check-prediction: build
 	rm -rf out/fidelity/check
 	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --place vm:6.1 --workload pi --workload schbench
 	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --place vm:6.1 --workload interactive
+
+# Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
+# recorded is kept, so that it goes on where it was interrupted.
+fidelity-what-if: build
+	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --directory out/fidelity-what-if \
+		--page docs/concepts/fidelity-what-if.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "behaviour",
     "bench",
     "check_invariants",
     "check_workload",
     "costs",
     "export_workload",
     "format_time",
+    "infer",
     "knobs",
     "machine",
     "parse_time",
@@ -28,6 +30,7 @@ __all__ = [
     "simulate_many",
     "simulate_policy",
     "thread_weight_factor",
+    "wakeup_latency",
     "weights_remark",
     "with_attributes",
     "with_groups",
@@ -93,3 +96,12 @@ def replay(
     level: str | None = None,
     perfetto: str | PathLike[str] | None = None,
 ) -> str: ...
+def infer(
+    trace: str | PathLike[str],
+    name: str,
+    costs: str,
+    start: str | None = None,
+    end: str | None = None,
+    ending: str | None = None,
+) -> tuple[str, str]: ...
+def behaviour(workload: str, scheduler: str, machine: str, seed: int, *, phase: int = 0) -> str: ...

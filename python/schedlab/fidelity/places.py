@@ -100,6 +100,10 @@ class Place:
             outcome = Outcome.from_json(made.output)
             return Observation.of(outcome).beside(Observation.of_trace(path))
 
+    def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
+        """Run a workload for real and keep all tracepoints in a file."""
+        record(path, workload, guest=self._guest, level="L0", buffer=BUFFER, timeout=timeout)
+
     def pause(self, seconds: float) -> None:
         """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""
         self._run(["sleep", f"{seconds:.6f}"], timeout=60 + seconds)
