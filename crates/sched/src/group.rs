@@ -61,6 +61,7 @@ impl<D: Decider> Sched<D> {
             entity.vruntime = entity.vruntime.minus(base);
         }
         self.detach_entity_cfs_rq(se);
+        self.forget_load_time(se);
         self.set_task_rq(task, cpu);
         self.attach_entity_cfs_rq(se);
         if absolute {

@@ -265,8 +265,8 @@ impl<D: Decider> Sched<D> {
 
     /// `nr_running` without those that linger asleep.
     pub(crate) fn nr_awake(&self, cpu: CpuId) -> u32 {
-        let rq = &self.rqs[cpu.index()];
-        rq.nr_running.wrapping_sub(rq.nr_delayed)
+        // cfs_h_nr_delayed
+        self.rqs[cpu.index()].nr_running.wrapping_sub(self.cfs_rq(cpu).h_nr_delayed)
     }
 
     /// `wake_affine_weight`: by load averages, each as the other CPU's capacity allows, with a bias for the last one.

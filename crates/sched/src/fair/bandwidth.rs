@@ -371,6 +371,7 @@ impl<D: Decider> Sched<D> {
         let record = &self.cfs_rqs[cfs.index()];
         let (group, cpu) = (record.group, record.cpu);
         let (tasks, mut idle_tasks) = (record.h_nr_running, record.idle_h_nr_running);
+        let delayed = record.h_nr_delayed;
         self.groups[group.index()].bandwidth.throttled.push(cfs);
         self.count_throttle(group, cpu, true);
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
@@ -398,6 +399,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[above.index()];
             queue.h_nr_running -= tasks;
+            queue.h_nr_delayed -= delayed;
             queue.idle_h_nr_running -= idle_tasks;
             leaves &= queue.load.scaled == 0;
             level = parent;
@@ -425,14 +427,15 @@ impl<D: Decider> Sched<D> {
         let record = &self.cfs_rqs[cfs.index()];
         if record.load.scaled > 0 {
             let (tasks, idle_tasks) = (record.h_nr_running, record.idle_h_nr_running);
-            self.rejoin_hierarchy(group, cpu, tasks, idle_tasks);
+            let delayed = record.h_nr_delayed;
+            self.rejoin_hierarchy(group, cpu, tasks, delayed, idle_tasks);
         }
         if self.rqs[cpu.index()].curr == TaskId::IDLE && self.cfs_rq(cpu).nr_running > 0 {
             self.resched_curr(cpu);
         }
     }
 
-    fn rejoin_hierarchy(&mut self, group: GroupId, cpu: CpuId, tasks: u32, mut idle_tasks: u32) {
+    fn rejoin_hierarchy(&mut self, group: GroupId, cpu: CpuId, tasks: u32, delayed: u32, mut idle_tasks: u32) {
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
         let mut joins = true;
@@ -455,6 +458,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[above.index()];
             queue.h_nr_running += tasks;
+            queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_tasks;
             if queue.throttled {
                 return;

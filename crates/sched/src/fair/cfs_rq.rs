@@ -18,6 +18,8 @@ pub struct CfsRq {
     pub nr_running: u32,
     /// `h_nr_running`: tasks below it, through all groups.
     pub h_nr_running: u32,
+    /// `h_nr_delayed`: of those, the ones that linger asleep (EEVDF).
+    pub h_nr_delayed: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
     /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups (CFS).
@@ -64,6 +66,7 @@ impl CfsRq {
             load: Weight::default(),
             nr_running: 0,
             h_nr_running: 0,
+            h_nr_delayed: 0,
             idle_h_nr_running: 0,
             idle_nr_running: 0,
             group: GroupId::ROOT,
@@ -83,5 +86,11 @@ impl CfsRq {
             avg_vruntime: 0,
             avg_load: 0,
         }
+    }
+
+    /// `h_nr_runnable`: the tasks below it that do not linger asleep.
+    #[inline]
+    pub const fn h_nr_runnable(&self) -> u32 {
+        self.h_nr_running - self.h_nr_delayed
     }
 }

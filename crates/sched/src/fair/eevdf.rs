@@ -399,11 +399,30 @@ impl<D: Decider> Sched<D> {
         self.clear_delayed(se);
     }
 
+    /// `set_delayed`: from now on it lingers. An empty group counts for none below it anyway.
+    pub(super) fn set_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = true;
+        self.count_delayed(se, |count| count + 1);
+    }
+
     /// `clear_delayed`: it lingers no longer.
     fn clear_delayed(&mut self, se: EntityId) {
-        let entity = &mut self.entities[se.index()];
-        if std::mem::take(&mut entity.sched_delayed) && entity.my_q.is_none() {
-            self.rqs[self.cfs_rqs[entity.cfs_rq.index()].cpu.index()].delayed_left();
+        if std::mem::take(&mut self.entities[se.index()].sched_delayed) {
+            self.count_delayed(se, |count| count - 1);
+        }
+    }
+
+    /// `h_nr_delayed` of the queues of a task, up to one that is throttled.
+    fn count_delayed(&mut self, se: EntityId, change: impl Fn(u32) -> u32) {
+        let mut level = Some(se).filter(|se| self.entities[se.index()].my_q.is_none());
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            level = entity.parent;
+            let queue = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            queue.h_nr_delayed = change(queue.h_nr_delayed);
+            if queue.throttled {
+                return;
+            }
         }
     }
 

@@ -263,6 +263,7 @@ impl<D: Decider> Sched<D> {
         let (se, group) = (self.tasks[task.index()].se, self.tasks[task.index()].group);
         let (queue, parent) = self.group_on(group, cpu);
         let depth = parent.map_or(0, |parent| self.entities[parent.index()].depth + 1);
+        self.set_task_rq_load(se, queue);
         let entity = &mut self.entities[se.index()];
         (entity.parent, entity.depth) = (parent, depth);
         std::mem::replace(&mut entity.cfs_rq, queue)

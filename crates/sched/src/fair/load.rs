@@ -2,11 +2,15 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
+use schedlab_model::Series;
+
+use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
-use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
+use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
+use crate::fair::sums::{Removed, Sums};
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,34 +25,33 @@ impl Action {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct EntityLoad {
-    avg: SchedAvg,
-    /// `runnable_weight` of a group: tasks below it when that was last looked at.
+pub(super) struct EntityLoad {
+    pub(super) avg: SchedAvg,
+    /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
     runnable_weight: u64,
 }
 
 /// The part of `struct cfs_rq` that load tracking needs.
 #[derive(Debug, Clone, Copy, Default)]
-struct QueueLoad {
-    avg: SchedAvg,
-    /// `removed`: what sleepers that went to another CPU took with them: how many, load, utilisation, runnable.
-    removed: (u32, u64, u64, u64),
-    propagate: bool,
-    prop_runnable_sum: i64,
+pub(super) struct QueueLoad {
+    pub(super) avg: SchedAvg,
+    pub(super) removed: Removed,
+    pub(super) propagate: bool,
+    pub(super) prop_runnable_sum: i64,
     /// `tg_load_avg_contrib`: what the group's sum has of it.
     contribution: i64,
     /// `last_update_tg_load_avg`.
     contributed_at: u64,
     /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
     throttled_at: u64,
-    throttled_time: u64,
+    pub(super) throttled_time: u64,
 }
 
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
-    entities: Vec<EntityLoad>,
-    queues: Vec<QueueLoad>,
+    pub(super) entities: Vec<EntityLoad>,
+    pub(super) queues: Vec<QueueLoad>,
 }
 
 impl<D: Decider> Sched<D> {
@@ -87,31 +90,46 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `post_init_entity_util_avg`: a new task is expected to use half of what its queue leaves, at most in proportion to its
-    /// weight.
-    pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId) {
+    /// weight. One of another class is as if it had just left the fair one.
+    pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId, class: Class) {
         let Some(mut loads) = self.take_loads() else { return };
-        let queue = loads.queues[self.entities[se.index()].cfs_rq.index()].avg;
+        let cfs = self.entities[se.index()].cfs_rq;
+        let queue = loads.queues[cfs.index()].avg;
+        if class != Class::Fair {
+            loads.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(&loads, cfs);
+            if self.rules.series != Series::V5_10 {
+                self.loads = Some(loads);
+                return;
+            }
+        }
+        // With ten bits more until 6.10.
+        let shift = if self.rules.eevdf() { 10 } else { 0 };
+        let weight = self.entities[se.index()].load.scaled >> shift;
         let cap = (1024 - queue.util_avg as i64) / 2;
         let avg = &mut loads.entities[se.index()].avg;
         if cap > 0 {
             avg.util_avg = match queue.util_avg {
                 0 => cap as u64,
-                used => (used * self.entities[se.index()].load.scaled / (queue.load_avg + 1)).min(cap as u64),
+                used => (used * weight / (queue.load_avg + 1)).min(cap as u64),
             };
         }
         avg.runnable_avg = avg.util_avg;
         self.loads = Some(loads);
     }
 
-    fn take_loads(&mut self) -> Option<Box<Loads>> {
+    pub(super) fn take_loads(&mut self) -> Option<Box<Loads>> {
         let mut loads = self.loads.take()?;
         loads.entities.resize(self.entities.len(), EntityLoad::default());
         loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
         Some(loads)
     }
 
+    pub(super) fn sums(&self) -> Sums {
+        Sums::of(self.rules.series)
+    }
+
     /// `se_weight`.
-    fn se_weight(&self, se: EntityId) -> u64 {
+    pub(super) fn se_weight(&self, se: EntityId) -> u64 {
         self.entities[se.index()].load.scaled >> 10
     }
 
@@ -123,15 +141,16 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+    pub(super) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
         let Some(mut loads) = self.take_loads() else { return };
         let now = self.cfs_rq_clock_pelt(&loads, cfs);
         let entity = &self.entities[se.index()];
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);
         let load = &mut loads.entities[se.index()];
         let runnable = match entity.my_q {
+            _ if entity.sched_delayed => 0,
             Some(_) => load.runnable_weight,
-            None => u64::from(entity.on_rq && !entity.sched_delayed),
+            None => u64::from(entity.on_rq),
         };
         let attached = load.avg.last_update_time != 0;
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
@@ -175,7 +194,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
         let Some(group) = self.entities[se.index()].my_q else { return };
         let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_running);
+        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_runnable());
         self.loads = Some(loads);
     }
 
@@ -183,18 +202,16 @@ impl<D: Decider> Sched<D> {
     fn update_cfs_rq_load_avg(&self, loads: &mut Loads, now: u64, cfs: CfsRqId) -> bool {
         let load = &mut loads.queues[cfs.index()];
         let mut decayed = false;
-        let (count, removed_load, removed_util, removed_runnable) = std::mem::take(&mut load.removed);
-        if count > 0 {
+        let removed = std::mem::take(&mut load.removed);
+        if removed.count > 0 {
             let divider = u64::from(load.avg.divider());
-            subtract_load(&mut load.avg, removed_load, removed_load * divider);
-            subtract_util(&mut load.avg, removed_util, removed_util * divider);
-            subtract_runnable(&mut load.avg, removed_runnable, removed_runnable * divider);
+            self.sums().remove(&mut load.avg, removed);
             load.propagate = true;
-            load.prop_runnable_sum += -((removed_runnable * divider) as i64) >> CAPACITY_SHIFT;
+            load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
             decayed = true;
         }
         let queue = &self.cfs_rqs[cfs.index()];
-        let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
             load.avg.update_avg(1);
             decayed = true;
@@ -202,41 +219,9 @@ impl<D: Decider> Sched<D> {
         decayed
     }
 
-    /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
-    fn attach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
-        let weight = self.se_weight(se);
-        let queue = &mut loads.queues[cfs.index()];
-        let divider = u64::from(queue.avg.divider());
-        let avg = &mut loads.entities[se.index()].avg;
-        (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
-        avg.util_sum = (avg.util_avg * divider) as u32;
-        avg.runnable_sum = avg.runnable_avg * divider;
-        let load_sum = avg.load_avg * divider;
-        avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
-        queue.avg.load_avg += avg.load_avg;
-        queue.avg.load_sum += weight * avg.load_sum;
-        queue.avg.util_avg += avg.util_avg;
-        queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
-        queue.avg.runnable_avg += avg.runnable_avg;
-        queue.avg.runnable_sum += avg.runnable_sum;
-        queue.propagate = true;
-        queue.prop_runnable_sum += avg.load_sum as i64;
-    }
-
-    /// `detach_entity_load_avg`.
-    fn detach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
-        let avg = loads.entities[se.index()].avg;
-        let queue = &mut loads.queues[cfs.index()];
-        subtract_load(&mut queue.avg, avg.load_avg, self.se_weight(se) * avg.load_sum);
-        subtract_util(&mut queue.avg, avg.util_avg, u64::from(avg.util_sum));
-        subtract_runnable(&mut queue.avg, avg.runnable_avg, avg.runnable_sum);
-        queue.propagate = true;
-        queue.prop_runnable_sum -= avg.load_sum as i64;
-    }
-
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
-    fn update_tg_load_avg(&mut self, loads: &mut Loads, cfs: CfsRqId) {
+    pub(super) fn update_tg_load_avg(&mut self, loads: &mut Loads, cfs: CfsRqId) {
         let queue = &self.cfs_rqs[cfs.index()];
         if queue.group == GroupId::ROOT {
             return;
@@ -275,8 +260,8 @@ impl<D: Decider> Sched<D> {
             let sum = (below.avg.util_avg * divider) as u32;
             let delta_sum = i64::from(sum) - i64::from(avg.util_sum);
             (avg.util_avg, avg.util_sum) = (below.avg.util_avg, sum);
-            queue.util_avg = add_positive(queue.util_avg, delta);
-            queue.util_sum = at_least(add_positive(u64::from(queue.util_sum), delta_sum), queue.util_avg);
+            let sum = u64::from(queue.util_sum);
+            queue.util_sum = self.sums().follow(&mut queue.util_avg, sum, delta, delta_sum, divider) as u32;
         }
         // update_tg_cfs_runnable
         let delta = below.avg.runnable_avg as i64 - avg.runnable_avg as i64;
@@ -284,9 +269,8 @@ impl<D: Decider> Sched<D> {
             let sum = below.avg.runnable_avg * divider;
             let delta_sum = sum as i64 - avg.runnable_sum as i64;
             (avg.runnable_avg, avg.runnable_sum) = (below.avg.runnable_avg, sum);
-            queue.runnable_avg = add_positive(queue.runnable_avg, delta);
-            let sum = add_positive(queue.runnable_sum, delta_sum);
-            queue.runnable_sum = u64::from(at_least(sum, queue.runnable_avg));
+            let sum = queue.runnable_sum;
+            queue.runnable_sum = self.sums().follow(&mut queue.runnable_avg, sum, delta, delta_sum, divider);
         }
         self.update_tg_cfs_load(se, group, below, avg, queue, divider);
         true
@@ -318,94 +302,32 @@ impl<D: Decider> Sched<D> {
         let load_sum = weight * runnable_sum;
         let load_avg = load_sum / divider;
         let delta = load_avg as i64 - avg.load_avg as i64;
-        if delta == 0 {
+        // 5.10 sets the sums though the average stays.
+        if delta == 0 && self.sums() != Sums::Anew {
             return;
         }
         let delta_sum = load_sum as i64 - (weight * avg.load_sum) as i64;
         (avg.load_sum, avg.load_avg) = (runnable_sum, load_avg);
-        queue.load_avg = add_positive(queue.load_avg, delta);
-        queue.load_sum = u64::from(at_least(add_positive(queue.load_sum, delta_sum), queue.load_avg));
+        let sum = queue.load_sum;
+        queue.load_sum = self.sums().follow(&mut queue.load_avg, sum, delta, delta_sum, divider);
     }
 
     /// A new weight as load tracking sees it (`reweight_entity`): the queue's load loses the old and gains the new.
     pub(crate) fn reweight_load(&mut self, cfs: CfsRqId, se: EntityId, weight: u64) {
         let Some(mut loads) = self.take_loads() else { return };
-        let (old, new) = (self.se_weight(se), weight >> 10);
+        let (old, new, sums) = (self.se_weight(se), weight >> 10, self.sums());
         let avg = &mut loads.entities[se.index()].avg;
         let queue = &mut loads.queues[cfs.index()].avg;
         // A task that is on no queue's account, being new or on its way, has nothing to move there.
         let attached = avg.last_update_time != 0;
         if attached {
-            subtract_load(queue, avg.load_avg, old * avg.load_sum);
+            sums.subtract_load(queue, avg.load_avg, old * avg.load_sum);
             avg.load_avg = new * avg.load_sum / u64::from(avg.divider());
-            queue.load_avg += avg.load_avg;
-            queue.load_sum += new * avg.load_sum;
+            sums.add_load(queue, avg.load_avg, new * avg.load_sum);
         } else {
             avg.load_avg = new;
         }
         self.loads = Some(loads);
-    }
-
-    /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
-    /// looks.
-    pub(crate) fn remove_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let queue = &mut loads.queues[cfs.index()];
-        let avg = &mut loads.entities[se.index()].avg;
-        if avg.last_update_time != 0 {
-            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
-                avg.update_avg(self.se_weight(se));
-            }
-            let (count, load, util, runnable) = &mut queue.removed;
-            *count += 1;
-            *load += avg.load_avg;
-            *util += avg.util_avg;
-            *runnable += avg.runnable_avg;
-            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
-            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
-            let idle = rq.curr == schedlab_model::TaskId::IDLE && self.rules.series != schedlab_model::Series::V5_10;
-            if idle && self.cfs_rqs[cfs.index()].throttle_count == 0 {
-                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
-                let now = now.wrapping_sub(queue.throttled_time);
-                if avg.update_sum(now, 0, 0, false) {
-                    avg.update_avg(self.se_weight(se));
-                }
-            }
-            avg.last_update_time = 0;
-        }
-        self.loads = Some(loads);
-    }
-
-    /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it.
-    pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
-        let attached =
-            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
-        if !self.loads.as_deref().is_some_and(attached) {
-            return;
-        }
-        let cfs = self.entities[se.index()].cfs_rq;
-        self.update_load_avg_slow(cfs, se, Action { detach: true, ..Action::default() });
-        self.propagate_entity_cfs_rq(se);
-        self.forget_load_time(se);
-    }
-
-    /// `attach_entity_cfs_rq`.
-    pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
-        if self.loads.is_some() {
-            let cfs = self.entities[se.index()].cfs_rq;
-            self.update_load_avg_slow(cfs, se, Action { attach: true, ..Action::default() });
-            self.propagate_entity_cfs_rq(se);
-        }
-    }
-
-    /// `propagate_entity_cfs_rq`.
-    fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
-        let mut level = self.entities[se.index()].parent;
-        while let Some(se) = level {
-            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
-            self.update_load_avg_slow(cfs, se, Action::UPDATE);
-            level = parent;
-        }
     }
 
     /// The entity is on no queue's account (`last_update_time` 0): it attaches when it is next queued.
@@ -458,19 +380,4 @@ impl<D: Decider> Sched<D> {
         let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
         load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
     }
-}
-
-fn subtract_load(avg: &mut SchedAvg, average: u64, sum: u64) {
-    avg.load_avg = avg.load_avg.saturating_sub(average);
-    avg.load_sum = u64::from(at_least(avg.load_sum.saturating_sub(sum), avg.load_avg));
-}
-
-fn subtract_util(avg: &mut SchedAvg, average: u64, sum: u64) {
-    avg.util_avg = avg.util_avg.saturating_sub(average);
-    avg.util_sum = at_least(u64::from(avg.util_sum).saturating_sub(sum), avg.util_avg);
-}
-
-fn subtract_runnable(avg: &mut SchedAvg, average: u64, sum: u64) {
-    avg.runnable_avg = avg.runnable_avg.saturating_sub(average);
-    avg.runnable_sum = u64::from(at_least(avg.runnable_sum.saturating_sub(sum), avg.runnable_avg));
 }

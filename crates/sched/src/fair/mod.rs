@@ -3,6 +3,7 @@
 //! `cfs.rs` has what is CFS's own (periods, placement, buddies, wake-up granularity), `eevdf.rs` what is EEVDF's (lag,
 //! eligibility, deadlines, delayed dequeue).
 
+mod attach;
 pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
@@ -13,6 +14,7 @@ mod load;
 pub mod pelt;
 mod pick;
 mod reweight;
+mod sums;
 pub mod thread_fairness;
 pub(crate) mod timeline;
 pub(crate) mod variant;
@@ -216,10 +218,7 @@ impl<D: Decider> Sched<D> {
             if self.rules.variant.bounds_lingering_lag {
                 self.update_entity_lag(cfs, se);
             }
-            self.entities[se.index()].sched_delayed = true;
-            if self.entities[se.index()].my_q.is_none() {
-                self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].nr_delayed += 1;
-            }
+            self.set_delayed(se);
             return false;
         }
         if self.has_groups() || self.loads.is_some() {
@@ -236,10 +235,6 @@ impl<D: Decider> Sched<D> {
         if self.entities[se.index()].my_q.is_none() {
             let (cpu, task) = (self.cfs_rqs[cfs.index()].cpu, self.entities[se.index()].task);
             self.balance.cfs_tasks.remove(cpu, task);
-            if self.entities[se.index()].sched_delayed && !flags.has(DequeueFlags::DELAYED) {
-                // It lingers on where it comes next.
-                self.rqs[cpu.index()].delayed_left();
-            }
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
@@ -287,9 +282,8 @@ impl<D: Decider> Sched<D> {
         }
         let cpu = self.tasks[task.index()].cpu;
         self.balance.cfs_tasks.add(cpu, task);
-        if self.entity(task).sched_delayed {
-            self.rqs[cpu.index()].nr_delayed += 1;
-        }
+        // One that lingers goes on with that where it comes.
+        let delayed = u32::from(self.entity(task).sched_delayed);
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
@@ -318,6 +312,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running += 1;
+            queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_policy;
             if queue.idle {
                 idle_policy = 1;
@@ -353,6 +348,8 @@ impl<D: Decider> Sched<D> {
         let first = se;
         let tasks = u32::from(self.entities[se.index()].my_q.is_none());
         let sleeps = flags.has(DequeueFlags::SLEEP);
+        let moves = !sleeps && !flags.has(DequeueFlags::DELAYED);
+        let delayed = if moves && self.entities[se.index()].sched_delayed { tasks } else { 0 };
         let mut level = Some(se);
         let mut leaves = true;
         let mut slice = None;
@@ -370,6 +367,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running -= tasks;
+            queue.h_nr_delayed -= delayed;
             queue.idle_h_nr_running -= idle_policy;
             if queue.idle {
                 idle_policy = tasks;

@@ -1,0 +1,132 @@
+//! Tasks and groups that come on to a queue's account of load, and that leave it (`kernel/sched/fair.c`).
+
+use schedlab_model::{Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, EntityId};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::{Action, Loads};
+
+impl<D: Decider> Sched<D> {
+    /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
+    pub(super) fn attach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
+        let weight = self.se_weight(se);
+        let queue = &mut loads.queues[cfs.index()];
+        let divider = u64::from(queue.avg.divider());
+        let avg = &mut loads.entities[se.index()].avg;
+        (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
+        avg.util_sum = (avg.util_avg * divider) as u32;
+        avg.runnable_sum = avg.runnable_avg * divider;
+        let load_sum = avg.load_avg * divider;
+        avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
+        self.sums().add_load(&mut queue.avg, avg.load_avg, weight * avg.load_sum);
+        queue.avg.util_avg += avg.util_avg;
+        queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
+        queue.avg.runnable_avg += avg.runnable_avg;
+        queue.avg.runnable_sum += avg.runnable_sum;
+        queue.propagate = true;
+        queue.prop_runnable_sum += avg.load_sum as i64;
+    }
+
+    /// `detach_entity_load_avg`.
+    pub(super) fn detach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
+        let avg = loads.entities[se.index()].avg;
+        let queue = &mut loads.queues[cfs.index()];
+        self.sums().detach(&mut queue.avg, &avg, self.se_weight(se));
+        queue.propagate = true;
+        queue.prop_runnable_sum -= avg.load_sum as i64;
+    }
+
+    /// `set_task_rq_fair`: a task on no queue's account (of another class) that belongs to another queue from now on has aged as the
+    /// one before did, and goes on from the time of the next.
+    pub(crate) fn set_task_rq_load(&mut self, se: EntityId, next: CfsRqId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let until = loads.queues[self.entities[se.index()].cfs_rq.index()].avg.last_update_time;
+        let from = loads.queues[next.index()].avg.last_update_time;
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 {
+            if avg.update_sum(until, 0, 0, false) {
+                avg.update_avg(self.se_weight(se));
+            }
+            avg.last_update_time = from;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
+    /// looks.
+    pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let cfs = self.entities[se.index()].cfs_rq;
+        let queue = &mut loads.queues[cfs.index()];
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 {
+            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
+                avg.update_avg(self.se_weight(se));
+            }
+            let removed = &mut queue.removed;
+            removed.count += 1;
+            removed.load += avg.load_avg;
+            removed.util += avg.util_avg;
+            removed.runnable += avg.runnable_avg;
+            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
+            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
+            let idle = rq.curr == TaskId::IDLE && self.rules.series != Series::V5_10;
+            if idle && self.cfs_rqs[cfs.index()].throttle_count == 0 {
+                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
+                let now = now.wrapping_sub(queue.throttled_time);
+                if avg.update_sum(now, 0, 0, false) {
+                    avg.update_avg(self.se_weight(se));
+                }
+            }
+            avg.last_update_time = 0;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it. Its own averages go on:
+    /// a task that left the fair class ages.
+    pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
+        let attached =
+            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
+        if !self.loads.as_deref().is_some_and(attached) {
+            return;
+        }
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_load_avg_slow(cfs, se, Action { detach: true, ..Action::default() });
+        self.propagate_entity_cfs_rq(se);
+    }
+
+    /// `attach_entity_cfs_rq`.
+    pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
+        if self.loads.is_some() {
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.update_load_avg_slow(cfs, se, Action::default());
+            let Some(mut loads) = self.take_loads() else { return };
+            self.attach_entity_load_avg(&mut loads, cfs, se);
+            self.update_tg_load_avg(&mut loads, cfs);
+            self.loads = Some(loads);
+            self.propagate_entity_cfs_rq(se);
+        }
+    }
+
+    /// `propagate_entity_cfs_rq`: as far up as a queue that is throttled, before 6.18.
+    fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
+        let series = self.rules.series;
+        let ends = |queue: &CfsRq| queue.throttled && series < Series::V6_18;
+        let entity = &self.entities[se.index()];
+        if ends(&self.cfs_rqs[entity.cfs_rq.index()]) && series != Series::V5_10 {
+            return;
+        }
+        let mut level = entity.parent;
+        while let Some(se) = level {
+            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
+            let last = ends(&self.cfs_rqs[cfs.index()]);
+            if !(last && series == Series::V5_10) {
+                self.update_load_avg_slow(cfs, se, Action::UPDATE);
+            }
+            level = parent.filter(|_| !last);
+        }
+    }
+}
