@@ -134,6 +134,8 @@ impl<D: Decider> Sched<D> {
             life: Life::New,
             dl: None,
             forked: false,
+            throttle_work: false,
+            throttled: false,
             time_slice: self.rules.rr_ticks,
             affinity: None,
         });

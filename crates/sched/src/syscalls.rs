@@ -87,7 +87,7 @@ impl<D: Decider> Sched<D> {
         if class != old_class && self.entities[se.index()].sched_delayed {
             self.dequeue_delayed(cpu, task);
         }
-        let queued = self.entities[se.index()].on_rq;
+        let queued = self.task_on_rq_queued(task);
         let running = self.rqs[cpu.index()].curr == task;
         // 2.6.24's set_user_nice leaves the running task set. Without MOVE a real-time task keeps its place in its list.
         let sets_anew = running && (!first_kernel || flags.has(DequeueFlags::MOVE));

@@ -245,7 +245,14 @@ impl<S: EventSink> Engine<'_, S> {
     /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.touch(cpu);
-        let scheduled = self.sched.schedule(CpuId(cpu), state);
+        if state == TaskState::Running {
+            self.sched.exit_to_user(CpuId(cpu));
+        }
+        let mut scheduled = self.sched.schedule(CpuId(cpu), state);
+        // Who is picked in a throttled group goes before it runs anything of its own.
+        while self.sched.exit_to_user(CpuId(cpu)) {
+            scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
+        }
         // Whoever ran may have been pushed away itself, once it was off.
         let moves = if self.sched.has_migrations() { self.sched.take_migrations() } else { Vec::new() };
         let (pushed, others): (Vec<_>, Vec<_>) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);

@@ -216,7 +216,7 @@ impl<'a> Classes<'a> {
         self.expect_equal("budget", equal, ours, kernels);
     }
 
-    fn compare_throttled(&mut self, ours: bool, kernels: bool) {
+    pub(super) fn compare_throttled(&mut self, ours: bool, kernels: bool) {
         let equal = self.report.state.throttling.add(ours == kernels);
         self.expect_equal("throttled", equal, ours, kernels);
     }

@@ -73,7 +73,7 @@ impl<D: Decider> Sched<D> {
             // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
             let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
             let idle = rq.curr == TaskId::IDLE && self.rules.series != Series::V5_10;
-            if idle && self.cfs_rqs[cfs.index()].throttle_count == 0 {
+            if idle && !queue.stopped {
                 let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
                 let now = now.wrapping_sub(queue.throttled_time);
                 if avg.update_sum(now, 0, 0, false) {

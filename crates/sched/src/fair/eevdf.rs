@@ -329,13 +329,17 @@ impl<D: Decider> Sched<D> {
         self.entities[se.index()].on_rq = true;
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             self.check_enqueue_throttle(cfs);
+            if self.rules.variant.throttles_tasks {
+                self.throttle_load(cfs, false);
+            }
         }
     }
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
     pub(super) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
-        let delay = flags.has(DequeueFlags::SLEEP) && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
+        let delay = flags.has(DequeueFlags::SLEEP)
+            && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL).and(DequeueFlags::THROTTLE));
         delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
     }
 
@@ -420,7 +424,7 @@ impl<D: Decider> Sched<D> {
             level = entity.parent;
             let queue = &mut self.cfs_rqs[entity.cfs_rq.index()];
             queue.h_nr_delayed = change(queue.h_nr_delayed);
-            if queue.throttled {
+            if queue.throttled && !self.rules.variant.throttles_tasks {
                 return;
             }
         }

@@ -17,7 +17,11 @@ impl<D: Decider> Sched<D> {
         }
         let features = self.rules.tunables.features;
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
-        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
+        let throttled = match self.rules.variant.throttles_tasks {
+            true => self.tasks[woken.index()].throttled,
+            false => self.throttled_hierarchy(self.entities[pse.index()].cfs_rq),
+        };
+        if throttled {
             return;
         }
         let by_deadline = self.rules.variant.wakeups_by_deadline;

@@ -42,6 +42,8 @@ pub(super) struct QueueLoad {
     contribution: i64,
     /// `last_update_tg_load_avg`.
     contributed_at: u64,
+    /// `pelt_clock_throttled`: its clock stands still.
+    pub(super) stopped: bool,
     /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
     throttled_at: u64,
     pub(super) throttled_time: u64,
@@ -173,7 +175,7 @@ impl<D: Decider> Sched<D> {
     /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
     fn cfs_rq_clock_pelt(&self, loads: &Loads, cfs: CfsRqId) -> u64 {
         let (queue, load) = (&self.cfs_rqs[cfs.index()], &loads.queues[cfs.index()]);
-        let now = if queue.throttle_count > 0 { load.throttled_at } else { self.rqs[queue.cpu.index()].clock_pelt };
+        let now = if load.stopped { load.throttled_at } else { self.rqs[queue.cpu.index()].clock_pelt };
         now.wrapping_sub(load.throttled_time)
     }
 
@@ -184,9 +186,10 @@ impl<D: Decider> Sched<D> {
         let load = &mut loads.queues[cfs.index()];
         if throttled {
             load.throttled_at = now;
-        } else {
+        } else if load.stopped {
             load.throttled_time += now - load.throttled_at;
         }
+        load.stopped = throttled;
         self.loads = Some(loads);
     }
 

@@ -16,6 +16,7 @@ mod pick;
 mod reweight;
 mod sums;
 pub mod thread_fairness;
+mod throttle;
 pub(crate) mod timeline;
 pub(crate) mod variant;
 pub(crate) mod weight;
@@ -249,6 +250,10 @@ impl<D: Decider> Sched<D> {
             if flags.has(DequeueFlags::DELAYED) {
                 self.finish_delayed_dequeue(se);
             }
+            let queue = &self.cfs_rqs[cfs.index()];
+            if self.rules.variant.throttles_tasks && queue.nr_running == 0 && queue.throttle_count > 0 {
+                self.throttle_load(cfs, true);
+            }
             return true;
         }
         if self.rules.series == Series::V2_6_24 {
@@ -276,6 +281,9 @@ impl<D: Decider> Sched<D> {
 
     /// `enqueue_task_fair`.
     pub(crate) fn enqueue_task_fair(&mut self, task: TaskId, mut flags: EnqueueFlags) {
+        if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
+            return;
+        }
         if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
@@ -317,7 +325,7 @@ impl<D: Decider> Sched<D> {
             if queue.idle {
                 idle_policy = 1;
             }
-            if queue.throttled {
+            if queue.throttled && !self.rules.variant.throttles_tasks {
                 // It is not the CPU's to run until then: what core counts is taken back.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_sub(1);
@@ -335,6 +343,10 @@ impl<D: Decider> Sched<D> {
 
     /// `dequeue_task_fair`: false if the task stays queued for a while.
     pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, flags: DequeueFlags) -> bool {
+        if self.tasks[task.index()].throttled {
+            self.dequeue_throttled_task(task, flags);
+            return true;
+        }
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let leaves = self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy);
         if leaves {
@@ -348,6 +360,8 @@ impl<D: Decider> Sched<D> {
         let first = se;
         let tasks = u32::from(self.entities[se.index()].my_q.is_none());
         let sleeps = flags.has(DequeueFlags::SLEEP);
+        let throttles_tasks = self.rules.variant.throttles_tasks;
+        let throttles = flags.has(DequeueFlags::THROTTLE);
         let moves = !sleeps && !flags.has(DequeueFlags::DELAYED);
         let delayed = if moves && self.entities[se.index()].sched_delayed { tasks } else { 0 };
         let mut level = Some(se);
@@ -372,7 +386,7 @@ impl<D: Decider> Sched<D> {
             if queue.idle {
                 idle_policy = tasks;
             }
-            if queue.throttled {
+            if queue.throttled && !throttles_tasks {
                 // It was not counted.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_add(tasks);
@@ -380,10 +394,13 @@ impl<D: Decider> Sched<D> {
             }
             // A group stays while anything is on its queue.
             let stays = queue.load.scaled != 0;
+            if throttles && queue.throttle_count > 0 {
+                self.record_throttle_clock(cfs);
+            }
             if let Some(parent) = parent
                 && (stays || !leaves)
             {
-                if leaves && sleeps && !self.throttled_hierarchy(cfs) {
+                if leaves && sleeps && (throttles_tasks || !self.throttled_hierarchy(cfs)) {
                     self.set_next_buddy(parent);
                 }
                 if self.rules.eevdf() {
