@@ -113,7 +113,11 @@ impl<D: Decider> Sched<D> {
         self.mend_affinity(task);
         let record = &self.tasks[task.index()];
         let (previous, class) = (record.cpu, record.class);
-        if self.entities[record.se.index()].sched_delayed {
+        let choice = self.rqs.len() > 1 && record.affinity.as_ref().is_none_or(|allowed| allowed.count() > 1);
+        let lingers = self.entities[record.se.index()].sched_delayed;
+        let sync = why == WakeKind::Wakeup { sync: true };
+        self.balance.sync_wakeup = sync.then_some((task, choice && !lingers));
+        if lingers {
             // It is queued still; ttwu_runnable wakes it there.
             return previous;
         }

@@ -74,8 +74,7 @@ fn tasks_are_taken_off_one_by_one() {
         let limited = group(&mut lab, GroupId::ROOT, 100);
         limit(&mut lab, limited, 5, 100, 0);
         let tasks = [member(&mut lab, limited), member(&mut lab, limited)];
-        let first = lab.schedule(CPU0);
-        let other = if first == tasks[0] { tasks[1] } else { tasks[0] };
+        lab.schedule(CPU0);
         lab.tick_after(CPU0, 6 * MS);
         // A system call goes on: the kernel picks as it would, from the same queue.
         lab.sched.schedule(CPU0, TaskState::Running);
@@ -85,13 +84,16 @@ fn tasks_are_taken_off_one_by_one() {
         assert!(lab.sched.exit_to_user(CPU0) && lab.sched.is_throttled(runs), "{release}");
         assert_eq!(lab.queue(CPU0).h_nr_running, 1, "{release}");
         let next = lab.sched.schedule(CPU0, TaskState::Running).next;
-        assert!(next != runs && tasks.contains(&next) && !lab.sched.is_throttled(next), "{release}: {other:?}");
-        // Before it returns the refill comes, at 100 ms: 6 ms were used, 1 is owed, 4 and a slice's rest are left.
+        assert!(next != runs && tasks.contains(&next) && !lab.sched.is_throttled(next), "{release}");
+        assert!(lab.sched.exit_to_user(CPU0) && lab.sched.is_throttled(next), "{release}");
+        assert_eq!(lab.sched.schedule(CPU0, TaskState::Running).next, TaskId::IDLE, "{release}");
+        // The refill at 100 ms: one is owed, 4 are left.
         lab.advance(95 * MS);
         lab.sync(CPU0);
         let timer = lab.sched.bandwidth_timer().expect("a period");
         lab.sched.run_bandwidth_timer(timer);
-        assert!(!lab.sched.is_throttled(runs) && lab.queue(CPU0).h_nr_running == 2, "{release}");
+        let back = |task: &TaskId| lab.entity(*task).on_rq && !lab.sched.is_throttled(*task);
+        assert!(tasks.iter().all(back) && lab.sched.need_resched(CPU0), "{release}");
     }
 }
 

@@ -337,10 +337,14 @@ fn slack_goes_to_those_who_wait() {
             }
             assert_eq!(lab.schedule(cpu2), tasks[2], "{release}");
             if late {
-                [CPU0, CPU1].map(|cpu| lab.schedule(cpu));
+                for cpu in [CPU0, CPU1] {
+                    lab.schedule(cpu);
+                }
                 run(&mut lab, 1);
-                [CPU0, CPU1].map(|cpu| lab.spawn_on(cpu, Policy::Fifo(1), 0));
-                [CPU0, CPU1].map(|cpu| lab.schedule(cpu));
+                for cpu in [CPU0, CPU1] {
+                    lab.spawn_on(cpu, Policy::Fifo(1), 0);
+                    lab.schedule(cpu);
+                }
             }
             run(&mut lab, leaves - u64::from(late));
             let first = if late { 3 } else { 4 } * MS;
