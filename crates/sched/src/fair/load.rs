@@ -2,15 +2,18 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
-use schedlab_model::Series;
+use schedlab_model::{CpuId, Series, Time};
 
 use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
+use crate::fair::attach::{attach_entity_load_avg, detach_entity_load_avg};
+use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::sums::{Removed, Sums};
+use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +52,15 @@ pub(super) struct QueueLoad {
     pub(super) throttled_time: u64,
 }
 
+impl QueueLoad {
+    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
+    #[inline]
+    fn clock(&self, clock_pelt: u64) -> u64 {
+        let now = if self.stopped { self.throttled_at } else { clock_pelt };
+        now.wrapping_sub(self.throttled_time)
+    }
+}
+
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
@@ -61,6 +73,7 @@ impl<D: Decider> Sched<D> {
     pub fn track_load(&mut self) {
         if self.loads.is_none() {
             self.loads = Some(Box::default());
+            self.grow_loads();
             (0..self.entities.len()).for_each(|index| self.init_entity_runnable_average(EntityId(index as u32)));
         }
     }
@@ -98,7 +111,8 @@ impl<D: Decider> Sched<D> {
         let cfs = self.entities[se.index()].cfs_rq;
         let queue = loads.queues[cfs.index()].avg;
         if class != Class::Fair {
-            loads.entities[se.index()].avg.last_update_time = self.cfs_rq_clock_pelt(&loads, cfs);
+            let clock_pelt = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt;
+            loads.entities[se.index()].avg.last_update_time = loads.queues[cfs.index()].clock(clock_pelt);
             if self.rules.series != Series::V5_10 {
                 self.loads = Some(loads);
                 return;
@@ -119,11 +133,16 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
+    /// Entities or queues were made: they have averages too.
+    pub(crate) fn grow_loads(&mut self) {
+        if let Some(loads) = &mut self.loads {
+            loads.entities.resize(self.entities.len(), EntityLoad::default());
+            loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
+        }
+    }
+
     pub(super) fn take_loads(&mut self) -> Option<Box<Loads>> {
-        let mut loads = self.loads.take()?;
-        loads.entities.resize(self.entities.len(), EntityLoad::default());
-        loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
-        Some(loads)
+        self.loads.take()
     }
 
     pub(super) fn sums(&self) -> Sums {
@@ -144,39 +163,81 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(super) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let now = self.cfs_rq_clock_pelt(&loads, cfs);
-        let entity = &self.entities[se.index()];
-        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-        let load = &mut loads.entities[se.index()];
-        let runnable = match entity.my_q {
-            _ if entity.sched_delayed => 0,
-            Some(_) => load.runnable_weight,
-            None => u64::from(entity.on_rq),
-        };
-        let attached = load.avg.last_update_time != 0;
-        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
-            load.avg.update_avg(entity.load.scaled >> 10);
+        if self.entities[se.index()].my_q.is_some() {
+            self.propagate_entity_load_avg(cfs, se, action);
+            return;
         }
-        let mut decayed = self.update_cfs_rq_load_avg(&mut loads, now, cfs);
-        decayed |= self.propagate_entity_load_avg(&mut loads, se);
+        let sums = self.sums();
+        let Some(loads) = self.loads.as_deref_mut() else { return };
+        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
+        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
+        let attached = avg.last_update_time != 0;
+        if attached && avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
+            avg.update_avg(weight);
+        }
+        let decayed = update_cfs_rq_load_avg(queue, load, now, sums);
         if !attached && action.attach {
-            self.attach_entity_load_avg(&mut loads, cfs, se);
-            self.update_tg_load_avg(&mut loads, cfs);
+            attach_entity_load_avg(load, avg, weight, sums);
         } else if action.detach {
-            self.detach_entity_load_avg(&mut loads, cfs, se);
-            self.update_tg_load_avg(&mut loads, cfs);
-        } else if decayed && action.update_group {
-            self.update_tg_load_avg(&mut loads, cfs);
+            detach_entity_load_avg(load, avg, weight, sums);
+        } else if !(decayed && action.update_group) {
+            return;
         }
-        self.loads = Some(loads);
+        if queue.group != GroupId::ROOT {
+            self.update_tg_load_avg(cfs);
+        }
     }
 
-    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
-    fn cfs_rq_clock_pelt(&self, loads: &Loads, cfs: CfsRqId) -> u64 {
-        let (queue, load) = (&self.cfs_rqs[cfs.index()], &loads.queues[cfs.index()]);
-        let now = if load.stopped { load.throttled_at } else { self.rqs[queue.cpu.index()].clock_pelt };
-        now.wrapping_sub(load.throttled_time)
+    /// [`Sched::update_load_avg`] of a group's entity: what came to or left the group's queue goes on to the one above.
+    fn propagate_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        let sums = self.sums();
+        let Some(mut loads) = self.take_loads() else { return };
+        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+        let now = loads.queues[cfs.index()].clock(self.rqs[queue.cpu.index()].clock_pelt);
+        let (load, weight) = (&mut loads.entities[se.index()], entity.load.scaled >> 10);
+        let runnable = if entity.sched_delayed { 0 } else { load.runnable_weight };
+        let running = queue.curr == Some(se);
+        let attached = load.avg.last_update_time != 0;
+        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
+            load.avg.update_avg(weight);
+        }
+        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now, sums);
+        decayed |= self.propagate_load_below(&mut loads, se);
+        let (above, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
+        let mut changed = decayed && action.update_group;
+        if !attached && action.attach {
+            attach_entity_load_avg(above, own, weight, sums);
+            changed = true;
+        } else if action.detach {
+            detach_entity_load_avg(above, own, weight, sums);
+            changed = true;
+        }
+        self.loads = Some(loads);
+        if changed {
+            self.update_tg_load_avg(cfs);
+        }
+    }
+
+    /// What `count` ticks do to the averages of the running task and its queue, the first at `first`, one tick apart, none of which
+    /// acts: the first folds in what left the queue since it was last looked at, the others find nothing changed.
+    pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
+        let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.set_clocks(cpu, Clocks::all(first));
+        self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
+        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
+        let Some(loads) = &mut self.loads else { return };
+        let queue = &mut loads.queues[cfs.index()];
+        let now = first.as_nanos().wrapping_sub(queue.throttled_time);
+        queue.avg.add_ticks(now, tick, count - 1, (weight, tasks), 1);
+        let own_avg = &mut loads.entities[se.index()].avg;
+        if own_avg.last_update_time != 0 {
+            own_avg.add_ticks(now, tick, count - 1, (own, runnable), entity.load.scaled >> 10);
+        }
     }
 
     /// The queue's PELT clock stops, or goes on (`tg_throttle_down`, `tg_unthrottle_up`).
@@ -201,34 +262,11 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
-    /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
-    fn update_cfs_rq_load_avg(&self, loads: &mut Loads, now: u64, cfs: CfsRqId) -> bool {
-        let load = &mut loads.queues[cfs.index()];
-        let mut decayed = false;
-        let removed = std::mem::take(&mut load.removed);
-        if removed.count > 0 {
-            let divider = u64::from(load.avg.divider());
-            self.sums().remove(&mut load.avg, removed);
-            load.propagate = true;
-            load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
-            decayed = true;
-        }
-        let queue = &self.cfs_rqs[cfs.index()];
-        let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-        if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
-            load.avg.update_avg(1);
-            decayed = true;
-        }
-        decayed
-    }
-
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
-    pub(super) fn update_tg_load_avg(&mut self, loads: &mut Loads, cfs: CfsRqId) {
+    pub(super) fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
         let queue = &self.cfs_rqs[cfs.index()];
-        if queue.group == GroupId::ROOT {
-            return;
-        }
+        let Some(loads) = self.loads.as_deref_mut().filter(|_| queue.group != GroupId::ROOT) else { return };
         let now = self.rqs[queue.cpu.index()].clock;
         let load = &mut loads.queues[cfs.index()];
         let limited = self.rules.eevdf();
@@ -244,7 +282,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
-    fn propagate_entity_load_avg(&self, loads: &mut Loads, se: EntityId) -> bool {
+    fn propagate_load_below(&self, loads: &mut Loads, se: EntityId) -> bool {
         let Some(group) = self.entities[se.index()].my_q else { return false };
         if !std::mem::take(&mut loads.queues[group.index()].propagate) {
             return false;
@@ -343,13 +381,15 @@ impl<D: Decider> Sched<D> {
     /// One queue of `__update_blocked_fair`: its averages decay, and what that changes goes up to the group's entity. Whether any is
     /// left.
     pub(crate) fn update_blocked_queue(&mut self, cfs: CfsRqId, se: Option<EntityId>) -> bool {
-        let Some(mut loads) = self.take_loads() else { return false };
-        let now = self.cfs_rq_clock_pelt(&loads, cfs);
-        if self.update_cfs_rq_load_avg(&mut loads, now, cfs) {
-            self.update_tg_load_avg(&mut loads, cfs);
+        let sums = self.sums();
+        let Some(loads) = self.loads.as_deref_mut() else { return false };
+        let load = &mut loads.queues[cfs.index()];
+        let queue = &self.cfs_rqs[cfs.index()];
+        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        if update_cfs_rq_load_avg(queue, load, now, sums) {
+            self.update_tg_load_avg(cfs);
         }
-        let queue = loads.queues[cfs.index()];
-        self.loads = Some(loads);
+        let Some(queue) = self.loads.as_ref().map(|loads| loads.queues[cfs.index()]) else { return false };
         if let Some(se) = se {
             // skip_blocked_update: nothing is left, and nothing is to go up.
             let avg = self.entity_avg(se);
@@ -383,4 +423,24 @@ impl<D: Decider> Sched<D> {
         let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
         load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
     }
+}
+
+/// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
+#[inline]
+fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
+    let mut decayed = false;
+    if load.removed.count > 0 {
+        let removed = std::mem::take(&mut load.removed);
+        let divider = u64::from(load.avg.divider());
+        sums.remove(&mut load.avg, removed);
+        load.propagate = true;
+        load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
+        decayed = true;
+    }
+    let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+    if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
+        load.avg.update_avg(1);
+        decayed = true;
+    }
+    decayed
 }
