@@ -4,6 +4,7 @@ The file holds the scheduler's events, the calls of its functions where the kern
 them, and the state before; ``schedlab replay`` compares it with our rules.
 """
 
+import gzip
 import json
 import shutil
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ from schedlab.vm.guest import Guest
 
 __all__ = ["BUFFER", "LEVELS", "Recording", "record"]
 
-LEVELS = ("L0", "L0k", "L1")
-"""Tracepoints alone; with the places and states of tasks; with all that the rules depend on."""
+LEVELS = ("switches", "L0", "L0k", "L1")
+"""Who runs and who is woken, which cannot be replayed; all tracepoints; with the places and states
+of tasks; with all that the rules depend on."""
 
 BUFFER = 65_536
 """KiB of each CPU's buffer, where nothing else is asked for."""
@@ -92,7 +94,7 @@ def record(
         raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
     if not path.parent.is_dir():
         raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
-    runner = str(host.runner())
+    runner = str(host.runner()) if guest is None else guest.inside(host.runner())
     if isinstance(what, Workload):
         command, text = [runner, "run", "-", f"--seed={seed}"], what.json
         command.append(f"--timeout={round(timeout * 1000)}ms")
@@ -111,8 +113,8 @@ def record(
         done = processes.run(recorder, text=text, timeout=limit)
         return replace(_read(done), path=path)
     # Not to the directory that is shared: every access to it crosses to this machine. Nobody else
-    # is in the guest.
-    inside = f"/dev/shm/recording{path.suffix}"  # noqa: S108
+    # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
+    inside = "/dev/shm/recording.txt"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
     copy = ["sh", "-c", 'file=$1; shift; "$@" && mv "$file" "$OUT/"', "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
@@ -144,10 +146,14 @@ def _read(done: processes.Completed) -> Recording:
 
 
 def _move(source: Path, path: Path) -> None:
-    """Give the file its name; a half-copied one has another."""
+    """Give the file its name, packed if that says so; a half-copied one has another."""
     temporary = path.with_name(f".{path.name}.part")
     try:
-        shutil.copyfile(source, temporary)
+        if path.suffix == ".gz":
+            with source.open("rb") as text, gzip.open(temporary, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(text, packed, 1 << 20)
+        else:
+            shutil.copyfile(source, temporary)
         temporary.rename(path)
     except OSError as error:
         raise RunError(f"cannot write '{path}': {error.strerror}") from None

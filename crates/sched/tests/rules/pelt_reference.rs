@@ -96,13 +96,13 @@ impl Reference {
         if average.last_update_time == self.at {
             return;
         }
-        let tried = doings.iter().map(|doing| {
+        let mut tried = doings.iter().map(|doing| {
             let mut tried = *self;
             tried.update(now, *doing);
             tried
         });
         let shown = tried.clone().find(|tried| tried.sums[1] == u128::from(average.runnable_sum));
-        *self = shown.or_else(|| tried.last()).expect("something was done");
+        *self = shown.or_else(|| tried.next_back()).expect("something was done");
     }
 
     /// Takes over the load as it is. CFS kernels give a group's entity its weight anew each time anything comes or goes below it,
