@@ -6,9 +6,8 @@ use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::cfs_rq::CfsRq;
-use crate::fair::load::{Action, Loads, QueueLoad};
-use crate::fair::pelt::SchedAvg;
-use crate::fair::sums::Sums;
+use crate::fair::load::{Action, Loads};
+use crate::fair::queue_load::attach_entity_load_avg;
 
 impl<D: Decider> Sched<D> {
     /// `set_task_rq_fair`: a task on no queue's account (of another class) that belongs to another queue from now on has aged as the
@@ -102,28 +101,4 @@ impl<D: Decider> Sched<D> {
             level = parent.filter(|_| !last);
         }
     }
-}
-
-/// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
-pub(super) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64, sums: Sums) {
-    let divider = u64::from(queue.avg.divider());
-    (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
-    avg.util_sum = (avg.util_avg * divider) as u32;
-    avg.runnable_sum = avg.runnable_avg * divider;
-    let load_sum = avg.load_avg * divider;
-    avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
-    sums.add_load(&mut queue.avg, avg.load_avg, weight * avg.load_sum);
-    queue.avg.util_avg += avg.util_avg;
-    queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
-    queue.avg.runnable_avg += avg.runnable_avg;
-    queue.avg.runnable_sum += avg.runnable_sum;
-    queue.propagate = true;
-    queue.prop_runnable_sum += avg.load_sum as i64;
-}
-
-/// `detach_entity_load_avg`.
-pub(super) fn detach_entity_load_avg(queue: &mut QueueLoad, avg: &SchedAvg, weight: u64, sums: Sums) {
-    sums.detach(&mut queue.avg, avg, weight);
-    queue.propagate = true;
-    queue.prop_runnable_sum -= avg.load_sum as i64;
 }

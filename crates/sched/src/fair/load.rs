@@ -8,11 +8,10 @@ use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
-use crate::fair::attach::{attach_entity_load_avg, detach_entity_load_avg};
-use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
-use crate::fair::sums::{Removed, Sums};
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::sums::Sums;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -32,33 +31,6 @@ pub(super) struct EntityLoad {
     pub(super) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
     runnable_weight: u64,
-}
-
-/// The part of `struct cfs_rq` that load tracking needs.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct QueueLoad {
-    pub(super) avg: SchedAvg,
-    pub(super) removed: Removed,
-    pub(super) propagate: bool,
-    pub(super) prop_runnable_sum: i64,
-    /// `tg_load_avg_contrib`: what the group's sum has of it.
-    contribution: i64,
-    /// `last_update_tg_load_avg`.
-    contributed_at: u64,
-    /// `pelt_clock_throttled`: its clock stands still.
-    pub(super) stopped: bool,
-    /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
-    throttled_at: u64,
-    pub(super) throttled_time: u64,
-}
-
-impl QueueLoad {
-    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
-    #[inline]
-    fn clock(&self, clock_pelt: u64) -> u64 {
-        let now = if self.stopped { self.throttled_at } else { clock_pelt };
-        now.wrapping_sub(self.throttled_time)
-    }
 }
 
 /// Every entity's and every queue's averages.
@@ -423,24 +395,4 @@ impl<D: Decider> Sched<D> {
         let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
         load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
     }
-}
-
-/// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
-#[inline]
-fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
-    let mut decayed = false;
-    if load.removed.count > 0 {
-        let removed = std::mem::take(&mut load.removed);
-        let divider = u64::from(load.avg.divider());
-        sums.remove(&mut load.avg, removed);
-        load.propagate = true;
-        load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
-        decayed = true;
-    }
-    let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-    if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
-        load.avg.update_avg(1);
-        decayed = true;
-    }
-    decayed
 }

@@ -13,6 +13,7 @@ pub(crate) mod group;
 mod load;
 pub mod pelt;
 mod pick;
+mod queue_load;
 mod reweight;
 mod sums;
 pub mod thread_fairness;
