@@ -7,6 +7,9 @@
 #   make bench   the speed of the core, one thread
 #   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/concepts/fidelity.md)
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/concepts/fidelity-what-if.md)
+#   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/concepts/fidelity-behaviour.md)
+#   make fidelity-prediction  simulated rankings of settings against real ones (docs/concepts/fidelity-prediction.md)
+#   make check-prediction     the part of both that takes five minutes
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -150,6 +153,23 @@ fidelity-decisions: build
 fidelity-what-if: build
 	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --directory out/fidelity-what-if \
 		--page docs/concepts/fidelity-what-if.md
+
+# Simulated runs against real ones, and simulated rankings of settings against real ones, in guests whose clock counts
+# instructions and on this machine. Hours; what ran is kept in out/fidelity, so that an interrupted run goes on where it stopped.
+BEHAVIOUR := -m schedlab.fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
+PREDICTION := -m schedlab.fidelity.prediction validation/prediction.toml
+
+fidelity-behaviour: build
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
+
+fidelity-prediction: build
+	$(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/concepts/fidelity-prediction.md
+
+# The part of both that takes five minutes, always anew.
+check-prediction: build
+	rm -rf out/fidelity/check
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --place vm:6.1 --workload pi --workload schbench
+	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --place vm:6.1 --workload interactive
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)
