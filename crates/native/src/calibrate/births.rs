@@ -120,11 +120,11 @@ pub(crate) struct Lives {
 /// Many tasks that end as soon as they run: SCHED_BATCH, so that none preempts the task that makes them. It makes all, as any task
 /// of a run does, and sleeps until they are done before it collects them.
 pub(crate) fn lives(bench: &Bench, kind: TaskKind) -> Result<Lives, NativeError> {
-    let sleep = Time::from_millis(200);
+    let sleep = Time::from_millis(30);
     let making = Program::compile(&life(kind, Some(sleep)))?;
     let whole = Program::compile(&life(kind, None))?;
     let mut found = Lives::default();
-    for _ in 0..bench.batches / 8 + 1 {
+    for _ in 0..bench.batches / 30 + 1 {
         for (program, times) in [(&making, &mut found.making), (&whole, &mut found.whole)] {
             let took = measured(bench, program, &[bench.here], |outcome| {
                 let main = outcome.tasks.first().map_or(0, |task| task.run_ns);
@@ -138,13 +138,13 @@ pub(crate) fn lives(bench: &Bench, kind: TaskKind) -> Result<Lives, NativeError>
 
 /// CPU time from one operation of a task to the next, in nanoseconds: of one whose every operation is to compute for a nanosecond.
 pub(crate) fn operations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
-    const OPERATIONS: u64 = 20_000;
+    const OPERATIONS: u64 = 5_000;
     let nothing = Step::Run(Duration::Fixed(Time::from_nanos(1)));
     let steps = vec![Step::Loop { count: OPERATIONS, steps: vec![nothing] }];
     let task = Task { name: "idler".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
     let program = Program::compile(&Workload { name: "nothing".into(), tasks: vec![task], ..Workload::default() })?;
     let mut times = Vec::new();
-    for _ in 0..bench.batches / 8 + 1 {
+    for _ in 0..bench.batches / 30 + 1 {
         let run = |outcome: &Outcome| outcome.tasks.first().map_or(0, |task| task.run_ns);
         let took = measured(bench, &program, &[bench.here], run)?;
         times.extend((took > 0).then(|| took as f64 / OPERATIONS as f64));

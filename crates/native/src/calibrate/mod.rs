@@ -172,7 +172,7 @@ fn hop(length: usize) -> String {
 }
 
 /// Seconds after which a calibration must have hung.
-const HUNG: u32 = 60;
+const HUNG: u32 = 180;
 
 /// Helpers die with us; all that an interrupt needs is the exit code, and all that a benchmark needs whose helper was killed.
 fn end_on_interrupt() {
