@@ -1,11 +1,9 @@
-"""What the files of lines about runs have in common: how they are read, and parts of them."""
+"""What lines about workloads at places have in common, and parts of them."""
 
-import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from schedlab.errors import InputError
 from schedlab.model import Workload
@@ -44,39 +42,7 @@ class About(Protocol):
     def place(self) -> str: ...  # noqa: D102
 
 
-F = TypeVar("F", bound=BaseModel)
-R = TypeVar("R")
 L = TypeVar("L", bound=About)
-
-
-def parsed(kind: type[F], text: str) -> F:
-    """Read a file's text.
-
-    Raises:
-        InputError: something in it is wrong, with where.
-    """
-    try:
-        return kind.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"no TOML: {error}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{where}: {first['msg']}") from None
-
-
-def from_file(path: Path, parse: Callable[[str], R]) -> R:
-    """Read a file.
-
-    Raises:
-        InputError: it cannot be read, or something in it is wrong, with where.
-    """
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read '{path}': {error.strerror}") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def places(lines: Iterable[About]) -> tuple[str, ...]:

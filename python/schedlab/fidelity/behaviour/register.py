@@ -10,6 +10,7 @@ from schedlab.errors import InputError
 from schedlab.fidelity import lines
 from schedlab.fidelity.lines import Described, Read
 from schedlab.fidelity.observing import METRICS, Metric
+from schedlab.fidelity.written import from_file, validated
 
 Positive = Annotated[float, Field(gt=0)]
 Range = tuple[float, float]
@@ -118,7 +119,7 @@ class Register(Read):
         Raises:
             InputError: it cannot be read, or something in it is wrong, with where.
         """
-        return lines.from_file(path, cls.parse)
+        return from_file(path, cls.parse)
 
     @classmethod
     def parse(cls, text: str) -> "Register":
@@ -127,7 +128,7 @@ class Register(Read):
         Raises:
             InputError: something in it is wrong, with where.
         """
-        file = lines.parsed(_File, text)
+        file = validated(text, _File)
         found: dict[tuple[str, str, Metric], Line] = {}
         for part in file.lines:
             for line in _each(part, file):

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from schedlab.errors import InputError
 from schedlab.fidelity import lines
 from schedlab.fidelity.lines import Described, Read
+from schedlab.fidelity.written import from_file, validated
 from schedlab.model import Attributes
 
 Measure = Literal["turnaround", "p99", "switches"]
@@ -159,7 +160,7 @@ class Register(Read):
         Raises:
             InputError: it cannot be read, or something in it is wrong, with where.
         """
-        return lines.from_file(path, cls.parse)
+        return from_file(path, cls.parse)
 
     @classmethod
     def parse(cls, text: str) -> "Register":
@@ -168,7 +169,7 @@ class Register(Read):
         Raises:
             InputError: something in it is wrong, with where.
         """
-        file = lines.parsed(_File, text)
+        file = validated(text, _File)
         found = [
             Line(
                 workload=workload,
