@@ -134,6 +134,8 @@ impl<D: Decider> Sched<D> {
             life: Life::New,
             dl: None,
             forked: false,
+            throttle_work: false,
+            throttled: false,
             time_slice: self.rules.rr_ticks,
             affinity: None,
         });
@@ -185,7 +187,7 @@ impl<D: Decider> Sched<D> {
         record.cpu = cpu;
         let (class, se, forked) = (record.class, record.se, record.forked);
         self.set_task_rq(task, cpu);
-        self.post_init_entity_util_avg(se);
+        self.post_init_entity_util_avg(se, class);
         if self.rules.series == Series::V2_6_24 && class == Class::Fair {
             if forked {
                 self.task_new_fair(cpu, task, parent_cpu);

@@ -31,7 +31,7 @@ impl<D: Decider> Sched<D> {
     pub fn task_dead(&mut self, task: TaskId) {
         if task != TaskId::IDLE && self.tasks[task.index()].class == Class::Fair {
             let se = self.tasks[task.index()].se;
-            self.remove_entity_load_avg(self.entities[se.index()].cfs_rq, se);
+            self.remove_entity_load_avg(se);
         }
     }
 
@@ -39,9 +39,11 @@ impl<D: Decider> Sched<D> {
     /// queueing makes it absolute again. 2.6.24 converts at once.
     pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
         self.tasks[task.index()].cpu = cpu;
-        let from = self.set_task_rq(task, cpu);
         let record = &self.tasks[task.index()];
-        self.remove_entity_load_avg(from, record.se);
+        if record.class == Class::Fair {
+            self.remove_entity_load_avg(record.se);
+        }
+        let from = self.set_task_rq(task, cpu);
         let record = &self.tasks[task.index()];
         let entity = &mut self.entities[record.se.index()];
         let to = entity.cfs_rq;
@@ -69,8 +71,10 @@ impl<D: Decider> Sched<D> {
         let from = self.tasks[task.index()].cpu;
         self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
         self.tasks[task.index()].cpu = to;
-        let se = self.tasks[task.index()].se;
-        self.forget_load_time(se);
+        let (se, class) = (self.tasks[task.index()].se, self.tasks[task.index()].class);
+        if class == Class::Fair {
+            self.forget_load_time(se);
+        }
         let left = self.set_task_rq(task, to);
         let entity = &mut self.entities[se.index()];
         let queue = entity.cfs_rq;

@@ -20,6 +20,8 @@ mod lab;
 mod migration;
 mod pelt;
 mod pelt_leaving;
+mod pelt_moves;
+mod pelt_reference;
 mod periods;
 mod properties;
 mod realtime;
