@@ -22,11 +22,6 @@ pub struct RtState {
 }
 
 impl<D: Decider> Sched<D> {
-    /// The task is of the stop class: whenever it is awake it runs before all others.
-    pub fn assume_stopper(&mut self, task: TaskId, cpu: CpuId) {
-        self.rqs[cpu.index()].stop = Some(task);
-    }
-
     /// A round-robin task's slice when the recording begins, in ticks.
     pub fn assume_time_slice(&mut self, task: TaskId, ticks: u32) {
         self.tasks[task.index()].time_slice = ticks;

@@ -29,7 +29,6 @@ impl<'a> Classes<'a> {
         let stops = self.stoppers.contains(&previous);
         let sleeps = stops && switch.is_some_and(|(_, state, _)| state != RecordState::Running);
         let left = left.or_else(|| sleeps.then(|| self.pid(previous)));
-        let used = self.sched.rt_state(CPU).filter(|_| stops);
         let state = match (left.is_some(), dead) {
             (false, _) => TaskState::Running,
             (true, true) => TaskState::Dead,
@@ -63,10 +62,6 @@ impl<'a> Classes<'a> {
         // Among equals whose order is not told, ours means nothing.
         let ours = if self.is_among_unordered(next) { next } else { ours };
         self.note_pick(section, next, ours, state);
-        if let Some(used) = used {
-            // Its time is not the real-time class's.
-            self.sched.assume_rt_time(CPU, used.time);
-        }
         if scheduled.next != next {
             self.differ("pick", self.pid(scheduled.next), self.pid(next));
             self.report.decisions.pick.add(false, false);
