@@ -140,7 +140,9 @@ impl<'a> Classes<'a> {
                     let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
                     self.compare_server(record, !starts);
                 }
+                // A server's comes above.
                 What::DlCharge
+                | What::ServerCharge
                 | What::Enqueue(super::section::Of::Deadline)
                 | What::Dequeue(super::section::Of::Deadline) => {
                     let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)) else { continue };

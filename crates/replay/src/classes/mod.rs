@@ -206,9 +206,7 @@ impl<'a> Classes<'a> {
         (self.line, self.time) = (first.record.line, first.record.time);
         self.recorded.clear();
         self.recorded.extend(section.iter().map(|entry| entry.record));
-        if matches!(&*first.record.event, "tracing_mark_write") && first.record.text.contains("schedlab: begin") {
-            self.begun = true;
-        }
+        self.begun |= start::is_begin(first.record);
         match &first.record.kind {
             RecordKind::TimerEntry { function } => self.slice_ends = &**function == "hrtick",
             RecordKind::TimerExit => self.slice_ends = false,

@@ -5,7 +5,7 @@
 
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, SAVE, SLEEP};
+use crate::flags::{MOVE, REPLENISH, SAVE, SLEEP};
 
 /// A scheduling class, by the names of its probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,8 +169,7 @@ impl<'a> Entry<'a> {
 
     /// A deadline task that gets its runtime anew is queued wherever that is found out.
     fn is_replenished(&self) -> bool {
-        const REPLENISH: u32 = 0x20;
-        self.what == What::Enqueue(Of::Deadline) && self.flags() & (REPLENISH | SLEEP) == REPLENISH
+        self.what == What::Enqueue(Of::Deadline) && self.flags() & REPLENISH != 0 && self.flags() & SLEEP == 0
     }
 
     fn is_within(&self) -> bool {
