@@ -33,6 +33,10 @@ pub enum Scenario {
     Realtime,
     /// SCHED_DEADLINE beside the others, within and beyond their budgets.
     Deadline,
+    /// SCHED_DEADLINE with deadlines before the period's end, with yields, and with parameters and policies that change.
+    Reservations,
+    /// SCHED_FIFO tasks that never sleep for seconds: the others run by the real-time class's throttling or by the fair server.
+    Starved,
     /// Sessions, which autogroup makes groups of.
     Autogroup,
     /// Nested control groups with weights and limits.
@@ -130,6 +134,18 @@ fn nice(nice: i32) -> SchedAttr {
     policy(libc::SCHED_OTHER, 0, nice)
 }
 
+/// A deadline task's, in milliseconds.
+fn reservation(runtime: u64, deadline: u64, period: u64) -> SchedAttr {
+    SchedAttr {
+        policy: DEADLINE,
+        flags: RESET_ON_FORK,
+        runtime: runtime * MILLISECOND,
+        deadline: deadline * MILLISECOND,
+        period: period * MILLISECOND,
+        ..SchedAttr::default()
+    }
+}
+
 /// The tasks of a scenario and the groups that were made for them; the groups go when it is dropped.
 struct World {
     end: u64,
@@ -189,6 +205,8 @@ impl World {
             Scenario::BatchIdle => self.batch_idle(),
             Scenario::Realtime => self.realtime(),
             Scenario::Deadline => self.deadline(),
+            Scenario::Reservations => self.reservations(),
+            Scenario::Starved => self.starved(),
             Scenario::Autogroup => self.autogroup(),
             Scenario::Groups => self.control_groups(),
         }
@@ -323,17 +341,64 @@ impl World {
         self.sleepers(&[(500, 2000)])?;
         // The last one wants more than its budget and is throttled in every period.
         for (runtime, period, run, sleep) in [(3, 12, 1000, 9000), (5, 40, 3000, 30_000), (4, 20, 9000, 1000)] {
-            let attributes = SchedAttr {
-                policy: DEADLINE,
-                flags: RESET_ON_FORK,
-                runtime: runtime * MILLISECOND,
-                deadline: period * MILLISECOND,
-                period: period * MILLISECOND,
-                ..SchedAttr::default()
-            };
-            self.task(attributes, move |end| alternate(run * MICROSECOND, sleep * MICROSECOND, end))?;
+            let body = move |end| alternate(run * MICROSECOND, sleep * MICROSECOND, end);
+            self.task(reservation(runtime, period, period), body)?;
         }
         Ok(())
+    }
+
+    fn reservations(&mut self) -> Result<(), NativeError> {
+        self.hogs(&[0, 0])?;
+        self.sleepers(&[(500, 2000)])?;
+        // It wakes within its deadline, after it but before its next period, and after that.
+        self.task(reservation(2, 8, 25), |end| {
+            for turn in 0.. {
+                if monotonic() >= end {
+                    break;
+                }
+                burn(MILLISECOND, end);
+                system::sleep([4, 12, 31][turn % 3] * MILLISECOND);
+            }
+        })?;
+        self.task(reservation(5, 30, 30), |end| {
+            while monotonic() < end {
+                burn(MILLISECOND, end);
+                system::sched_yield();
+            }
+        })?;
+        self.task(reservation(4, 20, 20), |end| alternate(9 * MILLISECOND, MILLISECOND, end))?;
+        self.task(nice(0), |end| {
+            let turns = [reservation(3, 30, 30), reservation(2, 15, 15), nice(0), reservation(2, 10, 40), nice(3)];
+            for turn in 0.. {
+                if monotonic() >= end {
+                    break;
+                }
+                await_tick();
+                if system::sched_setattr(turns[turn % turns.len()]).is_err() {
+                    exit_now(1);
+                }
+                (0..5).for_each(|_| {
+                    burn(1500 * MICROSECOND, end);
+                    system::sleep(7 * MILLISECOND);
+                });
+            }
+        })
+        .map(drop)
+    }
+
+    fn starved(&mut self) -> Result<(), NativeError> {
+        self.hogs(&[0, 5])?;
+        self.sleepers(&[(500, 2000)])?;
+        let tasks = [
+            (policy(libc::SCHED_FIFO, 10, 0), 2_300_000, 700_000),
+            (policy(libc::SCHED_FIFO, 20, 0), 300, 8000),
+            (policy(libc::SCHED_RR, 10, 0), 450_000, 1_900_000),
+            (reservation(2, 20, 20), 1000, 15_000),
+        ];
+        tasks.into_iter().try_for_each(|(attributes, run, sleep)| {
+            let body = move |end| alternate(run * MICROSECOND, sleep * MICROSECOND, end);
+            self.task(attributes, body).map(drop)
+        })
     }
 
     fn autogroup(&mut self) -> Result<(), NativeError> {

@@ -70,3 +70,12 @@ fn deadline_tasks_run_as_recorded() {
         );
     }
 }
+
+/// On 6.12, a busy guest: a worker wakes before a queued SCHED_IDLE task was told of, and is placed beside it all the same; a tick
+/// finds a deadline task's runtime used up after its period began, which was compared with what the charge had made of it already.
+#[test]
+fn who_is_told_of_late_was_there_from_the_beginning() {
+    let report = report("deadline-late", "6.12");
+    exact(&report);
+    assert!(report.state.avg_vruntime.compared > 20 && report.state.budgets.compared > 150);
+}

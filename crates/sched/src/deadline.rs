@@ -387,9 +387,9 @@ impl<D: Decider> Sched<D> {
     /// `dl_task_timer`: the task's next period begins.
     pub(crate) fn dl_timer(&mut self, id: DlEntityId) {
         let entity = &mut self.dl_entities[id.index()];
-        entity.timer = None;
+        let expired = entity.timer.take();
         if entity.server.is_some() {
-            self.dl_server_timer(id);
+            self.dl_server_timer(id, expired);
             return;
         }
         let task = entity.task;

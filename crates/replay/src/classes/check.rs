@@ -48,7 +48,7 @@ impl<'a> Classes<'a> {
         let running = self.sched.curr(CPU);
         if ours && !kernels && running != TaskId::IDLE && !self.is_fair(running) {
             // A real-time or deadline task that is picked again shows nowhere else.
-            return self.schedule_again(running);
+            return self.schedule_again(running, record);
         }
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
@@ -256,6 +256,7 @@ impl<'a> Classes<'a> {
         let Some(ours) = self.sched.fair_server_state(CPU) else { return };
         if !std::mem::replace(&mut self.server_known, true) {
             self.sched.assume_fair_server(CPU, runtime, deadline, started);
+            self.server_timer = self.sched.armed(self.sched.fair_server_timer(CPU));
             return;
         }
         // Before it starts on an idle CPU the idle time is taken off, which ours does on the way.

@@ -62,6 +62,8 @@ struct Classes<'a> {
     /// Whether the fair server's and the real-time bandwidth's state was told.
     server_known: bool,
     rt_known: bool,
+    /// When the fair server's timer expires by ours, where that hangs on when it was armed before the recording.
+    server_timer: Option<u64>,
     /// The recording's warm-up is over: every task was told of.
     begun: bool,
     /// Tasks that were queued when they were told of: in which order equal ones came is not.
@@ -139,6 +141,7 @@ impl<'a> Classes<'a> {
             slice_ends: false,
             server_known: false,
             rt_known: false,
+            server_timer: None,
             begun: false,
             unordered: BTreeSet::new(),
             stoppers: BTreeSet::new(),

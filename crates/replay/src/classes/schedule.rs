@@ -1,11 +1,11 @@
 //! `__schedule`: who leaves, who was looked at, who runs.
 
 use schedlab_model::{TaskId, TaskState};
-use schedlab_trace::{Pid, RecordKind, RecordState};
+use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 
 use super::section::{Entry, What, cut};
 use super::{CPU, Classes};
-use crate::flags::SLEEP;
+use crate::flags::{SLEEP, may_yield};
 use crate::schedules::Picked;
 
 impl<'a> Classes<'a> {
@@ -86,9 +86,10 @@ impl<'a> Classes<'a> {
         self.report.schedules.pick(Picked { time, line, ours, kernels, state });
     }
 
-    /// `__schedule` of which nothing is recorded but that the flag is gone.
-    pub(super) fn schedule_again(&mut self, running: TaskId) {
-        if self.yielding == Some(self.pid(running)) {
+    /// `__schedule` of which nothing is recorded but that the flag is gone by `record`.
+    pub(super) fn schedule_again(&mut self, running: TaskId, record: &Record) {
+        // It comes after a yield of which nothing is recorded either, and before one that this record is of.
+        if self.yielding == Some(self.pid(running)) && !may_yield(record.flags) {
             self.yield_now();
         }
         let oldest = self.oldest(running, false);

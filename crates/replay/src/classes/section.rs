@@ -175,6 +175,11 @@ impl<'a> Entry<'a> {
     fn is_within(&self) -> bool {
         self.what.is_within() || self.is_replenished()
     }
+
+    /// Whether the same task was in the same context: an interrupt comes before or after what it interrupts, not within.
+    fn is_alongside(&self, other: &Self) -> bool {
+        self.record.pid == other.record.pid && self.record.flags.context == other.record.flags.context
+    }
 }
 
 /// Which sequence a section is.
@@ -241,8 +246,11 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 /// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let clock = entries[..from].iter().find_map(Entry::clock);
-    let same =
-        |entry: &&Entry<'_>| entry.is_within() && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now));
+    let same = |entry: &&Entry<'_>| {
+        entry.is_within()
+            && entry.is_alongside(&entries[0])
+            && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
+    };
     from + entries[from..].iter().take_while(same).count()
 }
 
@@ -306,7 +314,7 @@ fn timer(entries: &[Entry<'_>]) -> (Kind, usize) {
 fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
     let length = run(entries, 1);
     let section = &entries[..length];
-    if entries.get(length).is_some_and(|next| next.what == What::Switch) {
+    if entries.get(length).is_some_and(|next| next.what == What::Switch && next.is_alongside(&entries[0])) {
         return (Kind::Schedule, length + 1);
     }
     let has = |what: What| section.iter().any(|entry| entry.what == what);
@@ -317,5 +325,33 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
         (Kind::ForkPlaced, length)
     } else {
         (Kind::Charge, length)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+mod tests {
+    use schedlab_trace::Reader;
+
+    use super::*;
+
+    /// A tick finds a task's runtime used up after its next period began: it gets it at once, and all of that is one charge. The flag
+    /// that says so moved with 6.19 (recordings of 6.12 and 7.2, cut to these lines).
+    #[test]
+    fn a_replenishment_within_a_charge_is_part_of_it() {
+        for flags in ["0x20", "0x20000"] {
+            let lines = [
+                "sched_stat_runtime: comm=a pid=402 runtime=7282606 [ns]".to_owned(),
+                "k_dlse: se=0xff01 pid=402 srv=0 rt=2245658 dl=371570038472 delta=7282606 ct=371570931089 c=371570931089".to_owned(),
+                format!("k_dlenq: pid=402 fl={flags} rt=-5036948 dl=371570038472 thr=1 ct=371570931089 c=371570931089"),
+                "k_dlrep: se=0xff01 pid=402 srv=0 rt=-5036948 dl=371570038472".to_owned(),
+                "k_resched: cpu=0 tif=4 cpid=402".to_owned(),
+                "hrtimer_expire_exit: hrtimer=0xff11".to_owned(),
+            ];
+            let text: String = lines.iter().map(|line| format!(" a-402 0d.h1. 375.995632399: {line}\n")).collect();
+            let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
+            let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+            assert_eq!(cut(&entries), (Kind::Charge, 5), "{flags}");
+        }
     }
 }
