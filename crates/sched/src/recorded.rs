@@ -82,6 +82,11 @@ impl<D: Decider> Sched<D> {
         self.tasks[task.index()].dl.map(Timer::Deadline)
     }
 
+    /// The timer that frees a deadline task's bandwidth after it left the class; none for tasks that never were in it.
+    pub fn inactive_timer_of(&self, task: TaskId) -> Option<Timer> {
+        self.tasks[task.index()].dl.map(Timer::Inactive)
+    }
+
     /// The timer of a CPU's fair server.
     pub fn fair_server_timer(&self, cpu: CpuId) -> Timer {
         Timer::Deadline(DlEntityId(cpu.0))

@@ -206,6 +206,7 @@ impl<D: Decider> Sched<D> {
         let class = self.class_of(attributes.policy);
         let load = self.weight_of(task, attributes.policy, attributes.nice);
         let record = &mut self.tasks[task.index()];
+        let was_fair = record.class == Class::Fair;
         record.policy = attributes.policy;
         record.class = class;
         record.nice = attributes.nice;
@@ -219,11 +220,14 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let (record_se, new) = (record.se, record.life == Life::New);
-        if self.rules.eevdf() && !new {
-            self.rescale_unqueued(record_se, load);
+        // set_load_weight: only a task that was fair, for its class is set later, has its lag and its load follow its weight.
+        if was_fair {
+            if self.rules.eevdf() && !new {
+                self.rescale_unqueued(record_se, load);
+            }
+            let cfs = self.entities[record_se.index()].cfs_rq;
+            self.reweight_load(cfs, record_se, load.scaled);
         }
-        let cfs = self.entities[record_se.index()].cfs_rq;
-        self.reweight_load(cfs, record_se, load.scaled);
         let entity = &mut self.entities[record_se.index()];
         entity.load = load;
         entity.custom_slice = attributes.slice.is_some();

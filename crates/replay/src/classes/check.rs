@@ -46,8 +46,8 @@ impl<'a> Classes<'a> {
         let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
         let ours = self.sched.need_resched(CPU);
         let running = self.sched.curr(CPU);
-        if ours && !kernels && running != TaskId::IDLE && !self.is_fair(running) {
-            // A real-time or deadline task that is picked again shows nowhere else.
+        if ours && !kernels && !self.is_fair(running) {
+            // A real-time or deadline task that is picked again, or nobody once more, shows nowhere else.
             return self.schedule_again(running, record);
         }
         let equal = self.report.state.need_resched.add(ours == kernels);
@@ -140,8 +140,14 @@ impl<'a> Classes<'a> {
                     let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
                     self.compare_server(record, !starts);
                 }
+                What::DlTimer if record.number("srv") == Some(1) => {
+                    if self.server_known && !std::mem::replace(&mut server, true) {
+                        self.compare_server(record, true);
+                    }
+                }
                 // A server's comes above.
                 What::DlCharge
+                | What::DlTimer
                 | What::ServerCharge
                 | What::Enqueue(super::section::Of::Deadline)
                 | What::Dequeue(super::section::Of::Deadline) => {
@@ -265,6 +271,9 @@ impl<'a> Classes<'a> {
             self.compare_budget(ours.runtime, runtime);
         }
         self.compare_budget(ours.deadline.as_nanos() as i64, deadline as i64);
+        if let Some(kernels) = record.number("thr") {
+            self.compare_throttled(ours.throttled, kernels & 1 != 0);
+        }
     }
 
     fn compare_deadline_task(&mut self, task: TaskId, record: &Record) {

@@ -1,6 +1,7 @@
 //! `__schedule`: who leaves, who was looked at, who runs.
 
-use schedlab_model::{TaskId, TaskState};
+use schedlab_model::{TaskId, TaskState, Time};
+use schedlab_sched::Clocks;
 use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 
 use super::section::{Entry, What, cut};
@@ -45,6 +46,9 @@ impl<'a> Classes<'a> {
             self.advance_to(began);
         }
         self.compare_before(section);
+        if left.is_some() {
+            self.charge_who_leaves(previous, section);
+        }
         let mut picks: Vec<TaskId> = self.lingerers(section);
         if self.is_fair(next) {
             picks.push(next);
@@ -77,6 +81,21 @@ impl<'a> Classes<'a> {
             let pid = self.pid(previous);
             self.tasks.remove(&pid);
         }
+    }
+
+    /// Who leaves is charged up to the clock it was taken off at; the clock may be read again before the pick.
+    fn charge_who_leaves(&mut self, previous: TaskId, section: &[Entry<'a>]) {
+        let clocks = self.clocks;
+        let Some(taken) = section.first().and_then(|entry| entry.record.clocks) else { return };
+        if previous == TaskId::IDLE || taken.task >= clocks.clock_task.as_nanos() {
+            return;
+        }
+        let at = Time::from_nanos(taken.task);
+        let clock = taken.clock.map_or(clocks.clock, Time::from_nanos);
+        self.sched.set_clocks(CPU, Clocks { clock, clock_task: at, clock_pelt: at });
+        self.sched.update_curr(CPU);
+        self.sched.entity_mut(previous).exec_start = clocks.clock_task.as_nanos();
+        self.sched.set_clocks(CPU, clocks);
     }
 
     /// Who runs now, and who would by our rules.

@@ -227,7 +227,7 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
         What::Tick => (Kind::Tick, run(entries, 1)),
         What::Dequeue(_) if first.flags() & (SAVE | MOVE) == 0 && pid == first.record.pid => leave(entries),
         What::Dequeue(_) => change(entries, pid),
-        What::Parameters | What::Move => (Kind::Change(pid), run(entries, 1)),
+        What::Parameters | What::Move => (Kind::Change(pid), before_schedule(entries, run(entries, 1))),
         What::Shares => (Kind::Shares, run(entries, 1)),
         What::Refill => (Kind::Quota, run(entries, 1)),
         What::TimerEntry => timer(entries),
@@ -251,7 +251,26 @@ fn run(entries: &[Entry<'_>], from: usize) -> usize {
             && entry.is_alongside(&entries[0])
             && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
     };
-    from + entries[from..].iter().take_while(same).count()
+    let end = from + entries[from..].iter().take_while(same).count();
+    // A deadline task's charge tells what it charges before it tells the clock: a second one, at the next tick, stands alone.
+    let charges = |entry: &Entry<'_>| entry.what == What::ServerCharge && entry.record.number("srv") == Some(0);
+    let Some(first) = entries[..end].iter().position(charges) else { return end };
+    let again = |at: &usize| {
+        charges(&entries[*at])
+            && entries[*at].clock() != entries[first].clock()
+            && matches!(entries[at - 1].record.kind, RecordKind::StatRuntime { .. })
+    };
+    (first + 1..end).find(again).map_or(end, |at| (at - 1).max(from))
+}
+
+/// A section of `length` records that ends in a switch goes over into a schedule, at the same clock where that was read only just:
+/// what follows the last request or look at preemption is the schedule's.
+fn before_schedule(entries: &[Entry<'_>], length: usize) -> usize {
+    let switches = entries.get(length).is_some_and(|next| next.what == What::Switch);
+    let asks = |entry: &Entry<'_>| matches!(entry.what, What::Resched | What::Check | What::WakeupNew);
+    let last = entries[..length].iter().rposition(asks).filter(|_| switches);
+    last.filter(|last| entries[last + 1..length].iter().any(|entry| entry.what == What::Pick))
+        .map_or(length, |last| last + 1)
 }
 
 fn position(entries: &[Entry<'_>], what: What, pid: Pid) -> Option<usize> {
@@ -270,7 +289,7 @@ fn wake(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
 /// `wake_up_new_task` tells of itself before it looks at preemption.
 fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     match position(entries, What::WakeupNew, pid) {
-        Some(at) => (Kind::New(pid), run(entries, at + 1)),
+        Some(at) => (Kind::New(pid), before_schedule(entries, run(entries, at + 1))),
         None => (Kind::Nothing, 1),
     }
 }
@@ -290,10 +309,12 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
         matches!(entry.what, What::Switch | What::Dequeue(_) | What::Waking | What::TimerEntry | What::PickTask)
     });
     match (back, ends) {
-        (Some(at), ends) if ends.is_none_or(|end| at <= end) => (Kind::Change(pid), run(entries, at + 1)),
+        (Some(at), ends) if ends.is_none_or(|end| at <= end) => {
+            (Kind::Change(pid), before_schedule(entries, run(entries, at + 1)))
+        }
         // A task that lingered asleep leaves before it changes its class.
         _ => match entries.iter().take(8).position(|entry| entry.what == What::Parameters) {
-            Some(at) => (Kind::Change(pid), run(entries, at + 1)),
+            Some(at) => (Kind::Change(pid), before_schedule(entries, run(entries, at + 1))),
             None => (Kind::Nothing, 1),
         },
     }
@@ -312,9 +333,20 @@ fn timer(entries: &[Entry<'_>]) -> (Kind, usize) {
 
 /// Parts of a sequence whose first function is not probed.
 fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
-    let length = run(entries, 1);
+    // A yield holds the queue's lock alone; the schedule after it disables preemption too.
+    let locks = |entry: &Entry<'_>| entry.record.flags.preempt_depth;
+    let same = |entry: &Entry<'_>| entry.is_alongside(&entries[0]) && locks(entry) == locks(&entries[0]);
+    let length = entries[..run(entries, 1)].iter().take_while(|entry| same(entry)).count();
+    let switches = entries.get(length).is_some_and(|next| next.what == What::Switch && same(next));
+    // Where depths are not counted a yield's request tells: it is there for the schedule.
+    let wants = |entry: &Entry<'_>| entry.record.flags.wants_resched();
+    let asked = entries[..length].iter().position(wants).filter(|asked| *asked > 0 && locks(&entries[0]) == 0);
+    let (length, switches) = match asked.filter(|_| switches) {
+        Some(asked) => (asked, false),
+        None => (length, switches),
+    };
     let section = &entries[..length];
-    if entries.get(length).is_some_and(|next| next.what == What::Switch && next.is_alongside(&entries[0])) {
+    if switches {
         return (Kind::Schedule, length + 1);
     }
     let has = |what: What| section.iter().any(|entry| entry.what == what);
