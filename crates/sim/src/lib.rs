@@ -33,6 +33,7 @@
 //! ```
 
 mod agenda;
+mod arena;
 mod channel;
 mod cpu;
 mod engine;
@@ -62,7 +63,8 @@ use schedlab_sched::CustomClass;
 pub use error::SimError;
 pub use many::{Summary, simulate_many};
 
-use engine::{Arena, Engine};
+use arena::Arena;
+use engine::Engine;
 
 /// How a run is made.
 #[derive(Debug, Clone, Copy)]
