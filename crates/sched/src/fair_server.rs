@@ -72,6 +72,19 @@ impl<D: Decider> Sched<D> {
         self.rules.has_fair_server().then(|| (&mut self.dl_entities[cpu.index()], DlEntityId(cpu.0)))
     }
 
+    /// The fair tasks of `cpu` starved before the recording: their server does not defer.
+    pub(crate) fn assume_running_server(&mut self, cpu: CpuId, throttled: bool) {
+        let now = self.rqs[cpu.index()].clock;
+        let Some((entity, id)) = self.server(cpu) else { return };
+        entity.throttled = throttled;
+        if let Some(server) = &mut entity.server {
+            (server.active, server.defer_running) = (true, true);
+        }
+        if !throttled || !self.start_dl_timer(id, now) {
+            self.enqueue_dl_entity(cpu, id);
+        }
+    }
+
     fn server_flags(&mut self, id: DlEntityId) -> Option<&mut Server> {
         self.dl_entities[id.index()].server.as_mut()
     }

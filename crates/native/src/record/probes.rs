@@ -258,7 +258,7 @@ pub(super) const PROBES: &[Probe] = &[
         "k_dlse",
         &["update_curr_dl_se"],
         "se=dl_se pid=dl_se@task_struct:dl.pid!dl_se.dl_server srv=dl_se.dl_server rt=dl_se.runtime dl=dl_se.deadline \
-         delta=delta_exec ct=rq.clock_task c=rq.clock",
+         delta=delta_exec ct=rq.clock_task c=rq.clock thr=dl_se.dl_throttled run=dl_se.dl_defer_running",
     ),
     probe(
         "k_dlrep",

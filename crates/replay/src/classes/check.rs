@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use schedlab_model::TaskId;
-use schedlab_sched::{CfsRqId, EntityId, Vruntime};
+use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
 use schedlab_trace::Record;
 
 use super::section::{Entry, What};
@@ -261,7 +261,10 @@ impl<'a> Classes<'a> {
         let (Some(runtime), Some(deadline)) = (record.signed("rt"), record.number("dl")) else { return };
         let Some(ours) = self.sched.fair_server_state(CPU) else { return };
         if !std::mem::replace(&mut self.server_known, true) {
-            self.sched.assume_fair_server(CPU, runtime, deadline, started);
+            let told = |key| record.number(key).is_some_and(|flag| flag & 1 != 0);
+            let deadline = schedlab_model::Time::from_nanos(deadline);
+            let state = DlState { runtime, deadline, throttled: told("thr"), overruns: 0 };
+            self.sched.assume_fair_server(CPU, state, started, told("run"));
             self.server_timer = self.sched.armed(self.sched.fair_server_timer(CPU));
             return;
         }
