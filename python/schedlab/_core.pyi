@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "bench",
     "check_invariants",
     "check_workload",
     "costs",
@@ -74,6 +75,7 @@ def simulate_many(
     values: NDArray[np.int64],
     seed: int,
 ) -> NDArray[np.int64]: ...
+def bench(names: list[str], repeats: int) -> str: ...
 def simulate_policy(
     workload: str,
     scheduler: str,

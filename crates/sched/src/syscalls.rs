@@ -209,6 +209,7 @@ impl<D: Decider> Sched<D> {
         let was_fair = record.class == Class::Fair;
         record.policy = attributes.policy;
         record.class = class;
+        self.balance.other_classes |= class < Class::Fair;
         record.nice = attributes.nice;
         record.affinity = (!attributes.affinity.is_empty()).then(|| {
             let mut allowed = Bitmap::new(cpus);

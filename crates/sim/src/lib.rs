@@ -48,6 +48,7 @@ mod outcome;
 mod ports;
 mod price;
 mod setting;
+pub mod speed;
 mod switch;
 mod sync;
 mod task;
