@@ -140,10 +140,12 @@ impl<'a> Classes<'a> {
                     let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
                     self.compare_server(record, !starts);
                 }
-                What::DlTimer if record.number("srv") == Some(1) => {
-                    if self.server_known && !std::mem::replace(&mut server, true) {
-                        self.compare_server(record, true);
-                    }
+                What::DlTimer
+                    if record.number("srv") == Some(1)
+                        && self.server_known
+                        && !std::mem::replace(&mut server, true) =>
+                {
+                    self.compare_server(record, true);
                 }
                 // A server's comes above.
                 What::DlCharge
