@@ -297,7 +297,12 @@ fn wake(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
 /// `wake_up_new_task` tells of itself before it looks at preemption.
 fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     match position(entries, What::WakeupNew, pid) {
-        Some(at) => (Kind::New(pid), before_schedule(entries, run(entries, at + 1))),
+        Some(at) => {
+            let length = before_schedule(entries, run(entries, at + 1));
+            // There is nothing to look at where somebody has to go anyway: he is looked for, and may be found to stay.
+            let looks = |entry: &Entry<'_>| entry.what == What::Check && entry.record.flags.need_resched;
+            (Kind::New(pid), entries[..length].iter().position(looks).map_or(length, |look| look + 1))
+        }
         None => (Kind::Nothing, 1),
     }
 }
