@@ -30,6 +30,9 @@ def command(
     topology: options.Topology = None,
     hz: options.Hz = None,
     costs: options.Costs = None,
+    weights: options.Weights = None,
+    group: options.Group = None,
+    session: options.Session = None,
     blocks: comparing.Blocks = comparing.BUDGET,
     band: comparing.Band = 0.01,
     check: comparing.Check = True,
@@ -48,9 +51,20 @@ def command(
         raise InputError("nothing to sweep over: --set names a knob and values")
     comparing.carry_out(
         "sweep",
-        comparing.subjects(workloads or [], run, metric, better),
+        comparing.grouped(
+            comparing.subjects(workloads or [], run, metric, better), group or [], session or []
+        ),
         [Setting({}), *settings.combinations(axes)],
-        comparing.targets(on, kernel, cpus, hz, costs, topology=topology),
+        comparing.targets(
+            on,
+            kernel,
+            cpus,
+            hz,
+            costs,
+            topology=topology,
+            weights=weights,
+            groups=bool(group or session),
+        ),
         metrics=metrics,
         blocks=blocks,
         band=band,
