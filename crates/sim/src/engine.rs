@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time};
+use schedlab_model::{
+    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
+};
 use schedlab_program::{Op, Program, Template, TemplateId};
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
@@ -12,6 +14,7 @@ use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::groups::Pools;
 use crate::objects::Objects;
+use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
 use crate::task::{Account, Identity, Stage, State, Task};
 use crate::timers::Timers;
@@ -71,6 +74,9 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
     pub(crate) sched: Sched<Ours>,
     pub(crate) prices: Prices,
+    pub(crate) topology: &'a Topology,
+    /// Where CPUs are not always as fast.
+    pub(crate) pace: Option<Box<Pace>>,
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
     /// Nanoseconds from tick to tick.
@@ -124,7 +130,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
-        if cost >= period {
+        let slowest = u128::from(period.as_nanos()) * u128::from(machine.speed.least_rate());
+        if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
         let prices = Prices::new(&machine.costs, &machine.devices)?;
@@ -139,6 +146,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
             sched,
             pools,
             prices,
+            topology: &machine.topology,
+            pace: Pace::new(machine),
             skip_ticks: !options.no_tick_skip,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
@@ -248,8 +257,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         for cpu in 0..self.arena.cpus.len() as u32 {
             let task = self.arena.cpus[cpu as usize].current;
             if task != NONE {
-                let left = self.arena.cpus[cpu as usize].end.saturating_sub(self.now);
-                self.arena.tasks[task as usize].remaining = left;
+                let record = &mut self.arena.cpus[cpu as usize];
+                record.end = record.end.max(self.now);
+                self.arena.tasks[task as usize].remaining = record.suspend(self.now);
                 self.count_part(task as usize);
                 self.leave(cpu, task, TaskState::Dead);
             }
@@ -274,9 +284,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn count_part(&mut self, task: usize) {
         let record = &self.arena.tasks[task];
         if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
-            let account = &mut self.arena.accounts[task];
-            let most = (account.run + self.now - account.since).saturating_sub(account.user);
-            account.user += time.as_nanos().saturating_sub(record.remaining).min(most);
+            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
+            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
         }
     }
 
@@ -325,8 +334,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let cost = self.wake(task, cpu, NONE, false);
         if self.arena.cpus[cpu as usize].current != NONE {
             self.catch_up(cpu);
-            let record = &mut self.arena.cpus[cpu as usize];
-            record.end = record.end.saturating_add(cost);
+            self.arena.cpus[cpu as usize].bill(cost);
             self.refresh(cpu);
         }
     }
@@ -376,15 +384,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.end = record.end.saturating_add(self.prices.tick);
+        record.bill(self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let record = &mut self.arena.cpus[cpu as usize];
-        record.end = record.end.saturating_add(looked_at);
+        self.arena.cpus[cpu as usize].bill(looked_at);
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
@@ -427,7 +434,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         let count = (time - first).div_ceil(self.period);
         record.next_tick += count * self.period;
-        record.end = record.end.saturating_add(count * self.prices.tick);
+        record.bill(count * self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
     }

@@ -98,6 +98,7 @@ impl<S: EventSink> Engine<'_, S> {
             next_sibling: NONE,
         });
         self.arena.links.push(NONE);
+        self.open_book();
         self.alive += 1;
         if parent != NONE {
             let last = std::mem::replace(&mut self.arena.identities[parent as usize].last_child, task.0);
@@ -268,8 +269,7 @@ impl<S: EventSink> Engine<'_, S> {
             return;
         }
         if previous == next {
-            let record = &self.arena.cpus[cpu as usize];
-            self.arena.tasks[next.index()].remaining = record.end - self.now;
+            self.arena.tasks[next.index()].remaining = self.arena.cpus[cpu as usize].suspend(self.now);
             return;
         }
         if was_idle {
@@ -285,6 +285,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle += 1;
         } else {
             self.come(cpu, next.0);
+        }
+        if was_idle != (next == TaskId::IDLE) {
+            self.busy_changed(cpu, was_idle);
         }
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
@@ -320,6 +323,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     pub(crate) fn leave(&mut self, cpu: u32, task: u32, state: TaskState) {
         let record = &mut self.arena.cpus[cpu as usize];
+        let left_over = record.suspend(self.now);
+        self.stop_work(cpu, task);
+        let record = &mut self.arena.cpus[cpu as usize];
         let account = &mut self.arena.accounts[task as usize];
         let ran = self.now - account.since;
         record.busy += ran;
@@ -329,7 +335,7 @@ impl<S: EventSink> Engine<'_, S> {
         match state {
             TaskState::Running => {
                 account.involuntary += 1;
-                left.remaining = record.end - self.now;
+                left.remaining = left_over;
                 left.state = State::Runnable;
             }
             TaskState::Dead => {
@@ -361,15 +367,13 @@ impl<S: EventSink> Engine<'_, S> {
         }
         // Back on a CPU that nobody else had: nothing to switch.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
-            // Switches to others since then stand for the tasks among them; there are no more of those than are alive. A task
-            // that comes from elsewhere finds nothing of its own.
-            let others = if comer.ran_on == cpu { record.switches - comer.ran_at } else { u64::MAX };
-            let others = if others == u64::MAX { others } else { others.min(u64::from(self.alive - 1)) };
-            comer.debt += self.prices.switch(others);
+            comer.debt += self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+            let record = &mut self.arena.cpus[cpu as usize];
             record.switches += 1;
             comer.ran_on = cpu;
             comer.ran_at = record.switches;
         }
+        self.start_work(cpu, task);
     }
 
     /// A CPU that is about to idle takes a waiting task from another one, if it can, and picks it.
