@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,9 @@ SIM = "compare pipe --policy other,fifo --kernel 6.1 --costs linsched --cpus 1"
 Capture = pytest.CaptureFixture[str]
 
 
-def _json(line: list[str], capsys: Capture) -> dict[str, object]:
+def _json(line: list[str], capsys: Capture) -> dict[str, Any]:
     assert invoke([*line, "--json"]) == 0, capsys.readouterr().err
-    value: dict[str, object] = json.loads(capsys.readouterr().out)
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
     return value
 
 
@@ -53,7 +54,7 @@ def test_what_was_run_is_not_run_again(tmp_path: Path, capsys: Capture) -> None:
 def test_a_sweep_compares_with_what_is_set(tmp_path: Path, capsys: Capture) -> None:
     line = "sweep pipe --set latency=5ms,20ms --kernel 6.1 --costs linsched --cpus 1"
     value = _json([*line.split(), "--store", str(tmp_path / "runs.db")], capsys)
-    questions = [one["question"] for one in value["answers"]]  # type: ignore[attr-defined]
+    questions = [one["question"] for one in value["answers"]]
     assert [one["treatment"] for one in questions] == [
         "pipe on sim | latency=5ms",
         "pipe on sim | latency=20ms",
@@ -74,7 +75,7 @@ def test_a_killed_experiment_goes_on(tmp_path: Path, capsys: Capture) -> None:
     with sqlite3.connect(file) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     value = _json(line, capsys)
-    assert value["stored"] >= 4  # type: ignore[operator]
+    assert value["stored"] >= 4
     # 12 blocks of the check and 12 of the comparison, two runs each; one may have been cut off.
     assert len(marks.read_text()) in (48, 49)
 

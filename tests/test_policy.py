@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from schedlab.errors import InputError
-from schedlab.model import Machine, Outcome, Scheduler, Workload
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.policy import Cpu, Policy, Task, simulate
 
 MS = 1_000_000

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,9 @@ def _line(tmp_path: Path, command: str, more: str = "") -> list[str]:
     return [*SEARCH.split(), *more.split(), "--store", str(file), f"--command={words}"]
 
 
-def _json(line: list[str], capsys: Capture) -> dict[str, object]:
+def _json(line: list[str], capsys: Capture) -> dict[str, Any]:
     assert invoke([*line, "--json"]) == 0, capsys.readouterr().err
-    value: dict[str, object] = json.loads(capsys.readouterr().out)
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
     return value
 
 
@@ -150,7 +151,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
         assert sum(stored.runs for stored in store.experiments()) == made - 1
         wanted = 24 + 24  # the check of the default against itself, and the comparison
     value = _json(line, capsys)
-    assert len(marks.read_text()) == value["runs"] + wanted + 1  # type: ignore[operator]
+    assert len(marks.read_text()) == value["runs"] + wanted + 1
 
 
 def test_an_ordinary_user_is_refused_before_anything_runs(

@@ -9,7 +9,8 @@ import schedlab
 from schedlab import validation
 from schedlab.errors import InputError
 from schedlab.experiment import Experiment, Run
-from schedlab.model import Costs, Machine, Outcome
+from schedlab.model import Costs, Machine
+from schedlab.outcome import Outcome
 from schedlab.programs import Hackbench
 from schedlab.validation import Settings
 

@@ -5,16 +5,8 @@ virtual time, or on a real kernel), one judgement of what came out.
 """
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.model import (
-    Attributes,
-    Costs,
-    GroupOutcome,
-    Machine,
-    Outcome,
-    Scheduler,
-    TaskOutcome,
-    Workload,
-)
+from schedlab.model import Attributes, Costs, Machine, Scheduler, Workload
+from schedlab.outcome import GroupOutcome, Outcome, TaskOutcome
 from schedlab.targets.sim import simulate, simulate_many
 
 # The function takes the name of the package of searches, which stays importable:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from schedlab import campaign
 from schedlab.errors import InputError
-from schedlab.model import Outcome
+from schedlab.outcome import Outcome
 from schedlab.store import Store
 
 Library = Literal["pandas", "polars"]

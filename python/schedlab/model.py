@@ -1,4 +1,4 @@
-"""The nouns: workload, machine, scheduler and outcome.
+"""The nouns: workload, machine and scheduler; what a run comes to is in `schedlab.outcome`.
 
 They mirror the Rust crate ``model``, which checks them: every constructor here either returns
 something that can be run, or raises `schedlab.errors.InputError` with what is allowed.
@@ -6,8 +6,8 @@ something that can be run, or raises `schedlab.errors.InputError` with what is a
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -344,19 +344,24 @@ class Machine:
             a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
             thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
             after all first ones.
+        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each of
+            two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal speed
+            with one busy core of a node, 120 % with two, 100 % with more. Always the nominal speed
+            if nothing is said.
 
     Raises:
-        InputError: a number of CPUs or a topology that is impossible, or costs that cannot be had.
+        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot be had.
 
     >>> Machine(cpus=2, costs="ideal")
     Machine(cpus=2, costs='ideal')
     """
 
-    __slots__ = ("costs", "cpus", "json", "topology")
+    __slots__ = ("costs", "cpus", "json", "speed", "topology")
 
     cpus: int
     costs: Costs
     topology: str
+    speed: str
     json: str
 
     def __init__(
@@ -364,13 +369,17 @@ class Machine:
         cpus: int = 1,
         costs: str | Path | Costs = "ideal",
         topology: str = "smt=1",
+        speed: str = "",
     ) -> None:
         self.cpus = cpus
         self.topology = topology
+        self.speed = speed
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
         if not 1 <= cpus < 2**32:
             raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
         described = {"cpus": cpus, "topology": topology, "costs": self.costs.as_text()}
+        if speed:
+            described["speed"] = speed
         self.json = _core.machine(json.dumps(described))
 
     def __eq__(self, other: object) -> bool:
@@ -385,124 +394,6 @@ class Machine:
     def __str__(self) -> str:
         plural = "" if self.cpus == 1 else "s"
         return f"{self.cpus} CPU{plural}, {self.costs.name} costs"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """What one task got, all times in nanoseconds.
-
-    Attributes:
-        name: name and instance.
-        source: ``events`` or ``counters``, where the numbers came from.
-        life_ns: from its start to its end.
-        run_ns: on a CPU.
-        user_ns: of that, in user mode.
-        system_ns: of that, in the kernel.
-        wait_ns: runnable but not running; 0 where nobody measured it.
-        sleep_ns: asleep; 0 where nobody measured it.
-        voluntary: switches because it went to sleep.
-        involuntary: switches because it was preempted.
-        migrations: times its CPU changed.
-        wakeups: wake-ups.
-        delay_ns: sum of the delays from becoming runnable to running.
-        delays: number of those delays.
-        max_delay_ns: the longest of them.
-    """
-
-    name: str
-    source: str
-    life_ns: int
-    run_ns: int
-    user_ns: int
-    system_ns: int
-    wait_ns: int
-    sleep_ns: int
-    voluntary: int
-    involuntary: int
-    migrations: int
-    wakeups: int
-    delay_ns: int
-    delays: int
-    max_delay_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOutcome:
-    """What one group of tasks, or session under autogroup, got, all times in nanoseconds.
-
-    Attributes:
-        name: its path, or ``session NAME``.
-        tasks: tasks that it and the groups below it had.
-        run_ns: their CPU time.
-        contended_ns: of that, as long as no group, and not the tasks of none, had run out of tasks.
-        share: the part of all tasks' CPU time in that while, 0 to 1.
-        periods: periods of its limit that ended.
-        throttled_periods: of those, the ones in which it was throttled.
-        throttled_ns: over all CPUs, how long it was.
-    """
-
-    name: str
-    tasks: int
-    run_ns: int
-    contended_ns: int
-    share: float
-    periods: int
-    throttled_periods: int
-    throttled_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run came to, simulated or real, all times in nanoseconds.
-
-    Attributes:
-        workload: its name.
-        release: the kernel release whose scheduler ran.
-        target: where it ran: ``sim``, ``host`` or ``vm``.
-        cpus: CPUs of the machine.
-        seed: of every random stream.
-        turnaround_ns: what the workload calls its time; the whole run where it marks none.
-        elapsed_ns: from the first task's start to the last one's end.
-        turnaround_jiffies: whole jiffies of the turnaround, rounded up, at the scheduler's HZ.
-        cpu_busy_ns: CPU time used, each CPU's in turn; empty where nobody measured it.
-        switches: context switches.
-        messages: messages read in full.
-        bytes: bytes read in full.
-        tasks: each task's share.
-        groups: each group's share; simulated runs of workloads with groups have some.
-        accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
-        knobs: what a guest said of the knobs that were set for the run.
-    """
-
-    workload: str
-    release: str
-    target: str
-    cpus: int
-    seed: int
-    turnaround_ns: int
-    elapsed_ns: int
-    turnaround_jiffies: int
-    cpu_busy_ns: tuple[int, ...]
-    switches: int
-    messages: int
-    bytes: int
-    tasks: tuple[TaskOutcome, ...] = field(repr=False)
-    groups: tuple[GroupOutcome, ...] = ()
-    accelerator: str = ""
-    knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Outcome":
-        """Read an outcome as the core and the native runner write it."""
-        value = json.loads(text)
-        value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
-        value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
-        value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: v for name, v in value.items() if name in known})
-
-    def __iter__(self) -> Iterator[TaskOutcome]:
-        return iter(self.tasks)
 
 
 def check_seed(seed: int) -> int:
@@ -548,8 +439,3 @@ def _read_text(path: Path, what: str) -> str:
         raise InputError(f"{what} file '{path}': {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{what} file '{path}' is not text") from None
-
-
-def names_of(values: Sequence[str]) -> str:
-    """Return names for a sentence."""
-    return ", ".join(values)

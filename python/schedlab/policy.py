@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from schedlab import _core
-from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload, check_seed
+from schedlab.model import Attributes, Machine, Scheduler, Workload, check_seed
+from schedlab.outcome import Outcome
 
 _CpuFacts = tuple[int, int]
 _TaskFacts = tuple[int, int, int, int, int]

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from schedlab.better import Better
-from schedlab.model import Attributes, Outcome, Workload
+from schedlab.model import Attributes, Workload
+from schedlab.outcome import Outcome
 from schedlab.targets.target import Target
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from schedlab import programs, stats
 from schedlab.errors import InputError
 from schedlab.experiment import Experiment, Progress, run_blocks
-from schedlab.model import Costs, Machine, Outcome, Scheduler
+from schedlab.model import Costs, Machine, Scheduler
+from schedlab.outcome import Outcome
 from schedlab.targets import host
 from schedlab.targets.sim import simulate
 

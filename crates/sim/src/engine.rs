@@ -9,65 +9,17 @@ use schedlab_model::{
 use schedlab_program::{Op, Program, Template, TemplateId};
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
-use crate::agenda::{Agenda, Key, Kind, NEVER};
-use crate::channel::Channel;
-use crate::cpu::Cpu;
+use crate::agenda::{Key, Kind, NEVER};
+use crate::arena::Arena;
 use crate::groups::Pools;
-use crate::objects::Objects;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
-use crate::task::{Account, Identity, Stage, State, Task};
-use crate::timers::Timers;
-use crate::wait::{NONE, WaitQueue};
+use crate::task::{Stage, State};
+use crate::wait::NONE;
 use crate::{Options, SimError, hotplug};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
 const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
-
-/// The memory of a run, to be used again by the next one.
-#[derive(Default)]
-pub(crate) struct Arena {
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) accounts: Vec<Account>,
-    pub(crate) identities: Vec<Identity>,
-    /// The links of the wait queues, by task.
-    pub(crate) links: Vec<u32>,
-    pub(crate) channels: Vec<Channel>,
-    pub(crate) latches: Vec<Latch>,
-    pub(crate) cpus: Vec<Cpu>,
-    pub(crate) agenda: Agenda,
-    pub(crate) objects: Objects,
-    timers: Timers,
-}
-
-/// Closed at first; once open, open for ever.
-#[derive(Clone)]
-pub(crate) struct Latch {
-    pub(crate) open: bool,
-    pub(crate) waiters: WaitQueue,
-}
-
-impl Arena {
-    fn reset(&mut self, program: &Program, cpus: u32) {
-        self.tasks.clear();
-        self.accounts.clear();
-        self.identities.clear();
-        self.links.clear();
-        self.timers.clear();
-        self.objects.reset(program);
-        self.latches.clear();
-        self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });
-        self.cpus.clear();
-        self.cpus.resize(cpus as usize, Cpu::IDLE);
-        self.agenda.reset(cpus);
-        self.channels.truncate(program.channels().len());
-        for (channel, kind) in self.channels.iter_mut().zip(program.channels()) {
-            channel.reset(*kind);
-        }
-        let known = self.channels.len();
-        self.channels.extend(program.channels()[known..].iter().map(|kind| Channel::new(*kind)));
-    }
-}
 
 /// One run.
 pub(crate) struct Engine<'a, S> {

@@ -35,6 +35,7 @@
 //! ```
 
 mod agenda;
+mod arena;
 mod channel;
 mod cpu;
 mod engine;
@@ -65,7 +66,8 @@ use schedlab_sched::CustomClass;
 pub use error::SimError;
 pub use many::{Summary, simulate_many};
 
-use engine::{Arena, Engine};
+use arena::Arena;
+use engine::Engine;
 
 /// How a run is made.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 use schedlab_model::{Machine, NoEvents, Scheduler, Time};
 use schedlab_program::Program;
 
-use crate::engine::{Arena, Engine};
+use crate::arena::Arena;
+use crate::engine::Engine;
 use crate::{Options, SimError};
 
 /// What a run came to, without its tasks' shares.

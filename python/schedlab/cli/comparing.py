@@ -12,8 +12,9 @@ from schedlab.cli import options
 from schedlab.errors import InputError
 from schedlab.programs import FAMILIES, subject
 from schedlab.programs.command import command as command_of
+from schedlab.report import answers
 from schedlab.report.terminal import emit_json, note, running, say, show
-from schedlab.report.words import interval_words, percent
+from schedlab.report.words import percent
 from schedlab.sequential import LOOKS, Protocol
 from schedlab.settings import Setting
 from schedlab.store import Store
@@ -103,6 +104,7 @@ def targets(
     costs: str | None,
     *,
     topology: str | None = None,
+    speed: str | None = None,
 ) -> list[Target]:
     """Return where it is run.
 
@@ -114,7 +116,7 @@ def targets(
     for name in names:
         if name == "sim":
             scheduler = options.scheduler_of(kernel, hz, None)
-            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology)))
+            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology, speed)))
         elif name == "host":
             found.append(Host())
         elif name.startswith("vm:") and name != "vm:":
@@ -124,7 +126,7 @@ def targets(
                 f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
             )
     if "sim" not in names:
-        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology}
+        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology, "speed": speed}
         for option, value in simulated.items():
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")
@@ -204,7 +206,11 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
     for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
         say(group)
         for metric in result.plan["metrics"][group]:
-            show(_rows(result, group, metric), ("setting", metric["name"], *_COLUMNS))
+            rows = [
+                (row.setting, row.middle, metric["unit"], *row[2:])
+                for row in answers.rows(result, group, metric)
+            ]
+            show(rows, ("setting", metric["name"], *_COLUMNS))
             if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
                 note(f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile")
             say()
@@ -214,37 +220,6 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
 
 
 _COLUMNS = ("unit", "change", "interval", "verdict", "pairs")
-
-
-def _rows(result: campaign.Result, group: str, metric: dict[str, Any]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    answers = {
-        answer.question.treatment: answer
-        for answer in result.settled.answers
-        if answer.question.metric == metric["name"]
-    }
-    for cell in result.plan["cells"]:
-        if cell["group"] != group:
-            continue
-        values = sorted(result.settled.of(cell["name"], metric["name"]))
-        middle = f"{values[len(values) // 2]:.6g}" if values else "-"
-        answer = answers.get(cell["name"])
-        if answer is None:
-            rows.append((cell["setting"], middle, metric["unit"], "", "", "(baseline)", ""))
-            continue
-        ratio = answer.judged.ratio
-        rows.append(
-            (
-                cell["setting"],
-                middle,
-                metric["unit"],
-                "-" if ratio is None else percent(ratio.value),
-                answer.judged.why if ratio is None else interval_words(ratio),
-                str(answer.judged.verdict),
-                str(answer.blocks),
-            )
-        )
-    return rows
 
 
 def plain(result: campaign.Result) -> dict[str, Any]:

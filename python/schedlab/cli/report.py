@@ -72,7 +72,12 @@ def _list(file: Path | None, *, json: bool) -> None:
 def _experiment(identity: str, file: Path | None, output: Path | None, *, json: bool) -> None:
     with Store(file, create=False) as store:
         stored = store.experiment(identity)
-        if stored.kind == "study" and stored.result is not None:
+        if stored.kind == "study" and stored.result is None and not _plain(output):
+            raise InputError(
+                f"experiment {stored.id} holds runs of a study, or one that did not end: its runs "
+                "can be written, with --output FILE.csv or FILE.json"
+            )
+        if stored.kind == "study" and not _plain(output):
             _rebuild(stored.result, output or Path("report.html"), json=json)
             return
         if output is not None:
@@ -82,6 +87,11 @@ def _experiment(identity: str, file: Path | None, output: Path | None, *, json: 
             _tuned(stored, store, json=json)
         else:
             comparing.tell_result(campaign.recall(stored, store), json=json, remarks=False)
+
+
+def _plain(output: Path | None) -> bool:
+    """Whether a file is to hold the runs, and no report."""
+    return output is not None and output.suffix in (".csv", ".json")
 
 
 def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:

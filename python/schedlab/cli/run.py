@@ -10,16 +10,8 @@ from schedlab import _core
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
-from schedlab.model import (
-    Attributes,
-    GroupOutcome,
-    Machine,
-    Outcome,
-    Scheduler,
-    Workload,
-    settings,
-    short_time,
-)
+from schedlab.model import Attributes, Machine, Scheduler, Workload, settings, short_time
+from schedlab.outcome import GroupOutcome, Latency, Outcome
 from schedlab.report.tasks import TaskRow, by_kind, each
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.targets import host, vm
@@ -28,6 +20,7 @@ from schedlab.targets.sim import simulate, trace_format
 from schedlab.vm import find_kernel
 from schedlab.vm.knobs import checked
 
+LATENCY_COLUMNS = ("latency", "count", "p50", "p90", "p99", "p99.9", "longest")
 GROUP_COLUMNS = ("group", "tasks", "run", "share", "periods", "throttled", "throttled for")
 
 COLUMNS = (
@@ -50,6 +43,7 @@ def command(
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
     topology: options.Topology = None,
+    speed: options.Speed = None,
     hz: options.Hz = None,
     knobs: options.Set = None,
     policy: options.Policy = None,
@@ -89,7 +83,7 @@ def command(
         if trace is not None:
             trace_format(trace)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights)
-        machine = options.machine_of(cpus, costs, topology)
+        machine = options.machine_of(cpus, costs, topology, speed)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
         attributes = options.attributes_of(policy, time_slice, nice)
@@ -104,6 +98,7 @@ def command(
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
+        simulated["speed"] = speed
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
@@ -188,6 +183,10 @@ def _print(outcome: Outcome, rows: list[TaskRow]) -> None:
     if outcome.groups:
         say()
         show([_group_cells(group) for group in outcome.groups], GROUP_COLUMNS)
+    if outcome.latencies:
+        say()
+        measured = [_latency_cells(name, one) for name, one in outcome.latencies.items()]
+        show(measured, LATENCY_COLUMNS)
     say()
     busy = ""
     if outcome.cpu_busy_ns and outcome.elapsed_ns:
@@ -209,6 +208,11 @@ def _group_cells(group: GroupOutcome) -> tuple[str, ...]:
         str(group.periods) if group.periods else "-",
         *(throttled if group.periods else ("-", "-")),
     )
+
+
+def _latency_cells(name: str, measured: Latency) -> tuple[str, ...]:
+    times = (measured.p50_ns, measured.p90_ns, measured.p99_ns, measured.p999_ns, measured.max_ns)
+    return (name, str(measured.count), *map(short_time, times))
 
 
 def _first_cpus(count: int | None) -> tuple[int, ...]:

@@ -4,13 +4,16 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab import campaign
 from schedlab.frames import columns, run_columns
+from schedlab.report import answers
 from schedlab.report.words import interval_words, percent
 from schedlab.store import Store, StoredExperiment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FORMATS = (".md", ".csv", ".json")
 """Endings of files that an experiment can be written to."""
@@ -88,12 +91,12 @@ def _compared(result: campaign.Result) -> list[str]:
         parts.append(f"## {group}")
         for metric in metrics:
             unit = f" ({metric['unit']})" if metric["unit"] else ""
-            rows = [
+            lines = [
                 f"| setting | {metric['name']}{unit} | change | interval | verdict | pairs |",
                 "|---|---|---|---|---|---|",
             ]
-            rows += _rows(result, group, metric)
-            parts.append("\n".join(rows))
+            lines += [f"| {' | '.join(row)} |" for row in answers.rows(result, group, metric)]
+            parts.append("\n".join(lines))
             if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
                 parts.append(
                     f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile."
@@ -105,32 +108,6 @@ def _compared(result: campaign.Result) -> list[str]:
     for arm, why in result.settled.failures.items():
         parts.append(f"`{arm}` was left out: {why}.")
     return parts
-
-
-def _rows(result: campaign.Result, group: str, metric: Mapping[str, Any]) -> list[str]:
-    rows = []
-    answers = {
-        answer.question.treatment: answer
-        for answer in result.settled.answers
-        if answer.question.metric == metric["name"]
-    }
-    for cell in result.plan["cells"]:
-        if cell["group"] != group:
-            continue
-        values = sorted(result.settled.of(cell["name"], metric["name"]))
-        middle = f"{values[len(values) // 2]:.6g}" if values else "-"
-        answer = answers.get(cell["name"])
-        if answer is None:
-            rows.append(f"| {cell['setting']} | {middle} | | | (baseline) | {len(values)} |")
-            continue
-        ratio = answer.judged.ratio
-        change = "-" if ratio is None else percent(ratio.value)
-        interval = answer.judged.why if ratio is None else interval_words(ratio)
-        rows.append(
-            f"| {cell['setting']} | {middle} | {change} | {interval} | {answer.judged.verdict} "
-            f"| {answer.blocks} |"
-        )
-    return rows
 
 
 def _tuned(stored: StoredExperiment, store: Store) -> list[str]:

@@ -13,7 +13,8 @@ from statistics import fmean, median
 import numpy as np
 
 from schedlab import stats
-from schedlab.model import Outcome, Scheduler
+from schedlab.model import Scheduler
+from schedlab.outcome import Outcome
 from schedlab.programs.apache import Apache
 from schedlab.report import charts
 from schedlab.report.timeline import timeline

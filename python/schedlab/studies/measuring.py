@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from schedlab import execution
-from schedlab.errors import NotPermittedError, RunError
+from schedlab.errors import NotPermittedError, RunError, SchedlabError
 from schedlab.execution import Cell
 from schedlab.store import Store
 from schedlab.studies.study import Arm, Tell, silent
@@ -105,7 +105,7 @@ class Measuring:
                         del found[name]
                         self.refusals.append(f"{target} could not run {title}, {name}: {error}")
             state = "done"
-        except Exception:
+        except SchedlabError:
             state = "failed"
             raise
         finally:

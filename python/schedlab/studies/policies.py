@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlab.model import Attributes, Outcome, Scheduler, Workload
+from schedlab.model import Attributes, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.settings import Setting

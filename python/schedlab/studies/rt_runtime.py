@@ -12,7 +12,8 @@ from statistics import median
 import numpy as np
 
 from schedlab import stats
-from schedlab.model import Machine, Outcome, Scheduler
+from schedlab.model import Machine, Scheduler
+from schedlab.outcome import Outcome
 from schedlab.programs.fio import Fio
 from schedlab.report import charts
 from schedlab.report.timeline import timeline

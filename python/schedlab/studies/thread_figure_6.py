@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from schedlab import stats
-from schedlab.model import Machine, Outcome, Scheduler, Workload, format_time
+from schedlab.model import Machine, Scheduler, Workload, format_time
+from schedlab.outcome import Outcome
 from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.settings import Setting

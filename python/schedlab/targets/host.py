@@ -8,7 +8,8 @@ from pathlib import Path
 from schedlab import processes
 from schedlab.errors import InputError, NotPermittedError, RunError
 from schedlab.knobs import applied
-from schedlab.model import Attributes, Outcome, Workload, check_seed
+from schedlab.model import Attributes, Workload, check_seed
+from schedlab.outcome import Outcome
 from schedlab.targets import ext
 from schedlab.targets.facts import Facts, facts
 

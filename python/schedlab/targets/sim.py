@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from schedlab import _core
 from schedlab.errors import InputError
 from schedlab.files import whole
-from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload, check_seed
+from schedlab.model import Attributes, Machine, Scheduler, Workload, check_seed
+from schedlab.outcome import Outcome
 from schedlab.targets import host
 
 TRACE_FORMATS = {".pftrace": "Perfetto", ".perfetto-trace": "Perfetto", ".txt": "ftrace text"}

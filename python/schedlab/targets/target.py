@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from schedlab import processes
 from schedlab.errors import InputError
 from schedlab.knobs import applied
-from schedlab.model import Attributes, Machine, Outcome, Scheduler, Workload
+from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.targets import ext, host
 from schedlab.targets.facts import facts
 from schedlab.targets.starting import starting

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.model import Attributes, Outcome, Workload
+from schedlab.model import Attributes, Workload
+from schedlab.outcome import Outcome
 from schedlab.processes import Completed
 from schedlab.targets import vm
 from schedlab.targets.facts import facts

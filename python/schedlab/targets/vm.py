@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from schedlab.errors import InputError
-from schedlab.model import Attributes, Outcome, Workload, check_seed
+from schedlab.model import Attributes, Workload, check_seed
+from schedlab.outcome import Outcome
 from schedlab.targets import ext, host
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.guest import Guest

@@ -179,14 +179,15 @@ def parameters(
         if isinstance(one, Options) and len(set(one.values)) < len(one.values):
             raise InputError(f"'{one.name}' has a value twice")
         _check(one, target)
-    searched = tuple(one for one in found if isinstance(one, Range) or len(one.values) > 1)
+    # An option that leaves no choice is set everywhere, and not searched.
+    fixed = [one for one in found if isinstance(one, Options) and len(one.values) == 1]
+    searched = tuple(one for one in found if one not in fixed)
     if not searched:
         raise InputError(
             "there is nothing to search: name at least one knob (--knobs), several policies "
             "(--policy) or slices (--slice)"
         )
-    fixed = [(one.name, one.values[0]) for one in found if one not in searched]  # type: ignore[union-attr]
-    return Parameters(searched, tuple(fixed))
+    return Parameters(searched, tuple((one.name, one.values[0]) for one in fixed))
 
 
 def _knob(text: str, target: Target, scale: Scale) -> Range | Options:
