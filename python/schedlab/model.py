@@ -344,13 +344,14 @@ class Machine:
             a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
             thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
             after all first ones.
-        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each of
-            two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal speed
-            with one busy core of a node, 120 % with two, 100 % with more. Always the nominal speed
-            if nothing is said.
+        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each
+            of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
+            speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
+            speed if nothing is said.
 
     Raises:
-        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot be had.
+        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot
+            be had.
 
     >>> Machine(cpus=2, costs="ideal")
     Machine(cpus=2, costs='ideal')

@@ -126,7 +126,13 @@ def targets(
                 f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
             )
     if "sim" not in names:
-        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology, "speed": speed}
+        simulated = {
+            "kernel": kernel,
+            "hz": hz,
+            "costs": costs,
+            "topology": topology,
+            "speed": speed,
+        }
         for option, value in simulated.items():
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")

@@ -20,6 +20,7 @@ from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
+from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import spans_of
 from schedlab.studies.study import (
@@ -374,7 +375,12 @@ def _figures(paper: Speeds, ours: Speeds) -> tuple[Figure, ...]:
             Figure(
                 knob,
                 f"{knob}: requests a second by concurrency, a line a value; the report's and ours.",
-                "The report's lines lie far apart; ours lie on each other or nearly so.",
+                "Lines of requests a second against connections, a line a value. "
+                + " ".join(
+                    f"{panel}: {spans(rows, 'speed')}."
+                    for panel in ("paper", "ours, simulated")
+                    if (rows := [one for one in values if one["panel"] == panel])
+                ),
                 charts.lines(
                     values,
                     x="concurrency",

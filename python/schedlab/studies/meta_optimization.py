@@ -24,6 +24,7 @@ from schedlab.design import (
 )
 from schedlab.report import charts
 from schedlab.studies import papers
+from schedlab.studies.describing import spans
 from schedlab.studies.scheduler_tuning import SPACE, Turnaround
 from schedlab.studies.study import Claim, Figure, Judgement, Table, Tell, judged
 from schedlab.tune import Parameters, ParticleSwarm, run_many
@@ -90,16 +91,19 @@ def measured(objective: Turnaround, seeds: Sequence[int], tell: Tell) -> list[Ro
         objective: what they minimise.
         seeds: a swarm a seed at each setting.
         tell: told of progress.
+
+    A swarm ends once it met a turnaround that nothing can undercut: neither R* nor I* changes then.
     """
     rows = []
     settings = [row.setting for row in printed()]
+    enough = float(objective.least_possible())
     for number, setting in enumerate(settings):
         tell("meta-optimisation", number, len(settings))
         swarms = [
             ParticleSwarm(SPACE, Parameters(*setting), particles=20, iterations=30, rng=seed)
             for seed in seeds
         ]
-        histories = run_many(swarms, objective, remember=True)
+        histories = run_many(swarms, objective, remember=True, enough=enough)
         rows.append(
             Row(
                 setting,
@@ -265,7 +269,11 @@ def figure(theirs: Sequence[Row], ours: Sequence[Row]) -> Figure:
     return Figure(
         "surface",
         "The second-order model of rsum along omega, a line a phi_g: the paper's rows and ours.",
-        "Both surfaces fall steeply towards large phi_g and bend little along omega.",
+        "Lines of rsum against omega, a line a phi_g. "
+        + " ".join(
+            f"{who}: {spans([one for one in values if one['rows'] == who], 'rsum', 'phi_g')}."
+            for who in ("paper's rows", "ours")
+        ),
         charts.lines(
             values,
             x="omega",

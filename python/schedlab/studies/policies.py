@@ -18,6 +18,7 @@ from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
+from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import spans_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
@@ -382,7 +383,12 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
                 metric,
                 f"{title} by load and policy: the paper's rows and ours, a panel a kind of process "
                 "(axes of their own).",
-                f"Bars of {title}, three policies side by side at each load.",
+                f"Bars of {title}, three policies side by side at each load. "
+                + " ".join(
+                    f"{panel}: {spans(rows, 'value', 'policy')}."
+                    for panel in dict.fromkeys(str(one["panel"]) for one in values)
+                    if (rows := [one for one in values if one["panel"] == panel])
+                ),
                 charts.bars(
                     values, x="load", y="value", color="policy", names=("", title), facet="panel"
                 ),

@@ -19,6 +19,7 @@ from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
+from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import spans_of
 from schedlab.studies.study import (
@@ -358,22 +359,22 @@ def _figures(found: Swept, served: Mapping[float, Mapping[str, float]]) -> tuple
         for share, by_value in served.items()
         for value, speed in by_value.items()
     ]
+    beside = [one for one in values if one["release"] == "5.10"]
     names = ("rt_runtime (ms of each second)", "MB/s")
     return (
         Figure(
             "figure_2",
-            "Figure 2: without a real-time task. The report's line, and the simulated one, which "
-            "is level.",
-            "The report's bandwidths scatter between 94 and 111; the simulated one does not move.",
+            "Figure 2: without a real-time task. The report's line and the simulated one.",
+            "MB/s against rt_runtime: " + spans([*crosses, *plain], "speed") + ".",
             charts.lines(plain, crosses, x="value", y="speed", names=names),
         ),
         Figure(
             "real_time",
             "Beside a FIFO task, by the share of the CPU that it asks for (5.10).",
-            "Beside real-time work bandwidth falls as rt_runtime grows, until the task has all "
-            "that it asks for.",
+            "MB/s against rt_runtime, a line for each share of the CPU that the real-time task "
+            "asks for: " + spans(beside, "speed") + ".",
             charts.lines(
-                [one for one in values if one["release"] == "5.10"],
+                beside,
                 x="value",
                 y="speed",
                 names=names,
@@ -383,7 +384,7 @@ def _figures(found: Swept, served: Mapping[float, Mapping[str, float]]) -> tuple
         Figure(
             "fair_server",
             f"{SERVED}: the fair server's runtime in its place.",
-            "Bandwidth beside a FIFO task grows with the fair server's runtime.",
+            "MB/s against the fair server's runtime: " + spans(servers, "speed") + ".",
             charts.lines(
                 servers,
                 x="value",

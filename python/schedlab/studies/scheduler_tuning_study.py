@@ -1,12 +1,11 @@
 """The tuning paper as a study: its simulator, its swarm's parameters, its searches, the truth."""
 
-import numpy as np
-
 from schedlab import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
 from schedlab.report.timeline import timeline
 from schedlab.studies import meta_optimization, tuning_searches
+from schedlab.studies.describing import spans
 from schedlab.studies.recording import spans_of
 from schedlab.studies.scheduler_tuning import Turnaround
 from schedlab.studies.study import Claim, Figure, Request, Result, Study, Table, judged
@@ -136,7 +135,8 @@ def _validation(
     figure = Figure(
         "figure_1",
         "Figure 1: measured against simulated turnaround of hackbench.",
-        "Points near a straight line.",
+        f"A point a number of messages; milliseconds measured: {spans(rows, 'measured')}, "
+        f"simulated: {spans(rows, 'simulated')}.",
         charts.lines(
             rows,
             x="simulated",
@@ -145,7 +145,6 @@ def _validation(
             zero=True,
         ),
     )
-    assert np.isfinite(fit.r_squared)
     return (claim,), (table,), (figure,)
 
 
