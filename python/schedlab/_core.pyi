@@ -26,6 +26,7 @@ __all__ = [
     "simulate",
     "simulate_many",
     "simulate_policy",
+    "standings",
     "thread_weight_factor",
     "weights_remark",
     "with_attributes",
@@ -74,6 +75,9 @@ def simulate_many(
     values: NDArray[np.int64],
     seed: int,
 ) -> NDArray[np.int64]: ...
+def standings(
+    workload: str, scheduler: str, machine: str, seed: int
+) -> list[tuple[int, int, int, int | None]]: ...
 def simulate_policy(
     workload: str,
     scheduler: str,

@@ -24,7 +24,7 @@ mod workload;
 
 pub use change::{Change, Clamp};
 pub use error::ModelError;
-pub use event::{CpuId, Event, EventKind, EventSink, NoEvents, TaskId, TaskState};
+pub use event::{CpuId, Event, EventKind, EventSink, NoEvents, Standing, TaskId, TaskState};
 pub use features::Features;
 pub use file::{Devices, File, MAX_FILE, Opening};
 pub use group::{Group, GroupMax, GroupNode, group_tree};

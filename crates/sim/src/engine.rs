@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use schedlab_model::{
-    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
+    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, Standing, TaskId, TaskState, Time, Topology,
 };
 use schedlab_program::{Op, Program, Template, TemplateId};
-use schedlab_sched::{Clocks, Ours, Rules, Sched};
+use schedlab_sched::{Class, Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
@@ -271,6 +271,20 @@ impl<'a, S: EventSink> Engine<'a, S> {
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
         if S::LISTENS {
             self.sink.event(Event { time: Time::from_nanos(self.now), cpu: CpuId(cpu), kind });
+        }
+    }
+
+    /// Tells where tasks stand in virtual time, those of the fair class.
+    pub(crate) fn tell_standings(&mut self, tasks: [TaskId; 2]) {
+        if !S::LISTENS {
+            return;
+        }
+        for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
+            if self.sched.task(task).class == Class::Fair {
+                let (vruntime, lag) = self.sched.standing(task);
+                let time = Time::from_nanos(self.now);
+                self.sink.standing(Standing { time, task, vruntime: vruntime.0 as i64, lag });
+            }
         }
     }
 

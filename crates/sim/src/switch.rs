@@ -278,6 +278,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.leave(cpu, previous.0, state);
         }
         self.emit(cpu, EventKind::Switch { previous, state, next });
+        self.tell_standings([previous, next]);
         self.switches += 1;
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
