@@ -17,12 +17,11 @@ from schedlab.model import Scheduler
 from schedlab.outcome import Outcome
 from schedlab.programs.apache import Apache
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
-from schedlab.studies.recording import spans_of
+from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import (
     Cell,
     Claim,
@@ -153,8 +152,10 @@ def study(request: Request) -> Result:
         claims=tuple(claims),
         tables=(_table(paper, speeds), *_real_tables(real)),
         figures=_figures(paper, speeds),
-        timeline=timeline(
-            spans_of(programs.serving(4, "10ms"), Scheduler(RELEASE, knobs=DEFAULTS), typical(2)),
+        timeline=timeline_of(
+            programs.serving(4, "10ms"),
+            Scheduler(RELEASE, knobs=DEFAULTS),
+            typical(2),
             "4 clients and 4 workers, simulated 5.10, 2 CPUs",
         ),
         notes=(

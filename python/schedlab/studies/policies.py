@@ -15,12 +15,11 @@ import numpy as np
 from schedlab.model import Attributes, Scheduler, Workload
 from schedlab.outcome import Outcome
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
-from schedlab.studies.recording import spans_of
+from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.subjects import Described, Measured, Metric
 from schedlab.targets.sim import simulate
@@ -170,14 +169,12 @@ def study(request: Request) -> Result:
         claims=claims,
         tables=(_summary(sources), table),
         figures=_figures(sources),
-        timeline=timeline(
-            spans_of(
-                programs.mixed(4),
-                Scheduler(RELEASE),
-                typical(CPUS),
-                Attributes("other"),
-            ),
-            "4 mixed processes under SCHED_OTHER, simulated",
+        timeline=timeline_of(
+            programs.mixed(4),
+            Scheduler(RELEASE),
+            typical(CPUS),
+            f"4 mixed processes under SCHED_OTHER, simulated {RELEASE}",
+            Attributes("other"),
         ),
         notes=(
             "The paper's programs are pi and rw; rw blocks only if its writes are synchronous, so "

@@ -16,12 +16,11 @@ from schedlab.model import Machine, Scheduler
 from schedlab.outcome import Outcome
 from schedlab.programs.fio import Fio
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
-from schedlab.studies.recording import spans_of
+from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import (
     Cell,
     Claim,
@@ -137,12 +136,10 @@ def study(request: Request) -> Result:
         claims=claims,
         tables=(*_tables(found, served), *_measured_tables(measured)),
         figures=_figures(found, served),
-        timeline=timeline(
-            spans_of(
-                programs.writing(60, programs.real_time_load(0.6)),
-                Scheduler("5.10"),
-                typical(1),
-            ),
+        timeline=timeline_of(
+            programs.writing(60, programs.real_time_load(0.6)),
+            Scheduler("5.10"),
+            typical(1),
             "4 writers beside a FIFO task of 60 %, simulated 5.10, one CPU",
             until_ns=100_000_000,
         ),

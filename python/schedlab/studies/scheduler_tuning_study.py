@@ -3,10 +3,9 @@
 from schedlab import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.studies import meta_optimization, tuning_searches
 from schedlab.studies.describing import spans
-from schedlab.studies.recording import spans_of
+from schedlab.studies.recording import timeline_of
 from schedlab.studies.scheduler_tuning import Turnaround
 from schedlab.studies.study import Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.targets.facts import facts
@@ -69,8 +68,10 @@ def study(request: Request) -> Result:
             meta_optimization.figure(printed, rows),
             *tuning_searches.figures(found, surface),
         ),
-        timeline=timeline(
-            spans_of(_TRACED, objective.scheduler, objective.machine),
+        timeline=timeline_of(
+            _TRACED,
+            objective.scheduler,
+            objective.machine,
             f"{_TRACED} on the simulated 2.6.24, one CPU, a jiffy a callback",
         ),
         notes=(

@@ -19,7 +19,6 @@ from schedlab import stats
 from schedlab.model import Costs, Machine, Scheduler, Workload, format_time
 from schedlab.outcome import Outcome
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import greedy, recording
 from schedlab.studies.describing import spans
@@ -155,13 +154,17 @@ def figure_6(request: Request) -> Sixth:
     )
     measured, real = _real(request)
     shown = pair(4, 60_000_000)
-    run = recording.spans_of(shown, Scheduler("5.10"), machine())
     return Sixth(
         answer=_answer(runs, made),
         claims=(*made, *real),
         tables=(table, ratios(runs, counts), _shares_table(request, work_ns), *measured),
         figures=_figures(rows),
-        timeline=timeline(run, "A beside B of 4 threads under CFS (5.10) on 4 CPUs, 60 ms of work"),
+        timeline=recording.timeline_of(
+            shown,
+            Scheduler("6.12"),
+            machine(),
+            "A beside B of 4 threads under EEVDF (6.12) on 2 cores of 2 threads, 60 ms of work",
+        ),
         notes=(
             "Figure 6 is simulated on the paper's machine, a Core i5-520M: two cores of two "
             "threads; 22/18 of 2.40 GHz with one busy core and 20/18 with two (Intel's "
