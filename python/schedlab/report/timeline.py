@@ -230,7 +230,8 @@ SCRIPT = """
       line.appendChild(make("title", {}, `${curve.value} of ${data.tasks[task]}`));
       svg.appendChild(line);
     });
-    range.textContent = `${curve.value}: ${(low / 1e6).toFixed(3)} to ${(high / 1e6).toFixed(3)} ms`;
+    const ms = (ns) => (ns / 1e6).toFixed(3);
+    range.textContent = `${curve.value}: ${ms(low)} to ${ms(high)} ms`;
   };
   const draw = () => {
     const width = Math.max(320, box.clientWidth || 900), height = LANE * data.lanes.length + 24;

@@ -110,7 +110,8 @@ Runs = Mapping[tuple[str, str, int], Sequence[float]]
 def measured(request: Request, target: str, knobs: Sequence[str]) -> Runs:
     """Run Apache under every value of some knobs, interleaved within each concurrency."""
     assert request.measure is not None
-    concurrencies = (20,) if request.quick else CONCURRENCIES
+    concurrencies = (20,) if request.measures_little else CONCURRENCIES
+    blocks = 6 if request.measures_little else 12
     found: dict[tuple[str, str, int], Sequence[float]] = {}
     for concurrency in concurrencies:
         program = Apache.parse(f"apache:concurrency={concurrency},time=1s")
@@ -118,9 +119,8 @@ def measured(request: Request, target: str, knobs: Sequence[str]) -> Runs:
         for knob in knobs:
             for value in KNOBS[knob][1:]:
                 arms[f"{knob} {value}"] = (program, Setting({knob: value}))
-        runs = request.measure(
-            f"cfs_parameters at {concurrency}", arms, target, blocks=6 if request.quick else 12
-        )
+        title = f"cfs_parameters at {concurrency}"
+        runs = request.measure(title, arms, target, blocks=blocks)
         for name, values in runs.items():
             knob, _, value = name.partition(" ")
             found[knob, value, concurrency] = [one["requests"] for one in values]

@@ -114,6 +114,15 @@ def measured(objective: Turnaround, seeds: Sequence[int], tell: Tell) -> list[Ro
     return rows
 
 
+def level(rows: Sequence[Row]) -> bool:
+    """Return whether every setting came to the same: then there is no surface.
+
+    >>> level(printed())
+    False
+    """
+    return len({row.rsum for row in rows}) == 1
+
+
 def analyse(rows: Sequence[Row], *, offset: float = 0.0) -> Analysis:
     """Fit the second-order model that the paper keeps.
 
@@ -149,7 +158,9 @@ def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
         )
         for number, (one, other) in enumerate(zip(theirs, ours, strict=True), start=1)
     ]
-    analyses = {"paper": analyse(theirs), "ours": analyse(ours)}
+    analyses = {"paper": analyse(theirs)}
+    if not level(ours):
+        analyses["ours"] = analyse(ours)
     terms = [
         (who, term.name, term.estimate, term.standard_error, term.t, term.p)
         for who, analysis in analyses.items()
@@ -206,17 +217,11 @@ def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
 
 def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
     """Return what the paper says of its surface, and what the rows say."""
-    paper, raw, own = analyse(theirs), analyse(theirs, offset=OFFSET), analyse(ours)
+    paper, raw = analyse(theirs), analyse(theirs, offset=OFFSET)
     omega, phi_g = paper.stationary
     values = ", ".join(f"{value:+.1f}" for value in paper.found.eigenvalues)
     intercepts = [analysis.surface.term("(Intercept)").p for analysis in (raw, paper)]
     first = {name: paper.surface.term(name).p for name in KEPT.names}
-    within = [
-        interval.low <= coded <= interval.high
-        for interval, coded in zip(
-            own.intervals.stationary, paper.found.stationary.tolist(), strict=True
-        )
-    ]
     return (
         Claim(
             "The stationary point of the surface is omega = 0.4365, phi_g = 3.020",
@@ -227,10 +232,8 @@ def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
         Claim(
             "That point is the optimum of the swarm's parameters",
             "taken as the minimum",
-            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; in our "
-            f"runs a {own.found.nature} at omega = {own.stationary[0]:.3f}, "
-            f"phi_g = {own.stationary[1]:.3f}"
-            + (", with the paper's within its interval" if all(within) else ""),
+            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; "
+            + _own(paper, ours),
             Judgement.CONFIRMED if paper.found.nature == "minimum" else Judgement.CONTRADICTED,
         ),
         Claim(
@@ -247,6 +250,19 @@ def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
             + " in the paper's own rows",
             judged(all(value < 0.01 for value in first.values())),
         ),
+    )
+
+
+def _own(paper: Analysis, ours: Sequence[Row]) -> str:
+    """Say what our runs' surface is like."""
+    if level(ours):
+        return f"in our runs every setting comes to {ours[0].rsum:g}, so that there is no surface"
+    own = analyse(ours)
+    points = zip(own.intervals.stationary, paper.found.stationary.tolist(), strict=True)
+    within = all(interval.low <= coded <= interval.high for interval, coded in points)
+    omega, phi_g = own.stationary
+    return f"in our runs a {own.found.nature} at omega = {omega:.3f}, phi_g = {phi_g:.3f}" + (
+        ", with the paper's within its interval" if within else ""
     )
 
 

@@ -134,14 +134,15 @@ def _simulate(kind: str, policy: str, tasks: int) -> Outcome:
 def measured(request: Request, target: str) -> Rows:
     """Run every cell for real, interleaved."""
     assert request.measure is not None
-    loads = {"light": 5} if request.quick else LOADS
+    loads = {"light": 5} if request.measures_little else LOADS
     arms = {
         f"{kind} {policy} {load}": (Used(KINDS[kind](count)), Setting({"policy": name}))
         for kind in KINDS
         for policy, name in POLICIES.items()
         for load, count in loads.items()
     }
-    runs = request.measure("policies", arms, target, blocks=3 if request.quick else 10)
+    blocks = 3 if request.measures_little else 10
+    runs = request.measure("policies", arms, target, blocks=blocks)
     return {_key(name): values for name, values in runs.items()}
 
 

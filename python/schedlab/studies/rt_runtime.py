@@ -181,11 +181,12 @@ Runs = Mapping[str, Sequence[float]]
 
 def _measure(request: Request, target: str) -> Runs:
     assert request.measure is not None
-    values = ("300ms", DEFAULT) if request.quick else VALUES
-    program = Fio.parse("fio:size=8m" if request.quick else "fio:size=64m")
+    values = ("300ms", DEFAULT) if request.measures_little else VALUES
+    program = Fio.parse("fio:size=8m" if request.measures_little else "fio:size=64m")
+    blocks = 6 if request.measures_little else 15
     arms = {value: (program, Setting({"rt_runtime": value})) for value in values}
     arms["A/A"] = (program, Setting({"rt_runtime": DEFAULT}))
-    runs = request.measure("rt_runtime", arms, target, blocks=6 if request.quick else 15)
+    runs = request.measure("rt_runtime", arms, target, blocks=blocks)
     return {name: [one["bandwidth"] / 1e6 for one in values] for name, values in runs.items()}
 
 

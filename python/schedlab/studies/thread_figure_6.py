@@ -268,14 +268,13 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
     """Run A beside B on real kernels, interleaved over m."""
     if request.measure is None or not request.real:
         return (), ()
-    counts = (1, 4) if request.quick else (1, 2, 4, 8, 32)
-    work_ns = 100_000_000 if request.quick else 1_000_000_000
+    little = request.measures_little
+    counts = (1, 4) if little else (1, 2, 4, 8, 32)
+    work_ns = 100_000_000 if little else 1_000_000_000
     rows, claims = [], []
     for target in request.real:
         arms = {f"m={m}": (Pair(pair(m, work_ns)), Setting({})) for m in counts}
-        runs = request.measure(
-            "thread_fairness figure 6", arms, target, blocks=6 if request.quick else 20
-        )
+        runs = request.measure("thread_fairness figure 6", arms, target, blocks=6 if little else 20)
         for name, values in runs.items():
             for program in "AB":
                 seconds = [value[program] for value in values]
