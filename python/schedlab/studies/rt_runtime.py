@@ -150,7 +150,9 @@ def study(request: Request) -> Result:
             "fio's.",
             "One CPU: on several, RT_RUNTIME_SHARE lets a CPU borrow what others leave.",
             "The report's values that have a low bandwidth have a high error: 950, 500 and 100 ms. "
-            "Its runs were one after the other.",
+            "Its runs were one after the other; here they are interleaved, and the default is "
+            "measured twice (A/A). rt_runtime throttles on 5.10 and 6.1; from 6.12 on, without "
+            "RT_GROUP_SCHED, the fair server is in its place.",
         ),
         repeat={"releases": [*RELEASES, SERVED], "shares": list(SHARES), "cpus": 1},
     )

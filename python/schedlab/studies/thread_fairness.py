@@ -135,6 +135,8 @@ def study(request: Request) -> Result:
             "Its pseudo-code has its shifts the wrong way round, a denominator one too large and a "
             "sign mask a digit short; equation (5) is what is reproduced. On one CPU it has no "
             "value (0/0): weights are divided by the number of threads there.",
+            "DW-CFS's factor lies between 1 and 1.1 up to as many threads as CPUs: nice levels, in "
+            "steps of a quarter, cannot express that; weights of control groups can.",
             "Groups came with 2.6.24's FAIR_USER_SCHED and are simulated from 5.10 on.",
             *sixth.notes,
         ),
