@@ -200,7 +200,7 @@ def study(request: Request) -> Result:
 
 def _settable(target: str) -> tuple[str, ...]:
     """Return the knobs that a target's kernel has: all four on CFS, two of them elsewhere."""
-    series = target.removeprefix("vm:")
+    series = target.removeprefix("vm:").removesuffix("@icount")
     if series.startswith(("5.", "6.1")) and not series.startswith(("6.12", "6.18")):
         return tuple(KNOBS)
     return ("rr_timeslice", "rt_runtime")

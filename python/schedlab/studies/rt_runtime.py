@@ -17,7 +17,7 @@ from schedlab.outcome import Outcome
 from schedlab.programs.fio import Fio
 from schedlab.report import charts
 from schedlab.settings import Setting
-from schedlab.studies import papers, programs
+from schedlab.studies import papers, programs, rt_beside
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
@@ -115,7 +115,9 @@ def study(request: Request) -> Result:
     found, served = sweep(request)
     still = unmoved(SERVED, ("300ms", DEFAULT), 2_000)
     measured = {target: _measure(request, target) for target in request.real}
-    claims = _claims(found, served, still, measured)
+    guests = [one for one in request.real if one.startswith("vm:")]
+    beside = [rt_beside.measured(request, target) for target in guests]
+    claims = (*_claims(found, served, still, measured), *(claim for _, claim in beside))
     plain = {release: _reach(found[release, 0.0]) for release in RELEASES}
     busy = {release: _reach(found[release, 1.0]) for release in RELEASES}
     return Result(
@@ -134,7 +136,11 @@ def study(request: Request) -> Result:
             "what they get there is the fair server's runtime.",
         ),
         claims=claims,
-        tables=(*_tables(found, served), *_measured_tables(measured)),
+        tables=(
+            *_tables(found, served),
+            *_measured_tables(measured),
+            *(table for table, _ in beside),
+        ),
         figures=_figures(found, served),
         timeline=timeline_of(
             programs.writing(60, programs.real_time_load(0.6)),

@@ -97,7 +97,8 @@ def study(request: Request) -> Result:
             f"{_clamped(found)} of its executions.",
             "Its 3028 and 5939 jiffies belong to its own port of hackbench, of about 1.5 and "
             "3 jiffies for each of 2,000 messages, and its Table I, with 19 to 22, to another "
-            "workload, some 160 times smaller; what is compared is which search wins, and how fast.",
+            "workload, some 160 times smaller; what is compared is which search wins, and how "
+            "fast.",
         ),
         repeat={
             "release": objective.scheduler.release,
