@@ -56,7 +56,7 @@ impl FromStr for Percentage {
 impl fmt::Display for Percentage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0 / 10)?;
-        if self.0 % 10 != 0 {
+        if !self.0.is_multiple_of(10) {
             write!(f, ".{}", self.0 % 10)?;
         }
         write!(f, "%")

@@ -54,5 +54,5 @@ def timeline_of(  # noqa: PLR0917 - a run, and what is said of it
         spans_of(described, scheduler, machine),
         title,
         until_ns=until_ns,
-        standings=[(FIRST_PID + task, *rest) for task, *rest in told],
+        standings=[(FIRST_PID + task, at, virtual, lag) for task, at, virtual, lag in told],
     )

@@ -207,7 +207,6 @@ class Virtual:
                     cpus=self.cpus,
                     memory=self._memory,
                     options=("-icount", _CLOCK) if self._counts else (),
-                    machine="microvm" if self._counts else "q35",
                     timeout=300.0 if self._counts else 120.0,
                 )
             )
