@@ -180,8 +180,8 @@ def study(request: Request) -> Result:
         notes=(
             "The paper's programs are pi and rw; rw blocks only if its writes are synchronous, so "
             f"both files are opened for that here, and read and written {programs.BLOCK} bytes at "
-            "a time, the least that may bypass the page cache everywhere. The voluntary switches of "
-            "its computing rows say about 10, 50 and 150 instances.",
+            "a time, the least that may bypass the page cache everywhere. The voluntary switches "
+            "of its computing rows say about 10, 50 and 150 instances.",
             f"Simulated is {RELEASE} with {CPUS} CPUs, the costs of a small server and its disk; "
             "the paper names neither kernel nor disk, so shapes are compared, not seconds.",
             "A claim about most of nine combinations is confirmed by more than half of them, and "
