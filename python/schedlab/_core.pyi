@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "bench",
     "check_invariants",
     "check_workload",
     "costs",
@@ -78,6 +79,7 @@ def simulate_many(
 def standings(
     workload: str, scheduler: str, machine: str, seed: int
 ) -> list[tuple[int, int, int, int | None]]: ...
+def bench(names: list[str], repeats: int) -> str: ...
 def simulate_policy(
     workload: str,
     scheduler: str,

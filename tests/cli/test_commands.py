@@ -344,3 +344,20 @@ def test_colours_are_for_terminals_alone(capsys: Capture, monkeypatch: pytest.Mo
     monkeypatch.setenv("NO_COLOR", "1")
     assert invoke(["run", "nosuch"]) == 2
     assert "\x1b[31m" not in capsys.readouterr().err.replace("\x1b[1;31m", "\x1b[31m")
+
+
+def test_bench_measures_a_scenario_beside_its_goal(capsys: Capture) -> None:
+    value = json.loads(_run("bench ceiling hogs-64x4 --repeats 1 --json", capsys))
+    ceiling, hogs = value["scenarios"]
+    # 400 tasks, each 6,000 times in a minute; hogs never block.
+    assert (ceiling["name"], ceiling["pairs"], ceiling["goal_ms"]) == ("ceiling", 2_400_000, None)
+    assert ceiling["pairs_per_s"] == pytest.approx(2.4e9 / ceiling["wall_ms"])
+    assert (hogs["name"], hogs["pairs"], hogs["pairs_per_s"]) == ("hogs-64x4", 0, None)
+    assert (hogs["goal_ms"], hogs["linsched_ms"], hogs["repeats"]) == (5, 25, 1)
+    text = _run("bench hogs-64x4 --repeats 1", capsys)
+    assert re.search(r"hogs-64x4 +[0-9.]+ +[0-9.]+ ", text)
+
+
+def test_bench_refuses_what_it_does_not_know(capsys: Capture) -> None:
+    assert invoke(["bench", "nothing"]) == 2
+    assert "there is no scenario 'nothing'; allowed: hogs-64x4, " in capsys.readouterr().err

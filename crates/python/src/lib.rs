@@ -1,6 +1,7 @@
 //! The bindings: `schedlab._core`. Structures cross as JSON, batches as NumPy arrays; the GIL is released while Rust works.
 
 mod background;
+mod bench;
 mod errors;
 mod invariants;
 mod knobs;
@@ -37,6 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::standings, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::bench, module)?)?;
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;

@@ -138,6 +138,7 @@ impl<D: Decider> Sched<D> {
             affinity: None,
         });
         self.processes.add(process);
+        self.grow_loads();
         task
     }
 
@@ -439,6 +440,11 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn attach_task(&mut self, to: CpuId, task: TaskId) {
         self.activate_task(to, task, EnqueueFlags::NOCLOCK.and(EnqueueFlags::MIGRATED));
         self.wakeup_preempt(to, task, false);
+    }
+
+    /// Entries of queues that were compared or moved so far, and CPUs that were looked at for placement and balancing.
+    pub fn operations(&self) -> u64 {
+        self.cfs_rqs.iter().map(|queue| queue.timeline.operations()).sum::<u64>() + self.balance.looked_at_in_all
     }
 
     /// Who runs on `cpu`.

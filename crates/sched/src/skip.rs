@@ -3,8 +3,20 @@
 //! Exact because nothing that a tick reads can change while the queue is left alone: weights, the number of tasks, the first of the
 //! timeline. What changes is the running task's time alone, by the same amount each tick. A driver that skips catches up
 //! ([`Sched::skip_ticks`]) before any other access to the queue.
+//!
+//! Where load is balanced between CPUs, a tick does two things more, and other CPUs look at what it leaves behind.
+//!
+//! - It balances its CPU's domains once `next_balance` has come, which nothing but its own CPU's balancing changes: ticks before that
+//!   do not. It has an idle CPU balance for it, and only then looks at anything else, if there is one: no tick is skipped then, nor
+//!   the first one after the CPU idled, which takes it off the list of idle ones (`nohz.idle_cpus`).
+//! - It brings averages of load up to date ([`SchedAvg::add_ticks`] takes the very steps). Others read them where they balance, choose
+//!   a CPU for a task, or take a task away: before each of these a driver makes up for the ticks of every CPU that is looked at
+//!   ([`Sched::looks_at_others`], [`Sched::tick_balances`]), and asks anew.
+//!
+//! Real-time and deadline tasks are pushed to other CPUs at any time, and groups' weights follow each tick: with them no tick is
+//! skipped.
 
-use schedlab_model::{CpuId, Policy, Series, Time};
+use schedlab_model::{CpuId, Policy, Series, TaskState, Time};
 
 use crate::class::Class;
 use crate::core::Sched;
@@ -16,17 +28,44 @@ impl<D: Decider> Sched<D> {
     /// How many of the coming ticks, the first at `next_tick`, would change nothing but accounting: a lower bound, and
     /// [`u64::MAX`] if none ever acts.
     pub fn inactive_ticks(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
-        // Any tick may balance load, and others read the averages that each one brings up to date.
-        if self.balance.on() {
-            return if self.curr_class(cpu) == Class::Idle { u64::MAX } else { 0 };
+        let class = self.curr_class(cpu);
+        if self.balance.on() && class != Class::Idle {
+            let until_balance = self.ticks_until_balance(cpu, next_tick.as_nanos());
+            if until_balance == 0 || class != Class::Fair {
+                return 0;
+            }
+            return self.inactive_ticks_fair(cpu, next_tick.as_nanos()).min(until_balance);
         }
-        match self.curr_class(cpu) {
+        match class {
             Class::Idle => u64::MAX,
             Class::Deadline => self.inactive_ticks_dl(cpu, next_tick.as_nanos()),
             Class::Rt => self.inactive_ticks_rt(cpu, next_tick.as_nanos()),
             Class::Fair => self.inactive_ticks_fair(cpu, next_tick.as_nanos()),
             Class::Custom => self.inactive_ticks_custom(cpu, next_tick),
         }
+    }
+
+    /// Coming ticks of a busy CPU that neither balance load nor have an idle CPU do so ([`Sched::trigger_load_balance`]).
+    fn ticks_until_balance(&self, cpu: CpuId, next_tick: u64) -> u64 {
+        let state = &self.balance.cpus[cpu.index()];
+        if self.balance.other_classes || state.tick_stopped || self.balance.nohz.idle_cpus.first().is_some() {
+            return 0;
+        }
+        state.next_balance.saturating_sub(next_tick / self.rules.tick)
+    }
+
+    /// Whether a tick of the CPU now may look at other CPUs, or touch them. A driver that skips ticks makes up for those of all CPUs
+    /// first.
+    #[inline]
+    pub fn tick_balances(&self, cpu: CpuId) -> bool {
+        self.balance.on() && self.ticks_until_balance(cpu, self.balance.now) == 0
+    }
+
+    /// The same of [`Sched::schedule`]: the CPU may run out of work, or is to push a task to another one.
+    #[inline]
+    pub fn looks_at_others(&self, cpu: CpuId, state: TaskState) -> bool {
+        let Some(balance) = self.balance.cpus.get(cpu.index()) else { return false };
+        balance.push_cpu.is_some() || self.nr_awake(cpu) <= u32::from(state != TaskState::Running)
     }
 
     fn inactive_ticks_rt(&self, cpu: CpuId, next_tick: u64) -> u64 {
@@ -48,7 +87,7 @@ impl<D: Decider> Sched<D> {
         let first = next_tick.saturating_sub(self.entities[se.index()].exec_start);
         let until_server = self.inactive_ticks_server(cpu, first);
         // Groups' weights and load averages follow each tick.
-        if self.entities[se.index()].parent.is_some() || self.loads.is_some() {
+        if self.entities[se.index()].parent.is_some() || (self.loads.is_some() && self.has_groups()) {
             return 0;
         }
         if !self.looks_at_slice(cfs) {
@@ -77,11 +116,12 @@ impl<D: Decider> Sched<D> {
         let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
         let ahead = vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
         let step = self.calc_delta_fair(tick, se);
-        let room = i128::from(ideal) - i128::from(ahead);
+        // Beyond a signed number's range there is room for ages.
+        let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
         let until_ahead = match (room < 0, step) {
             (true, _) => 0,
             (false, 0) => u64::MAX,
-            (false, step) => u64::try_from(room / i128::from(step)).map_or(u64::MAX, |ticks| ticks + 1),
+            (false, step) => room as u64 / step + 1,
         };
         until_ideal.min(until_granularity.max(until_ahead))
     }
@@ -116,6 +156,9 @@ impl<D: Decider> Sched<D> {
     pub fn skip_ticks(&mut self, cpu: CpuId, first: Time, count: u64) {
         if count == 0 {
             return;
+        }
+        if self.loads.is_some() && self.curr_class(cpu) == Class::Fair {
+            self.skip_ticks_of_load(cpu, first, count);
         }
         let last = first + self.rules.tick_time() * (count - 1);
         match self.curr_class(cpu) {

@@ -208,6 +208,7 @@ impl<D: Decider> Sched<D> {
         let record = &mut self.tasks[task.index()];
         record.policy = attributes.policy;
         record.class = class;
+        self.balance.other_classes |= class < Class::Fair;
         record.nice = attributes.nice;
         record.affinity = (!attributes.affinity.is_empty()).then(|| {
             let mut allowed = Bitmap::new(cpus);

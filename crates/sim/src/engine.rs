@@ -34,6 +34,8 @@ pub(crate) struct Engine<'a, S> {
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     skip_ticks: bool,
+    /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
+    pub(crate) skips_beside_others: bool,
     limit: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     end: u64,
@@ -52,6 +54,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) alive: u32,
     /// Operations at this instant so far.
     operations: u64,
+    /// Events so far.
+    events: u64,
     pub(crate) switches: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -101,6 +105,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             topology: &machine.topology,
             pace: Pace::new(machine),
             skip_ticks: !options.no_tick_skip,
+            skips_beside_others: false,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
             seed: options.seed,
@@ -113,6 +118,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             idle: machine.cpus,
             alive: 0,
             operations: 0,
+            events: 0,
             switches: 0,
             messages: 0,
             bytes: 0,
@@ -138,6 +144,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
         self.start()?;
         while self.alive > 0 {
+            self.events += 1;
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
@@ -209,6 +216,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         for cpu in 0..self.arena.cpus.len() as u32 {
             let task = self.arena.cpus[cpu as usize].current;
             if task != NONE {
+                // Skipped ticks took some of its time.
+                self.catch_up_before(cpu, self.end);
                 let record = &mut self.arena.cpus[cpu as usize];
                 record.end = record.end.max(self.now);
                 self.arena.tasks[task as usize].remaining = record.suspend(self.now);
@@ -338,10 +347,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// queue that changes all the time is asked once a tick at most.
     fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
         let next_tick = self.arena.cpus[cpu as usize].acting_tick;
-        if self.skip_ticks {
+        // One that was put off until now is known not to be skipped.
+        let put_off = self.arena.cpus[cpu as usize].next_tick < next_tick;
+        if put_off {
             self.catch_up_before(cpu, next_tick);
+        } else if self.skip_ticks {
             let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
             if inactive > 0 {
+                self.skips_beside_others = self.sched.balances();
                 self.arena.cpus[cpu as usize].acting_tick =
                     next_tick.saturating_add(inactive.saturating_mul(self.period)).min(NEVER);
                 self.refresh(cpu);
@@ -353,6 +366,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         record.bill(self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
+        if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
+            self.look_at_all();
+        }
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
@@ -405,6 +421,21 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
     }
 
+    /// Before any CPU may be looked at or touched by what comes: the ticks of all are made up for, and their next ones looked at anew.
+    pub(crate) fn look_at_all(&mut self) {
+        if !std::mem::take(&mut self.skips_beside_others) {
+            return;
+        }
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            self.catch_up(cpu);
+            let record = &mut self.arena.cpus[cpu as usize];
+            if record.acting_tick != record.next_tick {
+                record.acting_tick = record.next_tick;
+                self.refresh(cpu);
+            }
+        }
+    }
+
     /// Begins a critical section on a CPU's queue: its ticks are made up for, its clocks are set, and its next tick is looked at
     /// anew. [`Engine::refresh`] must follow.
     #[inline]
@@ -426,6 +457,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, Time::as_nanos);
         let key = record.key(self.prices.tick, self.period, hrtick);
         self.arena.agenda.set(cpu, key);
+    }
+
+    /// What the run cost so far, counted instead of timed: events, entries of queues that were compared or moved, CPUs looked at.
+    pub(crate) fn cost(&self) -> u64 {
+        self.events + self.arena.timers.operations + self.sched.operations()
     }
 
     /// The first tick after now.

@@ -51,6 +51,7 @@ mod pace;
 mod ports;
 mod price;
 mod setting;
+pub mod speed;
 mod switch;
 mod sync;
 mod task;

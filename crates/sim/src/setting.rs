@@ -49,6 +49,7 @@ impl<S: EventSink> Engine<'_, S> {
             |to: &u32| self.arena.cpus[*to as usize].online && self.sched.task(task_id(task)).may_run_on(CpuId(*to));
         let to = (0..self.arena.cpus.len() as u32).filter(allowed).min_by_key(|to| self.sched.nr_running(CpuId(*to)));
         let Some(to) = to else { return };
+        self.look_at_all();
         self.touch(cpu);
         self.touch(to);
         self.sched.stop_current(CpuId(cpu));
@@ -73,6 +74,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// A task's attributes change; its CPU is looked at.
     pub(crate) fn apply_attributes(&mut self, task: u32, attributes: &Attributes) {
         let cpu = self.arena.tasks[task as usize].cpu;
+        self.look_at_all();
         self.touch(cpu);
         self.sched.sched_setattr(task_id(task), attributes);
         self.settle(cpu);

@@ -110,6 +110,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn wake_new(&mut self, task: TaskId, cpu: u32) {
+        self.look_at_all();
         let target = self.sched.select_task_rq(task, CpuId(cpu), WakeKind::Fork);
         self.touch(target.0);
         self.arena.tasks[task.index()].cpu = target.0;
@@ -133,6 +134,11 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
     pub(crate) fn wake(&mut self, task: u32, cpu: u32, waker: u32, sync: bool) -> u64 {
+        if self.skips_beside_others {
+            // The loads of the waker's CPU and of the task's last one are compared.
+            self.catch_up(cpu);
+            self.catch_up(self.arena.tasks[task as usize].cpu);
+        }
         let target = self.sched.select_task_rq(task_id(task), CpuId(cpu), WakeKind::Wakeup { sync }).0;
         let record = &mut self.arena.tasks[task as usize];
         let previous = std::mem::replace(&mut record.cpu, target);
@@ -246,11 +252,18 @@ impl<S: EventSink> Engine<'_, S> {
     /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.touch(cpu);
+        if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
+            self.look_at_all();
+        }
         let scheduled = self.sched.schedule(CpuId(cpu), state);
         // Whoever ran may have been pushed away itself, once it was off.
-        let moves = if self.sched.has_migrations() { self.sched.take_migrations() } else { Vec::new() };
-        let (pushed, others): (Vec<_>, Vec<_>) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
-        others.into_iter().for_each(|other| self.settle_move(other, cpu));
+        let mut pushed = Vec::new();
+        if self.sched.has_migrations() {
+            let moves = self.sched.take_migrations();
+            let others: Vec<_>;
+            (pushed, others) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
+            others.into_iter().for_each(|other| self.settle_move(other, cpu));
+        }
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         if looked_at > 0 && scheduled.next != TaskId::IDLE && scheduled.next != scheduled.previous {

@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from schedlab.cli import (
+    bench,
     calibrate,
     compare,
     demo,
@@ -85,6 +86,7 @@ for command in (
     calibrate,
     replay,
     doctor,
+    bench,
     report,
     workload,
     demo,

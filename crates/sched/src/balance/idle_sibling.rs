@@ -72,8 +72,7 @@ impl<D: Decider> Sched<D> {
         let limit = self.scan_limit_by_cost(llc, target, this, self.balance.cpus[this.index()].avg_idle / 512);
         let found = match limit {
             Some(limit) => {
-                let cpus = self.candidates(task, llc, target);
-                let (found, looked, gave_up) = self.scan(task, &cpus, target.index(), limit);
+                let (found, looked, gave_up) = self.scan(task, llc, target, target.index(), limit);
                 if !gave_up {
                     self.account_scan(this, looked);
                 }
@@ -123,8 +122,8 @@ impl<D: Decider> Sched<D> {
                 return None;
             }
         }
-        let cpus = self.candidates(task, llc, target);
         if has_idle_core {
+            let cpus = self.candidates(task, llc, target);
             return match self.select_idle_core(task, cpus, target) {
                 Ok(core) => Some(core),
                 Err(found) => {
@@ -133,7 +132,7 @@ impl<D: Decider> Sched<D> {
                 }
             };
         }
-        let (found, looked, gave_up) = self.scan(task, &cpus, target.index() + 1, limit);
+        let (found, looked, gave_up) = self.scan(task, llc, target, target.index() + 1, limit);
         if by_cost && !gave_up {
             let time = looked * self.balance.search_cost;
             let state = &mut self.balance.cpus[this.index()];
@@ -143,23 +142,35 @@ impl<D: Decider> Sched<D> {
         found
     }
 
-    /// The loop over CPUs: the first idle one; gives up when `limit` is reached. Also how many were looked at.
-    fn scan(&mut self, task: TaskId, cpus: &Bitmap, start: usize, limit: u64) -> (Option<CpuId>, u64, bool) {
-        let mut looked = 0;
-        for cpu in cpus.iter_wrap(start) {
+    /// The loop over the CPUs of the target's cache on which the task may run: the first idle one; gives up when `limit` is reached. Also
+    /// how many were looked at.
+    fn scan(
+        &mut self,
+        task: TaskId,
+        llc: usize,
+        target: CpuId,
+        start: usize,
+        limit: u64,
+    ) -> (Option<CpuId>, u64, bool) {
+        let span = &self.balance.domains.cpus[target.index()].levels[llc].shape.span;
+        let record = &self.tasks[task.index()];
+        let (mut looked, mut found) = (0, None);
+        for cpu in span.iter_wrap(start).map(|cpu| CpuId(cpu as u32)) {
+            if !record.may_run_on(cpu) {
+                continue;
+            }
             looked += 1;
             if looked >= limit {
                 self.balance.looked_at += looked;
                 return (None, looked, true);
             }
-            let cpu = CpuId(cpu as u32);
             if self.choose_idle_cpu(cpu, task) {
-                self.balance.looked_at += looked;
-                return (Some(cpu), looked, false);
+                found = Some(cpu);
+                break;
             }
         }
         self.balance.looked_at += looked;
-        (None, looked, false)
+        (found, looked, false)
     }
 
     /// `select_idle_core` over all of `cpus`: a CPU of an idle core, or else the first that would do.

@@ -95,7 +95,7 @@ impl<D: Decider> Sched<D> {
     /// `update_group_capacity`: what other classes leave, of the local group of a CPU's domain.
     pub(super) fn update_group_capacity(&mut self, cpu: CpuId, level: usize) {
         let now = self.jiffies(cpu);
-        let longest = self.max_load_balance_interval();
+        let longest = self.balance.max_interval;
         let milliseconds = self.balance.domains.cpus[cpu.index()].levels[level].balance_interval;
         let interval = self.to_jiffies(milliseconds).clamp(1, longest);
         let domains = &mut self.balance.domains;
@@ -120,12 +120,6 @@ impl<D: Decider> Sched<D> {
     /// `msecs_to_jiffies`, which rounds up.
     pub(super) fn to_jiffies(&self, milliseconds: u64) -> u64 {
         (milliseconds * 1_000_000).div_ceil(self.rules.tick)
-    }
-
-    /// `max_load_balance_interval`: HZ · CPUs / 10.
-    pub(super) fn max_load_balance_interval(&self) -> u64 {
-        let hz = 1_000_000_000 / self.rules.tick;
-        (hz * u64::from(self.balance.domains.active.count()) / 10).max(1)
     }
 }
 

@@ -18,7 +18,7 @@ impl<D: Decider> Sched<D> {
         if !self.is_online(cpu) {
             return false;
         }
-        let mut next_balance = now + self.to_jiffies(1000);
+        let mut next_balance = now + self.balance.second;
         let levels = self.balance.domains.cpus[cpu.index()].levels.len();
         let avg_idle = self.balance.cpus[cpu.index()].avg_idle;
         let lowest = self.balance.domains.cpus[cpu.index()].levels.first();
@@ -87,7 +87,7 @@ impl<D: Decider> Sched<D> {
 
     /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
     pub(super) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
-        let (now, second) = (self.jiffies(cpu), self.to_jiffies(1000));
+        let (now, second) = (self.jiffies(cpu), self.balance.second);
         let counts = self.rules.tunables.features.ni_random;
         let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];
         // A kernel's clock shows a cost each time.

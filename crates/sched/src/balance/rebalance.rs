@@ -44,7 +44,7 @@ impl<D: Decider> Sched<D> {
         let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
         // Not in step with smaller domains.
         let interval = self.to_jiffies(milliseconds) - u64::from(busy);
-        interval.clamp(1, self.max_load_balance_interval())
+        interval.clamp(1, self.balance.max_interval)
     }
 
     /// `rebalance_domains`: every domain whose interval is over.
@@ -52,7 +52,7 @@ impl<D: Decider> Sched<D> {
         let now = self.jiffies(cpu);
         let mut idle = idle;
         let mut busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);
-        let mut next_balance = now + 60 * self.to_jiffies(1000);
+        let mut next_balance = now + 60 * self.balance.second;
         let (mut goes_on, mut decays, mut updates, mut max_cost) = (true, false, false, 0);
         for level in 0..self.balance.domains.cpus[cpu.index()].levels.len() {
             decays = self.update_newidle_cost(cpu, level, 0, 0);
@@ -138,7 +138,7 @@ impl<D: Decider> Sched<D> {
         let nohz = &mut self.balance.nohz;
         nohz.has_blocked &= !kick.stats;
         nohz.needs_update &= !kick.next;
-        let mut next_balance = now + 60 * self.to_jiffies(1000);
+        let mut next_balance = now + 60 * self.balance.second;
         let (mut updates, mut has_blocked, mut gives_up) = (false, false, false);
         let idle_cpus = self.balance.nohz.idle_cpus.clone();
         for cpu in idle_cpus.iter_wrap(this.index() + 1).map(|cpu| CpuId(cpu as u32)) {

@@ -24,6 +24,8 @@ impl<D: Decider> Sched<D> {
         let domains = Domains::build(self.rules.series, topology, &Bitmap::full(cpus), cpus as u32);
         self.balance = Balance::new(domains, cpus, self.rules.tunables.migration_cost.as_nanos());
         (self.balance.search_cost, self.balance.random) = (search_cost, seed);
+        self.set_intervals();
+        self.balance.other_classes = self.tasks.iter().any(|task| task.class < Class::Fair);
         for task in 0..self.tasks.len() {
             self.balance.add_task(TaskId(task as u32), self.tasks[task].cpu);
         }
@@ -53,6 +55,15 @@ impl<D: Decider> Sched<D> {
             }
         }
         balance.domains = domains;
+        self.set_intervals();
+    }
+
+    /// Times in ticks that are asked for often.
+    fn set_intervals(&mut self) {
+        let (second, hz) = (self.to_jiffies(1000), 1_000_000_000 / self.rules.tick);
+        let cpus = u64::from(self.balance.domains.active.count());
+        let balance = &mut self.balance;
+        (balance.second, balance.hz, balance.max_interval) = (second, hz, (hz * cpus / 10).max(1));
     }
 
     /// Whether placement and balancing follow the kernel's rules ([`Sched::set_topology`]).
@@ -65,7 +76,14 @@ impl<D: Decider> Sched<D> {
     /// the midst of a sequence (`update_rq_clock` while load is balanced).
     #[inline]
     pub fn set_machine_clock(&mut self, now: schedlab_model::Time) {
-        self.balance.now = now.as_nanos();
+        let (now, tick) = (now.as_nanos(), self.rules.tick);
+        self.balance.now = now;
+        let (number, began) = &mut self.balance.jiffy;
+        // Mostly the time has hardly moved, and need not be divided.
+        if now.wrapping_sub(*began) >= tick {
+            *number = now / tick;
+            *began = *number * tick;
+        }
     }
 
     /// `update_rq_clock` within a sequence that began on another queue.
@@ -77,7 +95,8 @@ impl<D: Decider> Sched<D> {
     /// `jiffies`, by a CPU's clock.
     #[inline]
     pub(crate) fn jiffies(&self, cpu: CpuId) -> u64 {
-        self.rqs[cpu.index()].clock.max(self.balance.now) / self.rules.tick
+        let (clock, (number, began)) = (self.rqs[cpu.index()].clock.max(self.balance.now), self.balance.jiffy);
+        if clock.wrapping_sub(began) < self.rules.tick { number } else { clock / self.rules.tick }
     }
 
     /// What was moved since this was last asked, in order, by whatever the rules did: the driver brings its own books up to date.
@@ -105,7 +124,9 @@ impl<D: Decider> Sched<D> {
 
     /// How many CPUs were looked at since this was last asked, in searches for idle CPUs and for work.
     pub fn take_looked_at(&mut self) -> u64 {
-        std::mem::take(&mut self.balance.looked_at)
+        let looked_at = std::mem::take(&mut self.balance.looked_at);
+        self.balance.looked_at_in_all += looked_at;
+        looked_at
     }
 
     /// `select_task_rq`: the CPU for a waking or new task. Queues nothing: give the chosen queue its clocks, then wake the task there.
@@ -201,7 +222,7 @@ impl<D: Decider> Sched<D> {
 
     /// `record_wakee`: how often the waker wakes another task than last time, the past halved once a second.
     fn record_wakee(&mut self, task: TaskId, cpu: CpuId) {
-        let (now, second) = (self.jiffies(cpu), 1_000_000_000 / self.rules.tick);
+        let (now, second) = (self.jiffies(cpu), self.balance.hz);
         let waker = self.waker(cpu);
         if now > waker.decayed + second {
             waker.flips >>= 1;

@@ -141,16 +141,27 @@ pub(crate) struct Balance {
     pub(crate) nohz: Nohz,
     /// `rd->overload`: some CPU has more than one task.
     pub(crate) overload: bool,
+    /// Some task is, or was, of the real-time or deadline class.
+    pub(crate) other_classes: bool,
     /// What was moved since the driver last asked.
     pub(crate) migrations: Vec<Migration>,
     /// CPUs on which something changed though nothing was moved there.
     pub(crate) touched: Vec<CpuId>,
     /// The time on every CPU, where the driver has one for all.
     pub(crate) now: u64,
+    /// The tick that began last before that: which one it was, and when.
+    pub(crate) jiffy: (u64, u64),
+    /// A second, in ticks: rounded up (`msecs_to_jiffies`), and HZ.
+    pub(crate) second: u64,
+    pub(crate) hz: u64,
+    /// `max_load_balance_interval`: HZ · CPUs / 10.
+    pub(crate) max_interval: u64,
     /// What looking at one CPU costs, in nanoseconds.
     pub(crate) search_cost: u64,
     /// CPUs looked at since the driver last asked.
     pub(crate) looked_at: u64,
+    /// Those before that.
+    pub(crate) looked_at_in_all: u64,
     /// State of the draws of `sched_rng`.
     pub(crate) random: u64,
 }

@@ -2,11 +2,15 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
+use schedlab_model::{CpuId, Time};
+
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
+use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
+use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +48,15 @@ struct QueueLoad {
     throttled_time: u64,
 }
 
+impl QueueLoad {
+    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
+    #[inline]
+    fn clock(&self, throttle_count: u32, clock_pelt: u64) -> u64 {
+        let now = if throttle_count > 0 { self.throttled_at } else { clock_pelt };
+        now.wrapping_sub(self.throttled_time)
+    }
+}
+
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
@@ -56,6 +69,7 @@ impl<D: Decider> Sched<D> {
     pub fn track_load(&mut self) {
         if self.loads.is_none() {
             self.loads = Some(Box::default());
+            self.grow_loads();
             (0..self.entities.len()).for_each(|index| self.init_entity_runnable_average(EntityId(index as u32)));
         }
     }
@@ -103,11 +117,16 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
+    /// Entities or queues were made: they have averages too.
+    pub(crate) fn grow_loads(&mut self) {
+        if let Some(loads) = &mut self.loads {
+            loads.entities.resize(self.entities.len(), EntityLoad::default());
+            loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
+        }
+    }
+
     fn take_loads(&mut self) -> Option<Box<Loads>> {
-        let mut loads = self.loads.take()?;
-        loads.entities.resize(self.entities.len(), EntityLoad::default());
-        loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
-        Some(loads)
+        self.loads.take()
     }
 
     /// `se_weight`.
@@ -124,38 +143,78 @@ impl<D: Decider> Sched<D> {
     }
 
     fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let now = self.cfs_rq_clock_pelt(&loads, cfs);
-        let entity = &self.entities[se.index()];
-        let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-        let load = &mut loads.entities[se.index()];
-        let runnable = match entity.my_q {
-            Some(_) => load.runnable_weight,
-            None => u64::from(entity.on_rq && !entity.sched_delayed),
-        };
-        let attached = load.avg.last_update_time != 0;
-        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
-            load.avg.update_avg(entity.load.scaled >> 10);
+        if self.entities[se.index()].my_q.is_some() {
+            self.propagate_entity_load_avg(cfs, se, action);
+            return;
         }
-        let mut decayed = self.update_cfs_rq_load_avg(&mut loads, now, cfs);
-        decayed |= self.propagate_entity_load_avg(&mut loads, se);
+        let Some(loads) = self.loads.as_deref_mut() else { return };
+        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
+        let now = load.clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
+        let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
+        let attached = avg.last_update_time != 0;
+        if attached && avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
+            avg.update_avg(weight);
+        }
+        let decayed = update_cfs_rq_load_avg(queue, load, now);
         if !attached && action.attach {
-            self.attach_entity_load_avg(&mut loads, cfs, se);
-            self.update_tg_load_avg(&mut loads, cfs);
+            attach_entity_load_avg(load, avg, weight);
         } else if action.detach {
-            self.detach_entity_load_avg(&mut loads, cfs, se);
-            self.update_tg_load_avg(&mut loads, cfs);
-        } else if decayed && action.update_group {
-            self.update_tg_load_avg(&mut loads, cfs);
+            detach_entity_load_avg(load, avg, weight);
+        } else if !(decayed && action.update_group) {
+            return;
         }
-        self.loads = Some(loads);
+        if queue.group != GroupId::ROOT {
+            self.update_tg_load_avg(cfs);
+        }
     }
 
-    /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
-    fn cfs_rq_clock_pelt(&self, loads: &Loads, cfs: CfsRqId) -> u64 {
-        let (queue, load) = (&self.cfs_rqs[cfs.index()], &loads.queues[cfs.index()]);
-        let now = if queue.throttle_count > 0 { load.throttled_at } else { self.rqs[queue.cpu.index()].clock_pelt };
-        now.wrapping_sub(load.throttled_time)
+    /// [`Sched::update_load_avg`] of a group's entity: what came to or left the group's queue goes on to the one above.
+    fn propagate_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+        let now = loads.queues[cfs.index()].clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
+        let (load, weight) = (&mut loads.entities[se.index()], entity.load.scaled >> 10);
+        let (runnable, running) = (load.runnable_weight, queue.curr == Some(se));
+        let attached = load.avg.last_update_time != 0;
+        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
+            load.avg.update_avg(weight);
+        }
+        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now);
+        decayed |= self.propagate_load_below(&mut loads, se);
+        let (above, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
+        let mut changed = decayed && action.update_group;
+        if !attached && action.attach {
+            attach_entity_load_avg(above, own, weight);
+            changed = true;
+        } else if action.detach {
+            detach_entity_load_avg(above, own, weight);
+            changed = true;
+        }
+        self.loads = Some(loads);
+        if changed {
+            self.update_tg_load_avg(cfs);
+        }
+    }
+
+    /// What `count` ticks do to the averages of the running task and its queue, the first at `first`, one tick apart, none of which
+    /// acts: the first folds in what left the queue since it was last looked at, the others find nothing changed.
+    pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
+        let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.set_clocks(cpu, Clocks::all(first));
+        self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
+        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
+        let Some(loads) = &mut self.loads else { return };
+        let queue = &mut loads.queues[cfs.index()];
+        let now = first.as_nanos().wrapping_sub(queue.throttled_time);
+        queue.avg.add_ticks(now, tick, count - 1, (weight, tasks), 1);
+        let own_avg = &mut loads.entities[se.index()].avg;
+        if own_avg.last_update_time != 0 {
+            own_avg.add_ticks(now, tick, count - 1, (own, runnable), entity.load.scaled >> 10);
+        }
     }
 
     /// The queue's PELT clock stops, or goes on (`tg_throttle_down`, `tg_unthrottle_up`).
@@ -179,68 +238,11 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
-    /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
-    fn update_cfs_rq_load_avg(&self, loads: &mut Loads, now: u64, cfs: CfsRqId) -> bool {
-        let load = &mut loads.queues[cfs.index()];
-        let mut decayed = false;
-        let (count, removed_load, removed_util, removed_runnable) = std::mem::take(&mut load.removed);
-        if count > 0 {
-            let divider = u64::from(load.avg.divider());
-            subtract_load(&mut load.avg, removed_load, removed_load * divider);
-            subtract_util(&mut load.avg, removed_util, removed_util * divider);
-            subtract_runnable(&mut load.avg, removed_runnable, removed_runnable * divider);
-            load.propagate = true;
-            load.prop_runnable_sum += -((removed_runnable * divider) as i64) >> CAPACITY_SHIFT;
-            decayed = true;
-        }
-        let queue = &self.cfs_rqs[cfs.index()];
-        let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
-        if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
-            load.avg.update_avg(1);
-            decayed = true;
-        }
-        decayed
-    }
-
-    /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
-    fn attach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
-        let weight = self.se_weight(se);
-        let queue = &mut loads.queues[cfs.index()];
-        let divider = u64::from(queue.avg.divider());
-        let avg = &mut loads.entities[se.index()].avg;
-        (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
-        avg.util_sum = (avg.util_avg * divider) as u32;
-        avg.runnable_sum = avg.runnable_avg * divider;
-        let load_sum = avg.load_avg * divider;
-        avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
-        queue.avg.load_avg += avg.load_avg;
-        queue.avg.load_sum += weight * avg.load_sum;
-        queue.avg.util_avg += avg.util_avg;
-        queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
-        queue.avg.runnable_avg += avg.runnable_avg;
-        queue.avg.runnable_sum += avg.runnable_sum;
-        queue.propagate = true;
-        queue.prop_runnable_sum += avg.load_sum as i64;
-    }
-
-    /// `detach_entity_load_avg`.
-    fn detach_entity_load_avg(&self, loads: &mut Loads, cfs: CfsRqId, se: EntityId) {
-        let avg = loads.entities[se.index()].avg;
-        let queue = &mut loads.queues[cfs.index()];
-        subtract_load(&mut queue.avg, avg.load_avg, self.se_weight(se) * avg.load_sum);
-        subtract_util(&mut queue.avg, avg.util_avg, u64::from(avg.util_sum));
-        subtract_runnable(&mut queue.avg, avg.runnable_avg, avg.runnable_sum);
-        queue.propagate = true;
-        queue.prop_runnable_sum -= avg.load_sum as i64;
-    }
-
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
-    fn update_tg_load_avg(&mut self, loads: &mut Loads, cfs: CfsRqId) {
+    fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
         let queue = &self.cfs_rqs[cfs.index()];
-        if queue.group == GroupId::ROOT {
-            return;
-        }
+        let Some(loads) = self.loads.as_deref_mut().filter(|_| queue.group != GroupId::ROOT) else { return };
         let now = self.rqs[queue.cpu.index()].clock;
         let load = &mut loads.queues[cfs.index()];
         let limited = self.rules.eevdf();
@@ -256,7 +258,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
-    fn propagate_entity_load_avg(&self, loads: &mut Loads, se: EntityId) -> bool {
+    fn propagate_load_below(&self, loads: &mut Loads, se: EntityId) -> bool {
         let Some(group) = self.entities[se.index()].my_q else { return false };
         if !std::mem::take(&mut loads.queues[group.index()].propagate) {
             return false;
@@ -418,13 +420,14 @@ impl<D: Decider> Sched<D> {
     /// One queue of `__update_blocked_fair`: its averages decay, and what that changes goes up to the group's entity. Whether any is
     /// left.
     pub(crate) fn update_blocked_queue(&mut self, cfs: CfsRqId, se: Option<EntityId>) -> bool {
-        let Some(mut loads) = self.take_loads() else { return false };
-        let now = self.cfs_rq_clock_pelt(&loads, cfs);
-        if self.update_cfs_rq_load_avg(&mut loads, now, cfs) {
-            self.update_tg_load_avg(&mut loads, cfs);
+        let Some(loads) = self.loads.as_deref_mut() else { return false };
+        let load = &mut loads.queues[cfs.index()];
+        let queue = &self.cfs_rqs[cfs.index()];
+        let now = load.clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
+        if update_cfs_rq_load_avg(queue, load, now) {
+            self.update_tg_load_avg(cfs);
         }
-        let queue = loads.queues[cfs.index()];
-        self.loads = Some(loads);
+        let Some(queue) = self.loads.as_ref().map(|loads| loads.queues[cfs.index()]) else { return false };
         if let Some(se) = se {
             // skip_blocked_update: nothing is left, and nothing is to go up.
             let avg = self.entity_avg(se);
@@ -458,6 +461,55 @@ impl<D: Decider> Sched<D> {
         let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
         load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
     }
+}
+
+/// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
+#[inline]
+fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64) -> bool {
+    let mut decayed = false;
+    if load.removed.0 > 0 {
+        let (_, removed_load, removed_util, removed_runnable) = std::mem::take(&mut load.removed);
+        let divider = u64::from(load.avg.divider());
+        subtract_load(&mut load.avg, removed_load, removed_load * divider);
+        subtract_util(&mut load.avg, removed_util, removed_util * divider);
+        subtract_runnable(&mut load.avg, removed_runnable, removed_runnable * divider);
+        load.propagate = true;
+        load.prop_runnable_sum += -((removed_runnable * divider) as i64) >> CAPACITY_SHIFT;
+        decayed = true;
+    }
+    let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+    if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
+        load.avg.update_avg(1);
+        decayed = true;
+    }
+    decayed
+}
+
+/// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
+fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64) {
+    let divider = u64::from(queue.avg.divider());
+    (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
+    avg.util_sum = (avg.util_avg * divider) as u32;
+    avg.runnable_sum = avg.runnable_avg * divider;
+    let load_sum = avg.load_avg * divider;
+    avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
+    queue.avg.load_avg += avg.load_avg;
+    queue.avg.load_sum += weight * avg.load_sum;
+    queue.avg.util_avg += avg.util_avg;
+    queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
+    queue.avg.runnable_avg += avg.runnable_avg;
+    queue.avg.runnable_sum += avg.runnable_sum;
+    queue.propagate = true;
+    queue.prop_runnable_sum += avg.load_sum as i64;
+}
+
+/// `detach_entity_load_avg`.
+fn detach_entity_load_avg(queue: &mut QueueLoad, avg: &SchedAvg, weight: u64) {
+    subtract_load(&mut queue.avg, avg.load_avg, weight * avg.load_sum);
+    subtract_util(&mut queue.avg, avg.util_avg, u64::from(avg.util_sum));
+    subtract_runnable(&mut queue.avg, avg.runnable_avg, avg.runnable_sum);
+    queue.propagate = true;
+    queue.prop_runnable_sum -= avg.load_sum as i64;
 }
 
 fn subtract_load(avg: &mut SchedAvg, average: u64, sum: u64) {

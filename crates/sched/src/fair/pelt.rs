@@ -57,6 +57,7 @@ const YN_INVERSE: [u32; 32] = [
 /// // 32 periods halve; the factor for none is 2³² − 1 over 2³², which takes one off a whole number.
 /// assert_eq!(decay_load(1 << 20, 32), (1 << 19) - 1);
 /// ```
+#[inline]
 pub const fn decay_load(value: u64, periods: u64) -> u64 {
     if periods > LOAD_AVG_PERIOD * 63 {
         return 0;
@@ -66,8 +67,33 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// ⌈2⁶⁴ / divider⌉ of every divider there is ([`SchedAvg::divider`]), by the place in the period.
+static RECIPROCALS: [u64; 1024] = {
+    let mut table = [0; 1024];
+    let mut place = 0;
+    while place < 1024 {
+        table[place] = u64::MAX / (PELT_MIN_DIVIDER as u64 + place as u64) + 1;
+        place += 1;
+    }
+    table
+};
+
+/// `sum` / divider, without a division where the sum is below 2⁴⁸, as all but absurdly large ones are.
+///
+/// Exact: with the reciprocal r = (2⁶⁴ + e) / d, 0 ≤ e < d, sum · r / 2⁶⁴ exceeds sum / d by sum · e / (d · 2⁶⁴) < sum / 2⁶⁴ < 2⁻¹⁶, which
+/// is less than 1/d (d < 2¹⁶), the least distance of a fraction of d below the next whole number.
+#[inline]
+fn divide(sum: u64, place: u32) -> u64 {
+    if sum < 1 << 48 {
+        ((u128::from(sum) * u128::from(RECIPROCALS[place as usize & 1023])) >> 64) as u64
+    } else {
+        sum / (u64::from(PELT_MIN_DIVIDER) + u64::from(place))
+    }
+}
+
 /// `__accumulate_pelt_segments`: what a stretch over `periods` ≥ 1 boundaries adds: `first` µs that end the period it began in,
 /// whole periods, and `last` µs of the current one.
+#[inline]
 const fn accumulate_segments(periods: u64, first: u32, last: u32) -> u32 {
     let oldest = decay_load(first as u64, periods) as u32;
     let whole = LOAD_AVG_MAX - decay_load(LOAD_AVG_MAX as u64, periods) as u32 - 1024;
@@ -104,6 +130,7 @@ impl SchedAvg {
 
     /// `___update_load_sum`: brings the sums up to `now` (nanoseconds of the PELT clock), through which the entity weighed `load`,
     /// had `runnable` tasks and was `running` or not. True if a period ended, so that the averages are to follow.
+    #[inline]
     pub fn update_sum(&mut self, now: u64, load: u64, runnable: u64, running: bool) -> bool {
         let delta = now.wrapping_sub(self.last_update_time);
         if (delta as i64) < 0 {
@@ -120,7 +147,29 @@ impl SchedAvg {
         self.accumulate(delta, load, runnable, running)
     }
 
+    /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
+    /// nanoseconds, with the same `(load, runnable)` and `weight`.
+    ///
+    /// Exact because each sum takes the same steps, truncations included. Only averages that the next step would have overwritten are
+    /// not computed: the last one is, from the sums as they are when a period ended last.
+    pub fn add_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
+        let (mut now, mut behind) = (now, false);
+        for _ in 0..count {
+            now = now.wrapping_add(tick);
+            let delta = now.wrapping_sub(self.last_update_time) >> 10;
+            if behind && delta + u64::from(self.period_contrib) < 1024 {
+                self.update_avg(weight);
+                behind = false;
+            }
+            behind |= self.update_sum(now, load, runnable, true);
+        }
+        if behind {
+            self.update_avg(weight);
+        }
+    }
+
     /// `accumulate_sum`, of `delta` µs.
+    #[inline]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
         let mut contribution = delta as u32;
         let reached = delta + u64::from(self.period_contrib);
@@ -149,11 +198,12 @@ impl SchedAvg {
     }
 
     /// `___update_load_avg`: the averages that follow from the sums, for an entity of weight `load` (1 for a queue).
-    pub const fn update_avg(&mut self, load: u64) {
-        let divider = self.divider() as u64;
-        self.load_avg = load.wrapping_mul(self.load_sum) / divider;
-        self.runnable_avg = self.runnable_sum / divider;
-        self.util_avg = self.util_sum as u64 / divider;
+    #[inline]
+    pub fn update_avg(&mut self, load: u64) {
+        let place = self.period_contrib;
+        self.load_avg = divide(load.wrapping_mul(self.load_sum), place);
+        self.runnable_avg = divide(self.runnable_sum, place);
+        self.util_avg = divide(u64::from(self.util_sum), place);
     }
 }
 
@@ -193,6 +243,20 @@ mod tests {
 
     fn libm_pow(base: f64, exponent: f64) -> f64 {
         base.powf(exponent)
+    }
+
+    proptest! {
+        #[test]
+        fn dividing_by_multiplication_is_dividing(
+            bits in 0u32..64, fraction: u64, place in 0u32..1024, multiple in any::<bool>(),
+        ) {
+            let divider = u64::from(PELT_MIN_DIVIDER + place);
+            let sum = fraction >> bits;
+            // Whole multiples and what lies just below them are where it would go wrong first.
+            let sum = if multiple { (sum / divider * divider).wrapping_sub(1) } else { sum };
+            prop_assert_eq!(divide(sum, place), sum / divider);
+            prop_assert_eq!(divide(sum.wrapping_add(1), place), sum.wrapping_add(1) / divider);
+        }
     }
 
     /// One stretch of an entity's life: µs, weight, runnable tasks, running.
@@ -278,6 +342,37 @@ mod tests {
                 prop_assert!(average.util_avg <= 1024);
                 prop_assert!(running && load > 0 || average.util_sum <= before);
             }
+        }
+    }
+
+    proptest! {
+        /// A queue of any weight, at any place in its period, that runs on: at once, and tick after tick. 976 µs and a bit at HZ = 1000
+        /// end a period most of the time, but not always.
+        #[test]
+        fn ticks_at_once_are_ticks_one_by_one(
+            life in stretches(3_000),
+            tick in prop_oneof![Just(1_000_000u64), Just(4_000_000), Just(10_000_000), 1u64..20_000_000],
+            count in 0u64..300,
+            load in prop_oneof![Just(0u64), 1..1_000_000u64],
+            (runnable, weight, offset) in (0u64..100, 1u64..90_000, 0u64..1024),
+        ) {
+            let mut average = SchedAvg::default();
+            let mut now = offset;
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                if average.update_sum(now, load, runnable, running) {
+                    average.update_avg(weight);
+                }
+            }
+            let mut at_once = average;
+            at_once.add_ticks(now, tick, count, (load, runnable), weight);
+            for _ in 0..count {
+                now += tick;
+                if average.update_sum(now, load, runnable, true) {
+                    average.update_avg(weight);
+                }
+            }
+            prop_assert_eq!(at_once, average);
         }
     }
 

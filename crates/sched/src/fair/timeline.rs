@@ -5,12 +5,13 @@
 //! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. Who is picked is among the first, and who comes
 //! is placed near either end; so a run is a ring, where taking out and putting in move whatever lies towards the nearer end.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use crate::entity::{EntityId, Vruntime};
 
 /// A run holds at most so many entries; a full one is split in halves.
-const RUN: usize = 128;
+const RUN: usize = 64;
 
 /// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
 const STALE: u32 = 16;
@@ -42,47 +43,43 @@ struct Run {
     least: Vruntime,
     /// How often an entry with the least `vruntime` left since.
     stale: u32,
-    /// The shortest slice of the run, as the kernel's augmented `min_slice`.
-    shortest: Extreme,
-    /// The longest one, as `max_slice` (6.18 on).
-    longest: Extreme,
 }
 
-/// The shortest or longest slice of a run, and how many have it.
-#[derive(Debug, Clone, Copy)]
-struct Extreme {
-    slice: u64,
-    count: u32,
-}
+/// Slices, each with how many entries have it, in ascending order: mostly there is one.
+#[derive(Debug, Clone, Default)]
+struct Slices(Vec<(u64, u32)>);
 
-impl Extreme {
-    fn of(slices: impl Iterator<Item = u64> + Clone, choose: fn(u64, u64) -> u64, none: u64) -> Self {
-        let slice = slices.clone().fold(none, choose);
-        Self { slice, count: slices.filter(|other| *other == slice).count() as u32 }
-    }
-
+impl Slices {
     #[inline]
-    fn add(&mut self, slice: u64, choose: fn(u64, u64) -> u64) {
-        if slice != self.slice && choose(slice, self.slice) == slice {
-            *self = Self { slice, count: 0 };
+    fn add(&mut self, slice: u64) {
+        // Nearly always the one that is there.
+        if let [(only, count)] = &mut self.0[..]
+            && *only == slice
+        {
+            *count += 1;
+            return;
         }
-        self.count += u32::from(slice == self.slice);
+        match self.0.binary_search_by_key(&slice, |(slice, _)| *slice) {
+            Ok(place) => self.0[place].1 += 1,
+            Err(place) => self.0.insert(place, (slice, 1)),
+        }
     }
 
-    /// Whether it was the last that had it.
     #[inline]
-    fn remove(&mut self, slice: u64) -> bool {
-        self.count -= u32::from(slice == self.slice);
-        self.count == 0
+    fn remove(&mut self, slice: u64) {
+        if let Ok(place) = self.0.binary_search_by_key(&slice, |(slice, _)| *slice) {
+            self.0[place].1 -= 1;
+            if self.0[place].1 == 0 {
+                self.0.remove(place);
+            }
+        }
     }
 }
 
 impl Run {
     fn of(entries: VecDeque<Entry>) -> Self {
-        let none = Extreme { slice: 0, count: 0 };
-        let mut run = Self { entries, least: Vruntime::default(), stale: 0, shortest: none, longest: none };
+        let mut run = Self { entries, least: Vruntime::default(), stale: 0 };
         run.refresh_least();
-        run.refresh_slices();
         run
     }
 
@@ -100,35 +97,31 @@ impl Run {
         self.least = self.entries.iter().map(|entry| entry.vruntime).reduce(Vruntime::min).unwrap_or_default();
     }
 
-    fn refresh_slices(&mut self) {
-        let slices = self.entries.iter().map(|entry| entry.slice);
-        self.shortest = Extreme::of(slices.clone(), u64::min, u64::MAX);
-        self.longest = Extreme::of(slices, u64::max, 0);
-    }
-
-    fn insert(&mut self, entry: Entry) {
+    /// Puts an entry in its place: which one.
+    fn insert(&mut self, entry: Entry) -> usize {
         self.least = if self.entries.is_empty() { entry.vruntime } else { self.least.min(entry.vruntime) };
-        self.shortest.add(entry.slice, u64::min);
-        self.longest.add(entry.slice, u64::max);
         let position = self.position(entry.key, entry.sequence);
         self.entries.insert(position, entry);
+        position
     }
 
-    fn remove(&mut self, key: Vruntime, sequence: u64) -> bool {
+    /// Takes an entry out: from which place, and its slice.
+    fn remove(&mut self, key: Vruntime, sequence: u64) -> Option<(usize, u64)> {
         let position = self.position(key, sequence);
-        if self.entries.get(position).is_none_or(|entry| entry.sequence != sequence) {
-            return false;
-        }
-        let Some(entry) = self.entries.remove(position) else { return false };
+        self.entries.get(position).filter(|entry| entry.sequence == sequence)?;
+        let entry = self.entries.remove(position)?;
         self.stale += u32::from(entry.vruntime == self.least);
         if self.stale == STALE {
             self.refresh_least();
         }
-        if self.shortest.remove(entry.slice) | self.longest.remove(entry.slice) {
-            self.refresh_slices();
-        }
-        true
+        Some((position, entry.slice))
     }
+}
+
+/// Steps of a search by halves among so many.
+#[inline]
+const fn steps(count: usize) -> u64 {
+    (usize::BITS - count.leading_zeros()) as u64
 }
 
 /// Entities in the order of their keys; equal keys leave in the order in which they came.
@@ -146,12 +139,26 @@ impl Run {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    runs: Vec<Run>,
+    /// Those at either end come and go most, so this is a ring too.
+    runs: VecDeque<Run>,
+    slices: Slices,
     length: usize,
     arrivals: u64,
+    /// Entries and runs that were compared or moved so far.
+    operations: Cell<u64>,
 }
 
 impl Timeline {
+    /// Entries and runs that were compared or moved so far, to put in, take out or pick: what it costs, counted instead of timed.
+    pub const fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+
+    #[inline]
+    fn count(&self, operations: u64) {
+        self.operations.set(self.operations.get() + operations);
+    }
+
     /// How many entities are queued. O(1).
     pub fn len(&self) -> usize {
         self.length
@@ -167,18 +174,23 @@ impl Timeline {
         let sequence = self.arrivals;
         self.arrivals += 1;
         self.length += 1;
+        self.slices.add(slice);
         if self.runs.is_empty() {
-            self.runs.push(Run::of(VecDeque::with_capacity(RUN)));
+            self.runs.push_back(Run::of(VecDeque::with_capacity(RUN)));
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
-        run.insert(Entry { key, sequence, vruntime, slice, entity });
+        let before = run.entries.len();
+        let position = run.insert(Entry { key, sequence, vruntime, slice, entity });
+        self.count(steps(before) + position.min(before - position) as u64 + steps(self.runs.len()));
+        let run = &mut self.runs[place];
         if run.entries.len() == RUN {
+            self.operations.set(self.operations.get() + RUN as u64);
             let mut upper = VecDeque::with_capacity(RUN);
             upper.extend(run.entries.drain(RUN / 2..));
             run.refresh_least();
-            run.refresh_slices();
             self.runs.insert(place + 1, Run::of(upper));
+            self.count(place.min(self.runs.len() - place) as u64);
         }
         sequence
     }
@@ -190,11 +202,14 @@ impl Timeline {
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
-        if !run.remove(key, sequence) {
-            return false;
-        }
+        let before = run.entries.len();
+        let Some((position, slice)) = run.remove(key, sequence) else { return false };
+        self.slices.remove(slice);
         self.length -= 1;
-        if run.entries.is_empty() && self.runs.len() > 1 {
+        let empty = run.entries.is_empty();
+        self.count(steps(before) + position.min(before - position) as u64 + steps(self.runs.len()));
+        if empty && self.runs.len() > 1 {
+            self.count(place.min(self.runs.len() - place) as u64);
             self.runs.remove(place);
         }
         true
@@ -209,8 +224,9 @@ impl Timeline {
         let run = &mut self.runs[place];
         let position = run.entries.partition_point(|queued| queued.before(key, sequence));
         if let Some(entry) = run.entries.get_mut(position).filter(|entry| entry.sequence == sequence) {
-            entry.slice = slice;
-            run.refresh_slices();
+            let before = std::mem::replace(&mut entry.slice, slice);
+            self.slices.remove(before);
+            self.slices.add(slice);
         }
     }
 
@@ -229,13 +245,13 @@ impl Timeline {
     /// The first entity. O(1).
     #[inline]
     pub fn first(&self) -> Option<EntityId> {
-        self.runs.first()?.entries.front().map(|entry| entry.entity)
+        self.runs.front()?.entries.front().map(|entry| entry.entity)
     }
 
     /// The key of the first entity. O(1).
     #[inline]
     pub fn first_key(&self) -> Option<Vruntime> {
-        self.runs.first()?.entries.front().map(|entry| entry.key)
+        self.runs.front()?.entries.front().map(|entry| entry.key)
     }
 
     /// The second entity. O(1).
@@ -245,25 +261,38 @@ impl Timeline {
 
     /// The last entity. O(1).
     pub fn last(&self) -> Option<EntityId> {
-        self.runs.last()?.entries.back().map(|entry| entry.entity)
+        self.runs.back()?.entries.back().map(|entry| entry.entity)
     }
 
     /// The first entity whose `vruntime` is eligible, where eligibility only ends with growing `vruntime`. O(runs + run), unless
     /// those that were eligible have just left.
     pub fn first_eligible(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<EntityId> {
-        let candidates = self.runs.iter().filter(|run| eligible(run.least));
-        let entries = candidates.flat_map(|run| &run.entries);
-        entries.into_iter().find(|entry| eligible(entry.vruntime)).map(|entry| entry.entity)
+        let mut looked = 0;
+        for run in &self.runs {
+            looked += 1;
+            if eligible(run.least) {
+                let found = run.entries.iter().position(|entry| eligible(entry.vruntime));
+                looked += found.unwrap_or(run.entries.len());
+                if let Some(place) = found {
+                    self.count(looked as u64);
+                    return run.entries.get(place).map(|entry| entry.entity);
+                }
+            }
+        }
+        self.count(looked as u64);
+        None
     }
 
-    /// The shortest slice of all, in nanoseconds. O(runs).
+    /// The shortest slice of all, in nanoseconds, as the kernel's augmented `min_slice`. O(1).
+    #[inline]
     pub fn shortest_slice(&self) -> Option<u64> {
-        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.shortest.slice).min()
+        self.slices.0.first().map(|(slice, _)| *slice)
     }
 
-    /// The longest slice of all, in nanoseconds. O(runs).
+    /// The longest slice of all, in nanoseconds, as `max_slice` (6.18 on). O(1).
+    #[inline]
     pub fn longest_slice(&self) -> Option<u64> {
-        self.runs.iter().filter(|run| !run.entries.is_empty()).map(|run| run.longest.slice).max()
+        self.slices.0.last().map(|(slice, _)| *slice)
     }
 
     /// All entities in order.

@@ -121,8 +121,11 @@ fn pass(lab: &mut Lab, nanoseconds: u64) {
 }
 
 /// A queue after `befores`, its running task just picked or going on for a while.
-fn queue(release: &str, hz: u32, knobs: &[(&str, &str)], befores: &[Before]) -> Lab {
+fn queue(release: &str, hz: u32, knobs: &[(&str, &str)], loads: bool, befores: &[Before]) -> Lab {
     let mut lab = Lab::with_rules(rules(release, hz, knobs), 1);
+    if loads && release != "2.6.24" {
+        lab.sched.track_load();
+    }
     let mut tasks: Vec<TaskId> = Vec::new();
     let mut group = None;
     for before in befores {
@@ -173,11 +176,11 @@ proptest! {
     #[test]
     fn skipped_ticks_are_executed_ticks(
         (release, hz, knobs) in settings(),
-        befores in befores(),
+        (befores, loads) in (befores(), any::<bool>()),
         offset in 0.0f64..1.0,
         asked in 1u64..400,
     ) {
-        let mut executed = queue(release, hz, &knobs, &befores);
+        let mut executed = queue(release, hz, &knobs, loads, &befores);
         let tick = executed.sched.rules().tick;
         let first = Time::from_nanos(executed.now + 1 + (offset * (tick - 1) as f64) as u64);
         let inactive = executed.sched.inactive_ticks(CPU0, first);
@@ -196,7 +199,8 @@ proptest! {
 
         // The fair class's bound is exact, the next tick does act. (Under HRTICK CFS's timer comes before it; a fair server's runtime, or
         // a group's load, may be what it does act on.)
-        let fair = executed.sched.curr_class(CPU0) == Class::Fair;
+        let grouped = loads && befores.iter().any(|before| matches!(before, Before::Group(..)));
+        let fair = !grouped && executed.sched.curr_class(CPU0) == Class::Fair;
         let exact = fair
             && match executed.sched.rules().series.is_eevdf() {
                 false => executed.sched.hrtick_expires(CPU0).is_none(),

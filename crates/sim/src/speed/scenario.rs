@@ -1,0 +1,195 @@
+//! What is measured: workloads of CPU-bound tasks and of tasks that block and wake.
+
+use schedlab_model::{Attributes, Duration, Machine, NoEvents, Scheduler, Step, Task, Time, Workload};
+use schedlab_program::Program;
+
+use crate::arena::Arena;
+use crate::engine::Engine;
+use crate::speed::ceiling::ceiling;
+use crate::{Options, SimError};
+
+/// Which scenarios belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Set {
+    /// Those that are measured where none is named.
+    Basic,
+    /// From 100 to 100,000 tasks at the same rate of wake-ups.
+    Scaling,
+    /// As many CPUs and tasks as there may be, for the memory they take.
+    Large,
+}
+
+/// What the tasks of a scenario do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    /// They compute without end.
+    Hogs,
+    /// They run 50 µs and sleep; 10 of them a CPU a millisecond.
+    Pairs,
+    /// As [`Load::Pairs`], but only the timers, and no rules.
+    Timers,
+}
+
+/// One scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Its name, the same in all figures that were ever kept.
+    pub name: &'static str,
+    /// Which it belongs to.
+    pub set: Set,
+    /// Milliseconds that it must take at most, if anything was set.
+    pub goal_ms: Option<f64>,
+    /// Milliseconds that LinSched takes on this kind of machine, where that is known.
+    pub linsched_ms: Option<f64>,
+    /// The kernel whose rules apply.
+    pub release: &'static str,
+    /// How many tasks.
+    pub tasks: u32,
+    /// How many CPUs.
+    pub cpus: u32,
+    /// Simulated time, in milliseconds.
+    pub simulated_ms: u64,
+    load: Load,
+}
+
+const fn basic(name: &'static str, load: Load, tasks: u32, cpus: u32) -> Scenario {
+    let (goal_ms, linsched_ms, set) = (None, None, Set::Basic);
+    Scenario { name, set, goal_ms, linsched_ms, release: "6.1", tasks, cpus, simulated_ms: 60_000, load }
+}
+
+const fn scaling(name: &'static str, tasks: u32) -> Scenario {
+    Scenario { set: Set::Scaling, simulated_ms: 10_000, ..basic(name, Load::Pairs, tasks, 4) }
+}
+
+/// Every scenario.
+pub static SCENARIOS: [Scenario; 10] = [
+    Scenario { goal_ms: Some(5.0), linsched_ms: Some(25.0), ..basic("hogs-64x4", Load::Hogs, 64, 4) },
+    Scenario { goal_ms: Some(100.0), linsched_ms: Some(473.0), ..basic("hogs-400x64", Load::Hogs, 400, 64) },
+    Scenario { goal_ms: Some(240.0), linsched_ms: Some(590.0), ..basic("pairs-400x4-cfs", Load::Pairs, 400, 4) },
+    Scenario { goal_ms: Some(300.0), release: "6.12", ..basic("pairs-400x4-eevdf", Load::Pairs, 400, 4) },
+    basic("ceiling", Load::Timers, 400, 4),
+    scaling("scaling-100", 100),
+    scaling("scaling-1000", 1_000),
+    scaling("scaling-10000", 10_000),
+    scaling("scaling-100000", 100_000),
+    Scenario { set: Set::Large, simulated_ms: 1_000, ..basic("large-100000x512", Load::Pairs, 100_000, 512) },
+];
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that a task blocked and was woken.
+    pub pairs: u64,
+    /// Context switches, to and from idle included.
+    pub switches: u64,
+    /// Events, entries of queues that were compared or moved, and CPUs that were looked at.
+    pub operations: u64,
+}
+
+/// A scenario that is ready to run.
+#[derive(Debug)]
+pub struct Prepared {
+    scenario: Scenario,
+    program: Program,
+    scheduler: Scheduler,
+    machine: Machine,
+}
+
+impl Scenario {
+    /// The scenario of that name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SCENARIOS.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// What its tasks do. 10 pairs a CPU a millisecond: each of `tasks` runs 50 µs and then sleeps what is left of
+    /// tasks / (10 · CPUs) ms on average.
+    fn workload(&self) -> Workload {
+        let steps = match self.load {
+            Load::Hogs => vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))],
+            Load::Pairs | Load::Timers => {
+                let run = Time::from_micros(50);
+                let sleep = self.round() - run;
+                let half = Time::from_nanos(sleep.as_nanos() / 2);
+                let sleep = Duration::Uniform { low: sleep - half, high: sleep + half };
+                vec![Step::Forever(vec![Step::Run(Duration::Fixed(run)), Step::Sleep(sleep)])]
+            }
+        };
+        let attributes = Some(Attributes::default());
+        let task = Task { name: "task".into(), instances: self.tasks, attributes, steps, ..Task::default() };
+        let duration = Some(Time::from_millis(self.simulated_ms));
+        Workload { name: self.name.into(), duration, tasks: vec![task], ..Workload::default() }
+    }
+
+    /// From one wake-up of a task to its next, on average.
+    fn round(&self) -> Time {
+        Time::from_micros(100 * u64::from(self.tasks) / u64::from(self.cpus))
+    }
+
+    /// Everything up to the run itself. HZ is 1000, operations but computing cost nothing, and load is balanced as in any run.
+    ///
+    /// # Errors
+    /// None that a scenario of [`SCENARIOS`] has.
+    pub fn prepare(&self) -> Result<Prepared, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Prepared {
+            scenario: self.clone(),
+            program: Program::compile(&self.workload())?,
+            scheduler: Scheduler { hz: 1000, ..Scheduler::new(self.release.parse()?) },
+            machine: Machine::ideal(self.cpus),
+        })
+    }
+}
+
+impl Prepared {
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// [`SimError`]: none that a scenario of [`SCENARIOS`] has.
+    pub fn run(&self) -> Result<Counts, SimError> {
+        self.run_with(&Options::default())
+    }
+
+    /// The same with other options.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`]'s.
+    pub fn run_with(&self, options: &Options<'_>) -> Result<Counts, SimError> {
+        let scenario = &self.scenario;
+        if scenario.load == Load::Timers {
+            let pairs = scenario.simulated_ms * 1_000_000 / scenario.round().as_nanos() * u64::from(scenario.tasks);
+            let (pairs, operations) = ceiling(scenario.tasks, pairs, scenario.round());
+            return Ok(Counts { pairs, switches: 0, operations });
+        }
+        let (mut arena, mut sink) = (Arena::default(), NoEvents);
+        let mut engine = Engine::new(&self.program, &self.scheduler, &self.machine, options, &mut arena, &mut sink)?;
+        engine.run()?;
+        let pairs = engine.arena.accounts.iter().map(|account| account.voluntary).sum();
+        Ok(Counts { pairs, switches: engine.switches, operations: engine.cost() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The operations that a pair takes, among so many tasks on 4 CPUs, once all have started: in the third second. At the start all are
+    /// runnable at once, which with 100,000 tasks that run 50 µs takes 1.25 s.
+    fn operations(release: &'static str, tasks: u32) -> f64 {
+        let [before, after] = [2_000, 3_000].map(|simulated_ms| {
+            let scenario = Scenario { release, simulated_ms, ..scaling("scaling", tasks) };
+            scenario.prepare().unwrap().run().unwrap()
+        });
+        (after.operations - before.operations) as f64 / (after.pairs - before.pairs) as f64
+    }
+
+    /// Sleepers are in a heap of four children a node, runnable tasks in sorted runs that are searched by halves: both logarithmic.
+    #[test]
+    fn a_pair_takes_no_more_operations_than_the_logarithm_of_the_number_of_tasks() {
+        for release in ["6.1", "6.12", "7.2"] {
+            let few = operations(release, 100);
+            for tasks in [1_000, 10_000, 100_000] {
+                let (many, growth) = (operations(release, tasks), f64::from(tasks).log2() / 100f64.log2());
+                assert!(many <= few * growth, "{release}: {many:.1} operations with {tasks} tasks, {few:.1} with 100");
+            }
+        }
+    }
+}
