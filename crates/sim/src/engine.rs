@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use schedlab_model::{
-    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, Standing, TaskId, TaskState, Time, Topology,
+    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
 };
-use schedlab_program::{Op, Program, Template, TemplateId};
-use schedlab_sched::{Class, Clocks, Ours, Rules, Sched};
+use schedlab_program::{Op, Program};
+use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
@@ -16,7 +16,7 @@ use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
 use crate::task::{Stage, State};
 use crate::wait::NONE;
-use crate::{Options, SimError, hotplug};
+use crate::{Options, SimError, hotplug, setting};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
 const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
@@ -41,7 +41,7 @@ pub(crate) struct Engine<'a, S> {
     end: u64,
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
-    sink: &'a mut S,
+    pub(crate) sink: &'a mut S,
     /// CPUs that are still to go off line or come back.
     pub(crate) changes: &'a [CpuChange],
     cancel: Option<&'a AtomicBool>,
@@ -82,7 +82,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if !unsimulated.is_empty() {
             return Err(SimError::Unsimulated { knobs: unsimulated.join(", ") });
         }
-        check_affinities(program, machine.cpus)?;
+        setting::check_affinities(program, machine.cpus)?;
         hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
@@ -283,20 +283,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
     }
 
-    /// Tells where tasks stand in virtual time, those of the fair class.
-    pub(crate) fn tell_standings(&mut self, tasks: [TaskId; 2]) {
-        if !S::LISTENS {
-            return;
-        }
-        for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
-            if self.sched.task(task).class == Class::Fair {
-                let (vruntime, lag) = self.sched.standing(task);
-                let time = Time::from_nanos(self.now);
-                self.sink.standing(Standing { time, task, vruntime: vruntime.0 as i64, lag });
-            }
-        }
-    }
-
     /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.
     pub(crate) fn set_timer(&mut self, task: u32, duration: u64) {
         let key = Key::new(self.now.saturating_add(duration), Kind::Timer);
@@ -468,25 +454,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
     pub(crate) const fn tick_after_now(&self) -> u64 {
         (self.now / self.period + 1) * self.period
     }
-}
-
-/// Every task must have a CPU to run on.
-fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
-    let lost = |allowed: &[u32]| !allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus);
-    let at_first = |template: &Template| Some(template.attributes.as_ref()?.affinity.clone()).filter(|list| lost(list));
-    let later = |id: u32| {
-        program.operations(TemplateId(id)).find_map(|op| match op {
-            Op::Set(change) => program.changes()[change as usize].step.affinity.clone().filter(|list| lost(list)),
-            _ => None,
-        })
-    };
-    let lost = (0..).zip(program.templates()).find_map(|(id, template)| {
-        let allowed = at_first(template).or_else(|| if program.changes().is_empty() { None } else { later(id) })?;
-        Some((template, allowed))
-    });
-    let Some((template, allowed)) = lost else { return Ok(()) };
-    let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    Err(SimError::Affinity { task: template.name.clone(), allowed, last: cpus - 1 })
 }
 
 /// The engine's number of a task as the event schema's.

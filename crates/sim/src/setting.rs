@@ -1,7 +1,9 @@
 //! Tasks that ask to be treated in another way while they run.
 
 use schedlab_model::{Attributes, CpuId, EventKind, EventSink, TaskId, TaskState};
+use schedlab_program::{Op, Program, Template, TemplateId};
 
+use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::wait::NONE;
@@ -79,4 +81,23 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.sched_setattr(task_id(task), attributes);
         self.settle(cpu);
     }
+}
+
+/// Every task must have a CPU to run on.
+pub(crate) fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
+    let lost = |allowed: &[u32]| !allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus);
+    let at_first = |template: &Template| Some(template.attributes.as_ref()?.affinity.clone()).filter(|list| lost(list));
+    let later = |id: u32| {
+        program.operations(TemplateId(id)).find_map(|op| match op {
+            Op::Set(change) => program.changes()[change as usize].step.affinity.clone().filter(|list| lost(list)),
+            _ => None,
+        })
+    };
+    let lost = (0..).zip(program.templates()).find_map(|(id, template)| {
+        let allowed = at_first(template).or_else(|| if program.changes().is_empty() { None } else { later(id) })?;
+        Some((template, allowed))
+    });
+    let Some((template, allowed)) = lost else { return Ok(()) };
+    let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    Err(SimError::Affinity { task: template.name.clone(), allowed, last: cpus - 1 })
 }

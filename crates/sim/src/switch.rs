@@ -1,8 +1,8 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState, Time};
+use schedlab_model::{CpuId, EventKind, EventSink, Standing, TaskId, TaskKind, TaskState, Time};
 use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
-use schedlab_sched::{Migration, SchedError, WakeKind};
+use schedlab_sched::{Class, Migration, SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -314,6 +314,20 @@ impl<S: EventSink> Engine<'_, S> {
             self.rouse_another(previous.0);
         } else if state == TaskState::Dead {
             self.reweight_threads(previous, cpu);
+        }
+    }
+
+    /// Tells where tasks stand in virtual time, those of the fair class.
+    pub(crate) fn tell_standings(&mut self, tasks: [TaskId; 2]) {
+        if !S::LISTENS {
+            return;
+        }
+        for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
+            if self.sched.task(task).class == Class::Fair {
+                let (vruntime, lag) = self.sched.standing(task);
+                let time = Time::from_nanos(self.now);
+                self.sink.standing(Standing { time, task, vruntime: vruntime.0 as i64, lag });
+            }
         }
     }
 
