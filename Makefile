@@ -6,6 +6,7 @@
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
 #   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/concepts/fidelity.md)
+#   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/concepts/fidelity-what-if.md)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -43,7 +44,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: build venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: fidelity-what-if build venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -143,6 +144,12 @@ mutations:
 # Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
 fidelity-decisions: build
 	$(BIN)/python -m schedlab.fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
+
+# Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
+# recorded is kept, so that it goes on where it was interrupted.
+fidelity-what-if: build
+	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --directory out/fidelity-what-if \
+		--page docs/concepts/fidelity-what-if.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 __all__ = [
     "attributes",
+    "behaviour",
     "bench",
     "check_invariants",
     "check_workload",
     "costs",
     "export_workload",
     "format_time",
+    "infer",
     "knobs",
     "machine",
     "parse_time",
@@ -29,6 +31,7 @@ __all__ = [
     "simulate_policy",
     "standings",
     "thread_weight_factor",
+    "wakeup_latency",
     "weights_remark",
     "with_attributes",
     "with_groups",
@@ -64,6 +67,7 @@ def simulate(
     machine: str,
     seed: int,
     *,
+    phase: int = 0,
     trace: str | PathLike[str] | None = None,
     ftrace: bool = False,
     no_tick_skip: bool = False,
@@ -88,6 +92,7 @@ def simulate_policy(
     policy: object,
 ) -> str: ...
 def check_invariants(trace: str | PathLike[str], bound: str) -> str: ...
+def wakeup_latency(trace: str | PathLike[str]) -> str: ...
 def replay(
     trace: str | PathLike[str],
     snapshot: str | PathLike[str] | None = None,
@@ -95,3 +100,12 @@ def replay(
     level: str | None = None,
     perfetto: str | PathLike[str] | None = None,
 ) -> str: ...
+def infer(
+    trace: str | PathLike[str],
+    name: str,
+    costs: str,
+    start: str | None = None,
+    end: str | None = None,
+    ending: str | None = None,
+) -> tuple[str, str]: ...
+def behaviour(workload: str, scheduler: str, machine: str, seed: int, *, phase: int = 0) -> str: ...

@@ -50,6 +50,8 @@ class Calibration:
         cpus: how many.
         accelerator: of a guest, ``kvm``, or ``tcg`` where every instruction is translated, so that
             the times are no hardware's; empty for this machine.
+        clock: of a guest, ``host``, or ``instructions`` where its clock counts these; empty for
+            this machine.
         hz: timer interrupts a second.
         date: when, in UTC, as ISO 8601.
         elapsed_ns: how long it took.
@@ -65,6 +67,7 @@ class Calibration:
     cpu_model: str = ""
     cpus: int = 0
     accelerator: str = ""
+    clock: str = ""
     hz: int = 0
     date: str = ""
     elapsed_ns: int = 0
@@ -94,7 +97,10 @@ def path(guest: Guest | None = None) -> Path:
     """
     base = os.environ.get("XDG_DATA_HOME", "")
     directory = Path(base) if base.startswith("/") else Path.home() / ".local" / "share"
-    of = "" if guest is None else f"-{guest.kernel.release}-{guest.cpus}cpu-{guest.accelerator}"
+    of = ""
+    if guest is not None:
+        how = guest.accelerator if guest.clock == "host" else guest.clock
+        of = f"-{guest.kernel.release}-{guest.cpus}cpu-{how}"
     return directory / "schedlab" / f"calibration{of}.toml"
 
 
@@ -117,17 +123,25 @@ def calibrate(
     if disk is not None:
         arguments += ["--disk", str(disk)]
     if guest is None:
-        said, cpu_model = host.native_program(arguments, timeout=120), facts().cpu_model
-    else:
-        said = host.printed(guest.run([str(host.runner()), *arguments], timeout=600))
-        cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
+        return calibrated(host.native_program(arguments, timeout=120))
+    command = [guest.inside(host.runner()), *arguments]
+    return calibrated(host.printed(guest.run(command, timeout=1800)), guest)
+
+
+def calibrated(said: str, guest: Guest | None = None) -> Calibration:
+    """Return the calibration that ``schedlab-native calibrate`` printed, here or in a guest."""
     found = json.loads(said)
+    if guest is None:
+        cpu_model = facts().cpu_model
+    else:
+        cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
     return Calibration(
         costs=Costs.from_times("calibrated", found["costs"]),
         kernel=found["release"],
         cpu_model=cpu_model,
         cpus=found["cpus"],
         accelerator="" if guest is None else guest.accelerator,
+        clock="" if guest is None else guest.clock,
         hz=found["hz"],
         date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         elapsed_ns=found["elapsed_ns"],
@@ -193,6 +207,7 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=int(machine.get("cpus", 0)),
         accelerator=str(machine.get("accelerator", "")),
+        clock=str(machine.get("clock", "")),
         hz=int(machine.get("hz", 0)),
         date=str(machine.get("date", "")),
         elapsed_ns=int(machine.get("elapsed_ns", 0)),
@@ -207,7 +222,8 @@ def to_toml(calibration: Calibration) -> str:
     """Return the text of a calibration's file."""
     lines = ["# What operations cost on this machine, measured by 'schedlab calibrate'.", ""]
     lines.append("[machine]")
-    texts, numbers = ("kernel", "cpu_model", "accelerator", "date"), ("cpus", "hz", "elapsed_ns")
+    texts = ("kernel", "cpu_model", "accelerator", "clock", "date")
+    numbers = ("cpus", "hz", "elapsed_ns")
     lines += [f"{name} = {_string(getattr(calibration, name))}" for name in texts]
     lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
     lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")

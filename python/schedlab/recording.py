@@ -18,8 +18,9 @@ from schedlab.vm.guest import Guest
 
 __all__ = ["BUFFER", "LEVELS", "Recording", "record"]
 
-LEVELS = ("L0", "L0k", "L1")
-"""Tracepoints alone; with the places and states of tasks; with all that the rules depend on."""
+LEVELS = ("switches", "L0", "L0k", "L1")
+"""Who runs and who is woken, which cannot be replayed; all tracepoints; with the places and states
+of tasks; with all that the rules depend on."""
 
 BUFFER = 65_536
 """KiB of each CPU's buffer, where nothing else is asked for."""
@@ -92,7 +93,7 @@ def record(
         raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
     if not path.parent.is_dir():
         raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
-    runner = str(host.runner())
+    runner = str(host.runner()) if guest is None else guest.inside(host.runner())
     if isinstance(what, Workload):
         command, text = [runner, "run", "-", f"--seed={seed}"], what.json
         command.append(f"--timeout={round(timeout * 1000)}ms")

@@ -19,9 +19,11 @@
 //! assert!(invariants.finish(Time::from_micros(7)).is_ok());
 //! ```
 
+mod behaviour;
 mod fold;
 mod invariants;
 mod outcome;
 
+pub use behaviour::{Behaved, BehavedTask, Behaviour};
 pub use fold::{Metrics, TaskMetrics};
 pub use invariants::{Broken, Invariants};

@@ -98,6 +98,10 @@ pub struct Task {
     /// It sleeps until so long after the run's start before its first step, and its timers count from then.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay: Time,
+    /// It was there before and is asleep when the run begins, in its first step, which has to be a sleep, a timer or a semaphore. On a real
+    /// kernel it runs once to get there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asleep: bool,
     /// What it does, in order; then it exits.
     pub steps: Vec<Step>,
 }

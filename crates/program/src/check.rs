@@ -1,6 +1,6 @@
 //! What a workload must satisfy, and how it is refused.
 
-use schedlab_model::{Attributes, Duration, GroupNode, MAX_CPUS, ModelError, Task, Time, Workload};
+use schedlab_model::{Attributes, Duration, GroupNode, MAX_CPUS, ModelError, Step, Task, Time, Workload};
 
 /// The longest message, in bytes (16 MiB).
 pub const MAX_MESSAGE: u32 = 1 << 24;
@@ -43,6 +43,22 @@ pub(crate) fn attributes_fault(attributes: &Attributes) -> Option<String> {
     }
     let cpu = attributes.affinity.iter().find(|&&cpu| cpu >= MAX_CPUS)?;
     Some(format!("CPU {cpu} in the affinity is out of range; allowed: 0 to {}", MAX_CPUS - 1))
+}
+
+/// What is wrong with a task that is asleep at the start, if anything.
+pub(crate) fn asleep_fault(task: &Task) -> Option<String> {
+    if !task.asleep {
+        return None;
+    }
+    if task.delay > Time::ZERO {
+        return Some("it is asleep at the start, and has a delay, too; give it a sleep first".to_owned());
+    }
+    let mut first = task.steps.first();
+    while let Some(Step::Loop { steps, .. } | Step::Forever(steps)) = first {
+        first = steps.first();
+    }
+    let waits = matches!(first, Some(Step::Sleep(_) | Step::Timer { .. } | Step::Acquire(_)));
+    (!waits).then(|| "it is asleep at the start; its first step has to be a sleep, a timer or a semaphore".to_owned())
 }
 
 /// What is wrong with a task's group or session, if anything.

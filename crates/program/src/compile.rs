@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload, group_tree};
 
 use crate::check::{
-    MAX_NESTING, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault, refuse, step_place,
+    MAX_NESTING, asleep_fault, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault,
+    refuse, step_place,
 };
 use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds};
@@ -121,6 +122,9 @@ impl<'a> Compiler<'a> {
         if let Some(fault) = task.clamp.fault().or_else(|| nodes_fault(&task.nodes)) {
             return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
         }
+        if let Some(fault) = asleep_fault(task) {
+            return Err(refuse(self.workload, format!("task '{}'", task.name), fault));
+        }
         holding::check(self.workload, task)?;
         let group =
             task.taskgroup.as_deref().map(|path| match self.program.groups.iter().position(|node| node.path == path) {
@@ -138,6 +142,7 @@ impl<'a> Compiler<'a> {
             clamp: task.clamp,
             nodes: task.nodes.clone(),
             delay: task.delay,
+            asleep: task.asleep,
             total: 0,
             instances: task.instances,
             entry,

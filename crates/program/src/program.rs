@@ -56,6 +56,8 @@ pub struct Template {
     pub nodes: Vec<u32>,
     /// When its run begins, after the whole run's start; its timers count from then.
     pub delay: Time,
+    /// Whether it is asleep at the start, in its first operation.
+    pub asleep: bool,
     /// How many of them a whole run has, forked ones included.
     pub total: u64,
     /// How many of them are there from the start.

@@ -3,6 +3,7 @@
 mod background;
 mod bench;
 mod errors;
+mod infer;
 mod invariants;
 mod knobs;
 mod language;
@@ -10,6 +11,7 @@ mod nouns;
 mod policy;
 mod replay;
 mod simulate;
+mod wakeups;
 
 use pyo3::prelude::*;
 
@@ -42,5 +44,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::infer, module)?)?;
+    module.add_function(wrap_pyfunction!(infer::behaviour, module)?)?;
+    module.add_function(wrap_pyfunction!(wakeups::wakeup_latency, module)?)?;
     Ok(())
 }

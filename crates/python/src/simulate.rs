@@ -64,15 +64,15 @@ impl Inputs {
     }
 }
 
-fn options(seed: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
-    Options { seed, no_tick_skip, cancel: Some(cancel), ..Options::default() }
+fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
+    Options { seed, phase: Time::from_nanos(phase), no_tick_skip, cancel: Some(cancel), ..Options::default() }
 }
 
 /// Simulates one run and returns its outcome as JSON.
 ///
-/// With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
+/// It begins `phase` nanoseconds after a tick. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, seed, *, trace=None, ftrace=false, no_tick_skip=false))]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, no_tick_skip=false))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn simulate(
     py: Python<'_>,
@@ -80,13 +80,14 @@ pub fn simulate(
     scheduler: &str,
     machine: &str,
     seed: u64,
+    phase: u64,
     trace: Option<PathBuf>,
     ftrace: bool,
     no_tick_skip: bool,
 ) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let outcome = background::run(py, move |abandoned| {
-        let options = options(seed, no_tick_skip, abandoned);
+        let options = options(seed, phase, no_tick_skip, abandoned);
         let Some(path) = trace else { return run(&inputs, &options, &mut NoEvents).map_err(errors::simulation) };
         let mut events = Vec::new();
         let outcome = run(&inputs, &options, &mut events).map_err(errors::simulation)?;
@@ -197,7 +198,7 @@ pub fn simulate_many<'py>(
         schedulers.push(scheduler);
     }
     let results = background::run(py, move |abandoned| {
-        let options = options(seed, false, abandoned);
+        let options = options(seed, 0, false, abandoned);
         schedlab_sim::simulate_many(&inputs.program, &schedulers, &inputs.machine, &options)
     })?;
     let mut turnarounds = Vec::with_capacity(results.len());

@@ -41,6 +41,7 @@ mod start;
 mod step;
 mod traced;
 mod view;
+mod wakeups;
 
 use std::path::Path;
 
@@ -52,6 +53,7 @@ pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::Settings;
+pub use wakeups::{wakeup_latency, wakeup_latency_of_file};
 
 use first_sight::FirstSight;
 use recording::{Recording, hold_yields};

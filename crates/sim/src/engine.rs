@@ -31,6 +31,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) pace: Option<Box<Pace>>,
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
+    /// Nanoseconds from the last tick to the beginning.
+    phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     skip_ticks: bool,
@@ -98,6 +100,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         Ok(Self {
             program,
+            phase: options.phase.as_nanos() % period.as_nanos(),
             period: period.as_nanos(),
             sched,
             pools,
@@ -452,7 +455,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
     /// The first tick after now.
     pub(crate) const fn tick_after_now(&self) -> u64 {
-        (self.now / self.period + 1) * self.period
+        ((self.now + self.phase) / self.period + 1) * self.period - self.phase
     }
 }
 

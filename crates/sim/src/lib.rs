@@ -7,7 +7,7 @@
 //! - **Order.** Events are ordered by time; at one instant completions come first, then timers, then CPUs that were told to
 //!   schedule, then ticks; within a kind by CPU, or task for timers. The same input gives the same events to the byte.
 //! - **Preemption** is full (`preempt=full`): a task that is told to go goes at once. Operations take effect at the end of their time.
-//! - **Ticks** come at multiples of 1/HZ on every CPU that runs a task, lowest CPU first. Those that would change nothing but accounting are
+//! - **Ticks** come at multiples of 1/HZ (less [`Options::phase`]) on every CPU that runs a task, lowest CPU first. Those that would change nothing but accounting are
 //!   skipped and made up for before the queue is looked at again, which changes no event and no outcome.
 //! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
 //!   task since it ran there last (at most for each other living task; a task that comes from another core pays the limit, from
@@ -75,6 +75,9 @@ use engine::Engine;
 pub struct Options<'a> {
     /// Seed of every random stream.
     pub seed: u64,
+    /// How long after a tick the run begins, less than from tick to tick (the rest of a division by that counts). Where in the kernel's
+    /// rhythm a real run falls is chance.
+    pub phase: Time,
     /// Do every tick when it is due. Changes nothing but the time that the simulation takes.
     pub no_tick_skip: bool,
     /// Simulated time after which a run that is not over is given up.
@@ -84,9 +87,15 @@ pub struct Options<'a> {
 }
 
 impl Default for Options<'_> {
-    /// Seed 1, ticks skipped, a day of simulated time at most.
+    /// Seed 1, begun at a tick, ticks skipped, a day of simulated time at most.
     fn default() -> Self {
-        Self { seed: 1, no_tick_skip: false, time_limit: Time::from_millis(86_400_000), cancel: None }
+        Self {
+            seed: 1,
+            phase: Time::ZERO,
+            no_tick_skip: false,
+            time_limit: Time::from_millis(86_400_000),
+            cancel: None,
+        }
     }
 }
 

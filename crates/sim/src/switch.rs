@@ -30,11 +30,43 @@ impl<S: EventSink> Engine<'_, S> {
             let cursor = Cursor::root(program, template, instance, self.seed);
             self.add_task(task, cursor, template, instance, NONE);
             self.join_group(task.0);
+            if program.template(template).asleep {
+                self.begin_asleep(task);
+                continue;
+            }
             self.emit(0, EventKind::Fork { parent: TaskId::IDLE, child: task });
             self.reweight_threads(task, 0);
             self.wake_new(task, 0);
         }
         Ok(())
+    }
+
+    /// A task that was there before sleeps in its first operation; of those that other than sleep it is woken at once.
+    fn begin_asleep(&mut self, task: TaskId) {
+        let home = CpuId(
+            (0..self.arena.cpus.len() as u32).find(|cpu| self.sched.task(task).may_run_on(CpuId(*cpu))).unwrap_or(0),
+        );
+        self.sched.assume_asleep(task, home);
+        self.reweight_threads(task, home.0);
+        let record = &mut self.arena.tasks[task.index()];
+        (record.cpu, record.state) = (home.0, State::Asleep);
+        record.op = record.cursor.next(self.program);
+        match record.op {
+            Op::Sleep(time) => {
+                record.done();
+                self.set_timer(task.0, time.as_nanos());
+            }
+            Op::Timer { timer, period } => {
+                let due = self.put_off(task.0, timer, period.as_nanos());
+                self.set_timer(task.0, due.saturating_sub(self.now));
+            }
+            _ => {
+                (record.stage, record.slept) = (Stage::Retry, true);
+                if !self.wait_sync(task.0) {
+                    self.set_timer(task.0, 0);
+                }
+            }
+        }
     }
 
     pub(crate) fn refused(&self, template: TemplateId, why: SchedError) -> SimError {

@@ -247,6 +247,15 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A timer is put off by a period, and the task sleeps until it expires unless that has passed.
     pub(crate) fn use_timer(&mut self, task: u32, cpu: u32, timer: u32, period: u64) {
+        let due = self.put_off(task, timer, period);
+        if self.now < due {
+            self.set_timer(task, due - self.now);
+            self.switch(cpu, TaskState::Interruptible);
+        }
+    }
+
+    /// A timer is put off by a period; returns when it expires.
+    pub(crate) fn put_off(&mut self, task: u32, timer: u32, period: u64) -> u64 {
         let program = self.program;
         let rule = &program.timers()[timer as usize];
         let begin = program.template(self.arena.identities[task as usize].template).delay.as_nanos();
@@ -255,9 +264,6 @@ impl<S: EventSink> Engine<'_, S> {
         let due = next.unwrap_or(begin).saturating_add(period);
         *next = Some(if due <= now && !rule.absolute { now } else { due });
         self.arena.tasks[task as usize].done();
-        if now < due {
-            self.set_timer(task, due - now);
-            self.switch(cpu, TaskState::Interruptible);
-        }
+        due
     }
 }

@@ -60,10 +60,12 @@ impl<W: Write> Writer<'_, W> {
                 let text = format!("comm={name} pid={pid} child_comm={child_name} child_pid={child_pid}");
                 self.line(event, "sched_process_fork", &text)
             }
-            EventKind::Waking { task, target, .. } => {
+            EventKind::Waking { task, waker, target } => {
                 let text = self.woken(task, target.0);
-                self.line(event, "sched_waking", &text)?;
-                self.line(event, "sched_wakeup", &text)
+                // Nobody's wake-up is an interrupt's, whoever runs meanwhile.
+                let context = if waker == TaskId::IDLE { INTERRUPT } else { TASK };
+                self.line_in(context, event, "sched_waking", &text)?;
+                self.line_in(context, event, "sched_wakeup", &text)
             }
             EventKind::WakeupNew { task, target } => {
                 let text = self.woken(task, target.0);
@@ -105,15 +107,23 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn line(&mut self, event: &Event, name: &str, text: &str) -> std::io::Result<()> {
+        self.line_in(TASK, event, name, text)
+    }
+
+    fn line_in(&mut self, context: &str, event: &Event, name: &str, text: &str) -> std::io::Result<()> {
         let running = self.running.get(event.cpu.index()).copied().unwrap_or(TaskId::IDLE);
         let (task, pid, _) =
             if running == TaskId::IDLE { ("<idle>".to_owned(), 0, 0) } else { self.labels.of(running, event.cpu.0) };
         let time = event.time.as_nanos();
         let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
         let cpu = event.cpu.0;
-        writeln!(self.output, "{task:>16}-{pid:<7} [{cpu:03}] d..2. {seconds:>5}.{rest:09}: {name}: {text}")
+        writeln!(self.output, "{task:>16}-{pid:<7} [{cpu:03}] {context} {seconds:>5}.{rest:09}: {name}: {text}")
     }
 }
+
+/// The latency columns of what a task does with interrupts off, and of what an interrupt does.
+const TASK: &str = "d..2.";
+const INTERRUPT: &str = "d.h2.";
 
 /// The legend over the columns (`kernel/trace/trace.c`, `print_func_help_header_irq`), so that viewers know the layout.
 const HEAD: &str = "\

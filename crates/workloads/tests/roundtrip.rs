@@ -195,8 +195,16 @@ fn task() -> impl Strategy<Value = Task> {
         clamp,
         nodes,
         delay,
+        asleep: delay == Time::ZERO && waits_first(&steps),
         steps,
     })
+}
+
+fn waits_first(steps: &[Step]) -> bool {
+    match steps.first() {
+        Some(Step::Loop { steps, .. } | Step::Forever(steps)) => waits_first(steps),
+        first => matches!(first, Some(Step::Sleep(_) | Step::Timer { .. } | Step::Acquire(_))),
+    }
 }
 
 fn workload() -> impl Strategy<Value = Workload> {

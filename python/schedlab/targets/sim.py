@@ -24,6 +24,7 @@ def simulate(
     machine: Machine | None = None,
     attributes: Attributes | None = None,
     seed: int = 1,
+    phase_ns: int = 0,
     trace: Path | str | None = None,
 ) -> Outcome:
     """Simulate one run.
@@ -35,6 +36,7 @@ def simulate(
         attributes: scheduling attributes of every task, in place of the workload's own; a policy
             ``ext:…`` gives the simulated scheduler its thread weights.
         seed: of every random stream.
+        phase_ns: how long after a timer tick the run begins; of a real run that is chance.
         trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
             ftrace's text.
 
@@ -57,8 +59,12 @@ def simulate(
         rules = rules.with_weights(attributes.ext)
     place = _machine(machine)
     check_seed(seed)
+    if phase_ns < 0:
+        raise InputError(f"a phase of {phase_ns} ns; allowed: 0 or more")
     if trace is None:
-        return Outcome.from_json(_core.simulate(work.json, rules.json, place.json, seed))
+        return Outcome.from_json(
+            _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns)
+        )
     path = Path(trace)
     kind = trace_format(path)
     with whole(path) as temporary:
@@ -67,6 +73,7 @@ def simulate(
             rules.json,
             place.json,
             seed,
+            phase=phase_ns,
             trace=temporary,
             ftrace=kind == "ftrace text",
         )

@@ -57,7 +57,7 @@ def run(
     check_seed(seed)
     if timeout <= 0:
         raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
-    command = [str(host.runner()), "run", "-", f"--seed={seed}"]
+    command = [guest.inside(host.runner()), "run", "-", f"--seed={seed}"]
     command.append(f"--timeout={round(timeout * 1000)}ms")
     if delays:
         command.append("--delays")

@@ -23,6 +23,18 @@ from schedlab.vm.workplace import workplace
 MOST_CPUS = 64
 """CPUs a guest may have."""
 
+CLOCKS = ("host", "instructions")
+"""What a guest's clock may go by."""
+
+INSTRUCTION_NS = 2
+"""Nanoseconds an instruction takes in a guest whose clock counts them."""
+
+_OWN = "/dev/shm/schedlab-programs"  # noqa: S108
+"""Where a guest keeps programs in its own memory."""
+
+# Time passes by instructions alone: an idle guest goes on to its next timer at once.
+_COUNTED = ("-icount", f"shift={INSTRUCTION_NS.bit_length() - 1},sleep=off")
+
 
 class Guest:
     """A booted guest; made by `Guest.boot`, which also ends it.
@@ -31,6 +43,7 @@ class Guest:
         kernel: the kernel that runs in it.
         cpus: its CPUs.
         accelerator: ``kvm``, or ``tcg`` where every instruction is translated.
+        clock: ``host``, or ``instructions`` where its clock counts them.
         shared: the directory here that the guest has as ``$OUT``.
     """
 
@@ -40,6 +53,7 @@ class Guest:
         cpus: int,
         accelerator: str,
         *,
+        clock: str,
         shared: Path,
         control: Control,
         console: Path,
@@ -47,10 +61,12 @@ class Guest:
         self.kernel = kernel
         self.cpus = cpus
         self.accelerator = accelerator
+        self.clock = clock
         self.shared = shared
         self._control = control
         self._console = console
         self._jobs = 0
+        self._inside: dict[Path, str] = {}
 
     @classmethod
     @contextmanager
@@ -64,6 +80,7 @@ class Guest:
         options: Sequence[str] = (),
         machine: str = "q35",
         accelerator: str | None = None,
+        clock: str = "host",
         timeout: float = 120.0,
     ) -> "Iterator[Guest]":
         """Boot a guest for the time of a block.
@@ -79,6 +96,9 @@ class Guest:
                 guest's clock is the number of its instructions.
             machine: QEMU's type of machine: ``q35``, or ``microvm``, which has fewer devices.
             accelerator: ``kvm`` or ``tcg``; without it KVM where a probe guest really boots.
+            clock: ``host``, or ``instructions`` for a guest of one CPU in which each instruction
+                takes `INSTRUCTION_NS` and nothing else any time: what is timed there does not hang
+                on how busy this machine is. Caches and devices take no time in it.
             timeout: seconds within which it has to be up.
 
         Raises:
@@ -90,6 +110,12 @@ class Guest:
             raise InputError(f"a guest has 1 to {MOST_CPUS} CPUs, not {cpus}")
         if machine not in ("q35", "microvm"):
             raise InputError(f"machine type '{machine}': allowed are q35 and microvm")
+        if clock not in CLOCKS:
+            raise InputError(f"clock '{clock}': allowed are {' and '.join(CLOCKS)}")
+        if clock == "instructions":
+            if cpus != 1 or accelerator == "kvm":
+                raise InputError("a guest whose clock counts instructions has one CPU and no KVM")
+            options = (*options, *_COUNTED)
         if timeout <= 0:
             raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
         start = initramfs(image.modules)
@@ -119,7 +145,13 @@ class Guest:
             )
             with Control.start(command) as control:
                 guest = cls(
-                    image, cpus, accelerator, shared=shared, control=control, console=console
+                    image,
+                    cpus,
+                    accelerator,
+                    clock=clock,
+                    shared=shared,
+                    control=control,
+                    console=console,
                 )
                 guest._await(READY, timeout, "booting")
                 yield guest
@@ -177,6 +209,25 @@ class Guest:
             raise RunError(f"cannot hand a command to the guest: {error.strerror}") from None
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def inside(self, program: Path) -> str:
+        """Return where the guest has a copy of a program in its own memory.
+
+        Pages of files of ours are fetched from this machine when they are first used, which takes
+        as long as it takes.
+
+        Raises:
+            RunError: it cannot be copied.
+        """
+        place = self._inside.get(program)
+        if place is None:
+            place = f"{_OWN}/{len(self._inside)}/{program.name}"
+            script = 'mkdir -p "$(dirname "$1")" && cp "$0" "$1"'
+            done = self.run(["sh", "-c", script, str(program), place])
+            if done.code != 0:
+                raise RunError(f"the guest cannot copy '{program}': {done.errors.strip()}")
+            self._inside[program] = place
+        return place
 
     def _await(self, beginning: str, timeout: float, what: str) -> str:
         """Return the rest of the line that begins so; end the guest and keep its console if not."""

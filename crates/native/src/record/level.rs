@@ -7,6 +7,10 @@ use clap::ValueEnum;
 /// What is recorded, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Level {
+    /// Who runs, and who was woken or made when: the least that tells how long tasks wait. Nothing else is looked at, so that
+    /// recording changes as little as it can; such a recording cannot be replayed.
+    #[value(name = "switches")]
+    Switches,
     /// Tracepoints alone.
     #[value(name = "L0")]
     L0,
@@ -21,6 +25,7 @@ pub enum Level {
 impl fmt::Display for Level {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
+            Self::Switches => "switches",
             Self::L0 => "L0",
             Self::L0k => "L0k",
             Self::L1 => "L1",

@@ -60,6 +60,9 @@ const TRACEPOINTS: &[(&str, &str)] = &[
     ("syscalls", "sys_enter_sched_setaffinity"),
 ];
 
+/// Those of them that [`Level::Switches`] has.
+const SWITCHES: &[&str] = &["sched_switch", "sched_waking", "sched_process_fork"];
+
 /// Where the kernel describes its types.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -116,8 +119,9 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     // One CPU's events are in the order of its own clock; those of several need one that all of them share.
     let clock = if cpus.len() == 1 { "local" } else { "mono" };
     let mut instance = Instance::new(root.clone(), options.buffer, clock)?;
-    let (probes, missing) = define(&mut instance, &root);
-    let allowed = allowed(&probes, &missing);
+    let alone = options.level == Some(Level::Switches);
+    let (probes, missing) = if alone { Default::default() } else { define(&mut instance, &root) };
+    let allowed = if alone { Level::Switches } else { allowed(&probes, &missing) };
     let level = options.level.unwrap_or(allowed);
     if level > allowed {
         let lacking: Vec<Missing> =
@@ -134,16 +138,20 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let head =
         Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, child: child.pid };
     let mut text = head.text();
-    state::settings(&mut text);
-    state::groups(&mut text);
-    let layouts = enable(&instance, &root, &probes)?;
-    let threads = state::threads();
+    if !alone {
+        state::settings(&mut text);
+        state::groups(&mut text);
+    }
+    let layouts = enable(&instance, &root, level, &probes)?;
+    let threads = if alone { Vec::new() } else { state::threads() };
     state::tasks(&mut text, &threads);
 
     // From here to the end nobody of a lower class runs while the recorder does not sleep.
     let realtime = become_realtime();
     let _ = writeln!(text, "# snapshot: {}", if realtime { "realtime" } else { "ordinary" });
-    state::debug(&mut text);
+    if !alone {
+        state::debug(&mut text);
+    }
     instance.set("tracing_on", "1")?;
     instance.mark("schedlab: snapshot")?;
     for thread in &threads {
@@ -163,7 +171,8 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let _ = writeln!(text, "# events");
     let _ = writeln!(text, "cpus={}", cpus.len());
     output.write(&text)?;
-    let symbols = render::Symbols::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default());
+    let symbols = if alone { String::new() } else { fs::read_to_string("/proc/kallsyms").unwrap_or_default() };
+    let symbols = render::Symbols::parse(&symbols);
     let mut renderer = render::Renderer::new(state::names(&threads), symbols);
     for (known, layout) in layouts {
         let (name, added) = match &known {
@@ -241,7 +250,12 @@ fn descriptions(missing: &[Missing]) -> Vec<String> {
 }
 
 /// Switches on the recorded events; returns their layouts.
-fn enable(instance: &Instance, root: &Path, probes: &[Built]) -> Result<Vec<(Known, format::Layout)>, NativeError> {
+fn enable(
+    instance: &Instance,
+    root: &Path,
+    level: Level,
+    probes: &[Built],
+) -> Result<Vec<(Known, format::Layout)>, NativeError> {
     let layout = |path: &Path| {
         let text = fs::read_to_string(path).ok()?;
         format::Layout::parse(&text)
@@ -254,7 +268,8 @@ fn enable(instance: &Instance, root: &Path, probes: &[Built]) -> Result<Vec<(Kno
         tracefs::put(&path.join("enable"), "1")
             .map_err(|error| refused(format!("{} cannot be switched on: {error}", path.display())))
     };
-    for (system, name) in TRACEPOINTS {
+    let wanted = |name: &str| level > Level::Switches || SWITCHES.contains(&name);
+    for (system, name) in TRACEPOINTS.iter().filter(|(_, name)| wanted(name)) {
         match instance.event(system, name) {
             Some(path) => add(Known::Tracepoint(name), &path)?,
             None if *name == "sched_switch" => return Err(refused("this kernel has no scheduler tracepoints")),

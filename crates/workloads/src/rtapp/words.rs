@@ -372,6 +372,11 @@ pub const TASK: &[Word] = &[
     )),
     beyond(word("inherit", Form::Switch, "It takes policy and the like from the task that forks it.")),
     beyond(word("session", Form::Text, "The session it belongs to, for `autogroup`.")),
+    beyond(word(
+        "asleep",
+        Form::Switch,
+        "It was there before and is asleep at the start, in its first event: `sleep`, `timer` or `sem_wait`.",
+    )),
     beyond(word("steps", Form::Events, "Its events, once, with nothing around them; in the place of `phases`.")),
 ];
 

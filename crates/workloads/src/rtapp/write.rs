@@ -149,6 +149,9 @@ fn head(task: &Task) -> Entries {
     if task.delay > Time::ZERO {
         entries.push(("delay".into(), time(task.delay)));
     }
+    if task.asleep {
+        entries.push(("asleep".into(), switch(true)));
+    }
     entries
 }
 

@@ -1,0 +1,124 @@
+//! What a task was seen to do, compactly: recordings have millions of it.
+
+use std::mem::take;
+
+/// One thing that a task did. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Used so much CPU time, net of what the simulator charges by itself.
+    Run(u64),
+    /// Slept so long: until a timer, an interrupt, or somebody who is not in the workload.
+    Sleep(u64),
+    /// Slept until its own high-resolution timer expired, so long after its last one or after the beginning.
+    Timer(u64),
+    /// Slept until another task woke it.
+    Await,
+    /// Woke the task of this number.
+    Wake(u32),
+    /// Made the task of this number.
+    Fork(u32),
+    /// Changed: an index into all changes.
+    Set(u32),
+}
+
+/// Who or what woke a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Another task of the workload.
+    Task(u32),
+    /// A high-resolution timer of a sleeper (`hrtimer_wakeup`).
+    Timer,
+    /// Another interrupt, or work done after one: the timer wheel, a device, the network.
+    Interrupt,
+    /// Nobody that the recording shows.
+    Unknown,
+}
+
+/// A sleep that was ended by a timer: how long it was, and when it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expiry {
+    /// Which doing of the task it is.
+    pub(crate) at: usize,
+    /// When it ended.
+    pub(crate) time: u64,
+}
+
+/// The doings of one task, and the CPU time that was not put down yet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Story {
+    pub(crate) doings: Vec<Doing>,
+    /// Of the sleeps that timers ended.
+    pub(crate) expiries: Vec<Expiry>,
+    /// CPU time since the last doing.
+    run: u64,
+    /// Modelled costs within that time that are still to be taken off.
+    owed: u64,
+    /// What was taken off.
+    pub(crate) costs: u64,
+}
+
+impl Story {
+    pub(crate) fn ran(&mut self, time: u64) {
+        self.run = self.run.saturating_add(time);
+    }
+
+    /// Something happened that the simulator will charge for.
+    pub(crate) fn owes(&mut self, cost: u64) {
+        self.owed = self.owed.saturating_add(cost);
+    }
+
+    /// Modelled costs that were longer than the time in which they happened.
+    pub(crate) fn uncovered(&self) -> u64 {
+        self.owed
+    }
+
+    /// Puts the CPU time down, net of costs; what costs exceed it by is taken off what follows.
+    pub(crate) fn settle(&mut self) {
+        let run = take(&mut self.run);
+        let covered = self.owed.min(run);
+        self.owed -= covered;
+        self.costs += covered;
+        if run > covered {
+            self.doings.push(Doing::Run(run - covered));
+        }
+    }
+
+    /// Puts down what it did after what it ran.
+    pub(crate) fn did(&mut self, doing: Doing) {
+        self.settle();
+        self.doings.push(doing);
+    }
+
+    /// A sleep that a timer ended.
+    pub(crate) fn timed(&mut self, slept: u64, time: u64) {
+        self.settle();
+        self.expiries.push(Expiry { at: self.doings.len(), time });
+        self.doings.push(Doing::Sleep(slept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doing_is_two_words() {
+        assert!(size_of::<Doing>() <= 16);
+    }
+
+    #[test]
+    fn costs_are_taken_off_once() {
+        let mut story = Story::default();
+        story.ran(100);
+        story.owes(30);
+        story.did(Doing::Await);
+        // 40 of which 25 are owed, and 60 that only 10 of 70 are left of.
+        story.ran(10);
+        story.owes(25);
+        story.did(Doing::Wake(1));
+        story.ran(50);
+        story.settle();
+        assert_eq!(story.doings, [Doing::Run(70), Doing::Await, Doing::Wake(1), Doing::Run(35)]);
+        assert_eq!((story.costs, story.uncovered()), (55, 0));
+    }
+}

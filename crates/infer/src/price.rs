@@ -1,0 +1,57 @@
+//! What the simulator will charge for by itself, so that it is taken off the recorded CPU time.
+//!
+//! The rules are those of `crates/sim`: a switch to another task than the CPU had last is billed to who comes, a wake-up to the waker or
+//! to whom a timer interrupts, a tick to who runs, a semaphore somebody waits for to who posts it, and going to sleep to who sleeps.
+
+use schedlab_model::Costs;
+
+/// The machine's costs in nanoseconds, as far as inferred steps meet them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prices {
+    switch: u64,
+    cache_refill: u64,
+    cache_refill_limit: u64,
+    pub(crate) wakeup: u64,
+    wakeup_remote: u64,
+    pub(crate) tick: u64,
+    /// A timer's sleep.
+    pub(crate) sleep: u64,
+    /// Waiting for a semaphore.
+    pub(crate) wait: u64,
+    post: u64,
+    pub(crate) fork: u64,
+    pub(crate) exit: u64,
+    pub(crate) set: u64,
+}
+
+impl Prices {
+    pub(crate) fn new(costs: &Costs) -> Self {
+        let call = costs.system_call.as_nanos();
+        Self {
+            switch: costs.switch.as_nanos(),
+            cache_refill: costs.cache_refill.as_nanos(),
+            cache_refill_limit: costs.cache_refill_limit.as_nanos(),
+            wakeup: costs.wakeup.as_nanos(),
+            wakeup_remote: costs.wakeup_remote.as_nanos(),
+            tick: costs.tick.as_nanos(),
+            sleep: call,
+            wait: costs.system_call.saturating_add(costs.block).as_nanos(),
+            post: call,
+            fork: costs.fork_process.as_nanos(),
+            exit: costs.exit_process.as_nanos(),
+            set: call,
+        }
+    }
+
+    /// A switch to a task that comes back after `others` switches to others; none if it was never there.
+    pub(crate) fn switch(&self, others: Option<u64>) -> u64 {
+        let refill = others.map_or(u64::MAX, |others| self.cache_refill.saturating_mul(others));
+        self.switch.saturating_add(refill.min(self.cache_refill_limit))
+    }
+
+    /// Waking a task by a semaphore, from one CPU to another or not.
+    pub(crate) fn wake(&self, remote: bool) -> u64 {
+        let more = if remote { self.wakeup_remote } else { 0 };
+        self.post.saturating_add(self.wakeup).saturating_add(more)
+    }
+}

@@ -1,0 +1,70 @@
+"""``python -m schedlab.fidelity.behaviour``: run, simulate, judge, and write the page."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from schedlab.errors import SchedlabError
+from schedlab.fidelity import noise as noises
+from schedlab.fidelity.behaviour.collect import Collected, collect
+from schedlab.fidelity.behaviour.judge import Finding, judge
+from schedlab.fidelity.behaviour.page import figure, page
+from schedlab.fidelity.behaviour.register import Register
+from schedlab.files import write_text
+from schedlab.report.terminal import say
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do it; return 1 if a line fails, 2 if it could not be done."""
+    parser = argparse.ArgumentParser(prog="python -m schedlab.fidelity.behaviour")
+    parser.add_argument("register", type=Path, help="the lines, validation/behaviour.toml")
+    parser.add_argument("--directory", type=Path, required=True, help="where runs are kept")
+    parser.add_argument("--noise", type=Path, required=True, help="the kernels' own intervals")
+    parser.add_argument("--page", type=Path, help="the page to write, its figure beside it")
+    parser.add_argument("--place", action="append", default=[], help="only that place")
+    parser.add_argument("--workload", action="append", default=[], help="only that workload")
+    parser.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
+    given = parser.parse_args(arguments)
+    try:
+        return _run(given)
+    except SchedlabError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _run(given: argparse.Namespace) -> int:
+    register = Register.read(given.register).of(given.place, given.workload)
+    fixed = noises.read(given.noise)
+    collected: dict[str, Collected | str] = {}
+    for place in register.places:
+        there = collect(register, place, given.directory, say, kept_only=given.kept)
+        collected[place] = there
+        if isinstance(there, str):
+            say(f"{place}: {there}")
+            continue
+        for workload, runs in there.noise.items():
+            whole = len(runs) == register.protocol.noise
+            if whole and (place, workload) not in fixed:
+                fixed[place, workload] = noises.intervals(runs, register.protocol.repeats)
+                noises.write(given.noise, fixed)
+    findings = judge(register, collected, fixed)
+    _tell(findings)
+    if given.page is not None:
+        name = f"{given.page.stem}.svg"
+        write_text(given.page.parent / name, figure(register, collected, findings))
+        write_text(given.page, page(register, collected, findings, [name]))
+        say(f"written to {given.page}")
+    return 0 if all(finding.holds for finding in findings) else 1
+
+
+def _tell(findings: list[Finding]) -> None:
+    for finding in findings:
+        if not finding.holds:
+            line = finding.line
+            say(f"FAILS {line.workload} {line.place} {line.metric}: {finding.failure}")
+    held = sum(finding.holds for finding in findings)
+    say(f"{held} of {len(findings)} lines hold")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""How far a kernel is from itself: the intervals that are fixed before anything is judged."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from schedlab.errors import InputError
+from schedlab.fidelity.observing import METRICS, Metric, Observation, distances
+from schedlab.files import write_text
+
+RESAMPLES = 2_000
+CONFIDENCE = 0.95
+
+Key = tuple[str, str]
+"""Place and workload."""
+
+Noise = Mapping[Key, Mapping[Metric, float]]
+
+_HEAD = """\
+# How far real kernels are from themselves, fixed from A/A runs before anything was judged: the
+# distance that the medians of two sets of the same runs do not exceed 95 times in 100. Written by
+# `make fidelity-behaviour`, which measures what is missing here and changes nothing else.
+"""
+
+
+def interval(metric: Metric, runs: Sequence[Observation], repeats: int) -> float | None:
+    """Return how far the medians of two sets of the same runs are apart, 95 times in 100.
+
+    Args:
+        metric: of what.
+        runs: A/A runs, from which the sets are drawn with replacement.
+        repeats: runs of a set.
+
+    >>> same = [Observation({}, {"turnaround": 100.0})] * 6
+    >>> interval("turnaround", same, 3)
+    0.0
+    """
+    found = distances(metric, runs, runs, draws=(RESAMPLES, repeats))
+    return None if found is None else float(np.quantile(found, CONFIDENCE))
+
+
+def intervals(runs: Sequence[Observation], repeats: int) -> dict[Metric, float]:
+    """Return the interval of every metric that there is data of."""
+    found = {metric: interval(metric, runs, repeats) for metric in METRICS}
+    return {metric: value for metric, value in found.items() if value is not None}
+
+
+def read(path: Path) -> dict[Key, dict[Metric, float]]:
+    """Read what was fixed; nothing where there is no file yet.
+
+    Raises:
+        InputError: it is no such file.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return {
+            (place, workload): {
+                metric: float(values[metric]) for metric in METRICS if metric in values
+            }
+            for place, workloads in tables.items()
+            for workload, values in workloads.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def write(path: Path, noise: Noise) -> None:
+    """Write what is fixed."""
+    lines = [_HEAD]
+    for (place, workload), values in sorted(noise.items()):
+        lines.append(f'["{place}"."{workload}"]')
+        lines += [f"{metric} = {value:.6f}" for metric, value in values.items()]
+        lines.append("")
+    write_text(path, "\n".join(lines))

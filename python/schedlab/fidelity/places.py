@@ -1,0 +1,136 @@
+"""Where workloads really run: a guest whose clock counts instructions, or this machine."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from schedlab import calibration, processes
+from schedlab.calibration import Calibration
+from schedlab.fidelity.observing import Observation
+from schedlab.knobs import applied
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.recording import record
+from schedlab.targets import host, vm
+from schedlab.targets.facts import facts
+from schedlab.vm import Guest
+from schedlab.vm import knobs as guest_knobs
+
+BUFFER = 131_072
+"""KiB of a CPU's buffer while a run is recorded."""
+
+MEMORY = 1_536
+"""MiB of a guest."""
+
+_RECORDING = """\
+cd /sys/kernel/tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
+trap 'rmdir /sys/kernel/tracing/instances/schedlab-costs' EXIT
+for event in sched_switch sched_waking sched_process_fork; do
+    echo 1 > events/sched/$event/enable
+done
+cd / && "$@"
+"""
+
+
+class Place:
+    """A kernel that is there for the time of a block; made by `at`.
+
+    Attributes:
+        name: ``host``, or ``vm:`` and a series.
+        kernel: its release.
+        clock: what its time goes by.
+        scheduler: the rules that stand for it.
+    """
+
+    def __init__(self, name: str, guest: Guest | None) -> None:
+        self.name = name
+        self._guest = guest
+        here = facts()
+        self.kernel = here.kernel if guest is None else guest.kernel.release
+        self.clock = "host" if guest is None else guest.clock
+        self.cpus = here.cpus if guest is None else guest.cpus
+        release = here.release if guest is None else guest_knobs.rules_of(guest.kernel.release)
+        self.scheduler = Scheduler(release, hz=here.hz if guest is None else 250)
+
+    def calibrate(self, *, recorded: bool) -> Calibration:
+        """Measure what operations cost there, left alone or while it is recorded."""
+        if not recorded:
+            return calibration.calibrate(guest=self._guest)
+        said = host.printed(
+            self._run(["sh", "-c", _RECORDING, "sh", self._runner(), "calibrate"], timeout=1800)
+        )
+        return calibration.calibrated(said, self._guest)
+
+    def machine(self, costs: Calibration) -> Machine:
+        """Return the machine that is simulated in its place."""
+        return Machine(self.cpus, costs.costs)
+
+    @contextmanager
+    def knobs(self, wanted: Mapping[str, str]) -> Iterator[None]:
+        """Set knobs for the time of a block."""
+        if not wanted:
+            yield
+        elif self._guest is None:
+            with applied(wanted, self.scheduler.release, self.cpus):
+                yield
+        else:
+            with guest_knobs.applied(self._guest, wanted):
+                yield
+
+    def run(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
+        """Run a workload for real."""
+        if self._guest is None:
+            return Observation.of(host.run(workload, seed=seed, timeout=timeout))
+        return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
+
+    def record(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
+        """Run a workload for real while its wake-ups are recorded."""
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "trace.txt"
+            record(
+                path,
+                workload,
+                guest=self._guest,
+                level="switches",
+                buffer=BUFFER,
+                seed=seed,
+                timeout=timeout,
+            )
+            return Observation.of_trace(path)
+
+    def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
+        """Run a workload for real and keep all tracepoints in a file."""
+        record(path, workload, guest=self._guest, level="L0", buffer=BUFFER, timeout=timeout)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""
+        self._run(["sleep", f"{seconds:.6f}"], timeout=60 + seconds)
+
+    def _runner(self) -> str:
+        return str(host.runner()) if self._guest is None else self._guest.inside(host.runner())
+
+    def _run(self, command: Sequence[str], *, timeout: float) -> processes.Completed:
+        if self._guest is None:
+            return processes.run(command, timeout=timeout)
+        return self._guest.run(command, timeout=timeout)
+
+
+@contextmanager
+def at(name: str) -> Iterator[Place]:
+    """Be at a place for the time of a block.
+
+    Args:
+        name: ``host``, or ``vm:`` and what `schedlab.vm.find_kernel` takes: a guest of one CPU in
+            which time passes by instructions, so that it does not hang on this machine's load.
+    """
+    if name == "host":
+        yield Place(name, None)
+        return
+    with Guest.boot(
+        name.removeprefix("vm:"),
+        memory=MEMORY,
+        append="noautogroup",
+        clock="instructions",
+        timeout=600,
+    ) as guest:
+        yield Place(name, guest)

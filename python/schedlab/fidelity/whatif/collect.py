@@ -1,0 +1,255 @@
+"""Recordings, kept; and from each workload's own what others would be."""
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from schedlab import calibration
+from schedlab.errors import RunError, SchedlabError
+from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
+from schedlab.files import make_directory, write_text
+from schedlab.inference import Behaviour, Inferred, TaskBehaviour, infer, simulated, workload_of
+from schedlab.model import Costs, Machine, Workload, format_time, parse_time
+
+Key = tuple[str, str]
+"""Workload and change."""
+
+RUNNER = "schedlab"
+"""How the names of the runner's own tasks begin."""
+
+_TIME = re.compile(r" (\d+)\.(\d{9}): ")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What was really done, and what was predicted of it."""
+
+    real: Behaviour
+    predicted: Behaviour
+    release: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What there is of a place: pairs, or why there is none."""
+
+    pairs: Mapping[Key, Pair | str]
+
+
+def collect(
+    register: Register,
+    place: str,
+    directory: Path,
+    tell: Callable[[str], None],
+    *,
+    kept_only: bool = False,
+) -> Collected:
+    """Record what is not kept yet, and predict from each workload's own recording.
+
+    Args:
+        register: what was written down.
+        place: ``vm:SERIES``.
+        directory: where recordings are kept, so that what was interrupted goes on.
+        tell: is told what is done.
+        kept_only: record nothing.
+
+    Raises:
+        InputError: no such place.
+        RunError: the place cannot be had.
+    """
+    shelf = _Shelf(make_directory(directory), place.replace(":", "-"))
+    with ExitStack() as stack:
+        there: list[Place] = []
+
+        def go() -> Place:
+            if not there:
+                tell(f"{place}: booting")
+                there.append(stack.enter_context(at(place)))
+            return there[0]
+
+        pairs: dict[Key, Pair | str] = {}
+        names = dict.fromkeys(line.workload for line in register.lines if line.place == place)
+        for name in names:
+            work = register.workloads[name]
+            changes: list[Change | None] = [None, *register.changes_of(name, place)]
+            for change in changes:
+                what = RECORDED if change is None else change.name
+                text = work.text(register.protocol.duration, {} if change is None else change.tasks)
+                knobs = {} if change is None else change.knobs
+                stamp = json.dumps([text, dict(knobs)])
+                if shelf.has(name, what, stamp) or kept_only:
+                    continue
+                tell(f"{place}: {name}, {what}")
+                try:
+                    with go().knobs(knobs):
+                        shelf.add(name, what, stamp, go(), text)
+                except RunError as error:
+                    tell(f"{place}: {name}, {what}: {error}")
+        if not shelf.costs.exists() and not kept_only:
+            tell(f"{place}: costs")
+            calibration.save(go().calibrate(recorded=True), shelf.costs)
+        for name in names:
+            changes = [None, *register.changes_of(name, place)]
+            pairs.update(_pairs(register, name, changes, shelf))
+    return Collected(MappingProxyType(pairs))
+
+
+class _Shelf:
+    """The recordings of a place."""
+
+    def __init__(self, directory: Path, stem: str) -> None:
+        self._directory = directory
+        self._stem = stem
+        self.costs = directory / f"{stem}-costs.toml"
+
+    def path(self, workload: str, change: str) -> Path:
+        return self._directory / f"{self._stem}-{workload}-{change}.txt.gz"
+
+    def has(self, workload: str, change: str, stamp: str) -> bool:
+        path = self.path(workload, change)
+        try:
+            return path.exists() and self._stamp(path).read_text() == _digest(stamp)
+        except OSError:
+            return False
+
+    def add(self, workload: str, change: str, stamp: str, place: Place, text: str) -> None:
+        path = self.path(workload, change)
+        self._stamp(path).unlink(missing_ok=True)
+        file = self._directory / f"{self._stem}-{workload}-{change}.json"
+        write_text(file, text)
+        place.record_to(path, Workload.parse(str(file)))
+        write_text(self._stamp(path), _digest(stamp))
+
+    @staticmethod
+    def _stamp(path: Path) -> Path:
+        return path.with_name(f"{path.name}.stamp")
+
+
+def _digest(stamp: str) -> str:
+    return hashlib.sha256(stamp.encode()).hexdigest()
+
+
+def _pairs(
+    register: Register, name: str, changes: Sequence[Change | None], shelf: _Shelf
+) -> dict[Key, Pair | str]:
+    """Predict every change from the recording in which nothing was changed."""
+    work = register.workloads[name]
+    pairs: dict[Key, Pair | str] = {}
+    try:
+        costs = Costs.load(shelf.costs)
+        first = _look(register.protocol, shelf.path(name, RECORDED), costs)
+    except SchedlabError as error:
+        return {
+            (name, RECORDED if change is None else change.name): str(error) for change in changes
+        }
+    for change in changes:
+        what = RECORDED if change is None else change.name
+        try:
+            real = first
+            if change is not None:
+                real = _look(register.protocol, shelf.path(name, what), costs)
+            pairs[name, what] = Pair(
+                in_roles(real.behaviour, work),
+                predict(first, work, change, costs),
+                real.scheduler.release if real.scheduler is not None else "",
+            )
+        except SchedlabError as error:
+            pairs[name, what] = str(error)
+    return pairs
+
+
+def _look(protocol: Protocol, trace: Path, costs: Costs) -> Inferred:
+    """Infer from the part that the protocol says, counted from when the workload began."""
+    began = _began(trace)
+    start, end = (format_time(began + parse_time(text)) for text in (protocol.begin, protocol.end))
+    return infer(trace, costs=costs, ending="time", name="workload", start=start, end=end)
+
+
+def _began(trace: Path) -> int:
+    """Return the nanoseconds from a recording's beginning to the making of its last task.
+
+    Raises:
+        RunError: it cannot be read, or no task was made.
+    """
+    begin = last = None
+    try:
+        with gzip.open(trace, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("#"):
+                    continue
+                if "schedlab: begin" in line:
+                    begin = _time(line)
+                elif f"child_comm={RUNNER}" in line:
+                    last = _time(line)
+    except (OSError, EOFError, ValueError) as error:
+        raise RunError(f"{trace}: {error}") from None
+    if begin is None or last is None:
+        raise RunError(f"{trace}: the workload did not begin")
+    return last - begin
+
+
+def _time(line: str) -> int:
+    found = _TIME.search(line)
+    return 0 if found is None else int(found[1]) * 10**9 + int(found[2])
+
+
+def predict(recorded: Inferred, work: Described, change: Change | None, costs: Costs) -> Behaviour:
+    """Return what a change would make of a recorded workload, by simulation alone.
+
+    Raises:
+        RunError: the recording does not say how the kernel was set.
+    """
+    if recorded.scheduler is None or recorded.cpus is None:
+        raise RunError("the recording does not say how the kernel was set")
+    scheduler, text = recorded.scheduler, recorded.text
+    if change is not None:
+        scheduler = scheduler.with_knobs(change.knobs)
+        text = _with_tasks(text, roles(recorded.behaviour, work), change)
+    workload = workload_of(text)
+    machine = Machine(recorded.cpus, costs)
+    found = simulated(workload, scheduler, machine, phase_ns=recorded.phase_ns)
+    return in_roles(found, work)
+
+
+def _with_tasks(text: str, named: Mapping[str, str], change: Change) -> str:
+    """Return the workload with keys of its tasks changed, as a person would edit the file."""
+    file = json.loads(text)
+    for name, role in named.items():
+        keys = change.tasks.get(role.partition("[")[0])
+        if keys is not None:
+            file["tasks"][name].update(keys)
+    return json.dumps(file)
+
+
+def roles(behaviour: Behaviour, work: Described) -> dict[str, str]:
+    """Return which of the workload's tasks a recorded one is.
+
+    The runner makes them in the order of the file, after all others of its own.
+    """
+    own = [name for name in behaviour.tasks if name.startswith(RUNNER)]
+    own.sort(key=lambda name: int(name.rpartition("-")[2].strip("'")))
+    wanted = work.roles
+    return dict(zip(own[-len(wanted) :], wanted, strict=True)) if len(own) >= len(wanted) else {}
+
+
+def in_roles(behaviour: Behaviour, work: Described) -> Behaviour:
+    """Return the behaviour with the workload's own names; all other tasks are one."""
+    named = roles(behaviour, work)
+    tasks: dict[str, TaskBehaviour] = {}
+    for name, task in behaviour.tasks.items():
+        role = named.get(name, "others")
+        tasks[role] = task.called(role) if role not in tasks else tasks[role].and_(task)
+    return Behaviour(
+        elapsed_ns=behaviour.elapsed_ns,
+        voluntary=behaviour.voluntary,
+        involuntary=behaviour.involuntary,
+        latency=behaviour.latency,
+        tasks=MappingProxyType(tasks),
+    )

@@ -1,0 +1,73 @@
+"""Each line held against what was really done and what was predicted of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlab.fidelity.whatif.collect import Collected, Pair
+from schedlab.fidelity.whatif.register import Line, Metric, Register
+from schedlab.likeness import Figure, likeness
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a line.
+
+    Attributes:
+        line: the line.
+        figure: both numbers and how far they are apart; None where there is no data.
+        low: the least that is allowed: above zero for a divergence that is known.
+        high: the most.
+        failure: what is wrong; empty if the line holds.
+    """
+
+    line: Line
+    figure: Figure | None
+    low: float
+    high: float
+    failure: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is as was written down."""
+        return not self.failure
+
+
+def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[Finding]:
+    """Hold every line against what there is of its place."""
+    findings = []
+    for line in register.lines:
+        there = collected.get(line.place, "nothing was recorded")
+        pair: Pair | str = "nothing was recorded"
+        if isinstance(there, str):
+            pair = there
+        else:
+            pair = there.pairs.get((line.workload, line.change), pair)
+        findings.append(find(line, pair))
+    return findings
+
+
+def find(line: Line, pair: Pair | str) -> Finding:
+    """Hold a line against a pair, or against why there is none."""
+    low, high = line.size if line.size is not None else (0.0, line.limit)
+    if isinstance(pair, str):
+        return Finding(line, None, low, high, pair)
+    figures = likeness(pair.real, pair.predicted).figures
+    figure = next(figure for figure in figures if figure.name == line.metric)
+    value, failure = figure.difference, ""
+    if value is None:
+        failure = "nothing was compared"
+    elif not low <= value <= high:
+        failure = f"{shown(line.metric, value)} apart, allowed {allowed(line.metric, low, high)}"
+        if value < low:
+            failure += ": the known divergence is gone"
+    return Finding(line, figure, low, high, failure)
+
+
+def allowed(metric: Metric, low: float, high: float) -> str:
+    """Say what a line allows."""
+    return f"{shown(metric, low)} to {shown(metric, high)}" if low else shown(metric, high)
+
+
+def shown(metric: Metric, value: float) -> str:
+    """Say how far something is apart: shares in percentage points, all others in per cent."""
+    return f"{value:.2f} points" if metric == "shares" else f"{100 * value:.1f} %"
