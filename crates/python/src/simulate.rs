@@ -106,7 +106,7 @@ pub fn standings(py: Python<'_>, workload: &str, scheduler: &str, machine: &str,
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let found = background::run(py, move |abandoned| {
         let mut found: Vec<Standing> = Vec::new();
-        run(&inputs, &options(seed, false, abandoned), &mut found).map_err(errors::simulation)?;
+        run(&inputs, &options(seed, 0, false, abandoned), &mut found).map_err(errors::simulation)?;
         Ok::<_, PyErr>(found)
     })??;
     Ok(found.into_iter().map(|one| (one.task.0, one.time.as_nanos(), one.vruntime, one.lag)).collect())
