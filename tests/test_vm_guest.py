@@ -15,6 +15,7 @@ from schedlab.errors import InputError, NotPermittedError, RunError
 from schedlab.model import Attributes
 from schedlab.targets import vm
 from schedlab.vm import Guest
+from schedlab.vm.command import qemu_command
 from schedlab.vm.kernels import KernelImage
 from schedlab.vm.workplace import workplace
 
@@ -22,6 +23,19 @@ SMALL = "hackbench:groups=1,fds=2,loops=2"
 # A group of 2 senders and 2 receivers: each sender sends 2 messages to each receiver, and each of
 # the four says that it is ready.
 MESSAGES = 2 * 2 * 2 + 4
+
+
+def test_a_microvm_takes_its_jobs_over_a_device() -> None:
+    # QEMU's microvm has one serial line of its own, the console; q35 has four.
+    image = KernelImage("6.1.0", Path("vmlinuz"), None)
+    for machine, option in (
+        ("q35", "chardev:control"),
+        ("microvm", "isa-serial,index=1,chardev=control"),
+    ):
+        command = qemu_command(
+            image, Path("archive"), Path("console"), accelerator="tcg", machine=machine
+        )
+        assert option in command
 
 
 def _processes_of(directory: Path) -> list[int]:

@@ -4,6 +4,7 @@ The file holds the scheduler's events, the calls of its functions where the kern
 them, and the state before; ``schedlab replay`` compares it with our rules.
 """
 
+import gzip
 import json
 import shutil
 from collections.abc import Sequence
@@ -112,8 +113,8 @@ def record(
         done = processes.run(recorder, text=text, timeout=limit)
         return replace(_read(done), path=path)
     # Not to the directory that is shared: every access to it crosses to this machine. Nobody else
-    # is in the guest.
-    inside = f"/dev/shm/recording{path.suffix}"  # noqa: S108
+    # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
+    inside = "/dev/shm/recording.txt"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
     copy = ["sh", "-c", 'file=$1; shift; "$@" && mv "$file" "$OUT/"', "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
@@ -145,10 +146,14 @@ def _read(done: processes.Completed) -> Recording:
 
 
 def _move(source: Path, path: Path) -> None:
-    """Give the file its name; a half-copied one has another."""
+    """Give the file its name, packed if that says so; a half-copied one has another."""
     temporary = path.with_name(f".{path.name}.part")
     try:
-        shutil.copyfile(source, temporary)
+        if path.suffix == ".gz":
+            with source.open("rb") as text, gzip.open(temporary, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(text, packed, 1 << 20)
+        else:
+            shutil.copyfile(source, temporary)
         temporary.rename(path)
     except OSError as error:
         raise RunError(f"cannot write '{path}': {error.strerror}") from None

@@ -44,10 +44,12 @@ impl Replayer<'_> {
             self.policy_untold.insert(task);
             return;
         }
-        if self.sched.entity(task).on_rq && self.is_fair(task) {
+        // The fair class charges nobody where a task of a higher one asks.
+        let charges = self.is_fair(self.sched.curr(CPU));
+        if charges && self.sched.entity(task).on_rq && self.is_fair(task) {
             self.asked.insert(asked.by, asked);
         } else if let Some(wanted) = wanted {
-            self.sched.sched_setattr(task, &wanted);
+            self.set_attributes(task, asked.moves, wanted);
         }
         if asked.policy.is_none() && asked.priority.is_some() {
             self.policy_untold.insert(task);
@@ -71,7 +73,7 @@ impl Replayer<'_> {
         let Some(task) = self.task_of(asked.pid) else { return };
         self.sched.decider.expect_nothing();
         match attributes_asked(&self.sched.attributes(task), asked) {
-            Some(attributes) => self.set_attributes(task, true, attributes),
+            Some(attributes) => self.set_attributes(task, asked.moves, attributes),
             None => self.change(asked.pid, Change::Affinity, None, None, false),
         }
         self.changed(task, None);

@@ -132,6 +132,20 @@ impl Replayer<'_> {
         }
     }
 
+    /// A schedule that came now or comes later, without a switch now: it came if our rules pick the running task again. That is no
+    /// comparison, and the pick stays open.
+    pub(crate) fn may_pick_again(&mut self) {
+        let running = self.sched.curr(CPU);
+        let mut ours = self.sched.clone();
+        ours.decider.expect_nothing();
+        if running == TaskId::IDLE || ours.schedule(CPU, TaskState::Running).next != running {
+            return;
+        }
+        self.sched.decider.expect_nothing();
+        self.sched.schedule(CPU, TaskState::Running);
+        self.report.decisions.pick.unverifiable += 1;
+    }
+
     pub(crate) fn schedule(
         &mut self,
         dequeued: Option<Pid>,

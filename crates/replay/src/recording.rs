@@ -126,7 +126,8 @@ pub(crate) fn hold_yields(records: Vec<Record>) -> Vec<Record> {
     let mut held: BTreeMap<Pid, Record> = BTreeMap::new();
     let mut preempted = BTreeSet::new();
     let mut ordered = Vec::with_capacity(records.len());
-    for record in records {
+    let uncounted: Vec<bool> = (0..records.len()).map(|at| yields_uncounted(&records[at..])).collect();
+    for (record, uncounted) in records.into_iter().zip(uncounted) {
         if matches!(&record.kind, RecordKind::Other { event, .. } if &**event == YIELD) {
             preempted.remove(&record.pid);
             held.insert(record.pid, record);
@@ -136,7 +137,7 @@ pub(crate) fn hold_yields(records: Vec<Record>) -> Vec<Record> {
             let switches = matches!(record.kind, RecordKind::Switch { .. });
             if switches && preempted.remove(&record.pid) {
                 // It goes on from here when it runs again.
-            } else if switches || may_yield(record.flags) || !record.flags.need_resched {
+            } else if switches || uncounted || may_yield(record.flags) || !record.flags.need_resched {
                 ordered.extend(held.remove(&record.pid));
             } else {
                 preempted.insert(record.pid);
@@ -146,4 +147,24 @@ pub(crate) fn hold_yields(records: Vec<Record>) -> Vec<Record> {
     }
     ordered.extend(held.into_values());
     ordered
+}
+
+/// Whether these records begin with the charge of a yield where preemption is not counted and the task was to be rescheduled already:
+/// the schedule after it charges the task once more, before it looks for a fair one or as it puts the task back.
+fn yields_uncounted(records: &[Record]) -> bool {
+    let [first, rest @ ..] = records else { return false };
+    let mut rest = rest.iter().skip_while(|record| matches!(record.kind, RecordKind::StatRuntime { .. })).peekable();
+    let own = first.flags.preempt_depth == 0 && charged(first).is_some_and(|pid| pid == first.pid);
+    if own && rest.peek().is_some_and(|record| matches!(record.kind, RecordKind::Probe(Probe::PickTask))) {
+        rest.next();
+    }
+    own && rest.next().and_then(charged) == Some(first.pid)
+}
+
+/// Whom a record charges.
+pub(crate) const fn charged(record: &Record) -> Option<Pid> {
+    match record.kind {
+        RecordKind::Probe(Probe::UpdateCurr { pid, .. }) => Some(pid),
+        _ => None,
+    }
 }

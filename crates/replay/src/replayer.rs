@@ -170,6 +170,7 @@ impl<'a> Replayer<'a> {
         match step {
             Step::Nothing => return,
             Step::PickAgain => return self.schedule(None, None, &Picks::Outcome, None),
+            Step::MayPickAgain => return self.may_pick_again(),
             _ => {}
         }
         self.sees_clocks = false;
@@ -179,7 +180,7 @@ impl<'a> Replayer<'a> {
         self.note_need_resched(record);
         self.compare_charged(recorded);
         match step {
-            Step::Nothing | Step::PickAgain => {}
+            Step::Nothing | Step::PickAgain | Step::MayPickAgain => {}
             Step::Unexplained => {
                 self.report.unexplained += 1;
                 let queue = self.queue();

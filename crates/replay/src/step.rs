@@ -79,6 +79,8 @@ pub(crate) struct Asked {
     pub(crate) policy: Option<u32>,
     /// The priority that the task is next seen with; none where the call is about affinity.
     pub(crate) priority: Option<i32>,
+    /// Whether it is taken off its queue with `DEQUEUE_MOVE`: not by `set_user_nice`.
+    pub(crate) moves: bool,
 }
 
 /// One critical section.
@@ -119,6 +121,8 @@ pub(crate) enum Step<'a> {
     },
     /// `__schedule` before the record, which shows by the flag need_resched alone: nobody was charged, and the running task runs on.
     PickAgain,
+    /// The same, if it was before the record at all: whether it was, neither a count of disabled preemption nor anything else tells.
+    MayPickAgain,
     /// `sched_yield(2)` was entered.
     Yield,
     /// `yield_task_fair`.

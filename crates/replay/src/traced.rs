@@ -4,6 +4,8 @@
 //! `sched_stat_runtime` belongs to, by what surrounds it. `kernel/sched/core.c` and `fair.c` say in which order a sequence's
 //! tracepoints come.
 
+mod yields;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
@@ -124,6 +126,11 @@ impl<'a> Traced<'a> {
     /// The flag was there and is gone, without a switch: a schedule found nothing to charge and picked the running task again.
     fn picked_again(&mut self, at: usize) -> Option<Step<'a>> {
         let record = self.records.get(at)?;
+        if self.yielded_uncharged(at) {
+            self.requests.remove(&record.pid);
+            self.yielded = Some(record.pid);
+            return Some(Step::YieldNow { runtime: None });
+        }
         if let RecordKind::Switch { state: RecordState::Running, previous, .. } = &record.kind
             && self.requests.get(&previous.pid) == Some(&Request::Yield)
             && self.due_at.is_none()
@@ -133,8 +140,13 @@ impl<'a> Traced<'a> {
             return Some(Step::YieldNow { runtime: None });
         }
         // An interrupt that finds preemption enabled comes after the schedule.
-        let outside =
-            self.counts && record.flags.preempt_depth == 0 && matches!(record.kind, RecordKind::TimerEntry { .. });
+        let interrupted = matches!(record.kind, RecordKind::TimerEntry { .. });
+        let outside = self.counts && record.flags.preempt_depth == 0 && interrupted;
+        if !self.counts && interrupted && self.yielded == Some(record.pid) {
+            (self.yielded, self.due_at) = (None, None);
+            // Unless the schedule shows to be still to come.
+            return (!self.schedules_from(at, record.pid)).then_some(Step::MayPickAgain);
+        }
         if (record.flags.context == Context::Task || outside) && self.yielded == Some(record.pid) {
             match record.kind {
                 // What the schedule charges tells of it.
@@ -193,7 +205,7 @@ impl<'a> Traced<'a> {
             RecordKind::SetPriority { which: 0, who, nice } => {
                 let pid = if *who == 0 { record.pid } else { *who };
                 let priority = Some((*nice).clamp(-20, 19) + 120);
-                Step::Ask(Asked { by: record.pid, pid, policy: None, priority })
+                Step::Ask(Asked { by: record.pid, pid, policy: None, priority, moves: false })
             }
             RecordKind::Other { event, text } => match &**event {
                 "sys_enter_sched_yield" => self.request(record.pid, Request::Yield),
@@ -207,10 +219,10 @@ impl<'a> Traced<'a> {
                         return Step::Nothing;
                     }
                     match ask(record.pid, text, |pid| priority_of(&self.records[at..], pid)) {
-                        Step::Ask(Asked { by, pid, policy: None, priority }) => {
+                        Step::Ask(Asked { by, pid, policy: None, priority, moves }) => {
                             // SCHED_IDLE shows in how fast its virtual time runs.
                             let policy = runs_idle(&self.records[at..], pid).then_some(5);
-                            Step::Ask(Asked { by, pid, policy, priority })
+                            Step::Ask(Asked { by, pid, policy, priority, moves })
                         }
                         known => known,
                     }
@@ -262,7 +274,10 @@ impl<'a> Traced<'a> {
             Some(Tick::SliceEnd) => return Step::Tick { runtime: Some(runtime), resched: None, ends: true },
             None => {}
         }
-        if may_yield(record.flags) && self.requests.get(&runtime.pid) == Some(&Request::Yield) {
+        // A kernel that does not count may be asked to reschedule already as it yields.
+        let yields = |traced: &Self| may_yield(record.flags) || !traced.counts && !traced.yields_from(at, runtime.pid);
+        let own = record.flags.context == Context::Task;
+        if own && self.requests.get(&runtime.pid) == Some(&Request::Yield) && yields(self) {
             self.requests.remove(&runtime.pid);
             self.yielded = Some(runtime.pid);
             return Step::YieldNow { runtime: Some(runtime) };
@@ -352,7 +367,7 @@ fn ask<'a>(by: Pid, text: &str, priority: impl FnOnce(Pid) -> Option<i32>) -> St
         u32::from_str_radix(after.trim_start_matches(':').trim().strip_prefix("0x")?, 16).ok()
     };
     let Some(pid) = value("pid").map(|pid| if pid == 0 { by } else { pid }) else { return Step::Nothing };
-    Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid) })
+    Step::Ask(Asked { by, pid, policy: value("policy"), priority: priority(pid), moves: true })
 }
 
 /// Whether a task's virtual time runs, between its next two charges without a sleep in between, faster than any nice level's: the
@@ -375,17 +390,26 @@ fn runs_idle(records: &[Record], task: Pid) -> bool {
     false
 }
 
-/// The priority that a task is next seen with in these records. One that is charged without a virtual time is of the real-time class
-/// by then, whatever it becomes before it is seen.
+/// The priority that a task is next seen with in these records. One that is charged without a virtual time before that is of the
+/// real-time class by then, whatever it becomes before it is seen.
 fn priority_of(records: &[Record], pid: Pid) -> Option<i32> {
     let seen = |task: &TaskRef| (task.pid == pid).then_some(task.priority);
-    let priority = |record: &Record| match &record.kind {
-        RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
-        RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
-        RecordKind::StatRuntime { pid: charged, vruntime: Some(0), .. } if *charged == pid => Some(LOWEST_REAL_TIME),
-        _ => None,
-    };
-    records.iter().find_map(priority)
+    let mut real = false;
+    for record in records {
+        let priority = match &record.kind {
+            RecordKind::Switch { previous, next, .. } => seen(previous).or_else(|| seen(next)),
+            RecordKind::Waking { task, .. } | RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => seen(task),
+            RecordKind::StatRuntime { pid: charged, vruntime: Some(0), .. } => {
+                real |= *charged == pid;
+                None
+            }
+            _ => None,
+        };
+        if let Some(priority) = priority {
+            return Some(if real && priority >= FIRST_FAIR_PRIORITY { LOWEST_REAL_TIME } else { priority });
+        }
+    }
+    real.then_some(LOWEST_REAL_TIME)
 }
 
 /// The priority of `sched_priority` 1.

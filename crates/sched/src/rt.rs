@@ -91,7 +91,8 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(crate) fn dequeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
-        if self.rqs[cpu.index()].curr == task {
+        // Whoever leaves, the running task is charged if it is of the class.
+        if self.curr_class(cpu) == Class::Rt {
             self.update_curr_rt(cpu);
         }
         let priority = self.tasks[task.index()].rt_priority();

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schedlab import processes
 from schedlab.errors import SchedlabError
-from schedlab.fidelity.collect import Collected, collect, replay_kept
+from schedlab.fidelity.collect import collect_all
 from schedlab.fidelity.judge import judge
 from schedlab.fidelity.page import Circumstances, page
 from schedlab.fidelity.register import Register
@@ -47,12 +47,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.series:
         register = register.of(given.series)
     start = time.monotonic()
-    collected = Collected()
-    for series in register.releases:
-        if given.kept:
-            replay_kept(register, series, given.directory, collected)
-        else:
-            collect(register, series, given.directory, collected, say)
+    collected = collect_all(register, given.directory, say, kept=given.kept)
     judgement = judge(register, collected.reports, collected.reasons)
     for finding in (*judgement.goals, *judgement.lines):
         if not finding.holds:

@@ -2,7 +2,9 @@
 
 import gzip
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,21 +13,36 @@ from typing import Any
 from schedlab import _core
 from schedlab.errors import InputError, SchedlabError
 from schedlab.fidelity.judge import Key, Report
-from schedlab.fidelity.register import Register, Scenario
+from schedlab.fidelity.register import Line, Register, Scenario
 from schedlab.files import make_directory, write_text
 from schedlab.model import Workload
 from schedlab.recording import Recording, record
 from schedlab.targets import host
 from schedlab.vm import Guest
 
-BUFFER = 524_288
+BUFFER = 262_144
 """KiB of the guest's buffer: at some hundred bytes an event, millions of them."""
 
-MEMORY = 3_072
+MEMORY = 2_048
 """MiB of the guest: the buffer, and the recording until it is handed over."""
 
-ATTEMPTS = 3
+CLOCK = ("-icount", "shift=5,sleep=off")
+"""The guests' clock is the number of their instructions, 32 ns each. Whatever else this machine
+does, a recording shows what its tasks did; the kernel's ticks come after so few instructions that
+many can be recorded; and where nobody runs no time is waited for."""
+
+BOOT = 600.0
+"""Seconds within which a guest has to be up, on a machine that does other things too."""
+
+ATTEMPTS = 8
 """Of each recording: one that lost anything is refused."""
+
+_SLICE = """\
+file=/sys/kernel/debug/sched/base_slice_ns own=/dev/shm/base_slice_ns
+[ -e $file ] || exit 0
+[ -e $own ] || cat $file > $own
+if [ "$1" = 0 ]; then cat $own > $file; else echo "$1" > $file; fi"""
+"""Sets the slice, or what it was before the first recording, where the kernel has one."""
 
 _ACCELERATOR = "accelerator"
 """A file beside a series' recordings that says how its guest ran."""
@@ -51,6 +68,40 @@ class Collected:
     reports: dict[Key, Report] = field(default_factory=dict)
     reasons: dict[Key, str] = field(default_factory=dict)
 
+    def add(self, other: "Collected") -> None:
+        """Take over what was found of another series."""
+        self.kernels.update(other.kernels)
+        self.accelerators.update(other.accelerators)
+        self.recordings.update(other.recordings)
+        self.reports.update(other.reports)
+        self.reasons.update(other.reasons)
+
+
+def collect_all(register: Register, directory: Path, note: Note, *, kept: bool) -> Collected:
+    """Record and replay all series, as many side by side as there are CPUs.
+
+    Args:
+        register: what was written down.
+        directory: where the recordings are put.
+        note: told what is being done.
+        kept: replay recordings that are there already instead of making them.
+    """
+
+    def one(series: str) -> Collected:
+        found = Collected()
+        if kept:
+            replay_kept(register, series, directory, found)
+        else:
+            collect(register, series, directory, found, note)
+        return found
+
+    # A guest ends with the thread that booted it: each series has a thread of its own to its end.
+    whole = Collected()
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as series:
+        for found in series.map(one, register.releases):
+            whole.add(found)
+    return whole
+
 
 def collect(register: Register, series: str, directory: Path, into: Collected, note: Note) -> None:
     """Record every scenario of a series and replay what its lines read.
@@ -66,22 +117,39 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
     todo = dict.fromkeys(line.scenario for line in lines)
     make_directory(directory / series)
     try:
-        with Guest.boot(series, memory=MEMORY, append="noautogroup") as guest:
-            write_text(directory / series / _ACCELERATOR, guest.accelerator)
+        with Guest.boot(
+            series,
+            memory=MEMORY,
+            append="noautogroup",
+            options=CLOCK,
+            timeout=BOOT,
+        ) as guest:
+            ran = f"{guest.accelerator}, {' '.join(CLOCK)}"
+            write_text(directory / series / _ACCELERATOR, ran)
             for name in todo:
                 path = _path(directory, series, name)
-                made = _one(guest, register.scenarios[name], path)
+                try:
+                    made = _one(guest, register.scenarios[name], path)
+                except InputError as error:
+                    note(f"{series} {name}: {error}")
+                    _miss([line for line in lines if line.scenario == name], error, into)
+                    continue
                 into.recordings[name, series] = made
                 note(f"{series} {name}: {made.events} events")
     except SchedlabError as error:
         note(f"{series}: {error}")
-        for line in lines:
-            into.reasons[line.scenario, series, line.level] = str(error)
+        recorded = {name for name, release in into.recordings if release == series}
+        _miss([line for line in lines if line.scenario not in recorded], error, into)
     for line in lines:
         if (line.scenario, series) in into.recordings:
             _replay(
                 line.scenario, series, line.level, _path(directory, series, line.scenario), into
             )
+
+
+def _miss(lines: Iterable[Line], error: SchedlabError, into: Collected) -> None:
+    for line in lines:
+        into.reasons[line.scenario, line.release, line.level] = str(error)
 
 
 def replay_kept(register: Register, series: str, directory: Path, into: Collected) -> None:
@@ -105,9 +173,10 @@ def _one(guest: Guest, scenario: Scenario, path: Path) -> Recording:
     # Sessions that begin while this is 1 are groups; those before it stay what they are.
     autogroup = f"echo {int(scenario.autogroup)} > /proc/sys/kernel/sched_autogroup_enabled"
     guest.run(["sh", "-c", autogroup])
+    guest.run(["sh", "-c", _SLICE, "sh", str(scenario.base_slice_us * 1000)])
     path.unlink(missing_ok=True)
     # Where instructions are translated and the machine is shared, everything takes its time.
-    limit = 10.0 * scenario.length + 300
+    limit = 10.0 * scenario.length + 900
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return record(path, what, guest=guest, buffer=BUFFER, timeout=limit)

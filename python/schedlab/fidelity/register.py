@@ -52,12 +52,14 @@ class Scenario(_Read):
         run: a workload.
         length: seconds.
         autogroup: whether sessions are groups.
+        base_slice_us: the slice of EEVDF; 0 for the kernel's default.
     """
 
     play: str = ""
     run: str = ""
     length: Annotated[int, Field(ge=1)] = 5
     autogroup: bool = False
+    base_slice_us: Annotated[int, Field(ge=0, le=100_000)] = 0
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

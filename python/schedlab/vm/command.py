@@ -48,7 +48,12 @@ def qemu_command(
     command += ["-cpu", "host" if accelerator == "kvm" else "max"]
     command += ["-smp", str(cpus), "-m", f"{memory}M", "-nodefaults", "-no-reboot"]
     command += ["-display", "none", "-serial", f"file:{_quoted(console)}"]
-    command += ["-chardev", "stdio,id=control,signal=off", "-serial", "chardev:control"]
+    command += ["-chardev", "stdio,id=control,signal=off"]
+    if machine == "microvm":
+        # It has one serial line of its own; further ones are devices.
+        command += ["-device", "isa-serial,index=1,chardev=control"]
+    else:
+        command += ["-serial", "chardev:control"]
     command += ["-kernel", str(kernel.image), "-initrd", str(archive)]
     if shared is not None:
         for tag, place, more in (

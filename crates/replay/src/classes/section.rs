@@ -5,7 +5,8 @@
 
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, SAVE, SLEEP};
+use crate::flags::{MOVE, SAVE, SLEEP, may_yield};
+use crate::recording::charged;
 
 /// A scheduling class, by the names of its probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +243,17 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 /// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let clock = entries[..from].iter().find_map(Entry::clock);
-    let same =
-        |entry: &&Entry<'_>| entry.is_within() && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now));
+    // A task that was to be rescheduled anyway schedules at the very clock of its yield; only the latter holds nothing but the lock.
+    let first = entries[0].record;
+    let yields = first.flags.preempt_depth == 1 && may_yield(first.flags);
+    // Where preemption is not counted, it shows in that the task is charged again.
+    let own = charged(first).filter(|pid| *pid == first.pid && first.flags.preempt_depth == 0);
+    let same = |entry: &&Entry<'_>| {
+        entry.is_within()
+            && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
+            && (!yields || may_yield(entry.record.flags))
+            && (own.is_none() || charged(entry.record) != own)
+    };
     from + entries[from..].iter().take_while(same).count()
 }
 
@@ -318,5 +328,28 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
         (Kind::ForkPlaced, length)
     } else {
         (Kind::Charge, length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use schedlab_trace::Reader;
+
+    /// Of 6.1.176: a task that is to be rescheduled for a FIFO task yields, and schedules without the clock having moved. The yield
+    /// charges and is a section of its own; no fair task is looked for after it.
+    #[test]
+    fn a_yield_is_apart_from_the_schedule_at_its_clock() {
+        let text = "\
+ a-691 0dN.1. 340.164945369: k_uc: cfs=0x10 cse=0x20 cmy=0x0 pid=691 vr=252568494367 xs=338378247965 ct=338378475223
+ a-691 0dN.1. 340.164949565: sched_stat_runtime: comm=a pid=691 runtime=227258 vruntime=252568721625
+ a-691 0dN.2. 340.164960271: k_uc: cfs=0x10 cse=0x20 cmy=0x0 pid=691 vr=252568721625 xs=338378475223 ct=338378475223
+ a-691 0d..2. 340.164991408: sched_switch: prev_comm=a prev_pid=691 prev_prio=120 prev_state=R ==> next_comm=b next_pid=692 next_prio=49
+";
+        let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
+        let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+        assert_eq!(cut(&entries), (Kind::Charge, 2));
+        assert_eq!(cut(&entries[2..]), (Kind::Schedule, 2));
     }
 }

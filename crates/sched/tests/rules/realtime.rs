@@ -285,3 +285,34 @@ fn a_real_time_child_queues_behind_its_parent() {
         assert_eq!(order(&mut lab), [parent, child], "{release}");
     }
 }
+
+/// Whoever leaves the class's queue, the running task is charged up to then (`dequeue_task_rt` begins with `update_curr_rt`), but only
+/// one of the class. Recorded on 6.1.176: a FIFO task made a queued RR task ordinary 302 us after it was last charged, and the
+/// bandwidth's time grew by that.
+#[test]
+fn a_task_that_leaves_the_queue_charges_the_running_one() {
+    for release in ["5.10", "6.1"] {
+        let used = |lab: &Lab| lab.sched.rt_state(CPU0).unwrap().time;
+        let mut lab = Lab::new(release, &[("rt_runtime", "950ms")]);
+        let waiting = lab.spawn(Policy::Rr(1), 0);
+        let running = lab.spawn(Policy::Fifo(50), 0);
+        lab.schedule(CPU0);
+        assert_eq!(lab.curr(CPU0), running);
+        let before = used(&lab);
+        lab.advance(302_201);
+        lab.sync(CPU0);
+        lab.sched.sched_setattr(waiting, &attributes(Policy::Other, 0));
+        assert_eq!(used(&lab) - before, 302_201, "{release}");
+
+        // A fair task's time is not the class's.
+        lab.sleep(CPU0);
+        lab.schedule(CPU0);
+        assert_eq!(lab.curr(CPU0), waiting);
+        let other = lab.spawn(Policy::Fifo(50), 0);
+        let before = used(&lab);
+        lab.advance(MS);
+        lab.sync(CPU0);
+        lab.sched.sched_setattr(other, &attributes(Policy::Other, 0));
+        assert_eq!(used(&lab), before, "{release}");
+    }
+}

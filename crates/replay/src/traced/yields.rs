@@ -1,0 +1,113 @@
+//! When a yield was done, where nothing tells but what the task is seen at next.
+
+use schedlab_trace::{Context, Pid, Record, RecordKind};
+
+use super::{Request, Traced};
+use crate::flags::may_yield;
+
+impl Traced<'_> {
+    /// The task that entered `sched_yield(2)` is seen at something else, in an interrupt or by itself, and charges nothing for a yield
+    /// after it: the yield came before and found nothing to charge.
+    pub(super) fn yielded_uncharged(&self, at: usize) -> bool {
+        let Some(record) = self.records.get(at) else { return false };
+        if self.requests.get(&record.pid) != Some(&Request::Yield) {
+            return false;
+        }
+        match (&record.kind, record.flags.context) {
+            (RecordKind::StatRuntime { .. } | RecordKind::Switch { .. }, _) => false,
+            (_, Context::Task) => true,
+            (RecordKind::TimerEntry { .. }, _) => !self.yields_from(at, record.pid),
+            _ => false,
+        }
+    }
+
+    /// Whether the task that yielded leaves next without having been asked to.
+    pub(super) fn schedules_from(&self, at: usize, pid: Pid) -> bool {
+        let mut own =
+            self.records[at..].iter().filter(|record| record.pid == pid && record.flags.context == Context::Task);
+        let switches = |record: &Record| matches!(record.kind, RecordKind::Switch { .. });
+        match own.next() {
+            Some(charge) if matches!(charge.kind, RecordKind::StatRuntime { .. }) => {
+                !charge.flags.wants_resched() && own.next().is_some_and(switches)
+            }
+            next => next.is_some_and(switches),
+        }
+    }
+
+    /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
+    /// aside.
+    pub(super) fn yields_from(&self, at: usize, pid: Pid) -> bool {
+        let own = |record: &&Record| record.pid == pid && record.flags.context == Context::Task;
+        let preempted = |record: &&Record| match record.kind {
+            RecordKind::StatRuntime { .. } => !may_yield(record.flags),
+            RecordKind::Switch { .. } => true,
+            _ => false,
+        };
+        let next = self.records[at..].iter().filter(own).find(|record| !preempted(record));
+        next.is_some_and(|next| matches!(next.kind, RecordKind::StatRuntime { .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use schedlab_trace::Reader;
+
+    use crate::flags::FlagBits;
+    use crate::step::Step;
+
+    /// What the sequences of these lines are, without those that concern no queue.
+    fn steps(text: &str, kernel: &str) -> Vec<&'static str> {
+        let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
+        let mut traced = Traced::new(&records, FlagBits::of(kernel.parse().expect("a release")));
+        let (mut at, mut found) = (0, Vec::new());
+        while at < records.len() {
+            let (step, length) = traced.next(at);
+            at += length;
+            found.push(match step {
+                Step::YieldNow { .. } => "yield",
+                Step::PickAgain => "pick",
+                Step::Tick { .. } => "tick",
+                Step::Schedule { .. } => "schedule",
+                Step::Nothing => continue,
+                _ => "other",
+            });
+        }
+        found
+    }
+
+    /// Of 7.2.13: the clock has not moved since the last charge, so that a yield charges nothing. An interrupt comes into it after that,
+    /// which finds preemption disabled; the schedule that the yield ends in is the one that the interrupt asks for.
+    #[test]
+    fn a_yield_without_a_charge_comes_before_an_interrupt_in_it() {
+        let text = "\
+ a-368 0..... 233.230259977: sys_enter_sched_yield:
+ a-368 0d.h1. 233.233678048: hrtimer_expire_entry: hrtimer=0x1 now=228857560914 function=tick_nohz_handler
+ a-368 0d.h2. 233.233756876: sched_stat_runtime: comm=a pid=368 runtime=19879385
+ a-368 0dBh1. 233.233985267: hrtimer_expire_exit: hrtimer=0x1
+ a-368 0d..2. 233.234059337: sched_switch: prev_comm=a prev_pid=368 prev_prio=120 prev_state=R ==> next_comm=b next_pid=369 next_prio=49
+";
+        assert_eq!(steps(text, "7.2.13"), ["yield", "tick", "schedule"]);
+    }
+
+    /// Of 7.2.13: the same, but the interrupt comes after the yield's schedule, which picked the task again. That the yield was done shows
+    /// as the task runs next: it charges nothing for one.
+    #[test]
+    fn a_yield_without_a_charge_that_goes_on_is_done_before_the_next_interrupt() {
+        let preempted = "\
+ a-368 0..... 238.233000000: sys_enter_sched_yield:
+ a-368 0d.h.. 238.285423818: hrtimer_expire_entry: hrtimer=0x1 now=233909119764 function=tick_nohz_handler
+ a-368 0dNh1. 238.285504759: sched_stat_runtime: comm=a pid=368 runtime=51990554
+ a-368 0dNh.. 238.285575614: hrtimer_expire_exit: hrtimer=0x1
+ a-368 0d..2. 238.285660381: sched_switch: prev_comm=a prev_pid=368 prev_prio=120 prev_state=R+ ==> next_comm=b next_pid=369 next_prio=49
+ b-369 0d..2. 238.286998317: sched_switch: prev_comm=b prev_pid=369 prev_prio=49 prev_state=S ==> next_comm=a next_pid=368 next_prio=120
+";
+        let again = " a-368 0..... 238.287100000: sys_enter_sched_yield:\n";
+        let done = ["yield", "pick", "tick", "schedule", "schedule"];
+        assert_eq!(steps(&format!("{preempted}{again}"), "7.2.13"), done);
+        // It charges for the yield only then: it had not come to it before.
+        let charge = " a-368 0d..1. 238.287100000: sched_stat_runtime: comm=a pid=368 runtime=102000\n";
+        assert_eq!(steps(&format!("{preempted}{charge}"), "7.2.13"), ["tick", "schedule", "schedule", "yield"]);
+    }
+}
