@@ -6,6 +6,9 @@
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
 #   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/concepts/fidelity.md)
+#   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/concepts/fidelity-behaviour.md)
+#   make fidelity-prediction  simulated rankings of settings against real ones (docs/concepts/fidelity-prediction.md)
+#   make check-prediction     the part of both that takes five minutes
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/concepts/fidelity-what-if.md)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
@@ -144,6 +147,23 @@ mutations:
 # Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
 fidelity-decisions: build
 	$(BIN)/python -m schedlab.fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
+
+# Simulated runs against real ones, and simulated rankings of settings against real ones, in guests whose clock counts
+# instructions and on this machine. Hours; what ran is kept in out/fidelity, so that an interrupted run goes on where it stopped.
+BEHAVIOUR := -m schedlab.fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
+PREDICTION := -m schedlab.fidelity.prediction validation/prediction.toml
+
+fidelity-behaviour: build
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
+
+fidelity-prediction: build
+	$(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/concepts/fidelity-prediction.md
+
+# The part of both that takes five minutes, always anew.
+check-prediction: build
+	rm -rf out/fidelity/check
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --place vm:6.1 --workload pi --workload schbench
+	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --place vm:6.1 --workload interactive
 
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.

@@ -48,7 +48,7 @@ def _apart(metric: Metric, by: float) -> Observation:
 
 
 def _held(line: Line, by: float, noise: float = 0.0) -> Finding:
-    return find(line, noise, [_observed()] * 3, [_apart(line.metric, by)] * 3)
+    return find(line, noise, [_observed()] * 3, [_apart(line.metric, by)] * 3, draws=1)
 
 
 @pytest.mark.parametrize("line", REGISTER.lines, ids=lambda line: str(line.metric) + line.place)
@@ -168,7 +168,8 @@ def test_the_page_tells_what_fails_and_what_was_not_run() -> None:
     collected: dict[str, Collected | str] = {"vm:6.1": there, "host": "no root"}
     findings = judge(register, collected, {})
     assert [finding.holds for finding in findings] == [True, False, False, False]
-    text = page(register, collected, findings, ["figure.svg"])
+    text = page(register, collected, findings, ["figure.svg"], whole=9)
+    assert "5 of all 9 lines" in text
     assert "**3 of 4 fail.**" in text
     assert "turnaround: 50.0 % apart, allowed 10.0 %" in text
     assert "not run: no root" in text

@@ -169,3 +169,16 @@ def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place(
         with pytest.raises((InputError, NotPermittedError)) as caught:
             vm.run(SMALL, guest, attributes=Attributes("other", 0, None, (63,)))
         assert re.search("CPU|affinity", str(caught.value))
+
+
+def test_a_clock_that_counts_instructions_has_one_cpu_and_no_kvm(
+    fetched: Callable[[str], KernelImage],
+) -> None:
+    image = fetched("6.12")
+    for options, said in (
+        ({"clock": "sundial"}, "host and instructions"),
+        ({"clock": "instructions", "cpus": 2}, "one CPU and no KVM"),
+        ({"clock": "instructions", "accelerator": "kvm"}, "one CPU and no KVM"),
+    ):
+        with pytest.raises(InputError, match=said), Guest.boot(image, **options):
+            pass

@@ -48,6 +48,8 @@ WRONG = [
     ("run hackbench --on host --kernel 6.1", "--kernel means nothing with --on host"),
     ("run hackbench --on host --cpus 0", "allowed with --on host: 1 to"),
     ("run hackbench --on host --timeout 0s", "above 0"),
+    ("run hackbench --clock instructions", "--clock means nothing with --on sim"),
+    ("calibrate --clock instructions", "--clock means nothing with --on host"),
     ("run hackbench --timeout 1s", "--timeout means nothing with --on sim"),
     ("run", "Missing argument 'WORKLOAD'"),
     ("run --bogus", "No such option"),

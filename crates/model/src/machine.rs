@@ -134,10 +134,24 @@ pub struct Costs {
     /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to whom it is found for. Newly idle balancing and
     /// searches for idle CPUs are bounded by what they cost.
     pub balance: Time,
-    /// Creating a process, billed to the parent.
+    /// From one operation of a task to the next: what whoever runs it takes to find out what comes.
+    pub operation: Time,
+    /// Making a connection to a port and ending it, billed to the client, all system calls included (as in the following three).
+    pub tcp_connect: Time,
+    /// Taking a connection and ending it, billed to the server.
+    pub tcp_accept: Time,
+    /// Writing an empty message to a connection; zero for what it takes to write to any stream socket.
+    pub tcp_write: Time,
+    /// Reading an empty message from a connection; zero likewise.
+    pub tcp_read: Time,
+    /// Creating a process, billed to the parent, with the pages that it has to copy because of that.
     pub fork_process: Time,
     /// Creating a thread, billed to the parent.
     pub fork_thread: Time,
+    /// What a new process takes before its first operation, touching memory for the first time; billed to it.
+    pub start_process: Time,
+    /// The same of a new thread.
+    pub start_thread: Time,
     /// Ending a process, billed to it.
     pub exit_process: Time,
     /// Ending a thread, billed to it.

@@ -30,13 +30,19 @@ impl Listening {
 
     /// Takes the next connection and reads its request.
     pub(crate) fn accept(self, buffer: &mut [u8]) -> io::Result<RawFd> {
+        let client = self.take()?;
+        read_all(client, buffer)?;
+        Ok(client)
+    }
+
+    /// Takes the next connection.
+    pub(crate) fn take(self) -> io::Result<RawFd> {
         loop {
             // SAFETY: our own listening socket; nobody asks who connects.
             let taken = unsafe { libc::accept(self.descriptor, std::ptr::null_mut(), std::ptr::null_mut()) };
             match check(taken) {
                 Ok(client) => {
                     no_delay(client);
-                    read_all(client, buffer)?;
                     return Ok(client);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -46,8 +52,13 @@ impl Listening {
         }
     }
 
-    /// Connects, sends a request and reads the reply.
-    pub(crate) fn request(self, request: Request, buffer: &mut [u8]) -> io::Result<()> {
+    /// Listens no more.
+    pub(crate) fn close(self) {
+        close(self.descriptor);
+    }
+
+    /// Connects.
+    pub(crate) fn connect(self) -> io::Result<RawFd> {
         // SAFETY: a new socket, and an address of the size that is said.
         let socket = unsafe {
             let socket = check(libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0))?;
@@ -63,10 +74,15 @@ impl Listening {
             socket
         };
         no_delay(socket);
+        Ok(socket)
+    }
+
+    /// Connects, sends a request and reads the reply.
+    pub(crate) fn request(self, request: Request, buffer: &mut [u8]) -> io::Result<()> {
+        let socket = self.connect()?;
         let done = write_all(socket, &buffer[..request.bytes as usize])
             .and_then(|()| read_all(socket, &mut buffer[..request.reply as usize]));
-        forget(socket);
-        close(socket);
+        leave(socket);
         done
     }
 }
@@ -78,7 +94,13 @@ pub(crate) fn reply(client: RawFd, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
-fn close(descriptor: RawFd) {
+/// Ends a connection whose reply has been read, its port free again at once.
+pub(crate) fn leave(socket: RawFd) {
+    forget(socket);
+    close(socket);
+}
+
+pub(crate) fn close(descriptor: RawFd) {
     // SAFETY: our own descriptor, which nobody uses after this.
     unsafe { libc::close(descriptor) };
 }
@@ -100,7 +122,7 @@ fn forget(socket: RawFd) {
     set(socket, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 });
 }
 
-fn write_all(descriptor: RawFd, mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_all(descriptor: RawFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match system::write(descriptor, bytes) {
             Ok(written) => bytes = &bytes[written..],
@@ -111,7 +133,7 @@ fn write_all(descriptor: RawFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn read_all(descriptor: RawFd, bytes: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_all(descriptor: RawFd, bytes: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
         match system::read(descriptor, &mut bytes[done..]) {

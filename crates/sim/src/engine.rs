@@ -107,7 +107,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
             prices,
             topology: &machine.topology,
             pace: Pace::new(machine),
-            skip_ticks: !options.no_tick_skip,
+            // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
+            skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
             skips_beside_others: false,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),

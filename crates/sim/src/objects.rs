@@ -74,6 +74,8 @@ pub(crate) struct Luggage {
     pub(crate) until: u64,
     /// Whose request it has not answered.
     pub(crate) client: u32,
+    /// Who has taken its connection and sleeps until its request comes.
+    pub(crate) server: u32,
     /// Its attributes while it is served as another task's holder of a mutex.
     pub(crate) lent: Option<schedlab_model::Attributes>,
 }
@@ -118,12 +120,18 @@ impl Objects {
         };
     }
 
+    /// The client whose connection a server has taken.
+    pub(crate) fn taken(&self, server: u32) -> u32 {
+        self.luggage.get(server as usize).and_then(Option::as_ref).map_or(NONE, |luggage| luggage.client)
+    }
+
     pub(crate) fn luggage(&mut self, task: u32) -> &mut Luggage {
         let index = task as usize;
         if self.luggage.len() <= index {
             self.luggage.resize(index + 1, None);
         }
-        self.luggage[index].get_or_insert_with(|| Box::new(Luggage { client: NONE, ..Luggage::default() }))
+        self.luggage[index]
+            .get_or_insert_with(|| Box::new(Luggage { client: NONE, server: NONE, ..Luggage::default() }))
     }
 
     /// When a timer expires next: the task's own or everybody's.

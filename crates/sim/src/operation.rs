@@ -36,6 +36,7 @@ impl<S: EventSink> Engine<'_, S> {
             if matches!(record.stage, Stage::Fetch | Stage::Retry) {
                 if record.stage == Stage::Fetch {
                     record.op = record.cursor.next(self.program);
+                    record.debt += self.prices.operation;
                 }
                 record.stage = Stage::Act;
                 record.remaining = match record.op {

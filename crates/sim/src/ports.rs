@@ -1,8 +1,8 @@
 //! Requests over connections to a port: who asks, who takes, who answers.
 //!
-//! A connection costs its client the writing of the request and the reading of the reply, its server the reading and the writing, as
-//! stream sockets do. Connections that nobody has taken wait in the order in which they came, and so do servers (`inet_csk_accept`
-//! waits exclusively).
+//! A client connects, which wakes a server (`tcp_child_process`), then writes its request and sleeps until the reply comes. A server
+//! that took the connection before the request is there sleeps until it is. Connections that nobody has taken wait in the order in
+//! which they came, and so do servers (`inet_csk_accept` waits exclusively).
 
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::Op;
@@ -12,24 +12,39 @@ use crate::task::{Stage, State};
 use crate::wait::NONE;
 
 /// Where a client is in its request.
-const SENT: u32 = 1;
-const ANSWERED: u32 = 2;
+const CONNECTED: u32 = 1;
+const SENT: u32 = 2;
+const ANSWERED: u32 = 3;
+
+/// Where a server is that has taken a connection.
+const TAKEN: u32 = 1;
 
 impl<S: EventSink> Engine<'_, S> {
     /// The stage of an operation on ports, and what it takes.
     pub(crate) fn plan_port(&self, task: u32) -> (Stage, u64) {
         let record = &self.arena.tasks[task as usize];
-        let (write, read) = (self.prices.write(false), self.prices.read(false));
+        let (write, read) = (self.prices.tcp_write, self.prices.tcp_read);
         match record.op {
             Op::Request(request) => {
                 let request = self.program.requests()[request as usize];
                 match record.moved {
                     ANSWERED => (Stage::Act, read.saturating_add(self.prices.copy(request.reply))),
-                    _ => (Stage::Act, write.saturating_add(self.prices.copy(request.bytes))),
+                    // It goes to sleep in the read that follows.
+                    CONNECTED => {
+                        (Stage::Act, (write + self.prices.block).saturating_add(self.prices.copy(request.bytes)))
+                    }
+                    _ => (Stage::Act, self.prices.tcp_connect),
                 }
             }
-            Op::Accept { port, bytes } if !self.arena.objects.ports[port as usize].backlog.is_empty() => {
-                (Stage::Act, read.saturating_add(self.prices.copy(bytes)))
+            Op::Accept { bytes, .. } if record.moved == TAKEN => {
+                let client = self.arena.objects.taken(task);
+                match self.arena.tasks[client as usize].moved {
+                    CONNECTED => (Stage::Block, self.prices.block),
+                    _ => (Stage::Act, read.saturating_add(self.prices.copy(bytes))),
+                }
+            }
+            Op::Accept { port, .. } if !self.arena.objects.ports[port as usize].backlog.is_empty() => {
+                (Stage::Act, self.prices.tcp_accept)
             }
             Op::Accept { .. } => (Stage::Block, self.prices.block),
             Op::Reply(bytes) => (Stage::Act, write.saturating_add(self.prices.copy(bytes))),
@@ -46,25 +61,35 @@ impl<S: EventSink> Engine<'_, S> {
                 self.messages += 1;
                 self.bytes += u64::from(self.program.requests()[request as usize].reply);
             }
-            Op::Request(request) => {
+            Op::Request(_) if record.moved == CONNECTED => {
                 (record.moved, record.stage) = (SENT, Stage::Retry);
+                let server = std::mem::replace(&mut self.arena.objects.luggage(task).server, NONE);
+                if server != NONE {
+                    self.wake_for(task, cpu, server, true);
+                }
+                self.switch(cpu, TaskState::Interruptible);
+            }
+            Op::Request(request) => {
+                (record.moved, record.stage) = (CONNECTED, Stage::Retry);
                 let port = self.program.requests()[request as usize].port as usize;
                 self.arena.objects.ports[port].backlog.push_back(task);
                 if let Some(server) = self.arena.objects.ports[port].servers.pop(&self.arena.links) {
                     self.wake_for(task, cpu, server, true);
                 }
-                self.switch(cpu, TaskState::Interruptible);
             }
-            Op::Accept { port, bytes } => {
+            Op::Accept { bytes, .. } if record.moved == TAKEN => {
+                record.done();
+                self.messages += 1;
+                self.bytes += u64::from(bytes);
+            }
+            Op::Accept { port, .. } => {
                 let Some(client) = self.arena.objects.ports[port as usize].backlog.pop_front() else {
                     // Another server was faster.
                     record.stage = Stage::Retry;
                     return;
                 };
-                record.done();
+                (record.moved, record.stage) = (TAKEN, Stage::Retry);
                 self.arena.objects.luggage(task).client = client;
-                self.messages += 1;
-                self.bytes += u64::from(bytes);
             }
             Op::Reply(_) => {
                 record.done();
@@ -80,8 +105,16 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whether a server, about to sleep for want of a request, still has to.
+    /// Whether a server, about to sleep for want of a connection or of its request, still has to.
     pub(crate) fn wait_port(&mut self, task: u32, port: u32) -> bool {
+        if self.arena.tasks[task as usize].moved == TAKEN {
+            let client = self.arena.objects.luggage(task).client;
+            if self.arena.tasks[client as usize].moved != CONNECTED {
+                return false;
+            }
+            self.arena.objects.luggage(client).server = task;
+            return true;
+        }
         let place = &mut self.arena.objects.ports[port as usize];
         if !place.backlog.is_empty() {
             return false;

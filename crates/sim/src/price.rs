@@ -28,6 +28,12 @@ pub(crate) struct Prices {
     pub(crate) block: u64,
     pub(crate) migration: u64,
     pub(crate) balance: u64,
+    pub(crate) operation: u64,
+    pub(crate) tcp_connect: u64,
+    pub(crate) tcp_accept: u64,
+    pub(crate) tcp_write: u64,
+    pub(crate) tcp_read: u64,
+    start: [u64; 2],
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
@@ -56,6 +62,8 @@ impl Prices {
             )));
         }
         let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
+        // Where nobody measured connections, they are as any stream socket.
+        let connection = |own: Time, socket: Time| if own == Time::ZERO { call(socket) } else { own.as_nanos() };
         Ok(Self {
             switch: costs.switch.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
@@ -72,6 +80,12 @@ impl Prices {
             block: costs.block.as_nanos(),
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
+            operation: costs.operation.as_nanos(),
+            tcp_connect: costs.tcp_connect.as_nanos(),
+            tcp_accept: costs.tcp_accept.as_nanos(),
+            tcp_write: connection(costs.tcp_write, costs.socket_write),
+            tcp_read: connection(costs.tcp_read, costs.socket_read),
+            start: [costs.start_process.as_nanos(), costs.start_thread.as_nanos()],
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
@@ -116,6 +130,10 @@ impl Prices {
         self.fork[matches!(kind, TaskKind::Thread) as usize]
     }
 
+    pub(crate) const fn start(&self, kind: TaskKind) -> u64 {
+        self.start[matches!(kind, TaskKind::Thread) as usize]
+    }
+
     pub(crate) const fn exit(&self, kind: TaskKind) -> u64 {
         self.exit[matches!(kind, TaskKind::Thread) as usize]
     }
@@ -151,7 +169,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 22] {
+fn named(costs: &Costs) -> [(&'static str, Time); 29] {
     [
         ("switch", costs.switch),
         ("cache_refill", costs.cache_refill),
@@ -170,6 +188,13 @@ fn named(costs: &Costs) -> [(&'static str, Time); 22] {
         ("block", costs.block),
         ("migration", costs.migration),
         ("balance", costs.balance),
+        ("operation", costs.operation),
+        ("tcp_connect", costs.tcp_connect),
+        ("tcp_accept", costs.tcp_accept),
+        ("tcp_write", costs.tcp_write),
+        ("tcp_read", costs.tcp_read),
+        ("start_process", costs.start_process),
+        ("start_thread", costs.start_thread),
         ("fork_process", costs.fork_process),
         ("fork_thread", costs.fork_thread),
         ("exit_process", costs.exit_process),

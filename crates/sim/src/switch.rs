@@ -114,12 +114,15 @@ impl<S: EventSink> Engine<'_, S> {
             NONE => Belongs::NOWHERE,
             parent => self.arena.identities[parent as usize].belongs,
         };
-        self.arena.tasks.push(Task::new(cursor));
+        let kind = self.program.template(template).kind;
+        // Those that are there from the start have that behind them.
+        let start = if parent == NONE { 0 } else { self.prices.start(kind) };
+        self.arena.tasks.push(Task { debt: start, ..Task::new(cursor) });
         self.arena.accounts.push(Account { since: self.now, ..Account::default() });
         self.arena.identities.push(Identity {
             template,
             instance,
-            kind: self.program.template(template).kind,
+            kind,
             belongs: Belongs::of(self.program, template, above),
             born: self.now,
             died: self.now,

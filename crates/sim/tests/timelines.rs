@@ -222,24 +222,31 @@ fn ticks_take_time_from_whoever_runs() {
 
 #[test]
 fn a_family_pays_for_births_and_deaths() {
-    // In microseconds: a process is made in 50 and ends in 30, a thread in 15 and 6; collecting a child takes 9. The parent, FIFO as
-    // the child, makes it (50), waits; the child computes 100 and ends (30), which wakes the parent: it collects (9) and ends (30).
+    // In microseconds: a process is made in 50, starts in 20 and ends in 30, a thread in 15, 4 and 6; collecting a child takes 9. The
+    // parent, FIFO as the child, is there from the start, makes it (50), waits; the child starts (20), computes 100 and ends (30), which
+    // wakes the parent: it collects (9) and ends (30).
     let costs = Costs {
         fork_process: micros(50),
         exit_process: micros(30),
         fork_thread: micros(15),
+        start_process: micros(20),
+        start_thread: micros(4),
         exit_thread: micros(6),
         reap: micros(9),
         ..Costs::ideal()
     };
-    for (kind, make, end) in [(TaskKind::Process, 50, 30), (TaskKind::Thread, 15, 6)] {
+    for (kind, make, start, end) in [(TaskKind::Process, 50, 20, 30), (TaskKind::Thread, 15, 4, 6)] {
         let parent = task("parent", 1, fifo(1), vec![Step::Fork { task: "child".into(), count: 1 }, Step::Join]);
         let mut child = task("child", 0, fifo(1), vec![Step::Run(microseconds(100))]);
         (child.kind, child.attributes) = (kind, None);
         let family = workload(vec![parent, child]);
         let (outcome, events) = run(&family, "6.1", &Machine::new(1, costs.clone()));
-        assert_eq!(shares(&outcome, 0), [make + 100 + end + 9 + 30, make + 9 + 30, 0, 100 + end], "{kind:?}");
-        assert_eq!(shares(&outcome, 1), [100 + end, 100 + end, 0, 0]);
+        assert_eq!(
+            shares(&outcome, 0),
+            [make + start + 100 + end + 9 + 30, make + 9 + 30, 0, start + 100 + end],
+            "{kind:?}"
+        );
+        assert_eq!(shares(&outcome, 1), [start + 100 + end, start + 100 + end, 0, 0]);
         let fork = EventKind::Fork { parent: TaskId(0), child: TaskId(1) };
         assert!(events.iter().any(|event| event.kind == fork && event.time == micros(make)));
     }
@@ -256,4 +263,57 @@ fn the_turnaround_counts_from_the_mark_until_that_task_has_done_its_steps() {
     let (outcome, _) = run(&marked, "6.1", &Machine::new(2, costs));
     // In jiffies of 4 ms, rounded up: 1.
     assert_eq!((outcome.turnaround_ns, outcome.turnaround_jiffies, outcome.elapsed_ns), (3_000_000, 1, 21_000_000));
+}
+
+#[test]
+fn a_run_that_begins_between_ticks_meets_the_first_one_earlier() {
+    // Two that compute share 6 ms (sysctl_sched_latency on one CPU), and a tick takes the CPU from who had more than 3 of them: the
+    // tick at 4 ms, or, half a millisecond after a tick, the one at 3.5 ms.
+    let hogs = workload(vec![task("hog", 2, Attributes::default(), vec![Step::Run(milliseconds(20))])]);
+    for (phase, first) in [(0, 4_000), (500, 3_500)] {
+        let options = Options { phase: micros(phase), ..Options::default() };
+        let (_, events) = run_with(&hogs, &scheduler("6.1"), &Machine::ideal(1), &options).unwrap();
+        assert_eq!(switches(&events)[..2], [(0, 0, 0), (first, 0, 1)]);
+    }
+}
+
+#[test]
+fn finding_out_what_comes_next_takes_time() {
+    // In microseconds: three times 1000, and four times 10, the end included.
+    let costs = Costs { operation: micros(10), ..Costs::ideal() };
+    let one = workload(vec![task("one", 1, Attributes::default(), vec![Step::Run(milliseconds(1)); 3])]);
+    assert_eq!(run(&one, "6.1", &Machine::new(1, costs)).0.elapsed_ns, 3_040_000);
+}
+
+#[test]
+fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
+    // In microseconds: connecting takes 40, taking a connection 9, writing 12, reading 2, going to sleep 1. The server finds nobody (1)
+    // and sleeps; the client connects (to 41).
+    //  - Of equal priority, it goes on, writes and sleeps in its read (13, to 54); the server takes the connection (9), reads (2) and
+    //    replies (12, to 77); the client reads (2).
+    //  - A server above it comes at once, takes the connection (9, to 50), finds no request and sleeps (1); the client writes and
+    //    sleeps (13, to 64), and the server reads (2) and replies (12, to 78).
+    let costs = Costs {
+        tcp_connect: micros(40),
+        tcp_accept: micros(9),
+        tcp_write: micros(12),
+        tcp_read: micros(2),
+        block: micros(1),
+        ..Costs::ideal()
+    };
+    let port = || "web".to_owned();
+    for (priority, end, sleeps) in [(1, 79, 1), (2, 80, 2)] {
+        let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
+        let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];
+        let both = workload(vec![task("server", 1, fifo(priority), serve), task("client", 1, fifo(1), ask)]);
+        let (outcome, _) = run(&both, "6.1", &Machine::new(1, costs.clone()));
+        assert_eq!((outcome.elapsed_ns, outcome.tasks[0].voluntary, outcome.messages), (end * 1000, sleeps, 2));
+        assert_eq!(outcome.tasks[1].voluntary, 1);
+    }
+    // Where nobody measured connections they cost what a stream socket does, and making them nothing: 1; 3, 1; 5, 3; 5.
+    let costs = Costs { socket_write: micros(3), socket_read: micros(5), block: micros(1), ..Costs::ideal() };
+    let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
+    let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];
+    let both = workload(vec![task("server", 1, fifo(1), serve), task("client", 1, fifo(1), ask)]);
+    assert_eq!(run(&both, "6.1", &Machine::new(1, costs)).0.elapsed_ns, 18_000);
 }

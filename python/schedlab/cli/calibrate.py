@@ -29,6 +29,7 @@ def command(
     cpus: Annotated[
         int | None, typer.Option("--cpus", metavar="N", help="CPUs of the guest (2).")
     ] = None,
+    clock: options.Clock = None,
     disk: Annotated[
         Path | None,
         typer.Option("--disk", metavar="DIRECTORY", help="Measure files and the disk there too."),
@@ -48,14 +49,15 @@ def command(
     if on == options.Target.SIM:
         raise InputError("--on is 'sim'; allowed: 'host', 'vm:KERNEL'")
     if kernel is None:
-        options.refuse(on, cpus=cpus)
+        options.refuse(on, cpus=cpus, clock=clock)
         with progress("calibrating"):
             found = calibration.calibrate(quick=quick, disk=disk)
         file = calibration.save(found, output)
     else:
+        most = 1 if clock == "instructions" else _GUEST_CPUS
         with (
             progress("calibrating"),
-            Guest.boot(kernel, cpus=_GUEST_CPUS if cpus is None else cpus) as guest,
+            Guest.boot(kernel, cpus=most if cpus is None else cpus, clock=clock or "host") as guest,
         ):
             found = calibration.calibrate(quick=quick, disk=disk, guest=guest)
             file = calibration.save(found, output or calibration.path(guest))

@@ -118,6 +118,14 @@ Session = Annotated[
         help="A session, whose tasks autogroup makes a group of. May be given several times.",
     ),
 ]
+Clock = Annotated[
+    str | None,
+    typer.Option(
+        "--clock",
+        metavar="CLOCK",
+        help="A guest's clock: host, or instructions, whose count no load disturbs (one CPU).",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 

@@ -53,6 +53,7 @@ def command(
     group: options.Group = None,
     session: options.Session = None,
     costs: options.Costs = None,
+    clock: options.Clock = None,
     seed: options.Seed = 1,
     trace: Annotated[
         Path | None,
@@ -79,7 +80,7 @@ def command(
     work = Workload.parse(workload).with_groups(group or [], session or [])
     guest = options.guest_of(on)
     if on == Target.SIM:
-        options.refuse(on, timeout=timeout)
+        options.refuse(on, timeout=timeout, clock=clock)
         if trace is not None:
             trace_format(trace)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights)
@@ -103,10 +104,12 @@ def command(
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)
+        processors = 1 if clock == "instructions" else facts().cpus
         outcome = _boot_and_run(
             guest,
-            facts().cpus if cpus is None else cpus,
+            processors if cpus is None else cpus,
             work,
+            clock=clock or "host",
             attributes=attributes,
             pairs=knobs,
             seed=seed,
@@ -114,6 +117,7 @@ def command(
         )
         where = _in_guest(outcome)
     elif on == Target.HOST:
+        options.refuse(on, clock=clock)
         attributes = options.attributes_of(policy, time_slice, nice, _first_cpus(cpus))
         outcome = host.run(
             work,
@@ -139,6 +143,7 @@ def _boot_and_run(
     cpus: int,
     work: Workload,
     *,
+    clock: str,
     attributes: Attributes | None,
     pairs: list[str] | None,
     seed: int,
@@ -147,7 +152,7 @@ def _boot_and_run(
     image = find_kernel(kernel)
     knobs = settings(pairs or [])
     checked(knobs, image.release, cpus)  # before the boot, not after it
-    with vm.Guest.boot(image, cpus=cpus) as guest:
+    with vm.Guest.boot(image, cpus=cpus, clock=clock) as guest:
         return vm.run(
             work, guest, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout, delays=True
         )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,5 +88,7 @@ def key(workload: Workload, block: str, *, setting: str = "", recorded: bool) ->
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+@cache
 def _runner() -> str:
+    # Once, so that what is built meanwhile is not taken for what runs.
     return hashlib.sha256(host.runner().read_bytes()).hexdigest()[:12]

@@ -28,6 +28,20 @@ def circumstances() -> str:
     return f"{today}, commit {commit}, on {here.cpu_model} with kernel {here.kernel}."
 
 
+def left_out(whole: int, part: int) -> list[str]:
+    """Say that a run was about a part of the lines; nothing where it was about all.
+
+    >>> left_out(7, 5)
+    ['**2 of all 7 lines are about places or workloads that were no part of this run.**', '']
+    >>> left_out(7, 7)
+    []
+    """
+    if part == whole:
+        return []
+    text = f"{whole - part} of all {whole} lines are about places or workloads that were no part"
+    return [f"**{text} of this run.**", ""]
+
+
 def number(value: float | None, *, time: bool = False) -> str:
     """Return a number for people: a time in its unit, or a count; a dash where there is none.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab import _core
-from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
 from schedlab.targets.sim import simulate
 
@@ -50,6 +50,27 @@ class Observation:
         }
         shares = {task.name: task.run_ns / total for task in outcome.tasks} if total else {}
         return cls(shares, {name: float(value) for name, value in values.items()})
+
+    @classmethod
+    def of_simulated(cls, outcome: Outcome, workload: Workload, costs: Costs) -> Self:
+        """Read what a simulated outcome tells, as a real runner would see it.
+
+        That looks at its CPU time from a task's first operation to its last: what a task takes to
+        begin and to end is no part of its share.
+        """
+        described = json.loads(workload.json)
+        templates = {task["name"]: task for task in described["tasks"]}
+        # What goes on until a duration is over is cut off, and does not end.
+        ends = described.get("duration") is None
+        own = []
+        for task in outcome.tasks:
+            template = templates.get(task.name.partition("[")[0], {})
+            kind = template.get("kind", "process")
+            beside = costs.times.get(f"exit_{kind}", 0) if ends else 0
+            if template.get("instances") == 0:
+                beside += costs.times.get(f"start_{kind}", 0)
+            own.append(replace(task, run_ns=max(0, task.run_ns - beside)))
+        return cls.of(replace(outcome, tasks=tuple(own)))
 
     @classmethod
     def of_trace(cls, path: Path) -> Self:
@@ -98,7 +119,6 @@ def simulated(
     *,
     seed: int,
     phase_ns: int,
-    attributes: Attributes | None = None,
 ) -> Observation:
     """Simulate a run: once as it is, and once as it is while it is recorded.
 
@@ -109,28 +129,44 @@ def simulated(
         recorded: with those of one that is recorded.
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
-        attributes: of every task, in place of the workload's own.
     """
     outcome = simulate(
         workload,
         scheduler=scheduler,
         machine=machine,
-        attributes=attributes,
         seed=seed,
         phase_ns=phase_ns,
     )
+    alone = Observation.of_simulated(outcome, workload, machine.costs)
+    return alone.beside(
+        simulated_recorded(workload, scheduler, recorded, seed=seed, phase_ns=phase_ns)
+    )
+
+
+def simulated_recorded(
+    workload: Workload, scheduler: Scheduler, machine: Machine, *, seed: int, phase_ns: int
+) -> Observation:
+    """Simulate a run that is recorded, and read everything from that.
+
+    Args:
+        workload: what runs.
+        scheduler: whose rules.
+        machine: with the costs of a machine that is recorded.
+        seed: of the random streams.
+        phase_ns: how long after a tick it begins.
+    """
     with TemporaryDirectory() as directory:
         trace = Path(directory) / "trace.txt"
-        simulate(
+        outcome = simulate(
             workload,
             scheduler=scheduler,
-            machine=recorded,
-            attributes=attributes,
+            machine=machine,
             seed=seed,
             phase_ns=phase_ns,
             trace=trace,
         )
-        return Observation.of(outcome).beside(Observation.of_trace(trace))
+        found = Observation.of_simulated(outcome, workload, machine.costs)
+        return found.beside(Observation.of_trace(trace))
 
 
 def distance(metric: Metric, simulated: Observation, real: Observation) -> float | None:

@@ -8,6 +8,9 @@ from schedlab.fidelity.judge import Finding, Judgement, Report, upper_bound
 from schedlab.fidelity.register import Goal, Line, Register
 
 _INTRODUCTION = """\
+Whether runs come out as real ones do: [behaviour](fidelity-behaviour.md) and
+[prediction](fidelity-prediction.md).
+
 Written by `make fidelity-decisions`: every scenario of `validation/decisions.toml` recorded on real
 kernels, one CPU each, and every recorded decision compared with our rules' ([how](validation.md)).
 What is allowed was written down before. A line fails when it leaves its tolerance, when nothing

@@ -10,13 +10,14 @@ from schedlab.calibration import Calibration
 from schedlab.fidelity.observing import Observation
 from schedlab.knobs import applied
 from schedlab.model import Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.recording import record
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 from schedlab.vm import knobs as guest_knobs
 
-BUFFER = 131_072
+BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
 
 MEMORY = 1_536
@@ -84,10 +85,10 @@ class Place:
         return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
 
     def record(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
-        """Run a workload for real while its wake-ups are recorded."""
+        """Run a workload for real while its wake-ups are recorded, and read all from that."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "trace.txt"
-            record(
+            made = record(
                 path,
                 workload,
                 guest=self._guest,
@@ -96,7 +97,8 @@ class Place:
                 seed=seed,
                 timeout=timeout,
             )
-            return Observation.of_trace(path)
+            outcome = Outcome.from_json(made.output)
+            return Observation.of(outcome).beside(Observation.of_trace(path))
 
     def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
         """Run a workload for real and keep all tracepoints in a file."""

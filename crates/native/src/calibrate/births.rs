@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use schedlab_model::{Channel, ChannelKind, Policy, Step, Task, TaskKind, Workload};
+use schedlab_model::{
+    Attributes, Channel, ChannelKind, Duration, Outcome, Policy, Step, Task, TaskKind, Time, Workload,
+};
 use schedlab_program::Program;
 
 use super::bench::Bench;
@@ -97,19 +99,95 @@ fn litter_of_threads(forks: &[AtomicU64]) {
 pub(crate) fn endings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
     let program = Program::compile(&ending(kind))?;
     let cpus: Vec<u32> = [Some(bench.here), bench.there].into_iter().flatten().collect();
-    let took = &bench.words[0];
     let mut times = Vec::new();
     for _ in 0..bench.batches / 8 + 1 {
-        took.store(0, SeqCst);
-        let supervisor = bench.helper(bench.here, Policy::Other, || {
-            let outcome = set_affinity(0, &cpus).ok().and_then(|()| run(program.clone(), &RunOptions::default()).ok());
-            took.store(outcome.map_or(0, |outcome| outcome.turnaround_ns), SeqCst);
-        })?;
-        supervisor.finish();
-        let time = took.load(SeqCst) as f64 * cpus.len() as f64 / f64::from(ENDING);
+        let took = measured(bench, &program, &cpus, |outcome| outcome.turnaround_ns)?;
+        let time = took as f64 * cpus.len() as f64 / f64::from(ENDING);
         times.extend((time > 0.0).then_some(time));
     }
     Ok(times)
+}
+
+/// What a task takes that does nothing, on one CPU, in nanoseconds.
+#[derive(Default)]
+pub(crate) struct Lives {
+    /// Making it: its parent's CPU time, with the pages that it copies because it has a child.
+    pub(crate) making: Vec<f64>,
+    /// All CPU time from its making until it is collected.
+    pub(crate) whole: Vec<f64>,
+}
+
+/// Many tasks that end as soon as they run: SCHED_BATCH, so that none preempts the task that makes them. It makes all, as any task
+/// of a run does, and sleeps until they are done before it collects them.
+pub(crate) fn lives(bench: &Bench, kind: TaskKind) -> Result<Lives, NativeError> {
+    let sleep = Time::from_millis(30);
+    let making = Program::compile(&life(kind, Some(sleep)))?;
+    let whole = Program::compile(&life(kind, None))?;
+    let mut found = Lives::default();
+    for _ in 0..bench.batches / 30 + 1 {
+        for (program, times) in [(&making, &mut found.making), (&whole, &mut found.whole)] {
+            let took = measured(bench, program, &[bench.here], |outcome| {
+                let main = outcome.tasks.first().map_or(0, |task| task.run_ns);
+                if std::ptr::eq(program, &making) { main } else { outcome.turnaround_ns }
+            })?;
+            times.extend((took > 0).then(|| took as f64 / f64::from(ENDING)));
+        }
+    }
+    Ok(found)
+}
+
+/// CPU time from one operation of a task to the next, in nanoseconds: of one whose every operation is to compute for a nanosecond.
+pub(crate) fn operations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    const OPERATIONS: u64 = 5_000;
+    let nothing = Step::Run(Duration::Fixed(Time::from_nanos(1)));
+    let steps = vec![Step::Loop { count: OPERATIONS, steps: vec![nothing] }];
+    let task = Task { name: "idler".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
+    let program = Program::compile(&Workload { name: "nothing".into(), tasks: vec![task], ..Workload::default() })?;
+    let mut times = Vec::new();
+    for _ in 0..bench.batches / 30 + 1 {
+        let run = |outcome: &Outcome| outcome.tasks.first().map_or(0, |task| task.run_ns);
+        let took = measured(bench, &program, &[bench.here], run)?;
+        times.extend((took > 0).then(|| took as f64 / OPERATIONS as f64));
+    }
+    Ok(times)
+}
+
+/// Runs a program on some CPUs, and returns a number of what came of it; 0 where it could not be run.
+fn measured(
+    bench: &Bench,
+    program: &Program,
+    cpus: &[u32],
+    number: impl Fn(&Outcome) -> u64,
+) -> Result<u64, NativeError> {
+    let took = &bench.words[0];
+    took.store(0, SeqCst);
+    let supervisor = bench.helper(bench.here, Policy::Other, || {
+        let outcome = set_affinity(0, cpus).ok().and_then(|()| run(program.clone(), &RunOptions::default()).ok());
+        took.store(outcome.as_ref().map_or(0, &number), SeqCst);
+    })?;
+    supervisor.finish();
+    Ok(took.load(SeqCst))
+}
+
+fn life(kind: TaskKind, sleep: Option<Time>) -> Workload {
+    let batch = Attributes { policy: Policy::Batch, ..Attributes::default() };
+    let mut main = vec![Step::Mark("start".into()), Step::Fork { task: "mayfly".into(), count: ENDING }];
+    main.extend(sleep.map(|time| Step::Sleep(Duration::Fixed(time))));
+    main.push(Step::Join);
+    let task = |name: &str, instances, kind, steps| Task {
+        name: name.into(),
+        instances,
+        kind,
+        attributes: Some(batch.clone()),
+        steps,
+        ..Task::default()
+    };
+    Workload {
+        name: "lives".into(),
+        tasks: vec![task("main", 1, TaskKind::Process, main), task("mayfly", 0, kind, Vec::new())],
+        turnaround_from: Some("start".into()),
+        ..Workload::default()
+    }
 }
 
 fn ending(kind: TaskKind) -> Workload {

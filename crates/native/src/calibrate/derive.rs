@@ -23,9 +23,20 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     waking(&mut found);
     found.cost("reap", found.direct("collecting_a_process"), 0.0);
     let [switch, wakeup, reap] = ["switch", "wakeup", "reap"].map(|name| found.get(name));
+    found.cost("operation", found.direct("operation"), 1.0);
+    for (name, from) in [
+        ("tcp_connect", "tcp_connect_and_close"),
+        ("tcp_accept", "tcp_accept_and_close"),
+        ("tcp_write", "tcp_write"),
+        ("tcp_read", "tcp_read"),
+    ] {
+        found.cost(name, found.direct(from), 0.0);
+    }
+    // Each operation of the parents that make tasks costs what it costs anywhere.
+    let operation = found.get("operation");
     for (name, from, part) in [
-        ("fork_process", "making_a_process", 0.0),
-        ("fork_thread", "making_a_thread", 0.0),
+        ("fork_process", "making_a_process", reap + operation),
+        ("fork_thread", "making_a_thread", operation),
         ("exit_process", "ending_of_a_process", wakeup + switch + reap),
         ("exit_thread", "ending_of_a_thread", wakeup + switch + reap),
         ("tick", "tick", 0.0),
@@ -33,6 +44,15 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     ] {
         let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
         found.cost(name, whole, part);
+    }
+    // A task's life is its making, its start, its end, and what waking, switching and collecting take; the end as measured has these.
+    for (name, kind, fork) in
+        [("start_process", "process", found.get("fork_process")), ("start_thread", "thread", found.get("fork_thread"))]
+    {
+        if let Some(ending) = found.direct(&format!("ending_of_a_{kind}")) {
+            let others = ending.median_ns - wakeup + fork + operation;
+            found.cost(name, found.undisturbed(&format!("life_of_a_{kind}")), others);
+        }
     }
     if cpus == 1 {
         found.notes.push("one CPU: wakeup_remote, idle_exit and migration cannot be measured and are zero".to_owned());
@@ -98,6 +118,13 @@ impl Found<'_> {
             migration: time("migration"),
             // Lost in what else a wake-up costs.
             balance: Time::ZERO,
+            operation: time("operation"),
+            tcp_connect: time("tcp_connect"),
+            tcp_accept: time("tcp_accept"),
+            tcp_write: time("tcp_write"),
+            tcp_read: time("tcp_read"),
+            start_process: time("start_process"),
+            start_thread: time("start_thread"),
             fork_process: time("fork_process"),
             fork_thread: time("fork_thread"),
             exit_process: time("exit_process"),
@@ -199,11 +226,24 @@ mod tests {
             add(&hop(length), half + refill.min(ns(costs.cache_refill_limit)));
         }
         add("half_round_trip_there", half + ns(costs.wakeup_remote) + ns(costs.idle_exit));
-        add("making_a_process", ns(costs.fork_process));
-        add("making_a_thread", ns(costs.fork_thread));
-        let around = ns(costs.wakeup) + ns(costs.switch) + ns(costs.reap);
-        add("ending_of_a_process", ns(costs.exit_process) + around);
-        add("ending_of_a_thread", ns(costs.exit_thread) + around);
+        let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
+        // An operation of a nanosecond.
+        add("operation", operation + 1.0);
+        add("tcp_connect_and_close", ns(costs.tcp_connect));
+        add("tcp_accept_and_close", ns(costs.tcp_accept));
+        add("tcp_write", ns(costs.tcp_write));
+        add("tcp_read", ns(costs.tcp_read));
+        // The maker of processes collects them, and threads are collected for nothing.
+        add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
+        add("making_a_thread", operation + ns(costs.fork_thread));
+        for (kind, fork, start, exit) in [
+            ("process", costs.fork_process, costs.start_process, costs.exit_process),
+            ("thread", costs.fork_thread, costs.start_thread, costs.exit_thread),
+        ] {
+            add(&format!("ending_of_a_{kind}"), ns(exit) + ns(costs.wakeup) + around);
+            // Nobody waits at a latch.
+            add(&format!("life_of_a_{kind}"), operation + ns(fork) + ns(start) + ns(exit) + around);
+        }
         add("collecting_a_process", ns(costs.reap));
         add("tick", ns(costs.tick));
         add("migration", ns(costs.migration));
@@ -230,6 +270,13 @@ mod tests {
             block: ns(950),
             migration: ns(5_000),
             balance: Time::ZERO,
+            operation: ns(50),
+            tcp_connect: ns(40_000),
+            tcp_accept: ns(9_000),
+            tcp_write: ns(12_000),
+            tcp_read: ns(2_000),
+            start_process: ns(60_000),
+            start_thread: ns(5_000),
             fork_process: ns(35_000),
             fork_thread: ns(16_000),
             exit_process: ns(40_000),
@@ -243,7 +290,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 20);
+        assert_eq!(derived.spread.len(), 27);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

@@ -11,6 +11,7 @@ mod derive;
 mod disk;
 mod interrupts;
 mod messages;
+mod ports;
 mod refill;
 mod stats;
 mod switching;
@@ -143,10 +144,19 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     }
     for (kind, name) in [(TaskKind::Process, "process"), (TaskKind::Thread, "thread")] {
         let births = births::births(bench, kind)?;
-        samples.add(&format!("making_a_{name}"), births.forks);
+        samples.add(&format!("forking_a_{name}"), births.forks);
         samples.add(&format!("collecting_a_{name}"), births.reaps);
         samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
+        let lives = births::lives(bench, kind)?;
+        samples.add(&format!("making_a_{name}"), lives.making);
+        samples.add(&format!("life_of_a_{name}"), lives.whole);
     }
+    let connections = ports::connections(bench)?;
+    samples.add("tcp_connect_and_close", connections.connects);
+    samples.add("tcp_accept_and_close", connections.accepts);
+    samples.add("tcp_write", connections.writes);
+    samples.add("tcp_read", connections.reads);
+    samples.add("operation", births::operations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
     Ok(())
 }
@@ -162,7 +172,7 @@ fn hop(length: usize) -> String {
 }
 
 /// Seconds after which a calibration must have hung.
-const HUNG: u32 = 60;
+const HUNG: u32 = 180;
 
 /// Helpers die with us; all that an interrupt needs is the exit code, and all that a benchmark needs whose helper was killed.
 fn end_on_interrupt() {

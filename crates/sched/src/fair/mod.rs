@@ -12,6 +12,7 @@ pub(crate) mod group;
 mod load;
 pub mod pelt;
 mod pick;
+mod queue_load;
 mod reweight;
 pub mod thread_fairness;
 pub(crate) mod timeline;

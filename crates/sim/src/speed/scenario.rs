@@ -101,6 +101,12 @@ impl Scenario {
         SCENARIOS.iter().find(|scenario| scenario.name == name)
     }
 
+    /// The same, for so many milliseconds of simulated time.
+    #[must_use]
+    pub fn lasting(&self, simulated_ms: u64) -> Self {
+        Self { simulated_ms, ..self.clone() }
+    }
+
     /// What its tasks do. 10 pairs a CPU a millisecond: each of `tasks` runs 50 µs and then sleeps what is left of
     /// tasks / (10 · CPUs) ms on average.
     fn workload(&self) -> Workload {

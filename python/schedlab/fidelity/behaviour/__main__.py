@@ -33,7 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    register = Register.read(given.register).of(given.place, given.workload)
+    everything = Register.read(given.register)
+    register = everything.of(given.place, given.workload)
     fixed = noises.read(given.noise)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
@@ -52,7 +53,9 @@ def _run(given: argparse.Namespace) -> int:
     if given.page is not None:
         name = f"{given.page.stem}.svg"
         write_text(given.page.parent / name, figure(register, collected, findings))
-        write_text(given.page, page(register, collected, findings, [name]))
+        write_text(
+            given.page, page(register, collected, findings, [name], whole=len(everything.lines))
+        )
         say(f"written to {given.page}")
     return 0 if all(finding.holds for finding in findings) else 1
 

@@ -14,6 +14,7 @@ from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import RECORDED, Observation, simulated
 from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.vm.knobs import rules_of
 
@@ -161,12 +162,11 @@ def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
         kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
         generator = np.random.default_rng()
         began = time.monotonic()
-        for done, job in enumerate(missing):
+        for done, job in enumerate(missing, start=1):
             there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
             kept.add(job.key, _one(there, job), there)
-            left = (time.monotonic() - began) / (done + 1) * (len(missing) - done - 1)
-            progress = f"{done + 1} of {len(missing)}, {_time(left)} left"
-            note(f"{place} {job.block} {job.name}: {progress}")
+            left = remaining(began, done, len(missing))
+            note(f"{place} {job.block} {job.name}: {done} of {len(missing)}, {left}")
 
 
 def _one(there: Place, job: Job) -> Observation:
@@ -191,7 +191,3 @@ def _runs(kept: Kept, todo: Sequence[Job]) -> dict[str, list[Observation]]:
 
 def _unmeasured() -> Calibration:
     raise SchedlabError("its costs were never measured")
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"

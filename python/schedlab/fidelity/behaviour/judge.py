@@ -76,6 +76,7 @@ def find(
     simulated: Sequence[Observation],
     *,
     reason: str = "",
+    draws: int = RESAMPLES,
 ) -> Finding:
     """Hold a line against its runs.
 
@@ -85,6 +86,7 @@ def find(
         real: real runs.
         simulated: simulated runs.
         reason: why there is no data, where that is known already.
+        draws: sets of runs that are drawn for the interval.
     """
     low, high = line.size if line.size is not None else (0.0, max(line.limit, noise))
     middle, ours = medians(real), medians(simulated)
@@ -101,7 +103,7 @@ def find(
     return Finding(
         line=line,
         value=value,
-        interval=None if value is None else _interval(line.metric, real, simulated),
+        interval=None if value is None else _interval(line.metric, real, simulated, draws),
         low=low,
         high=high,
         real=middle.values.get(line.metric),
@@ -121,9 +123,12 @@ def shown(metric: Metric, value: float) -> str:
 
 
 def _interval(
-    metric: Metric, real: Sequence[Observation], simulated: Sequence[Observation]
+    metric: Metric,
+    real: Sequence[Observation],
+    simulated: Sequence[Observation],
+    draws: int,
 ) -> tuple[float, float] | None:
-    found = distances(metric, simulated, real, draws=(RESAMPLES, 0))
+    found = distances(metric, simulated, real, draws=(draws, 0))
     if found is None:
         return None
     low, high = np.quantile(found, [0.025, 0.975])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from schedlab.fidelity.behaviour.collect import Collected
 from schedlab.fidelity.behaviour.judge import Finding, allowed, shown
 from schedlab.fidelity.behaviour.register import Register
-from schedlab.fidelity.markdown import circumstances, number, table
+from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.observing import METRICS, Metric, medians
 from schedlab.fidelity.scatter import Dot, scatter
 
@@ -39,6 +39,8 @@ def page(
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
     figures: Sequence[str],
+    *,
+    whole: int,
 ) -> str:
     """Return the page as Markdown.
 
@@ -47,6 +49,7 @@ def page(
         collected: the runs by place.
         findings: what became of the lines.
         figures: the names of the figures' files, beside the page.
+        whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
     verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
@@ -64,6 +67,7 @@ def page(
                 "",
                 f"{len(findings)} lines. **{verdict}**",
                 "",
+                *left_out(whole, len(findings)),
                 *table(("place", "kernel", "clock"), _places(collected)),
                 "",
                 *(f"![real against simulated]({name})\n" for name in figures),

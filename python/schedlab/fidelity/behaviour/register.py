@@ -1,42 +1,22 @@
 """What was written down beforehand: ``validation/behaviour.toml``."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
+from schedlab.fidelity import lines
+from schedlab.fidelity.lines import Described, Read
 from schedlab.fidelity.observing import METRICS, Metric
-from schedlab.model import Workload
+from schedlab.fidelity.written import from_file, validated
 
 Positive = Annotated[float, Field(gt=0)]
 Range = tuple[float, float]
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Described(_Read):
-    """A workload of the lines.
-
-    Attributes:
-        run: the workload, as one word or a file.
-        why: what it is there for.
-    """
-
-    run: str
-    why: str = Field(min_length=20)
-
-    @property
-    def workload(self) -> Workload:
-        """The workload itself."""
-        return Workload.parse(self.run)
-
-
-class Tolerance(_Read):
+class Tolerance(Read):
     """How far simulated and real runs may be apart.
 
     Attributes:
@@ -48,7 +28,7 @@ class Tolerance(_Read):
     limits: Mapping[Metric, Positive]
 
 
-class Protocol(_Read):
+class Protocol(Read):
     """How often things are run.
 
     Attributes:
@@ -60,7 +40,7 @@ class Protocol(_Read):
     noise: Annotated[int, Field(ge=6)]
 
 
-class Line(_Read):
+class Line(Read):
     """A metric of a workload at a place.
 
     Attributes:
@@ -80,7 +60,7 @@ class Line(_Read):
     cause: str = ""
 
 
-class _Lines(_Read):
+class _Lines(Read):
     """As written: a line for each workload, place and metric."""
 
     workloads: tuple[str, ...] = Field(min_length=1)
@@ -101,14 +81,14 @@ class _Lines(_Read):
         return self
 
 
-class _File(_Read):
+class _File(Read):
     protocol: Protocol
     workloads: Mapping[str, Described]
     tolerances: Mapping[str, Tolerance]
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(_Read):
+class Register(Read):
     """All of it.
 
     Attributes:
@@ -126,11 +106,11 @@ class Register(_Read):
     @property
     def places(self) -> tuple[str, ...]:
         """Where lines are about, in their order."""
-        return tuple(dict.fromkeys(line.place for line in self.lines))
+        return lines.places(self.lines)
 
     def at(self, place: str) -> tuple[str, ...]:
         """Return the names of the workloads that lines of a place are about."""
-        return tuple(dict.fromkeys(line.workload for line in self.lines if line.place == place))
+        return lines.workloads(self.lines, place)
 
     @classmethod
     def read(cls, path: Path) -> "Register":
@@ -139,12 +119,7 @@ class Register(_Read):
         Raises:
             InputError: it cannot be read, or something in it is wrong, with where.
         """
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read '{path}': {error.strerror}") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+        return from_file(path, cls.parse)
 
     @classmethod
     def parse(cls, text: str) -> "Register":
@@ -153,14 +128,7 @@ class Register(_Read):
         Raises:
             InputError: something in it is wrong, with where.
         """
-        try:
-            file = _File.model_validate(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"no TOML: {error}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{where}: {first['msg']}") from None
+        file = validated(text, _File)
         found: dict[tuple[str, str, Metric], Line] = {}
         for part in file.lines:
             for line in _each(part, file):
@@ -181,27 +149,14 @@ class Register(_Read):
         Raises:
             InputError: there is no line about one of them.
         """
-        named = {line.workload for line in self.lines}
-        for what, known in ((places, set(self.places)), (workloads, named)):
-            for name in what:
-                if name not in known:
-                    raise InputError(
-                        f"no line is about '{name}'; known: {', '.join(sorted(known))}"
-                    )
-        lines = tuple(
-            line
-            for line in self.lines
-            if (not places or line.place in places)
-            and (not workloads or line.workload in workloads)
-        )
-        return self.model_copy(update={"lines": lines})
+        return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
 
 
 def _each(part: _Lines, file: _File) -> list[Line]:
     if part.tolerance not in file.tolerances:
         raise InputError(f"lines: there is no tolerance '{part.tolerance}'")
     limits = file.tolerances[part.tolerance].limits
-    lines = []
+    found = []
     for workload in part.workloads:
         if workload not in file.workloads:
             raise InputError(f"lines: there is no workload '{workload}'")
@@ -219,5 +174,5 @@ def _each(part: _Lines, file: _File) -> list[Line]:
                     size=part.size,
                     cause=part.cause,
                 )
-                lines.append(line)
-    return lines
+                found.append(line)
+    return found

@@ -1,0 +1,151 @@
+"""The runs of every setting, simulated and real, interleaved and kept."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from schedlab.calibration import Calibration
+from schedlab.errors import SchedlabError
+from schedlab.fidelity import kept as keeping
+from schedlab.fidelity.kept import Kept
+from schedlab.fidelity.observing import Observation, simulated_recorded
+from schedlab.fidelity.places import at
+from schedlab.fidelity.prediction.register import Register, Setting
+from schedlab.fidelity.remaining import remaining
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.vm.knobs import rules_of
+
+Note = Callable[[str], None]
+
+Key = tuple[str, str]
+"""Workload and setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What there is of a place.
+
+    Attributes:
+        kernel: its kernel's release.
+        clock: what its time goes by.
+        real: real runs by workload and setting.
+        simulated: simulated ones.
+    """
+
+    kernel: str
+    clock: str
+    real: dict[Key, list[Observation]]
+    simulated: dict[Key, list[Observation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A real run that has to be there: recorded, since waiting times are ranked by too."""
+
+    name: str
+    workload: Workload
+    setting: Setting
+    block: int
+
+    @property
+    def key(self) -> str:
+        """What it is found again by."""
+        return keeping.key(
+            self.workload, f"setting {self.block}", setting=self.setting.name, recorded=True
+        )
+
+
+def jobs(register: Register, place: str) -> list[Job]:
+    """Return the runs of a place: block by block, each in an order of its own."""
+    generator = np.random.default_rng(0)
+    pairs = [
+        (name, _with(register.workloads[name].workload, setting), setting)
+        for name in register.at(place)
+        for setting in register.settings[place]
+    ]
+    return [
+        Job(pairs[index][0], pairs[index][1], pairs[index][2], block)
+        for block in range(register.protocol.repeats)
+        for index in generator.permutation(len(pairs))
+    ]
+
+
+def collect(
+    register: Register, place: str, directory: Path, note: Note, *, kept_only: bool = False
+) -> Collected | str:
+    """Make the runs of a place that are not there yet, and simulate.
+
+    Args:
+        register: what was written down.
+        place: the place.
+        directory: where runs are kept.
+        note: told what is being done, with the time left.
+        kept_only: make none.
+
+    Returns:
+        All of them; or why there are none.
+    """
+    kept = Kept(directory, place)
+    todo = jobs(register, place)
+    missing = [job for job in todo if kept.find(job.key) is None]
+    try:
+        if not kept_only:
+            _run(place, kept, missing, note)
+        costs = kept.costs(recorded=True, measure=_unmeasured)
+        note(f"{place}: simulating")
+        ours = _simulate(register, place, costs)
+    except SchedlabError as error:
+        return str(error)
+    real: dict[Key, list[Observation]] = {}
+    for job in todo:
+        run = kept.find(job.key)
+        if run is not None:
+            real.setdefault((job.name, job.setting.name), []).append(run)
+    return Collected(costs.kernel, kept.clock, real, ours)
+
+
+def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+    with at(place) as there:
+        note(f"{place}: {there.kernel}, {len(missing)} runs to make")
+        kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
+        began = time.monotonic()
+        for done, job in enumerate(missing, start=1):
+            with there.knobs(job.setting.knobs):
+                run = there.record(job.workload, seed=job.block + 1)
+            kept.add(job.key, run, there)
+            left = remaining(began, done, len(missing))
+            note(f"{place} {job.name} {job.setting.name}: {done} of {len(missing)}, {left}")
+
+
+def _simulate(register: Register, place: str, costs: Calibration) -> dict[Key, list[Observation]]:
+    scheduler = Scheduler(rules_of(costs.kernel), hz=costs.hz)
+    machine = Machine(costs.cpus, costs.costs)
+    repeats = register.protocol.repeats
+    period = 1_000_000_000 // costs.hz
+    found: dict[Key, list[Observation]] = {}
+    for name in register.at(place):
+        for setting in register.settings[place]:
+            rules = scheduler.with_knobs(setting.knobs) if setting.knobs else scheduler
+            found[name, setting.name] = [
+                simulated_recorded(
+                    _with(register.workloads[name].workload, setting),
+                    rules,
+                    machine,
+                    seed=number + 1,
+                    phase_ns=period * (2 * number + 1) // (2 * repeats),
+                )
+                for number in range(repeats)
+            ]
+    return found
+
+
+def _with(workload: Workload, setting: Setting) -> Workload:
+    attributes = setting.attributes
+    return workload if attributes is None else workload.with_attributes(attributes)
+
+
+def _unmeasured() -> Calibration:
+    raise SchedlabError("its costs were never measured")

@@ -1,0 +1,214 @@
+"""What was written down beforehand: ``validation/prediction.toml``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from schedlab.errors import InputError
+from schedlab.fidelity import lines
+from schedlab.fidelity.lines import Described, Read
+from schedlab.fidelity.written import from_file, validated
+from schedlab.model import Attributes
+
+Measure = Literal["turnaround", "p99", "switches"]
+"""What settings are ranked by: less is better of each."""
+
+MEASURES: tuple[Measure, ...] = ("turnaround", "p99", "switches")
+
+
+class Setting(Read):
+    """What one would try.
+
+    Attributes:
+        knobs: knobs by name.
+        policy: of every task.
+        slice: of every task.
+    """
+
+    knobs: Mapping[str, str] = {}
+    policy: str = "other"
+    slice: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: what it changes."""
+        parts = [f"{knob}={value}" for knob, value in self.knobs.items()]
+        if self.policy != "other":
+            parts.append(self.policy)
+        if self.slice is not None:
+            parts.append(f"slice {self.slice}")
+        return " ".join(parts) or "defaults"
+
+    @property
+    def attributes(self) -> Attributes | None:
+        """Attributes of every task; None where it changes none."""
+        if self.policy == "other" and self.slice is None:
+            return None
+        return Attributes(self.policy, slice=self.slice)
+
+
+class Rules(Read):
+    """When a ranking agrees.
+
+    Attributes:
+        why: where that comes from.
+        correlation: the least of Spearman's rank correlation where the real settings differ.
+        difference: the relative difference of the real settings that counts as one, if the real
+            noise is not more.
+        best: the part of the real settings in which the one chosen in simulation has to be.
+    """
+
+    why: str = Field(min_length=40)
+    correlation: Annotated[float, Field(gt=0, lt=1)]
+    difference: Annotated[float, Field(gt=0, lt=1)]
+    best: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Protocol(Read):
+    """How often things are run.
+
+    Attributes:
+        repeats: runs of each setting, real and simulated.
+    """
+
+    repeats: Annotated[int, Field(ge=2)]
+
+
+class _Expected(Read):
+    """What a line says, or several that are written as one."""
+
+    correlation: tuple[float, float] | None = None
+    cause: str = ""
+
+    @model_validator(mode="after")
+    def _a_divergence_is_pinned(self) -> Self:
+        if (self.correlation is None) != (not self.cause):
+            raise ValueError("a known divergence, and nothing else, has a correlation and a cause")
+        if self.correlation is not None and not -1 <= self.correlation[0] <= self.correlation[1]:
+            raise ValueError(f"the correlation is from -1 to no less, not {self.correlation}")
+        return self
+
+
+class Line(_Expected):
+    """A ranking.
+
+    Attributes:
+        workload: of which workload.
+        place: where: ``host`` or ``vm:SERIES``.
+        measure: by what.
+        correlation: of a known divergence, what the rank correlation is, from and to.
+        cause: of a known divergence.
+    """
+
+    workload: str
+    place: str
+    measure: Measure
+
+
+class _Place(Read):
+    """The settings that are tried at a place."""
+
+    settings: tuple[Setting, ...] = Field(min_length=2)
+
+
+class _Lines(_Expected):
+    workloads: tuple[str, ...] = Field(min_length=1)
+    places: tuple[str, ...] = Field(min_length=1)
+    measures: tuple[Measure, ...] = MEASURES
+
+
+class _File(Read):
+    protocol: Protocol
+    rules: Rules
+    workloads: Mapping[str, Described]
+    places: Mapping[str, _Place]
+    lines: tuple[_Lines, ...] = Field(min_length=1)
+
+
+class Register(Read):
+    """All of it.
+
+    Attributes:
+        protocol: how often things are run.
+        rules: when a ranking agrees.
+        workloads: by name.
+        settings: by place.
+        lines: one for each workload, place and measure.
+    """
+
+    protocol: Protocol
+    rules: Rules
+    workloads: Mapping[str, Described]
+    settings: Mapping[str, tuple[Setting, ...]]
+    lines: tuple[Line, ...]
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where lines are about, in their order."""
+        return lines.places(self.lines)
+
+    def at(self, place: str) -> tuple[str, ...]:
+        """Return the names of the workloads that lines of a place are about."""
+        return lines.workloads(self.lines, place)
+
+    @classmethod
+    def read(cls, path: Path) -> "Register":
+        """Read the file.
+
+        Raises:
+            InputError: it cannot be read, or something in it is wrong, with where.
+        """
+        return from_file(path, cls.parse)
+
+    @classmethod
+    def parse(cls, text: str) -> "Register":
+        """Read the file's text.
+
+        Raises:
+            InputError: something in it is wrong, with where.
+        """
+        file = validated(text, _File)
+        found = [
+            Line(
+                workload=workload,
+                place=place,
+                measure=measure,
+                correlation=part.correlation,
+                cause=part.cause,
+            )
+            for part in file.lines
+            for workload in part.workloads
+            for place in part.places
+            for measure in part.measures
+        ]
+        seen = set()
+        for line in found:
+            key = (line.workload, line.place, line.measure)
+            if key in seen:
+                raise InputError(f"lines: {' '.join(key)} is there twice")
+            seen.add(key)
+            if line.workload not in file.workloads:
+                raise InputError(f"lines: there is no workload '{line.workload}'")
+            if line.place not in file.places:
+                raise InputError(f"lines: there are no settings of place '{line.place}'")
+        for name, place in file.places.items():
+            names = [setting.name for setting in place.settings]
+            if len(set(names)) < len(names):
+                raise InputError(f"places.{name}: a setting is there twice")
+        return cls(
+            protocol=file.protocol,
+            rules=file.rules,
+            workloads=file.workloads,
+            settings={name: place.settings for name, place in file.places.items()},
+            lines=tuple(found),
+        )
+
+    def of(self, places: Sequence[str] = (), workloads: Sequence[str] = ()) -> "Register":
+        """Return the part that is about some places and workloads; about all where none is named.
+
+        Raises:
+            InputError: there is no line about one of them.
+        """
+        return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
