@@ -53,11 +53,18 @@ pub(crate) struct Story {
     run: u64,
     /// Modelled costs within that time that are still to be taken off.
     owed: u64,
+    /// What the simulator charges for each operation.
+    operation: u64,
     /// What was taken off.
     pub(crate) costs: u64,
 }
 
 impl Story {
+    /// One of whose doings each costs so much.
+    pub(crate) fn charging(operation: u64) -> Self {
+        Self { operation, ..Self::default() }
+    }
+
     pub(crate) fn ran(&mut self, time: u64) {
         self.run = self.run.saturating_add(time);
     }
@@ -75,6 +82,10 @@ impl Story {
     /// Puts the CPU time down, net of costs; what costs exceed it by is taken off what follows.
     pub(crate) fn settle(&mut self) {
         let run = take(&mut self.run);
+        // Computing is an operation, too, where any of it is left.
+        if run > self.owed.saturating_add(self.operation) {
+            self.owed += self.operation;
+        }
         let covered = self.owed.min(run);
         self.owed -= covered;
         self.costs += covered;
@@ -85,12 +96,14 @@ impl Story {
 
     /// Puts down what it did after what it ran.
     pub(crate) fn did(&mut self, doing: Doing) {
+        self.owes(self.operation);
         self.settle();
         self.doings.push(doing);
     }
 
     /// A sleep that a timer ended.
     pub(crate) fn timed(&mut self, slept: u64, time: u64) {
+        self.owes(self.operation);
         self.settle();
         self.expiries.push(Expiry { at: self.doings.len(), time });
         self.doings.push(Doing::Sleep(slept));
@@ -104,6 +117,19 @@ mod tests {
     #[test]
     fn a_doing_is_two_words() {
         assert!(size_of::<Doing>() <= 16);
+    }
+
+    #[test]
+    fn every_operation_is_charged() {
+        let mut story = Story::charging(10);
+        // Two operations: 80 of 100 are left to compute. Then one that there is no time for: it is taken off what follows.
+        story.ran(100);
+        story.did(Doing::Await);
+        story.did(Doing::Wake(1));
+        story.ran(50);
+        story.settle();
+        assert_eq!(story.doings, [Doing::Run(80), Doing::Await, Doing::Wake(1), Doing::Run(30)]);
+        assert_eq!((story.costs, story.uncovered()), (40, 0));
     }
 
     #[test]

@@ -54,13 +54,13 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    pub(crate) fn new(pid: Pid, name: &str) -> Self {
+    pub(crate) fn new(pid: Pid, name: &str, story: Story) -> Self {
         Self {
             pid,
             name: name.into(),
             state: State::Unseen,
             since: 0,
-            story: Story::default(),
+            story,
             parent: None,
             call: None,
             born: false,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn ticks_are_those_between() {
-        let mut life = Life::new(1, "a");
+        let mut life = Life::new(1, "a", Story::default());
         (life.state, life.since) = (State::Running, 3_999_999);
         // From 3.999999 ms to 8 ms there are ticks at 4 and 8 ms.
         life.charge(8_000_000, 100, 4_000_000);

@@ -22,6 +22,10 @@ pub(crate) struct Prices {
     pub(crate) fork: u64,
     pub(crate) exit: u64,
     pub(crate) set: u64,
+    /// Each operation, beside what it costs by itself.
+    pub(crate) operation: u64,
+    /// What a new task takes before its first.
+    pub(crate) start: u64,
 }
 
 impl Prices {
@@ -40,6 +44,8 @@ impl Prices {
             fork: costs.fork_process.as_nanos(),
             exit: costs.exit_process.as_nanos(),
             set: call,
+            operation: costs.operation.as_nanos(),
+            start: costs.start_process.as_nanos(),
         }
     }
 

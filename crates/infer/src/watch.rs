@@ -96,7 +96,7 @@ impl Watch {
             // It may have changed since the tables were written.
             life.first_priority = life.priority;
             (life.since, life.parent, life.born, life.ran) = (0, None, false, false);
-            (life.story, life.changes) = (Story::default(), Vec::new());
+            (life.story, life.changes) = (Story::charging(self.prices.operation), Vec::new());
         }
         for cpu in 0..self.cpus.len() {
             if let Some(task) = self.cpus[cpu].current {
@@ -207,7 +207,7 @@ impl Watch {
             return Err(InferError::TooMuch { what: "tasks", limit: MAX_RECORDED_TASKS });
         }
         let number = self.lives.len() as u32;
-        self.lives.push(Life::new(pid, name));
+        self.lives.push(Life::new(pid, name, Story::charging(self.prices.operation)));
         self.by_pid.insert(pid, number);
         Ok(number)
     }
@@ -374,6 +374,7 @@ impl Watch {
         }
         let life = &mut self.lives[number as usize];
         (life.state, life.since, life.born) = (State::Runnable, now, true);
+        life.story.owes(self.prices.start);
         if self.begin.is_some()
             && let Some(above) = above
         {

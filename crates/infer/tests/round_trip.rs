@@ -122,7 +122,9 @@ proptest! {
             tick: time(4),
             system_call: time(1),
             block: time(2),
+            operation: time(1),
             fork_process: time(50),
+            start_process: time(30),
             exit_process: time(20),
             ..Costs::ideal()
         };

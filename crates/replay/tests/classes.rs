@@ -35,6 +35,16 @@ fn groups_share_and_are_throttled_as_recorded() {
     }
 }
 
+/// 5 ms of each 50 ms on a kernel that throttles task by task: each is taken off as it returns to user space, which is recorded; that its
+/// group is throttled then is ours to know, and who runs until then and after.
+#[test]
+fn tasks_are_throttled_as_they_return_to_user_space() {
+    let report = report("quota", "7.2");
+    exact(&report);
+    // Each period in which the group ran ends with its tasks taken off and the queue unthrottled.
+    assert!(report.state.throttling.compared > 10 && report.state.budgets.compared > 500, "{:?}", report.state);
+}
+
 /// Sessions of autogroup, on by default in 6.12 and 7.2.
 #[test]
 fn sessions_share_as_recorded() {

@@ -367,7 +367,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
-        if self.sched.need_resched(CpuId(cpu)) {
+        if self.must_switch(cpu) {
             return self.rescheduled(cpu);
         }
         self.refresh(cpu);
@@ -378,7 +378,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
         self.touch(cpu);
         self.sched.hrtick(CpuId(cpu));
-        if self.sched.need_resched(CpuId(cpu)) {
+        if self.must_switch(cpu) {
             return self.rescheduled(cpu);
         }
         self.refresh(cpu);
@@ -436,12 +436,19 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
     }
 
+    /// Whether whoever runs has to go: somebody else should run, or its group is throttled and it is about to return to user space.
+    #[inline]
+    pub(crate) fn must_switch(&self, cpu: u32) -> bool {
+        self.sched.need_resched(CpuId(cpu)) || self.sched.is_throttle_pending(CpuId(cpu))
+    }
+
     /// Ends a critical section on a CPU's queue: writes down what the CPU does next. Charging whoever runs may have shown that it has
     /// to go, even where somebody was taken off the queue.
     #[inline]
     pub(crate) fn refresh(&mut self, cpu: u32) {
+        let goes = self.must_switch(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        if record.current != NONE && self.sched.need_resched(CpuId(cpu)) {
+        if record.current != NONE && goes {
             record.resched_at = self.now;
         }
         let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, Time::as_nanos);

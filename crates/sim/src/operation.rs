@@ -24,7 +24,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.count_operation()?;
                 self.complete(cpu);
                 // What it woke may run in its place, here and now.
-                if self.sched.need_resched(CpuId(cpu)) {
+                if self.must_switch(cpu) {
                     self.switch(cpu, TaskState::Running);
                 }
             }

@@ -290,7 +290,14 @@ impl<S: EventSink> Engine<'_, S> {
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
         }
-        let scheduled = self.sched.schedule(CpuId(cpu), state);
+        if state == TaskState::Running {
+            self.sched.exit_to_user(CpuId(cpu));
+        }
+        let mut scheduled = self.sched.schedule(CpuId(cpu), state);
+        // Who is picked in a throttled group goes before it runs anything of its own.
+        while self.sched.exit_to_user(CpuId(cpu)) {
+            scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
+        }
         // Whoever ran may have been pushed away itself, once it was off.
         let mut pushed = Vec::new();
         if self.sched.has_migrations() {

@@ -26,6 +26,23 @@ impl<'a> Classes<'a> {
         self.compare_after(section);
     }
 
+    /// Whoever runs is taken off as it returns to user space: when it does so is recorded, that its group is throttled is ours to know.
+    pub(super) fn throttle(&mut self, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let running = self.sched.curr(CPU);
+        let recorded = section.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid));
+        if recorded != Some(running) {
+            return self.lose_track("somebody else runs");
+        }
+        self.sched.decider.expect_nothing();
+        let throttled = self.sched.exit_to_user(CPU);
+        self.compare_throttled(throttled, true);
+        if !throttled {
+            return self.lose_track("its group has runtime left");
+        }
+        self.compare_after(section);
+    }
+
     fn fire_deadline(&mut self, section: &[Entry<'a>], now: u64) {
         let Some(entry) = section.iter().find(|entry| entry.what == What::DlTimer) else { return };
         let timer = if entry.record.number("srv") == Some(1) {

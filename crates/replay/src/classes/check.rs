@@ -216,7 +216,7 @@ impl<'a> Classes<'a> {
         self.expect_equal("budget", equal, ours, kernels);
     }
 
-    fn compare_throttled(&mut self, ours: bool, kernels: bool) {
+    pub(super) fn compare_throttled(&mut self, ours: bool, kernels: bool) {
         let equal = self.report.state.throttling.add(ours == kernels);
         self.expect_equal("throttled", equal, ours, kernels);
     }
@@ -312,10 +312,9 @@ impl<'a> Classes<'a> {
             let Some(queue) = self.queues.get(&address) else { continue };
             match entry.what {
                 What::Unthrottle => ends.insert(queue.0, (*queue, false)),
-                // It may find some runtime after all: then the queue is looked at again; 7.2 shows neither, nor does it need to.
-                What::Throttle if self.settings.release.series() < schedlab_model::Series::V7_2 => {
-                    let again = section[at + 1..].iter().any(|later| later.record.number("cfs") == Some(address));
-                    ends.insert(queue.0, (*queue, !again))
+                What::Throttle => {
+                    let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
+                    throttled.and_then(|throttled| ends.insert(queue.0, (*queue, throttled)))
                 }
                 _ => None,
             };
@@ -431,4 +430,13 @@ impl<'a> Classes<'a> {
         }
         false
     }
+}
+
+/// Whether `throttle_cfs_rq` throttled a queue, or found some runtime after all: a throttled one is unthrottled before it is asked for
+/// again. None where the recording ends before that.
+fn is_throttled_from<'a>(address: u64, mut later: impl Iterator<Item = &'a Entry<'a>>) -> Option<bool> {
+    let concerns = |entry: &&Entry<'_>| {
+        matches!(entry.what, What::Throttle | What::Unthrottle) && entry.record.number("cfs") == Some(address)
+    };
+    later.find(concerns).map(|entry| entry.what == What::Unthrottle)
 }

@@ -240,6 +240,7 @@ impl<'a> Classes<'a> {
             Kind::Timer => self.timer(section),
             Kind::Shares => self.set_shares(section),
             Kind::Quota => self.set_quota(section),
+            Kind::Throttle => self.throttle(section),
             Kind::Charge => self.charge(section),
         }
     }

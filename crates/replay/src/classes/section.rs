@@ -5,7 +5,7 @@
 
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, SAVE, SLEEP, may_yield};
+use crate::flags::{MOVE, SAVE, SLEEP, THROTTLE, may_yield};
 use crate::recording::charged;
 
 /// A scheduling class, by the names of its probes.
@@ -200,6 +200,8 @@ pub(crate) enum Kind {
     Shares,
     /// `tg_set_cfs_bandwidth`.
     Quota,
+    /// `throttle_cfs_rq_work`: whoever runs returns to user space in a throttled group (6.18 on).
+    Throttle,
     Charge,
     Yield,
     MakeGroup,
@@ -222,6 +224,7 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
         },
         What::Enqueue(_) => new(entries, pid),
         What::Tick => (Kind::Tick, run(entries, 1)),
+        What::Dequeue(Of::Fair) if first.flags() & THROTTLE != 0 => (Kind::Throttle, run(entries, 1)),
         What::Dequeue(_) if first.flags() & (SAVE | MOVE) == 0 && pid == first.record.pid => leave(entries),
         What::Dequeue(_) => change(entries, pid),
         What::Parameters | What::Move => (Kind::Change(pid), run(entries, 1)),
