@@ -24,6 +24,8 @@ pub(crate) const SLEEP: u32 = 0x1;
 pub(crate) const SAVE: u32 = 0x2;
 /// `DEQUEUE_MOVE` and `ENQUEUE_MOVE`.
 pub(crate) const MOVE: u32 = 0x4;
+/// `ENQUEUE_REPLENISH`, before 6.19 and since; of a deadline task neither bit means anything else.
+pub(crate) const REPLENISH: u32 = 0x20 | 0x2_0000;
 
 /// `DEQUEUE_THROTTLE`, of 6.18 and of 6.19 on: neither bit means anything else in dequeueing.
 pub(crate) const THROTTLE: u32 = 0x800 | 0x2_0000;

@@ -233,7 +233,7 @@ impl<D: Decider> Sched<D> {
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }
-        } else if waking < running {
+        } else if waking < running && !self.is_stopper(cpu, self.rqs[cpu.index()].curr) {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
         }

@@ -220,7 +220,7 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let (record_se, new) = (record.se, record.life == Life::New);
-        // Of the other classes' tasks nothing but the weight changes.
+        // set_load_weight: only a task that was fair, for its class is set later, has its lag and its load follow its weight.
         if was_fair {
             if self.rules.eevdf() && !new {
                 self.rescale_unqueued(record_se, load);
