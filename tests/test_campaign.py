@@ -61,6 +61,21 @@ def test_a_sweep_compares_with_what_is_set(tmp_path: Path, capsys: Capture) -> N
     ]
 
 
+def test_groups_and_weights_are_compared_in(tmp_path: Path, capsys: Capture) -> None:
+    """100 ms of work at 20 of each 100 ms end in the fifth period, 400 ms after the first began."""
+    file = tmp_path / "runs.db"
+    line = "sweep hogs:tasks=1,time=100ms --set cfs_bandwidth_slice=10ms --kernel 7.2 --cpus 1"
+    more = ["--costs", "ideal", "--group", "/a:max=20ms/100ms", "--weights", "pfs"]
+    value = _json([*line.split(), *more, "--store", str(file)], capsys)
+    times = [time for arm in value["values"].values() for time in arm["turnaround"]]
+    assert times
+    assert all(0.4 < time < 0.45 for time in times)
+    with Store(file, create=False) as store:
+        (stored,) = store.experiments()
+        simulated = [run.definition["simulated"] for run in store.runs(stored.id)]
+    assert all('"pfs"' in one["scheduler"] for one in simulated)
+
+
 def test_a_killed_experiment_goes_on(tmp_path: Path, capsys: Capture) -> None:
     file, marks = tmp_path / "runs.db", tmp_path / "marks"
     line = ["compare", "--command", f"sh -c 'echo >> {marks}; sleep 0.02; echo v 7'"]
@@ -110,6 +125,9 @@ def test_a_full_disk_leaves_what_was_stored(tmp_path: Path) -> None:
         ("compare --command true --metric (", "no regular expression"),
         ("compare --command /no/such --on host", "No such file"),
         ("compare pipe --metrics speed --kernel 6.1 --costs ideal", "known: turnaround"),
+        ("compare fio --group /a", "--group is for workloads"),
+        ("compare pipe --on sim,host --group /a", "mean nothing but on sim"),
+        ("sweep pipe --set latency=5ms --on host --weights pfs", "means nothing but on sim"),
         ("sweep pipe --kernel 6.1 --costs ideal", "nothing to sweep over"),
         ("sweep pipe --set latency=9s --kernel 6.1 --costs ideal", "100us to 1s"),
     ],

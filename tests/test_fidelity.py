@@ -230,7 +230,8 @@ def test_no_divergence_is_allowed_for_cfs_with_all_probes() -> None:
 def test_the_file_covers_what_it_has_to() -> None:
     covered = {(line.scenario, line.release) for line in REGISTER.lines if line.level == "L1"}
     scenarios = (
-        "hogs sleepers hackbench forks changes batch-idle realtime deadline autogroup groups"
+        "hogs sleepers hackbench forks changes batch-idle realtime deadline reservations starved "
+        "autogroup groups"
     )
     releases = ("5.10", "6.1", "6.12", "7.2")
     assert {(name, release) for name in scenarios.split() for release in releases} <= covered

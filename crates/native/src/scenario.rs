@@ -2,6 +2,8 @@
 //!
 //! A workload says what tasks do by themselves. Here somebody changes them meanwhile, and groups come and go.
 
+mod realtime;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -33,6 +35,10 @@ pub enum Scenario {
     Realtime,
     /// SCHED_DEADLINE beside the others, within and beyond their budgets.
     Deadline,
+    /// SCHED_DEADLINE with deadlines before the period's end, with yields, and with parameters and policies that change.
+    Reservations,
+    /// SCHED_FIFO tasks that never sleep for seconds: the others run by the real-time class's throttling or by the fair server.
+    Starved,
     /// Sessions, which autogroup makes groups of.
     Autogroup,
     /// Nested control groups with weights and limits.
@@ -50,9 +56,8 @@ pub struct Played {
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// `SCHED_DEADLINE`, `SCHED_FLAG_RESET_ON_FORK`.
+/// `SCHED_DEADLINE`.
 const DEADLINE: u32 = 6;
-const RESET_ON_FORK: u64 = 1;
 
 /// Plays `scenario` for so long, with all its tasks on the CPUs of the caller.
 ///
@@ -189,6 +194,8 @@ impl World {
             Scenario::BatchIdle => self.batch_idle(),
             Scenario::Realtime => self.realtime(),
             Scenario::Deadline => self.deadline(),
+            Scenario::Reservations => self.reservations(),
+            Scenario::Starved => self.starved(),
             Scenario::Autogroup => self.autogroup(),
             Scenario::Groups => self.control_groups(),
         }
@@ -300,40 +307,6 @@ impl World {
             };
             self.task(policy(kind, 0, level), body).map(drop)
         })
-    }
-
-    fn realtime(&mut self) -> Result<(), NativeError> {
-        self.hogs(&[0, 0])?;
-        self.sleepers(&[(500, 2000)])?;
-        // Round robin's slice is 100 ms: bursts longer than that have two tasks take turns.
-        let tasks = [
-            (libc::SCHED_FIFO, 10, 500, 4000),
-            (libc::SCHED_FIFO, 20, 200, 9000),
-            (libc::SCHED_RR, 5, 250_000, 400_000),
-        ];
-        let twice = (libc::SCHED_RR, 5, 220_000, 500_000);
-        tasks.into_iter().chain([twice]).try_for_each(|(kind, priority, run, sleep)| {
-            let body = move |end| alternate(run * MICROSECOND, sleep * MICROSECOND, end);
-            self.task(policy(kind, priority, 0), body).map(drop)
-        })
-    }
-
-    fn deadline(&mut self) -> Result<(), NativeError> {
-        self.hogs(&[0, 0])?;
-        self.sleepers(&[(500, 2000)])?;
-        // The last one wants more than its budget and is throttled in every period.
-        for (runtime, period, run, sleep) in [(3, 12, 1000, 9000), (5, 40, 3000, 30_000), (4, 20, 9000, 1000)] {
-            let attributes = SchedAttr {
-                policy: DEADLINE,
-                flags: RESET_ON_FORK,
-                runtime: runtime * MILLISECOND,
-                deadline: period * MILLISECOND,
-                period: period * MILLISECOND,
-                ..SchedAttr::default()
-            };
-            self.task(attributes, move |end| alternate(run * MICROSECOND, sleep * MICROSECOND, end))?;
-        }
-        Ok(())
     }
 
     fn autogroup(&mut self) -> Result<(), NativeError> {

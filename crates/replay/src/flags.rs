@@ -24,6 +24,11 @@ pub(crate) const SLEEP: u32 = 0x1;
 pub(crate) const SAVE: u32 = 0x2;
 /// `DEQUEUE_MOVE` and `ENQUEUE_MOVE`.
 pub(crate) const MOVE: u32 = 0x4;
+/// `ENQUEUE_REPLENISH`, before 6.19 and since; of a deadline task neither bit means anything else.
+pub(crate) const REPLENISH: u32 = 0x20 | 0x2_0000;
+
+/// `DEQUEUE_THROTTLE`, of 6.18 and of 6.19 on: neither bit means anything else in dequeueing.
+pub(crate) const THROTTLE: u32 = 0x800 | 0x2_0000;
 
 /// Whether what a task recorded in its own context may be done by `do_sched_yield`, not by a schedule that it was preempted into: the
 /// former holds the queue's lock alone (where preemption is counted), the latter disables preemption too.

@@ -35,6 +35,16 @@ fn groups_share_and_are_throttled_as_recorded() {
     }
 }
 
+/// 5 ms of each 50 ms on a kernel that throttles task by task: each is taken off as it returns to user space, which is recorded; that its
+/// group is throttled then is ours to know, and who runs until then and after.
+#[test]
+fn tasks_are_throttled_as_they_return_to_user_space() {
+    let report = report("quota", "7.2");
+    exact(&report);
+    // Each period in which the group ran ends with its tasks taken off and the queue unthrottled.
+    assert!(report.state.throttling.compared > 10 && report.state.budgets.compared > 500, "{:?}", report.state);
+}
+
 /// Sessions of autogroup, on by default in 6.12 and 7.2.
 #[test]
 fn sessions_share_as_recorded() {
@@ -69,4 +79,46 @@ fn deadline_tasks_run_as_recorded() {
             "{series}"
         );
     }
+}
+
+/// SCHED_FIFO tasks that do not sleep, and fair ones beside them: on 5.10 and 6.1 the real-time class is throttled after 950 ms of a
+/// second, on 6.12 and 7.2 the fair server's timer lets the others run; the first such time of each recording. The period's timer
+/// unthrottles the former.
+#[test]
+fn who_starves_runs_as_recorded() {
+    for (series, sign) in [
+        ("5.10", "function=sched_rt_period_timer"),
+        ("6.1", "function=sched_rt_period_timer"),
+        ("6.12", "srv=1"),
+        ("7.2", "srv=1"),
+    ] {
+        let report = report("starved", series);
+        // Up to 6.1 RCU asks whoever runs for very long to make room, which is no rule of the scheduler.
+        assert!(report.unexplained <= 2 && (report.unexplained == 0 || series == "6.1"), "{series}");
+        let differing = common::scores(&report).iter().map(|score| score.compared - score.equal).sum::<u64>();
+        assert_eq!(
+            (differing, report.differences.len(), report.resynchronisations),
+            (0, 0, 0),
+            "{}",
+            common::show(&report)
+        );
+        let state = &report.state;
+        assert!(state.throttling.compared > if sign == "srv=1" { 2 } else { 200 }, "{series}");
+        assert!(state.budgets.compared > 70 && state.budgets.max_error_ns == 0, "{series}");
+        let text = schedlab_trace::open(&fixture(&format!("starved-{series}.txt.gz"))).expect("a fixture");
+        let shown = |record: &schedlab_trace::Record| match &record.kind {
+            schedlab_trace::RecordKind::TimerEntry { function } => sign.ends_with(&**function),
+            _ => &*record.event == "k_dltimer" && record.word("srv") == Some("1"),
+        };
+        assert!(text.filter_map(Result::ok).any(|record| shown(&record)), "{series}");
+    }
+}
+
+/// On 6.12, a busy guest: a worker wakes before a queued SCHED_IDLE task was told of, and is placed beside it all the same; a tick
+/// finds a deadline task's runtime used up after its period began, which was compared with what the charge had made of it already.
+#[test]
+fn who_is_told_of_late_was_there_from_the_beginning() {
+    let report = report("deadline-late", "6.12");
+    exact(&report);
+    assert!(report.state.avg_vruntime.compared > 20 && report.state.budgets.compared > 150);
 }

@@ -25,6 +25,7 @@ impl<D: Decider> Sched<D> {
             record.life = Life::Runnable;
         }
         let idle_policy = u32::from(record.has_idle_policy());
+        let delayed = u32::from(self.entities[record.se.index()].sched_delayed);
         let mut level = Some(record.se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
@@ -41,6 +42,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running += 1;
+            queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_policy;
         }
         self.account_enqueue(cpu);

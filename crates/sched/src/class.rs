@@ -91,6 +91,8 @@ impl DequeueFlags {
     pub const SPECIAL: Self = Self(0x10);
     /// `DEQUEUE_MIGRATING`: it goes to another CPU (`TASK_ON_RQ_MIGRATING` before 6.16).
     pub const MIGRATING: Self = Self(0x100);
+    /// `DEQUEUE_THROTTLE`: it returns to user space in a throttled group (6.18 on).
+    pub const THROTTLE: Self = Self(0x800);
     /// `DEQUEUE_DELAYED`: a delayed entity leaves for good (EEVDF).
     pub const DELAYED: Self = Self(0x200);
 
@@ -231,7 +233,7 @@ impl<D: Decider> Sched<D> {
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }
-        } else if waking < running {
+        } else if waking < running && !self.is_stopper(cpu, self.rqs[cpu.index()].curr) {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
         }

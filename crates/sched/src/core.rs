@@ -134,6 +134,8 @@ impl<D: Decider> Sched<D> {
             life: Life::New,
             dl: None,
             forked: false,
+            throttle_work: false,
+            throttled: false,
             time_slice: self.rules.rr_ticks,
             affinity: None,
         });
@@ -185,7 +187,7 @@ impl<D: Decider> Sched<D> {
         record.cpu = cpu;
         let (class, se, forked) = (record.class, record.se, record.forked);
         self.set_task_rq(task, cpu);
-        self.post_init_entity_util_avg(se);
+        self.post_init_entity_util_avg(se, class);
         if self.rules.series == Series::V2_6_24 && class == Class::Fair {
             if forked {
                 self.task_new_fair(cpu, task, parent_cpu);
@@ -237,9 +239,11 @@ impl<D: Decider> Sched<D> {
     /// queueing makes it absolute again. 2.6.24 converts at once.
     fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId) {
         self.tasks[task.index()].cpu = cpu;
-        let from = self.set_task_rq(task, cpu);
         let record = &self.tasks[task.index()];
-        self.remove_entity_load_avg(from, record.se);
+        if record.class == Class::Fair {
+            self.remove_entity_load_avg(record.se);
+        }
+        let from = self.set_task_rq(task, cpu);
         let record = &self.tasks[task.index()];
         let entity = &mut self.entities[record.se.index()];
         let to = entity.cfs_rq;
@@ -425,8 +429,10 @@ impl<D: Decider> Sched<D> {
         let from = self.tasks[task.index()].cpu;
         self.deactivate_task(from, task, DequeueFlags::NOCLOCK.and(DequeueFlags::MIGRATING));
         self.tasks[task.index()].cpu = to;
-        let se = self.tasks[task.index()].se;
-        self.forget_load_time(se);
+        let (se, class) = (self.tasks[task.index()].se, self.tasks[task.index()].class);
+        if class == Class::Fair {
+            self.forget_load_time(se);
+        }
         let left = self.set_task_rq(task, to);
         let entity = &mut self.entities[se.index()];
         let queue = entity.cfs_rq;

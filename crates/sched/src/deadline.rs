@@ -222,7 +222,7 @@ impl<D: Decider> Sched<D> {
     /// `dl_entity_overflow`: whether what is left of its runtime until its deadline is more than its bandwidth.
     pub(crate) fn dl_entity_overflow(&self, id: DlEntityId, now: u64) -> bool {
         let entity = &self.dl_entities[id.index()];
-        let left = (entity.dl_deadline >> DL_SCALE).wrapping_mul((entity.runtime as u64) >> DL_SCALE);
+        let left = (entity.dl_deadline >> DL_SCALE).wrapping_mul((entity.runtime >> DL_SCALE) as u64);
         let right = (entity.deadline.wrapping_sub(now) >> DL_SCALE).wrapping_mul(entity.dl_runtime >> DL_SCALE);
         (right.wrapping_sub(left) as i64) < 0
     }
@@ -387,9 +387,9 @@ impl<D: Decider> Sched<D> {
     /// `dl_task_timer`: the task's next period begins.
     pub(crate) fn dl_timer(&mut self, id: DlEntityId) {
         let entity = &mut self.dl_entities[id.index()];
-        entity.timer = None;
+        let expired = entity.timer.take();
         if entity.server.is_some() {
-            self.dl_server_timer(id);
+            self.dl_server_timer(id, expired);
             return;
         }
         let task = entity.task;
@@ -408,14 +408,10 @@ impl<D: Decider> Sched<D> {
         self.push_dl_tasks(cpu);
     }
 
-    /// Takes back what a task had when it leaves the class (`switched_from_dl`).
+    /// `switched_from_dl`: a task leaves the class. What is left of its runtime and its deadline stay for it to come back to.
     pub(crate) fn switched_from_dl(&mut self, task: TaskId, now: u64) {
         let id = self.dl_of(task);
         self.release_dl_bandwidth(id, now);
-        let entity = &mut self.dl_entities[id.index()];
-        (entity.runtime, entity.deadline) = (0, 0);
-        (entity.throttled, entity.yielded) = (false, false);
-        self.cancel_dl_timer(id);
     }
 
     /// `hrtimer_try_to_cancel` of the replenishment timer.

@@ -90,8 +90,9 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.dl_entities[id.index()];
         let lag = i128::from(entity.runtime) * i128::from(entity.dl_period) / i128::from(entity.dl_runtime.max(1));
         let zero_lag = i128::from(entity.deadline) - lag;
-        if zero_lag <= i128::from(now) {
+        if zero_lag < i128::from(now) {
             self.dl_total_bw -= entity.dl_bw;
+            self.dl_clear_params(id);
             return;
         }
         let expires = u64::try_from(zero_lag).unwrap_or(u64::MAX);
@@ -103,7 +104,14 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn inactive_task_timer(&mut self, id: DlEntityId) {
         if let Some((_, bandwidth)) = self.dl_entities[id.index()].inactive.take() {
             self.dl_total_bw -= bandwidth;
+            self.dl_clear_params(id);
         }
+    }
+
+    /// `__dl_clear_params`, as far as it does not forget a reservation that nobody has any more.
+    fn dl_clear_params(&mut self, id: DlEntityId) {
+        let entity = &mut self.dl_entities[id.index()];
+        (entity.throttled, entity.yielded) = (false, false);
     }
 
     /// The bandwidth that deadline tasks and fair servers have, all CPUs together, in units of 2⁻²⁰ CPUs (`dl_bw.total_bw`).

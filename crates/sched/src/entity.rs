@@ -180,6 +180,10 @@ pub struct TaskStruct {
     pub(crate) dl: Option<DlEntityId>,
     /// Made by another task (`sched_fork`), not there from the start.
     pub(crate) forked: bool,
+    /// `sched_throttle_work` is pending: it goes as it returns to user space (6.18 on).
+    pub(crate) throttle_work: bool,
+    /// `throttled`: it is in its queue's limbo (6.18 on).
+    pub(crate) throttled: bool,
     /// `rt.time_slice`: ticks left of a round-robin slice.
     pub(crate) time_slice: u32,
     /// `cpus_ptr`: where it may run; everywhere if absent.

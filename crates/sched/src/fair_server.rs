@@ -72,6 +72,19 @@ impl<D: Decider> Sched<D> {
         self.rules.has_fair_server().then(|| (&mut self.dl_entities[cpu.index()], DlEntityId(cpu.0)))
     }
 
+    /// The fair tasks of `cpu` starved before the recording: their server does not defer.
+    pub(crate) fn assume_running_server(&mut self, cpu: CpuId, throttled: bool) {
+        let now = self.rqs[cpu.index()].clock;
+        let Some((entity, id)) = self.server(cpu) else { return };
+        entity.throttled = throttled;
+        if let Some(server) = &mut entity.server {
+            (server.active, server.defer_running) = (true, true);
+        }
+        if !throttled || !self.start_dl_timer(id, now) {
+            self.enqueue_dl_entity(cpu, id);
+        }
+    }
+
     fn server_flags(&mut self, id: DlEntityId) -> Option<&mut Server> {
         self.dl_entities[id.index()].server.as_mut()
     }
@@ -225,7 +238,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `dl_server_timer`: a deferred server's tasks starve, or a throttled one's period begins.
-    pub(crate) fn dl_server_timer(&mut self, id: DlEntityId) {
+    pub(crate) fn dl_server_timer(&mut self, id: DlEntityId, expired: Option<u64>) {
         let cpu = self.dl_cpu(id);
         let now = self.rqs[cpu.index()].clock;
         if !self.dl_entities[id.index()].throttled {
@@ -242,10 +255,12 @@ impl<D: Decider> Sched<D> {
         if entity.defer_armed() {
             let zero_laxity = entity.deadline.wrapping_sub(entity.runtime as u64);
             if now + MIN_RESOLUTION < zero_laxity {
-                // They had some of it meanwhile: so much later is time enough.
+                // They had some of it meanwhile: so much later is time enough. hrtimer_forward_now counts from when it was due.
                 if entity.timer.is_none() {
-                    entity.timer = Some(zero_laxity);
-                    self.timers.arm(zero_laxity, Timer::Deadline(id));
+                    let (due, later) = (expired.map_or(now, |due| due.min(now)), zero_laxity - now);
+                    let expires = due + (now.saturating_sub(due) / later + 1) * later;
+                    entity.timer = Some(expires);
+                    self.timers.arm(expires, Timer::Deadline(id));
                 }
                 return;
             }

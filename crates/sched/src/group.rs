@@ -15,7 +15,7 @@ impl<D: Decider> Sched<D> {
     /// and it begins the running task's slice anew, brings its virtual time along with `min_vruntime`, and reschedules.
     pub fn sched_move_task(&mut self, task: TaskId, group: GroupId) {
         let cpu: CpuId = self.task_cpu(task);
-        let queued = self.entity(task).on_rq;
+        let queued = self.task_on_rq_queued(task);
         let running = self.curr(cpu) == task;
         let dequeue = DequeueFlags::SAVE.and(DequeueFlags::MOVE).and(DequeueFlags::NOCLOCK);
         if queued {
@@ -61,6 +61,7 @@ impl<D: Decider> Sched<D> {
             entity.vruntime = entity.vruntime.minus(base);
         }
         self.detach_entity_cfs_rq(se);
+        self.forget_load_time(se);
         self.set_task_rq(task, cpu);
         self.attach_entity_cfs_rq(se);
         if absolute {

@@ -44,6 +44,7 @@ mod rt_bandwidth;
 mod rules;
 mod runqueue;
 mod skip;
+mod stop;
 mod syscalls;
 mod timers;
 

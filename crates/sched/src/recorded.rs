@@ -22,26 +22,24 @@ pub struct RtState {
 }
 
 impl<D: Decider> Sched<D> {
-    /// The task is of the stop class: whenever it is awake it runs before all others.
-    pub fn assume_stopper(&mut self, task: TaskId, cpu: CpuId) {
-        self.rqs[cpu.index()].stop = Some(task);
-    }
-
     /// A round-robin task's slice when the recording begins, in ticks.
     pub fn assume_time_slice(&mut self, task: TaskId, ticks: u32) {
         self.tasks[task.index()].time_slice = ticks;
     }
 
-    /// Where the CPU's fair server stands when the recording first tells of it. One that is started is taken to wait for its 0-laxity
-    /// time, as it does unless its tasks starved lately.
-    pub fn assume_fair_server(&mut self, cpu: CpuId, runtime: i64, deadline: u64, started: bool) {
+    /// Where the CPU's fair server stands when the recording first tells of it. One that is started waits for its 0-laxity time,
+    /// unless its tasks starved lately: then it is `running`, `throttled` or not.
+    pub fn assume_fair_server(&mut self, cpu: CpuId, state: DlState, started: bool, running: bool) {
         if !self.rules.has_fair_server() {
             return;
         }
         self.dl_server_stop(cpu);
+        let (runtime, deadline) = (state.runtime, state.deadline.as_nanos());
         let entity = &mut self.dl_entities[cpu.index()];
         (entity.runtime, entity.deadline) = (runtime, deadline);
-        if started {
+        if started && running {
+            self.assume_running_server(cpu, state.throttled);
+        } else if started {
             let timer = deadline.wrapping_sub(runtime as u64);
             (entity.throttled, entity.timer) = (true, Some(timer));
             if let Some(server) = &mut entity.server {
@@ -85,6 +83,11 @@ impl<D: Decider> Sched<D> {
     /// The timer that gives a deadline task its runtime anew; none for other tasks.
     pub fn dl_timer_of(&self, task: TaskId) -> Option<Timer> {
         self.tasks[task.index()].dl.map(Timer::Deadline)
+    }
+
+    /// The timer that frees a deadline task's bandwidth after it left the class; none for tasks that never were in it.
+    pub fn inactive_timer_of(&self, task: TaskId) -> Option<Timer> {
+        self.tasks[task.index()].dl.map(Timer::Inactive)
     }
 
     /// The timer of a CPU's fair server.

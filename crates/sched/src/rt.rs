@@ -72,6 +72,9 @@ impl RtRq {
 
 impl<D: Decider> Sched<D> {
     pub(crate) fn enqueue_task_rt(&mut self, cpu: CpuId, task: TaskId, flags: EnqueueFlags) {
+        if self.is_stopper(cpu, task) {
+            return self.enqueue_task_stop(cpu, task);
+        }
         let priority = self.tasks[task.index()].rt_priority();
         let rt = &mut self.rqs[cpu.index()].rt;
         rt.add(priority, task, flags.has(EnqueueFlags::HEAD));
@@ -95,6 +98,9 @@ impl<D: Decider> Sched<D> {
         if self.curr_class(cpu) == Class::Rt {
             self.update_curr_rt(cpu);
         }
+        if self.is_stopper(cpu, task) {
+            return self.dequeue_task_stop(cpu, task);
+        }
         let priority = self.tasks[task.index()].rt_priority();
         let rq = &mut self.rqs[cpu.index()];
         rq.rt.remove(priority, task);
@@ -116,7 +122,7 @@ impl<D: Decider> Sched<D> {
         if delta > 0 {
             entity.sum_exec_runtime += delta as u64;
             entity.exec_start = rq.clock_task;
-            if self.rules.rt_runtime().is_some() {
+            if self.rules.rt_runtime().is_some() && rq.stop != Some(rq.curr) {
                 self.charge_rt_bandwidth(cpu, delta as u64);
             }
         }

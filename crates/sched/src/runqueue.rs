@@ -35,8 +35,6 @@ pub(crate) struct Rq {
     pub(crate) curr: TaskId,
     /// Runnable tasks, the running one included.
     pub(crate) nr_running: u32,
-    /// Fair tasks, counted among those, that linger asleep (`h_nr_queued − h_nr_runnable`).
-    pub(crate) nr_delayed: u32,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
@@ -63,7 +61,6 @@ impl Rq {
             clock_pelt: 0,
             curr: TaskId::IDLE,
             nr_running: 0,
-            nr_delayed: 0,
             need_resched: false,
             lazily: false,
             idle_exec_start: 0,
@@ -73,11 +70,5 @@ impl Rq {
             dl: DlRq::default(),
             rt: RtRq::default(),
         }
-    }
-
-    /// A task lingers here no longer. Those that a recording begins with were never counted.
-    #[inline]
-    pub(crate) const fn delayed_left(&mut self) {
-        self.nr_delayed = self.nr_delayed.saturating_sub(1);
     }
 }

@@ -87,7 +87,7 @@ impl<D: Decider> Sched<D> {
         if class != old_class && self.entities[se.index()].sched_delayed {
             self.dequeue_delayed(cpu, task);
         }
-        let queued = self.entities[se.index()].on_rq;
+        let queued = self.task_on_rq_queued(task);
         let running = self.rqs[cpu.index()].curr == task;
         // 2.6.24's set_user_nice leaves the running task set. Without MOVE a real-time task keeps its place in its list.
         let sets_anew = running && (!first_kernel || flags.has(DequeueFlags::MOVE));
@@ -114,9 +114,6 @@ impl<D: Decider> Sched<D> {
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.vruntime.minus(base);
         }
-        if class == Class::Fair && old_class != Class::Fair && self.tasks[task.index()].life != Life::New {
-            self.attach_entity_cfs_rq(se);
-        }
         if class == Class::Fair && old_class != Class::Fair && !normalised {
             // attach_task_cfs_rq
             let base = self.cfs_rqs[self.entities[se.index()].cfs_rq.index()].min_vruntime.0;
@@ -137,6 +134,9 @@ impl<D: Decider> Sched<D> {
             if class.is_counted_by_core() {
                 self.account_enqueue(cpu);
             }
+        }
+        if class == Class::Fair && old_class != Class::Fair && self.tasks[task.index()].life != Life::New {
+            self.attach_entity_cfs_rq(se);
         }
         if sets_anew {
             self.set_task_again(cpu, task);
@@ -194,7 +194,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn apply_attributes(&mut self, task: TaskId, attributes: &Attributes) {
         let cpus = self.rqs.len();
         let record = &self.tasks[task.index()];
-        let was_deadline = record.policy.is_deadline();
+        let (was_deadline, was_fair) = (record.policy.is_deadline(), record.class == Class::Fair);
         if attributes.policy.is_deadline() {
             let old = record.dl.filter(|_| was_deadline).map_or(0, |id| self.dl_entities[id.index()].dl_bw);
             self.setparam_dl(task, attributes.policy);
@@ -220,11 +220,14 @@ impl<D: Decider> Sched<D> {
             Box::new(allowed)
         });
         let (record_se, new) = (record.se, record.life == Life::New);
-        if self.rules.eevdf() && !new {
-            self.rescale_unqueued(record_se, load);
+        // set_load_weight: only a task that was fair, for its class is set later, has its lag and its load follow its weight.
+        if was_fair {
+            if self.rules.eevdf() && !new {
+                self.rescale_unqueued(record_se, load);
+            }
+            let cfs = self.entities[record_se.index()].cfs_rq;
+            self.reweight_load(cfs, record_se, load.scaled);
         }
-        let cfs = self.entities[record_se.index()].cfs_rq;
-        self.reweight_load(cfs, record_se, load.scaled);
         let entity = &mut self.entities[record_se.index()];
         entity.load = load;
         entity.custom_slice = attributes.slice.is_some();

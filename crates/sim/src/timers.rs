@@ -2,13 +2,10 @@
 
 use crate::agenda::Key;
 
-/// Children of a node: four keys are one cache line, and the heap is half as deep as a binary one (Johnson 1975).
-const CHILDREN: usize = 4;
-
 /// Timers in the order in which they expire, equal ones in the order of their tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// A heap of which no node is less than its parent. The key over the task's number, as one number, which compares faster than the
+    /// A binary heap of which no node is less than its parent. The key over the task's number, as one number, which compares faster than the
     /// pair.
     heap: Vec<u128>,
     /// Nodes that were compared so far.
@@ -45,20 +42,18 @@ impl Timers {
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let last = self.heap.pop()?;
         let Some(&first) = self.heap.first() else { return Some(last as u32) };
-        let mut node = 0;
-        loop {
-            let children = CHILDREN * node + 1;
-            let end = (children + CHILDREN).min(self.heap.len());
-            let Some((&least, others)) = self.heap.get(children..end).and_then(<[u128]>::split_first) else { break };
-            self.operations += others.len() as u64;
-            let (mut child, mut least) = (children, least);
-            for (place, &other) in (children + 1..).zip(others) {
-                if other < least {
-                    (child, least) = (place, other);
-                }
-            }
-            self.heap[node] = least;
-            node = child;
+        let (mut node, mut right) = (0, 2);
+        while let Some(&other) = self.heap.get(right) {
+            // Which child is less is as good as random: no branch depends on it.
+            let child = right - usize::from(self.heap[right - 1] <= other);
+            self.heap[node] = self.heap[child];
+            self.operations += 1;
+            (node, right) = (child, 2 * child + 2);
+        }
+        if right == self.heap.len() {
+            // A last child without a sibling.
+            self.heap[node] = self.heap[right - 1];
+            node = right - 1;
         }
         self.rise(node, last);
         Some(first as u32)
@@ -69,7 +64,7 @@ impl Timers {
     fn rise(&mut self, mut node: usize, timer: u128) {
         while node > 0 {
             self.operations += 1;
-            let parent = (node - 1) / CHILDREN;
+            let parent = (node - 1) / 2;
             if self.heap[parent] <= timer {
                 break;
             }

@@ -148,6 +148,10 @@ fn an_idle_group_gets_next_to_nothing() {
 /// One hog under 20 ms of each 100 ms, alone. Its time is charged at ticks, every 4 ms, of which 20 ms are five: it is throttled at
 /// the tick at which the quota is used up, and put back by the timer at each multiple of 100 ms. So 1 s takes 50 quotas:
 /// 49 periods and 20 ms. Each of the 49 ends with it throttled, for 80 ms.
+///
+/// From 6.18 on its queue begins with a nanosecond of its own, so that at 20 ms one is left: it goes on for a tick, which the next period
+/// pays; with that nanosecond again in each. So the first 24 ms leave 976, 48 quotas leave 16: 49 periods and 16 ms, the first of
+/// which it was throttled for 76.
 #[test]
 fn a_limit_holds_to_the_tick() {
     for release in ALL {
@@ -156,10 +160,11 @@ fn a_limit_holds_to_the_tick() {
             let options = Options { no_tick_skip, ..Options::default() };
             let (outcome, _) =
                 run_with(&workload, &scheduler(release), &Machine::ideal(1), &options).expect("a run that ends");
-            assert_eq!(Time::from_nanos(outcome.elapsed_ns), Time::from_millis(49 * 100 + 20), "{release}");
+            let early = if ["6.18", "7.2"].contains(&release) { 4 } else { 0 };
+            assert_eq!(Time::from_nanos(outcome.elapsed_ns), Time::from_millis(49 * 100 + 20 - early), "{release}");
             let group = group(&outcome, "/capped");
             assert_eq!((group.periods, group.throttled_periods), (49, 49), "{release}");
-            assert_eq!(Time::from_nanos(group.throttled_ns), Time::from_millis(49 * 80), "{release}");
+            assert_eq!(Time::from_nanos(group.throttled_ns), Time::from_millis(49 * 80 - early), "{release}");
         }
     }
 }

@@ -61,8 +61,11 @@ pub(crate) fn parse_common(event: &str, text: &str) -> (Option<QueueClocks>, Opt
     }
     let fields = Fields::new(text);
     let address = |key| fields.address(key).unwrap_or(0);
-    let task = fields.find("ct").and_then(|clock| clock.parse().ok());
-    let clocks = task.map(|task| QueueClocks { clock: fields.find("c").and_then(|clock| clock.parse().ok()), task });
+    let clock = |key| fields.find(key).and_then(|clock| clock.parse().ok()).filter(|clock| *clock > 0);
+    // A fair server has its queue's clocks elsewhere than a task.
+    let clocks = [("ct", "c"), ("sct", "sc")]
+        .into_iter()
+        .find_map(|(task, wall)| Some(QueueClocks { task: clock(task)?, clock: clock(wall) }));
     let entity = EntityRef { entity: address("se").max(address("cse")), owned: address("my"), queue: address("cfs") };
     (clocks, (entity != EntityRef::default()).then_some(entity))
 }

@@ -35,8 +35,12 @@ def command(
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
     topology: options.Topology = None,
+    speed: options.Speed = None,
     hz: options.Hz = None,
     costs: options.Costs = None,
+    weights: options.Weights = None,
+    group: options.Group = None,
+    session: options.Session = None,
     blocks: comparing.Blocks = comparing.BUDGET,
     band: comparing.Band = 0.01,
     check: comparing.Check = True,
@@ -52,15 +56,30 @@ def command(
     in a store, and the same command goes on where it was stopped.
 
     Example: [bold]schedlab compare pipe --policy other,fifo --kernel 6.1 --costs linsched[/bold]
+
+    In groups: [bold]schedlab compare hogs:tasks=4 --set latency=6ms,24ms --kernel 6.1
+    --group /alice:tasks=1 --group /bob[/bold]
     """
     pairs = [f"policy={policy}"] if policy is not None else []
     pairs += [f"slice={time_slice}"] if time_slice is not None else []
     axes = settings.axes([*pairs, *(given or [])])
     comparing.carry_out(
         "compare",
-        comparing.subjects(workloads or [], run, metric, better),
+        comparing.grouped(
+            comparing.subjects(workloads or [], run, metric, better), group or [], session or []
+        ),
         settings.combinations(axes),
-        comparing.targets(on, kernel, cpus, hz, costs, topology=topology),
+        comparing.targets(
+            on,
+            kernel,
+            cpus,
+            hz,
+            costs,
+            topology=topology,
+            speed=speed,
+            weights=weights,
+            groups=bool(group or session),
+        ),
         metrics=metrics,
         blocks=blocks,
         band=band,

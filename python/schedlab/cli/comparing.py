@@ -18,7 +18,7 @@ from schedlab.report.words import percent
 from schedlab.sequential import LOOKS, Protocol
 from schedlab.settings import Setting
 from schedlab.store import Store
-from schedlab.subjects import Subject
+from schedlab.subjects import Described, Subject
 from schedlab.targets.target import Host, Simulated, Target
 from schedlab.targets.virtual import Virtual
 
@@ -96,6 +96,25 @@ def subjects(
     return found
 
 
+def grouped(
+    what: list[tuple[str, Subject]], groups: Sequence[str], sessions: Sequence[str]
+) -> list[tuple[str, Subject]]:
+    """Return what is run with its tasks in control groups and sessions.
+
+    Raises:
+        InputError: a group that cannot be, or something whose tasks are not described.
+    """
+    if not (groups or sessions):
+        return what
+    option = "--group" if groups else "--session"
+    found: list[tuple[str, Subject]] = []
+    for text, one in what:
+        if not isinstance(one, Described):
+            raise InputError(f"{option} is for workloads: '{text}' runs as its own programs")
+        found.append((text, Described(one.workload.with_groups(groups, sessions))))
+    return found
+
+
 def targets(
     on: str,
     kernel: str | None,
@@ -104,6 +123,9 @@ def targets(
     costs: str | None,
     *,
     topology: str | None = None,
+    speed: str | None = None,
+    weights: str | None = None,
+    groups: bool = False,
 ) -> list[Target]:
     """Return where it is run.
 
@@ -111,11 +133,16 @@ def targets(
         InputError: an unknown target, or options that mean nothing on the ones named.
     """
     names = [name.strip() for name in on.split(",") if name.strip()]
+    if any(name != "sim" for name in names):
+        if weights is not None:
+            raise InputError("--weights means nothing but on sim: leave it out, or see ext:RULE")
+        if groups:
+            raise InputError("--group and --session mean nothing but on sim: leave them out")
     found: list[Target] = []
     for name in names:
         if name == "sim":
-            scheduler = options.scheduler_of(kernel, hz, None)
-            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology)))
+            scheduler = options.scheduler_of(kernel, hz, None, weights)
+            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology, speed)))
         elif name == "host":
             found.append(Host())
         elif name.startswith("vm:") and name != "vm:":
@@ -125,7 +152,13 @@ def targets(
                 f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
             )
     if "sim" not in names:
-        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology}
+        simulated = {
+            "kernel": kernel,
+            "hz": hz,
+            "costs": costs,
+            "topology": topology,
+            "speed": speed,
+        }
         for option, value in simulated.items():
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")

@@ -28,8 +28,12 @@ def command(
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
     topology: options.Topology = None,
+    speed: options.Speed = None,
     hz: options.Hz = None,
     costs: options.Costs = None,
+    weights: options.Weights = None,
+    group: options.Group = None,
+    session: options.Session = None,
     blocks: comparing.Blocks = comparing.BUDGET,
     band: comparing.Band = 0.01,
     check: comparing.Check = True,
@@ -48,9 +52,21 @@ def command(
         raise InputError("nothing to sweep over: --set names a knob and values")
     comparing.carry_out(
         "sweep",
-        comparing.subjects(workloads or [], run, metric, better),
+        comparing.grouped(
+            comparing.subjects(workloads or [], run, metric, better), group or [], session or []
+        ),
         [Setting({}), *settings.combinations(axes)],
-        comparing.targets(on, kernel, cpus, hz, costs, topology=topology),
+        comparing.targets(
+            on,
+            kernel,
+            cpus,
+            hz,
+            costs,
+            topology=topology,
+            speed=speed,
+            weights=weights,
+            groups=bool(group or session),
+        ),
         metrics=metrics,
         blocks=blocks,
         band=band,

@@ -258,12 +258,15 @@ pub(super) const PROBES: &[Probe] = &[
         "k_dlse",
         &["update_curr_dl_se"],
         "se=dl_se pid=dl_se@task_struct:dl.pid!dl_se.dl_server srv=dl_se.dl_server rt=dl_se.runtime dl=dl_se.deadline \
-         delta=delta_exec ct=rq.clock_task c=rq.clock",
+         delta=delta_exec ct=rq.clock_task c=rq.clock thr=dl_se.dl_throttled run=dl_se.dl_defer_running",
     ),
     probe(
         "k_dlrep",
         &["replenish_dl_entity"],
-        "se=dl_se pid=dl_se@task_struct:dl.pid!dl_se.dl_server srv=dl_se.dl_server rt=dl_se.runtime dl=dl_se.deadline",
+        // A timer reads the clock before it comes here, which nothing else shows if the task sleeps.
+        "se=dl_se pid=dl_se@task_struct:dl.pid!dl_se.dl_server srv=dl_se.dl_server rt=dl_se.runtime dl=dl_se.deadline \
+         ct=dl_se@task_struct:dl.se.cfs_rq.rq.clock_task!dl_se.dl_server c=dl_se@task_struct:dl.se.cfs_rq.rq.clock!dl_se.dl_server \
+         sct=dl_se.rq?.clock_task sc=dl_se.rq?.clock",
     ),
     probe("k_dltimer", &["dl_task_timer"], DEADLINE_TIMER),
     probe("k_dlinact", &["inactive_task_timer"], INACTIVE_TIMER),

@@ -17,11 +17,29 @@ impl<'a> Classes<'a> {
         match &**function {
             "sched_rt_period_timer" => self.sched.fire_timer(Timer::RtPeriod, now),
             "dl_task_timer" => self.fire_deadline(section, now),
+            "inactive_task_timer" => self.fire_inactive(section, now),
             _ if is_group_timer(first) => {
                 let Some(group) = self.group_of_timer(first) else { return };
                 self.sched.fire_bandwidth_timer(group, is_slack(first), now);
             }
             _ => {}
+        }
+        self.compare_after(section);
+    }
+
+    /// Whoever runs is taken off as it returns to user space: when it does so is recorded, that its group is throttled is ours to know.
+    pub(super) fn throttle(&mut self, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let running = self.sched.curr(CPU);
+        let recorded = section.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid));
+        if recorded != Some(running) {
+            return self.lose_track("somebody else runs");
+        }
+        self.sched.decider.expect_nothing();
+        let throttled = self.sched.exit_to_user(CPU);
+        self.compare_throttled(throttled, true);
+        if !throttled {
+            return self.lose_track("its group has runtime left");
         }
         self.compare_after(section);
     }
@@ -48,9 +66,28 @@ impl<'a> Classes<'a> {
             self.advance_to(self.clocks.clock_task.as_nanos() + (due - now));
         }
         let now = self.clocks.clock.as_nanos();
+        if timer == self.sched.fair_server_timer(CPU) && due.is_some() && due == self.server_timer {
+            let deadline = |classes: &Self| classes.sched.fair_server_state(CPU).map(|state| state.deadline);
+            let before = deadline(self);
+            self.sched.fire_timer(timer, now);
+            // Put off, it still counts from when it was armed.
+            self.server_timer = self.sched.armed(timer).filter(|_| deadline(self) == before);
+            return;
+        }
         let equal = self.report.state.timers.add(due.is_some_and(|due| due <= now + 1000));
         self.expect_equal("timer", equal, due.map_or_else(|| "not armed".to_owned(), |due| due.to_string()), now);
         self.sched.fire_timer(timer, now);
+    }
+
+    fn fire_inactive(&mut self, section: &[Entry<'a>], now: u64) {
+        let concerned = section.iter().find(|entry| entry.what == What::DlTimer).and_then(Entry::pid);
+        let task = concerned.and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE);
+        // That of a task which only sleeps bears on nothing that is followed here.
+        if let Some(timer) = task.and_then(|task| self.sched.inactive_timer_of(task))
+            && self.sched.armed(timer).is_some()
+        {
+            self.sched.fire_timer(timer, now);
+        }
     }
 
     /// A timer lies within its group's structure.

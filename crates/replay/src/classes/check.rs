@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use schedlab_model::TaskId;
-use schedlab_sched::{CfsRqId, EntityId, Vruntime};
+use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
 use schedlab_trace::Record;
 
 use super::section::{Entry, What};
@@ -46,9 +46,9 @@ impl<'a> Classes<'a> {
         let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
         let ours = self.sched.need_resched(CPU);
         let running = self.sched.curr(CPU);
-        if ours && !kernels && running != TaskId::IDLE && !self.is_fair(running) {
-            // A real-time or deadline task that is picked again shows nowhere else.
-            return self.schedule_again(running);
+        if ours && !kernels && !self.is_fair(running) {
+            // A real-time or deadline task that is picked again, or nobody once more, shows nowhere else.
+            return self.schedule_again(running, record);
         }
         let equal = self.report.state.need_resched.add(ours == kernels);
         self.expect_equal("need_resched", equal, ours, kernels);
@@ -140,7 +140,17 @@ impl<'a> Classes<'a> {
                     let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
                     self.compare_server(record, !starts);
                 }
+                What::DlTimer
+                    if record.number("srv") == Some(1)
+                        && self.server_known
+                        && !std::mem::replace(&mut server, true) =>
+                {
+                    self.compare_server(record, true);
+                }
+                // A server's comes above.
                 What::DlCharge
+                | What::DlTimer
+                | What::ServerCharge
                 | What::Enqueue(super::section::Of::Deadline)
                 | What::Dequeue(super::section::Of::Deadline) => {
                     let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)) else { continue };
@@ -216,7 +226,7 @@ impl<'a> Classes<'a> {
         self.expect_equal("budget", equal, ours, kernels);
     }
 
-    fn compare_throttled(&mut self, ours: bool, kernels: bool) {
+    pub(super) fn compare_throttled(&mut self, ours: bool, kernels: bool) {
         let equal = self.report.state.throttling.add(ours == kernels);
         self.expect_equal("throttled", equal, ours, kernels);
     }
@@ -253,7 +263,11 @@ impl<'a> Classes<'a> {
         let (Some(runtime), Some(deadline)) = (record.signed("rt"), record.number("dl")) else { return };
         let Some(ours) = self.sched.fair_server_state(CPU) else { return };
         if !std::mem::replace(&mut self.server_known, true) {
-            self.sched.assume_fair_server(CPU, runtime, deadline, started);
+            let told = |key| record.number(key).is_some_and(|flag| flag & 1 != 0);
+            let deadline = schedlab_model::Time::from_nanos(deadline);
+            let state = DlState { runtime, deadline, throttled: told("thr"), overruns: 0 };
+            self.sched.assume_fair_server(CPU, state, started, told("run"));
+            self.server_timer = self.sched.armed(self.sched.fair_server_timer(CPU));
             return;
         }
         // Before it starts on an idle CPU the idle time is taken off, which ours does on the way.
@@ -262,6 +276,9 @@ impl<'a> Classes<'a> {
             self.compare_budget(ours.runtime, runtime);
         }
         self.compare_budget(ours.deadline.as_nanos() as i64, deadline as i64);
+        if let Some(kernels) = record.number("thr") {
+            self.compare_throttled(ours.throttled, kernels & 1 != 0);
+        }
     }
 
     fn compare_deadline_task(&mut self, task: TaskId, record: &Record) {
@@ -312,10 +329,9 @@ impl<'a> Classes<'a> {
             let Some(queue) = self.queues.get(&address) else { continue };
             match entry.what {
                 What::Unthrottle => ends.insert(queue.0, (*queue, false)),
-                // It may find some runtime after all: then the queue is looked at again; 7.2 shows neither, nor does it need to.
-                What::Throttle if self.settings.release.series() < schedlab_model::Series::V7_2 => {
-                    let again = section[at + 1..].iter().any(|later| later.record.number("cfs") == Some(address));
-                    ends.insert(queue.0, (*queue, !again))
+                What::Throttle => {
+                    let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
+                    throttled.and_then(|throttled| ends.insert(queue.0, (*queue, throttled)))
                 }
                 _ => None,
             };
@@ -431,4 +447,13 @@ impl<'a> Classes<'a> {
         }
         false
     }
+}
+
+/// Whether `throttle_cfs_rq` throttled a queue, or found some runtime after all: a throttled one is unthrottled before it is asked for
+/// again. None where the recording ends before that.
+fn is_throttled_from<'a>(address: u64, mut later: impl Iterator<Item = &'a Entry<'a>>) -> Option<bool> {
+    let concerns = |entry: &&Entry<'_>| {
+        matches!(entry.what, What::Throttle | What::Unthrottle) && entry.record.number("cfs") == Some(address)
+    };
+    later.find(concerns).map(|entry| entry.what == What::Unthrottle)
 }

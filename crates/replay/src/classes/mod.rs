@@ -62,6 +62,8 @@ struct Classes<'a> {
     /// Whether the fair server's and the real-time bandwidth's state was told.
     server_known: bool,
     rt_known: bool,
+    /// When the fair server's timer expires by ours, where that hangs on when it was armed before the recording.
+    server_timer: Option<u64>,
     /// The recording's warm-up is over: every task was told of.
     begun: bool,
     /// Tasks that were queued when they were told of: in which order equal ones came is not.
@@ -139,6 +141,7 @@ impl<'a> Classes<'a> {
             slice_ends: false,
             server_known: false,
             rt_known: false,
+            server_timer: None,
             begun: false,
             unordered: BTreeSet::new(),
             stoppers: BTreeSet::new(),
@@ -206,9 +209,7 @@ impl<'a> Classes<'a> {
         (self.line, self.time) = (first.record.line, first.record.time);
         self.recorded.clear();
         self.recorded.extend(section.iter().map(|entry| entry.record));
-        if matches!(&*first.record.event, "tracing_mark_write") && first.record.text.contains("schedlab: begin") {
-            self.begun = true;
-        }
+        self.begun |= start::is_begin(first.record);
         match &first.record.kind {
             RecordKind::TimerEntry { function } => self.slice_ends = &**function == "hrtick",
             RecordKind::TimerExit => self.slice_ends = false,
@@ -240,6 +241,7 @@ impl<'a> Classes<'a> {
             Kind::Timer => self.timer(section),
             Kind::Shares => self.set_shares(section),
             Kind::Quota => self.set_quota(section),
+            Kind::Throttle => self.throttle(section),
             Kind::Charge => self.charge(section),
         }
     }

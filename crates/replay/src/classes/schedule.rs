@@ -1,11 +1,12 @@
 //! `__schedule`: who leaves, who was looked at, who runs.
 
-use schedlab_model::{TaskId, TaskState};
-use schedlab_trace::{Pid, RecordKind, RecordState};
+use schedlab_model::{TaskId, TaskState, Time};
+use schedlab_sched::Clocks;
+use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 
 use super::section::{Entry, What, cut};
 use super::{CPU, Classes};
-use crate::flags::SLEEP;
+use crate::flags::{SLEEP, may_yield};
 use crate::schedules::Picked;
 
 impl<'a> Classes<'a> {
@@ -29,7 +30,6 @@ impl<'a> Classes<'a> {
         let stops = self.stoppers.contains(&previous);
         let sleeps = stops && switch.is_some_and(|(_, state, _)| state != RecordState::Running);
         let left = left.or_else(|| sleeps.then(|| self.pid(previous)));
-        let used = self.sched.rt_state(CPU).filter(|_| stops);
         let state = match (left.is_some(), dead) {
             (false, _) => TaskState::Running,
             (true, true) => TaskState::Dead,
@@ -46,6 +46,9 @@ impl<'a> Classes<'a> {
             self.advance_to(began);
         }
         self.compare_before(section);
+        if left.is_some() {
+            self.charge_who_leaves(previous, section);
+        }
         let mut picks: Vec<TaskId> = self.lingerers(section);
         if self.is_fair(next) {
             picks.push(next);
@@ -63,10 +66,6 @@ impl<'a> Classes<'a> {
         // Among equals whose order is not told, ours means nothing.
         let ours = if self.is_among_unordered(next) { next } else { ours };
         self.note_pick(section, next, ours, state);
-        if let Some(used) = used {
-            // Its time is not the real-time class's.
-            self.sched.assume_rt_time(CPU, used.time);
-        }
         if scheduled.next != next {
             self.differ("pick", self.pid(scheduled.next), self.pid(next));
             self.report.decisions.pick.add(false, false);
@@ -84,6 +83,21 @@ impl<'a> Classes<'a> {
         }
     }
 
+    /// Who leaves is charged up to the clock it was taken off at; the clock may be read again before the pick.
+    fn charge_who_leaves(&mut self, previous: TaskId, section: &[Entry<'a>]) {
+        let clocks = self.clocks;
+        let Some(taken) = section.first().and_then(|entry| entry.record.clocks) else { return };
+        if previous == TaskId::IDLE || taken.task >= clocks.clock_task.as_nanos() {
+            return;
+        }
+        let at = Time::from_nanos(taken.task);
+        let clock = taken.clock.map_or(clocks.clock, Time::from_nanos);
+        self.sched.set_clocks(CPU, Clocks { clock, clock_task: at, clock_pelt: at });
+        self.sched.update_curr(CPU);
+        self.sched.entity_mut(previous).exec_start = clocks.clock_task.as_nanos();
+        self.sched.set_clocks(CPU, clocks);
+    }
+
     /// Who runs now, and who would by our rules.
     fn note_pick(&mut self, section: &[Entry<'a>], kernels: TaskId, ours: TaskId, state: TaskState) {
         let (time, line) = section.last().map_or((self.time, self.line), |last| (last.record.time, last.record.line));
@@ -91,9 +105,10 @@ impl<'a> Classes<'a> {
         self.report.schedules.pick(Picked { time, line, ours, kernels, state });
     }
 
-    /// `__schedule` of which nothing is recorded but that the flag is gone.
-    pub(super) fn schedule_again(&mut self, running: TaskId) {
-        if self.yielding == Some(self.pid(running)) {
+    /// `__schedule` of which nothing is recorded but that the flag is gone by `record`.
+    pub(super) fn schedule_again(&mut self, running: TaskId, record: &Record) {
+        // It comes after a yield of which nothing is recorded either, and before one that this record is of.
+        if self.yielding == Some(self.pid(running)) && !may_yield(record.flags) {
             self.yield_now();
         }
         let oldest = self.oldest(running, false);

@@ -5,7 +5,7 @@
 
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, SAVE, SLEEP, may_yield};
+use crate::flags::{MOVE, REPLENISH, SAVE, SLEEP, THROTTLE, may_yield};
 use crate::recording::charged;
 
 /// A scheduling class, by the names of its probes.
@@ -170,12 +170,16 @@ impl<'a> Entry<'a> {
 
     /// A deadline task that gets its runtime anew is queued wherever that is found out.
     fn is_replenished(&self) -> bool {
-        const REPLENISH: u32 = 0x20;
-        self.what == What::Enqueue(Of::Deadline) && self.flags() & (REPLENISH | SLEEP) == REPLENISH
+        self.what == What::Enqueue(Of::Deadline) && self.flags() & REPLENISH != 0 && self.flags() & SLEEP == 0
     }
 
     fn is_within(&self) -> bool {
         self.what.is_within() || self.is_replenished()
+    }
+
+    /// Whether the same task was in the same context: an interrupt comes before or after what it interrupts, not within.
+    fn is_alongside(&self, other: &Self) -> bool {
+        self.record.pid == other.record.pid && self.record.flags.context == other.record.flags.context
     }
 }
 
@@ -200,6 +204,8 @@ pub(crate) enum Kind {
     Shares,
     /// `tg_set_cfs_bandwidth`.
     Quota,
+    /// `throttle_cfs_rq_work`: whoever runs returns to user space in a throttled group (6.18 on).
+    Throttle,
     Charge,
     Yield,
     MakeGroup,
@@ -222,9 +228,10 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
         },
         What::Enqueue(_) => new(entries, pid),
         What::Tick => (Kind::Tick, run(entries, 1)),
+        What::Dequeue(Of::Fair) if first.flags() & THROTTLE != 0 => (Kind::Throttle, run(entries, 1)),
         What::Dequeue(_) if first.flags() & (SAVE | MOVE) == 0 && pid == first.record.pid => leave(entries),
         What::Dequeue(_) => change(entries, pid),
-        What::Parameters | What::Move => (Kind::Change(pid), run(entries, 1)),
+        What::Parameters | What::Move => (Kind::Change(pid), before_schedule(entries, run(entries, 1))),
         What::Shares => (Kind::Shares, run(entries, 1)),
         What::Refill => (Kind::Quota, run(entries, 1)),
         What::TimerEntry => timer(entries),
@@ -250,11 +257,31 @@ fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let own = charged(first).filter(|pid| *pid == first.pid && first.flags.preempt_depth == 0);
     let same = |entry: &&Entry<'_>| {
         entry.is_within()
+            && entry.is_alongside(&entries[0])
             && entry.clock().is_none_or(|now| clock.is_none_or(|at| at == now))
             && (!yields || may_yield(entry.record.flags))
             && (own.is_none() || charged(entry.record) != own)
     };
-    from + entries[from..].iter().take_while(same).count()
+    let end = from + entries[from..].iter().take_while(same).count();
+    // A deadline task's charge tells what it charges before it tells the clock: a second one, at the next tick, stands alone.
+    let charges = |entry: &Entry<'_>| entry.what == What::ServerCharge && entry.record.number("srv") == Some(0);
+    let Some(first) = entries[..end].iter().position(charges) else { return end };
+    let again = |at: &usize| {
+        charges(&entries[*at])
+            && entries[*at].clock() != entries[first].clock()
+            && matches!(entries[at - 1].record.kind, RecordKind::StatRuntime { .. })
+    };
+    (first + 1..end).find(again).map_or(end, |at| (at - 1).max(from))
+}
+
+/// A section of `length` records that ends in a switch goes over into a schedule, at the same clock where that was read only just:
+/// what follows the last request or look at preemption is the schedule's.
+fn before_schedule(entries: &[Entry<'_>], length: usize) -> usize {
+    let switches = entries.get(length).is_some_and(|next| next.what == What::Switch);
+    let asks = |entry: &Entry<'_>| matches!(entry.what, What::Resched | What::Check | What::WakeupNew);
+    let last = entries[..length].iter().rposition(asks).filter(|_| switches);
+    last.filter(|last| entries[last + 1..length].iter().any(|entry| entry.what == What::Pick))
+        .map_or(length, |last| last + 1)
 }
 
 fn position(entries: &[Entry<'_>], what: What, pid: Pid) -> Option<usize> {
@@ -273,7 +300,12 @@ fn wake(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
 /// `wake_up_new_task` tells of itself before it looks at preemption.
 fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     match position(entries, What::WakeupNew, pid) {
-        Some(at) => (Kind::New(pid), run(entries, at + 1)),
+        Some(at) => {
+            let length = before_schedule(entries, run(entries, at + 1));
+            // There is nothing to look at where somebody has to go anyway: he is looked for, and may be found to stay.
+            let looks = |entry: &Entry<'_>| entry.what == What::Check && entry.record.flags.need_resched;
+            (Kind::New(pid), entries[..length].iter().position(looks).map_or(length, |look| look + 1))
+        }
         None => (Kind::Nothing, 1),
     }
 }
@@ -293,10 +325,12 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
         matches!(entry.what, What::Switch | What::Dequeue(_) | What::Waking | What::TimerEntry | What::PickTask)
     });
     match (back, ends) {
-        (Some(at), ends) if ends.is_none_or(|end| at <= end) => (Kind::Change(pid), run(entries, at + 1)),
+        (Some(at), ends) if ends.is_none_or(|end| at <= end) => {
+            (Kind::Change(pid), before_schedule(entries, run(entries, at + 1)))
+        }
         // A task that lingered asleep leaves before it changes its class.
         _ => match entries.iter().take(8).position(|entry| entry.what == What::Parameters) {
-            Some(at) => (Kind::Change(pid), run(entries, at + 1)),
+            Some(at) => (Kind::Change(pid), before_schedule(entries, run(entries, at + 1))),
             None => (Kind::Nothing, 1),
         },
     }
@@ -315,9 +349,20 @@ fn timer(entries: &[Entry<'_>]) -> (Kind, usize) {
 
 /// Parts of a sequence whose first function is not probed.
 fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
-    let length = run(entries, 1);
+    // A yield holds the queue's lock alone; the schedule after it disables preemption too.
+    let locks = |entry: &Entry<'_>| entry.record.flags.preempt_depth;
+    let same = |entry: &Entry<'_>| entry.is_alongside(&entries[0]) && locks(entry) == locks(&entries[0]);
+    let length = entries[..run(entries, 1)].iter().take_while(|entry| same(entry)).count();
+    let switches = entries.get(length).is_some_and(|next| next.what == What::Switch && same(next));
+    // Where depths are not counted a yield's request tells: it is there for the schedule.
+    let wants = |entry: &Entry<'_>| entry.record.flags.wants_resched();
+    let asked = entries[..length].iter().position(wants).filter(|asked| *asked > 0 && locks(&entries[0]) == 0);
+    let (length, switches) = match asked.filter(|_| switches) {
+        Some(asked) => (asked, false),
+        None => (length, switches),
+    };
     let section = &entries[..length];
-    if entries.get(length).is_some_and(|next| next.what == What::Switch) {
+    if switches {
         return (Kind::Schedule, length + 1);
     }
     let has = |what: What| section.iter().any(|entry| entry.what == what);
@@ -332,10 +377,31 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 mod tests {
+    use schedlab_trace::Reader;
+
     use super::*;
 
-    use schedlab_trace::Reader;
+    /// A tick finds a task's runtime used up after its next period began: it gets it at once, and all of that is one charge. The flag
+    /// that says so moved with 6.19 (recordings of 6.12 and 7.2, cut to these lines).
+    #[test]
+    fn a_replenishment_within_a_charge_is_part_of_it() {
+        for flags in ["0x20", "0x20000"] {
+            let lines = [
+                "sched_stat_runtime: comm=a pid=402 runtime=7282606 [ns]".to_owned(),
+                "k_dlse: se=0xff01 pid=402 srv=0 rt=2245658 dl=371570038472 delta=7282606 ct=371570931089 c=371570931089".to_owned(),
+                format!("k_dlenq: pid=402 fl={flags} rt=-5036948 dl=371570038472 thr=1 ct=371570931089 c=371570931089"),
+                "k_dlrep: se=0xff01 pid=402 srv=0 rt=-5036948 dl=371570038472".to_owned(),
+                "k_resched: cpu=0 tif=4 cpid=402".to_owned(),
+                "hrtimer_expire_exit: hrtimer=0xff11".to_owned(),
+            ];
+            let text: String = lines.iter().map(|line| format!(" a-402 0d.h1. 375.995632399: {line}\n")).collect();
+            let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
+            let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+            assert_eq!(cut(&entries), (Kind::Charge, 5), "{flags}");
+        }
+    }
 
     /// Of 6.1.176: a task that is to be rescheduled for a FIFO task yields, and schedules without the clock having moved. The yield
     /// charges and is a section of its own; no fair task is looked for after it.

@@ -1,5 +1,7 @@
 //! The state in which a recording begins, from its `k_snap` probes.
 
+use std::collections::BTreeSet;
+
 use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{EntityId, GroupId, Vruntime};
 use schedlab_trace::{Pid, Record};
@@ -29,6 +31,27 @@ impl<'a> Classes<'a> {
         self.sched.decider.expect_nothing();
         self.sched.try_to_wake_up(task, CPU);
         self.sched.schedule(CPU, TaskState::Running);
+        self.foresee(entries);
+    }
+
+    /// Whoever is told of was there from the beginning, and nobody but the recorder ran meanwhile: whom nothing happened to before
+    /// he was told of was then as he was told to be. Others woke beside him.
+    fn foresee(&mut self, entries: &[Entry<'a>]) {
+        let mut concerned = BTreeSet::new();
+        let mut told = None;
+        for entry in entries.iter().take_while(|entry| !is_begin(entry.record)) {
+            match entry.what {
+                What::Snap => {
+                    told = entry.pid().filter(|pid| !concerned.contains(pid));
+                    if told.is_some() {
+                        self.snap(entry.record);
+                    }
+                }
+                What::GroupSnap if told.is_some() && told == entry.pid() => self.group_snap(entry.record),
+                What::Waking | What::Wakeup | What::Enqueue(_) | What::Dequeue(_) => concerned.extend(entry.pid()),
+                _ => {}
+            }
+        }
     }
 
     fn add(&mut self, pid: Pid, attributes: &Attributes, group: GroupId) -> TaskId {
@@ -192,6 +215,11 @@ pub(super) fn attributes_of(record: &Record) -> Attributes {
     };
     let slice = (record.number("cs") == Some(1)).then(|| time("sl"));
     Attributes { policy, nice, slice, ..Attributes::default() }
+}
+
+/// The recorder's mark where it has told of all tasks, and the workload begins.
+pub(super) fn is_begin(record: &Record) -> bool {
+    &*record.event == "tracing_mark_write" && record.text.contains("schedlab: begin")
 }
 
 /// Whether any record of a section is `what`.

@@ -134,7 +134,11 @@ impl<D: Decider> Sched<D> {
         self.mend_affinity(task);
         let record = &self.tasks[task.index()];
         let (previous, class) = (record.cpu, record.class);
-        if self.entities[record.se.index()].sched_delayed {
+        let choice = self.rqs.len() > 1 && record.affinity.as_ref().is_none_or(|allowed| allowed.count() > 1);
+        let lingers = self.entities[record.se.index()].sched_delayed;
+        let sync = why == WakeKind::Wakeup { sync: true };
+        self.balance.sync_wakeup = sync.then_some((task, choice && !lingers));
+        if lingers {
             // It is queued still; ttwu_runnable wakes it there.
             return previous;
         }
@@ -286,8 +290,8 @@ impl<D: Decider> Sched<D> {
 
     /// `nr_running` without those that linger asleep.
     pub(crate) fn nr_awake(&self, cpu: CpuId) -> u32 {
-        let rq = &self.rqs[cpu.index()];
-        rq.nr_running.wrapping_sub(rq.nr_delayed)
+        // cfs_h_nr_delayed
+        self.rqs[cpu.index()].nr_running.wrapping_sub(self.cfs_rq(cpu).h_nr_delayed)
     }
 
     /// `wake_affine_weight`: by load averages, each as the other CPU's capacity allows, with a bias for the last one.

@@ -160,6 +160,8 @@ pub(crate) struct Balance {
     pub(crate) search_cost: u64,
     /// CPUs looked at since the driver last asked.
     pub(crate) looked_at: u64,
+    /// Who is woken with the waker's sync hint (`WF_SYNC`), and whether its CPU was chosen (`WF_RQ_SELECTED`).
+    pub(crate) sync_wakeup: Option<(TaskId, bool)>,
     /// Those before that.
     pub(crate) looked_at_in_all: u64,
     /// State of the draws of `sched_rng`.

@@ -132,9 +132,8 @@ impl<D: Decider> Sched<D> {
     /// Fair tasks of a CPU as the release counts them: with those that linger asleep before 6.19 (`h_nr_queued`), without them from
     /// then on (`h_nr_runnable`).
     pub(super) fn h_nr_running(&self, cpu: CpuId) -> u32 {
-        let rq = &self.rqs[cpu.index()];
-        let queued = self.cfs_rqs[rq.cfs.index()].h_nr_running;
-        if self.rules.series >= Series::V7_2 { queued.saturating_sub(rq.nr_delayed) } else { queued }
+        let queue = self.cfs_rq(cpu);
+        if self.rules.series >= Series::V7_2 { queue.h_nr_runnable() } else { queue.h_nr_running }
     }
 
     /// `update_sg_wakeup_stats`: the group as it would be without the task.

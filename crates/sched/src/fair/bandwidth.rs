@@ -37,8 +37,8 @@ pub(crate) struct Bandwidth {
     expires: u64,
     /// When the slack timer fires, if it is started.
     slack: Option<u64>,
-    throttled: Vec<CfsRqId>,
-    stats: BandwidthStats,
+    pub(super) throttled: Vec<CfsRqId>,
+    pub(super) stats: BandwidthStats,
 }
 
 impl Default for Bandwidth {
@@ -142,7 +142,7 @@ impl<D: Decider> Sched<D> {
         if burst > Time::ZERO && self.rules.series == Series::V5_10 {
             return refuse("burst came with 5.14; this is 5.10".to_owned());
         }
-        let now = self.rqs[0].clock;
+        let (now, throttles_tasks) = (self.rqs[0].clock, self.rules.variant.throttles_tasks);
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         (bandwidth.quota, bandwidth.period) = (quota.map(Time::as_nanos), period.as_nanos());
         bandwidth.burst = burst.as_nanos();
@@ -152,7 +152,7 @@ impl<D: Decider> Sched<D> {
         }
         for (queue, _) in self.groups[group.index()].cpus.clone().into_iter().flatten() {
             let record = &mut self.cfs_rqs[queue.index()];
-            (record.runtime_enabled, record.runtime_remaining) = (quota.is_some(), 0);
+            (record.runtime_enabled, record.runtime_remaining) = (quota.is_some(), i64::from(throttles_tasks));
             if record.throttled {
                 self.unthrottle_cfs_rq(queue);
             }
@@ -241,6 +241,10 @@ impl<D: Decider> Sched<D> {
     fn distribute_cfs_runtime(&mut self, group: GroupId) {
         while !self.groups[group.index()].bandwidth.throttled.is_empty() {
             for queue in self.groups[group.index()].bandwidth.throttled.clone() {
+                if self.rules.series >= Series::V7_2 {
+                    // Tasks that are still within the kernel run on.
+                    self.update_curr_cfs(queue);
+                }
                 let bandwidth = &mut self.groups[group.index()].bandwidth;
                 if bandwidth.runtime == 0 {
                     return;
@@ -257,7 +261,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `__assign_cfs_rq_runtime`: takes up to `target` more than is owed from the pool; true if that leaves something.
-    fn assign_cfs_rq_runtime(&mut self, cfs: CfsRqId, target: u64) -> bool {
+    pub(super) fn assign_cfs_rq_runtime(&mut self, cfs: CfsRqId, target: u64) -> bool {
         let record = &mut self.cfs_rqs[cfs.index()];
         let now = self.rqs[record.cpu.index()].clock;
         let bandwidth = &mut self.groups[record.group.index()].bandwidth;
@@ -276,20 +280,29 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `account_cfs_rq_runtime`: charges a queue that runs with what it ran, and reschedules if no more is to be had.
-    pub(super) fn account_cfs_rq_runtime(&mut self, cfs: CfsRqId, delta: u64) {
+    /// From 7.0 on it throttles then; true if the queue is throttled.
+    pub(super) fn account_cfs_rq_runtime(&mut self, cfs: CfsRqId, delta: u64) -> bool {
         let record = &mut self.cfs_rqs[cfs.index()];
         if !record.runtime_enabled {
-            return;
+            return false;
         }
         record.runtime_remaining -= delta as i64;
-        if record.runtime_remaining > 0 || record.throttled {
-            return;
+        if record.runtime_remaining > 0 {
+            return false;
+        }
+        let throttles = self.rules.series >= Series::V7_2;
+        if record.throttled {
+            return throttles;
+        }
+        if throttles {
+            return self.throttle_hierarchy(cfs);
         }
         let cpu = record.cpu;
-        if !self.assign_cfs_rq_runtime(cfs, self.rules.cfs_bandwidth_slice) && self.cfs_rqs[cfs.index()].curr.is_some()
-        {
+        let assigned = self.assign_cfs_rq_runtime(cfs, self.rules.cfs_bandwidth_slice);
+        if !assigned && self.cfs_rqs[cfs.index()].curr.is_some() {
             self.resched_curr(cpu);
         }
+        false
     }
 
     /// `check_cfs_rq_runtime`: throttles a queue that has used up its runtime; true if it is throttled.
@@ -308,7 +321,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         self.account_cfs_rq_runtime(cfs, 0);
-        if self.cfs_rqs[cfs.index()].runtime_remaining <= 0 {
+        if self.cfs_rqs[cfs.index()].runtime_remaining <= 0 && !self.cfs_rqs[cfs.index()].throttled {
             self.throttle_cfs_rq(cfs);
         }
     }
@@ -335,9 +348,13 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// Whether a task's group, or one above it, is throttled on its CPU: a fair task waits then, queued or not.
+    /// Whether a task's group, or one above it, is throttled on its CPU: a fair task waits then, queued or not; from 6.18 on once it was
+    /// taken off.
     pub fn is_throttled(&self, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
+        if self.rules.variant.throttles_tasks {
+            return record.class == crate::class::Class::Fair && record.throttled;
+        }
         record.class == crate::class::Class::Fair && self.throttled_hierarchy(self.entities[record.se.index()].cfs_rq)
     }
 
@@ -365,12 +382,16 @@ impl<D: Decider> Sched<D> {
     /// `throttle_cfs_rq`: takes the queue's entity out of the queue above, and so on up where nothing else is left; false if there
     /// was runtime after all.
     fn throttle_cfs_rq(&mut self, cfs: CfsRqId) -> bool {
+        if self.rules.variant.throttles_tasks {
+            return self.throttle_hierarchy(cfs);
+        }
         if self.assign_cfs_rq_runtime(cfs, 1) {
             return false;
         }
         let record = &self.cfs_rqs[cfs.index()];
         let (group, cpu) = (record.group, record.cpu);
         let (tasks, mut idle_tasks) = (record.h_nr_running, record.idle_h_nr_running);
+        let delayed = record.h_nr_delayed;
         self.groups[group.index()].bandwidth.throttled.push(cfs);
         self.count_throttle(group, cpu, true);
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
@@ -398,6 +419,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[above.index()];
             queue.h_nr_running -= tasks;
+            queue.h_nr_delayed -= delayed;
             queue.idle_h_nr_running -= idle_tasks;
             leaves &= queue.load.scaled == 0;
             level = parent;
@@ -414,6 +436,9 @@ impl<D: Decider> Sched<D> {
 
     /// `unthrottle_cfs_rq`: puts the queue's entity back into the queue above, and so on up.
     pub(crate) fn unthrottle_cfs_rq(&mut self, cfs: CfsRqId) {
+        if self.rules.variant.throttles_tasks {
+            return self.unthrottle_hierarchy(cfs);
+        }
         let record = &mut self.cfs_rqs[cfs.index()];
         record.throttled = false;
         let (group, cpu, since) = (record.group, record.cpu, record.throttled_clock);
@@ -425,14 +450,15 @@ impl<D: Decider> Sched<D> {
         let record = &self.cfs_rqs[cfs.index()];
         if record.load.scaled > 0 {
             let (tasks, idle_tasks) = (record.h_nr_running, record.idle_h_nr_running);
-            self.rejoin_hierarchy(group, cpu, tasks, idle_tasks);
+            let delayed = record.h_nr_delayed;
+            self.rejoin_hierarchy(group, cpu, tasks, delayed, idle_tasks);
         }
         if self.rqs[cpu.index()].curr == TaskId::IDLE && self.cfs_rq(cpu).nr_running > 0 {
             self.resched_curr(cpu);
         }
     }
 
-    fn rejoin_hierarchy(&mut self, group: GroupId, cpu: CpuId, tasks: u32, mut idle_tasks: u32) {
+    fn rejoin_hierarchy(&mut self, group: GroupId, cpu: CpuId, tasks: u32, delayed: u32, mut idle_tasks: u32) {
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
         let mut joins = true;
@@ -455,6 +481,7 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[above.index()];
             queue.h_nr_running += tasks;
+            queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_tasks;
             if queue.throttled {
                 return;

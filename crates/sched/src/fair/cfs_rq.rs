@@ -1,6 +1,6 @@
 //! `struct cfs_rq`: one fair queue, a CPU's root or a group's on one CPU.
 
-use schedlab_model::CpuId;
+use schedlab_model::{CpuId, TaskId};
 
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::group::GroupId;
@@ -18,6 +18,8 @@ pub struct CfsRq {
     pub nr_running: u32,
     /// `h_nr_running`: tasks below it, through all groups.
     pub h_nr_running: u32,
+    /// `h_nr_delayed`: of those, the ones that linger asleep (EEVDF).
+    pub h_nr_delayed: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
     /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups (CFS).
@@ -28,13 +30,15 @@ pub struct CfsRq {
     pub idle: bool,
     /// `runtime_enabled`: its group's bandwidth is limited.
     pub runtime_enabled: bool,
-    /// `throttled`: it has no runtime left and is out of the queue above.
+    /// `throttled`: it has no runtime left, and is out of the queue above (before 6.18).
     pub throttled: bool,
     /// `throttle_count`: how many queues from it upwards are throttled.
     pub throttle_count: u32,
     /// `runtime_remaining`, in nanoseconds, where bandwidth is limited.
     pub runtime_remaining: i64,
-    /// `throttled_clock`: since when it is throttled.
+    /// `throttled_limbo_list`: the tasks that were taken off, the last one first (6.18 on).
+    pub limbo: Vec<TaskId>,
+    /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept somebody from running, 0 if it has not yet.
     pub throttled_clock: u64,
     /// `min_vruntime`: never goes back.
     pub min_vruntime: Vruntime,
@@ -64,6 +68,7 @@ impl CfsRq {
             load: Weight::default(),
             nr_running: 0,
             h_nr_running: 0,
+            h_nr_delayed: 0,
             idle_h_nr_running: 0,
             idle_nr_running: 0,
             group: GroupId::ROOT,
@@ -72,6 +77,7 @@ impl CfsRq {
             throttled: false,
             throttle_count: 0,
             runtime_remaining: 0,
+            limbo: Vec::new(),
             throttled_clock: 0,
             min_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             curr: None,
@@ -83,5 +89,11 @@ impl CfsRq {
             avg_vruntime: 0,
             avg_load: 0,
         }
+    }
+
+    /// `h_nr_runnable`: the tasks below it that do not linger asleep.
+    #[inline]
+    pub const fn h_nr_runnable(&self) -> u32 {
+        self.h_nr_running - self.h_nr_delayed
     }
 }

@@ -42,11 +42,11 @@ impl<D: Decider> Sched<D> {
         self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq)
     }
 
-    /// `avg_vruntime`: V, the weighted average of the queue's virtual times, rounded down; the origin moves there.
-    pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
+    /// How far V, the weighted average of the queue's virtual times, rounded down, lies after the origin.
+    fn average_key(&self, cfs: CfsRqId) -> i64 {
         let curr = self.running(cfs).map(|curr| (self.entity_key(cfs, curr), self.weight(curr)));
         let queue = &self.cfs_rqs[cfs.index()];
-        let delta = match (queue.avg_load, curr) {
+        match (queue.avg_load, curr) {
             (0, Some((key, _))) => key,
             (0, None) => 0,
             (load, curr) => {
@@ -54,7 +54,21 @@ impl<D: Decider> Sched<D> {
                 let sum = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
                 sum.div_euclid(load + weight)
             }
-        };
+        }
+    }
+
+    /// A task's virtual time, and under EEVDF its lag: V less that while it is queued, what it kept of it while it is not. Nothing
+    /// changes for being looked at.
+    pub fn standing(&self, task: TaskId) -> (Vruntime, Option<i64>) {
+        let se = self.tasks[task.index()].se;
+        let entity = &self.entities[se.index()];
+        let lag = |cfs| if entity.on_rq { self.average_key(cfs) - self.entity_key(cfs, se) } else { entity.vlag };
+        (entity.vruntime, self.rules.eevdf().then(|| lag(entity.cfs_rq)))
+    }
+
+    /// `avg_vruntime`: V; the origin moves there.
+    pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
+        let delta = self.average_key(cfs);
         self.update_zero_vruntime(cfs, delta);
         self.cfs_rqs[cfs.index()].zero_vruntime
     }
@@ -329,13 +343,17 @@ impl<D: Decider> Sched<D> {
         self.entities[se.index()].on_rq = true;
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             self.check_enqueue_throttle(cfs);
+            if self.rules.variant.throttles_tasks {
+                self.throttle_load(cfs, false);
+            }
         }
     }
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
     pub(super) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
-        let delay = flags.has(DequeueFlags::SLEEP) && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL));
+        let delay = flags.has(DequeueFlags::SLEEP)
+            && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL).and(DequeueFlags::THROTTLE));
         delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
     }
 
@@ -399,11 +417,30 @@ impl<D: Decider> Sched<D> {
         self.clear_delayed(se);
     }
 
+    /// `set_delayed`: from now on it lingers. An empty group counts for none below it anyway.
+    pub(super) fn set_delayed(&mut self, se: EntityId) {
+        self.entities[se.index()].sched_delayed = true;
+        self.count_delayed(se, |count| count + 1);
+    }
+
     /// `clear_delayed`: it lingers no longer.
     fn clear_delayed(&mut self, se: EntityId) {
-        let entity = &mut self.entities[se.index()];
-        if std::mem::take(&mut entity.sched_delayed) && entity.my_q.is_none() {
-            self.rqs[self.cfs_rqs[entity.cfs_rq.index()].cpu.index()].delayed_left();
+        if std::mem::take(&mut self.entities[se.index()].sched_delayed) {
+            self.count_delayed(se, |count| count - 1);
+        }
+    }
+
+    /// `h_nr_delayed` of the queues of a task, up to one that is throttled.
+    fn count_delayed(&mut self, se: EntityId, change: impl Fn(u32) -> u32) {
+        let mut level = Some(se).filter(|se| self.entities[se.index()].my_q.is_none());
+        while let Some(se) = level {
+            let entity = &self.entities[se.index()];
+            level = entity.parent;
+            let queue = &mut self.cfs_rqs[entity.cfs_rq.index()];
+            queue.h_nr_delayed = change(queue.h_nr_delayed);
+            if queue.throttled && !self.rules.variant.throttles_tasks {
+                return;
+            }
         }
     }
 

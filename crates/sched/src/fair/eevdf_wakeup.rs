@@ -15,9 +15,14 @@ impl<D: Decider> Sched<D> {
         if curr == woken {
             return;
         }
+        let hint = self.balance.sync_wakeup.take().filter(|(task, _)| *task == woken).map(|(_, selected)| selected);
         let features = self.rules.tunables.features;
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
-        if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
+        let throttled = match self.rules.variant.throttles_tasks {
+            true => self.tasks[woken.index()].throttled,
+            false => self.throttled_hierarchy(self.entities[pse.index()].cfs_rq),
+        };
+        if throttled {
             return;
         }
         let by_deadline = self.rules.variant.wakeups_by_deadline;
@@ -38,10 +43,12 @@ impl<D: Decider> Sched<D> {
             }
             (false, true) => return,
             _ if self.tasks[woken.index()].policy != Policy::Other => return,
-            _ if self.rules.variant.wakeups_by_deadline => match self.becomes_first_by_deadline(cpu, se, pse, fork) {
-                Some(ours) => ours,
-                None => return,
-            },
+            _ if self.rules.variant.wakeups_by_deadline => {
+                match self.becomes_first_by_deadline(cpu, [se, pse], fork, hint) {
+                    Some(ours) => ours,
+                    None => return,
+                }
+            }
             _ => self.becomes_first(se, pse),
         };
         if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
@@ -49,9 +56,15 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// The same from 6.18.33 on (`wakeup_preempt_fair` in 7.2); none where there is nothing to decide. The waker's sync hint, which
-    /// NEXT_BUDDY asks for, is passed over.
-    fn becomes_first_by_deadline(&mut self, cpu: CpuId, se: EntityId, pse: EntityId, fork: bool) -> Option<bool> {
+    /// The same from 6.18.33 on (`wakeup_preempt_fair` in 7.2); none where there is nothing to decide. A `hint` says that the waker is
+    /// about to sleep, and whether the task might have run elsewhere.
+    fn becomes_first_by_deadline(
+        &mut self,
+        cpu: CpuId,
+        [se, pse]: [EntityId; 2],
+        fork: bool,
+        hint: Option<bool>,
+    ) -> Option<bool> {
         let cfs = self.entities[se.index()].cfs_rq;
         self.update_curr_cfs(cfs);
         let features = self.rules.tunables.features;
@@ -67,6 +80,9 @@ impl<D: Decider> Sched<D> {
                 .is_some_and(|next| self.entities[next.index()].deadline.before(deadline));
             if features.next_buddy && !stays {
                 self.set_next_buddy(pse);
+                if let Some(selected) = hint {
+                    return self.preempt_sync(cpu, se, pse, selected).then_some(true);
+                }
             }
         }
         let first = self.pick_without_lingerers(cpu, cfs, !shorter) == Some(pse);
@@ -80,6 +96,16 @@ impl<D: Decider> Sched<D> {
             }
         }
         Some(first)
+    }
+
+    /// `preempt_sync`: a buddy that is due earlier preempts at once, if the waker was charged a while ago; else nobody does. As it was
+    /// charged just before, that takes a `migration_cost` of nothing, or one that a quarter of is (`WF_RQ_SELECTED`).
+    fn preempt_sync(&self, cpu: CpuId, se: EntityId, pse: EntityId, selected: bool) -> bool {
+        let cost = self.rules.tunables.migration_cost.as_nanos();
+        let threshold = if selected { cost >> 2 } else { cost };
+        let (running, woken) = (&self.entities[se.index()], &self.entities[pse.index()]);
+        let since = (self.rqs[cpu.index()].clock_task.wrapping_sub(running.exec_start) as i64).max(0) as u64;
+        woken.deadline.before(running.deadline) && since >= threshold
     }
 
     /// `pick_next_entity`, again as long as it takes off who lingers.

@@ -237,6 +237,8 @@ impl<D: Decider> Sched<D> {
             group,
             idle: record.idle,
             runtime_enabled: record.bandwidth.quota.is_some(),
+            // tg_set_cfs_bandwidth of 6.18 on.
+            runtime_remaining: i64::from(self.rules.variant.throttles_tasks),
             throttle_count: self.cfs_rqs[above.index()].throttle_count,
             ..CfsRq::new(cpu)
         });
@@ -264,6 +266,7 @@ impl<D: Decider> Sched<D> {
         let (se, group) = (self.tasks[task.index()].se, self.tasks[task.index()].group);
         let (queue, parent) = self.group_on(group, cpu);
         let depth = parent.map_or(0, |parent| self.entities[parent.index()].depth + 1);
+        self.set_task_rq_load(se, queue);
         let entity = &mut self.entities[se.index()];
         (entity.parent, entity.depth) = (parent, depth);
         std::mem::replace(&mut entity.cfs_rq, queue)
@@ -274,7 +277,8 @@ impl<D: Decider> Sched<D> {
         let Some(queue) = self.entities[se.index()].my_q else { return };
         let below = &self.cfs_rqs[queue.index()];
         // 6.12 on keep the weight of an emptied group, which may linger.
-        if below.throttle_count > 0 || (self.rules.eevdf() && below.load.scaled == 0) {
+        let throttled = below.throttle_count > 0 && !self.rules.variant.throttles_tasks;
+        if throttled || (self.rules.eevdf() && below.load.scaled == 0) {
             return;
         }
         let shares = self.calc_group_shares(queue);

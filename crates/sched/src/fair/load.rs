@@ -2,16 +2,16 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
-use schedlab_model::{CpuId, Time};
+use schedlab_model::{CpuId, Series, Time};
 
+use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
-use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, add_positive, at_least};
-use crate::fair::queue_load::{
-    QueueLoad, attach_entity_load_avg, detach_entity_load_avg, subtract_load, update_cfs_rq_load_avg,
-};
+use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::sums::Sums;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -27,17 +27,17 @@ impl Action {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct EntityLoad {
-    avg: SchedAvg,
-    /// `runnable_weight` of a group: tasks below it when that was last looked at.
+pub(super) struct EntityLoad {
+    pub(super) avg: SchedAvg,
+    /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
     runnable_weight: u64,
 }
 
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
-    entities: Vec<EntityLoad>,
-    queues: Vec<QueueLoad>,
+    pub(super) entities: Vec<EntityLoad>,
+    pub(super) queues: Vec<QueueLoad>,
 }
 
 impl<D: Decider> Sched<D> {
@@ -77,16 +77,28 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `post_init_entity_util_avg`: a new task is expected to use half of what its queue leaves, at most in proportion to its
-    /// weight.
-    pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId) {
+    /// weight. One of another class is as if it had just left the fair one.
+    pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId, class: Class) {
         let Some(mut loads) = self.take_loads() else { return };
-        let queue = loads.queues[self.entities[se.index()].cfs_rq.index()].avg;
+        let cfs = self.entities[se.index()].cfs_rq;
+        let queue = loads.queues[cfs.index()].avg;
+        if class != Class::Fair {
+            let clock_pelt = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt;
+            loads.entities[se.index()].avg.last_update_time = loads.queues[cfs.index()].clock(clock_pelt);
+            if self.rules.series != Series::V5_10 {
+                self.loads = Some(loads);
+                return;
+            }
+        }
+        // With ten bits more until 6.10.
+        let shift = if self.rules.eevdf() { 10 } else { 0 };
+        let weight = self.entities[se.index()].load.scaled >> shift;
         let cap = (1024 - queue.util_avg as i64) / 2;
         let avg = &mut loads.entities[se.index()].avg;
         if cap > 0 {
             avg.util_avg = match queue.util_avg {
                 0 => cap as u64,
-                used => (used * self.entities[se.index()].load.scaled / (queue.load_avg + 1)).min(cap as u64),
+                used => (used * weight / (queue.load_avg + 1)).min(cap as u64),
             };
         }
         avg.runnable_avg = avg.util_avg;
@@ -101,12 +113,16 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    fn take_loads(&mut self) -> Option<Box<Loads>> {
+    pub(super) fn take_loads(&mut self) -> Option<Box<Loads>> {
         self.loads.take()
     }
 
+    pub(super) fn sums(&self) -> Sums {
+        Sums::of(self.rules.series)
+    }
+
     /// `se_weight`.
-    fn se_weight(&self, se: EntityId) -> u64 {
+    pub(super) fn se_weight(&self, se: EntityId) -> u64 {
         self.entities[se.index()].load.scaled >> 10
     }
 
@@ -118,25 +134,26 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+    pub(super) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
         if self.entities[se.index()].my_q.is_some() {
             self.propagate_entity_load_avg(cfs, se, action);
             return;
         }
+        let sums = self.sums();
         let Some(loads) = self.loads.as_deref_mut() else { return };
         let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
         let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
-        let now = load.clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
+        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
         let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
         let attached = avg.last_update_time != 0;
         if attached && avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
             avg.update_avg(weight);
         }
-        let decayed = update_cfs_rq_load_avg(queue, load, now);
+        let decayed = update_cfs_rq_load_avg(queue, load, now, sums);
         if !attached && action.attach {
-            attach_entity_load_avg(load, avg, weight);
+            attach_entity_load_avg(load, avg, weight, sums);
         } else if action.detach {
-            detach_entity_load_avg(load, avg, weight);
+            detach_entity_load_avg(load, avg, weight, sums);
         } else if !(decayed && action.update_group) {
             return;
         }
@@ -147,24 +164,26 @@ impl<D: Decider> Sched<D> {
 
     /// [`Sched::update_load_avg`] of a group's entity: what came to or left the group's queue goes on to the one above.
     fn propagate_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        let sums = self.sums();
         let Some(mut loads) = self.take_loads() else { return };
         let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
-        let now = loads.queues[cfs.index()].clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
+        let now = loads.queues[cfs.index()].clock(self.rqs[queue.cpu.index()].clock_pelt);
         let (load, weight) = (&mut loads.entities[se.index()], entity.load.scaled >> 10);
-        let (runnable, running) = (load.runnable_weight, queue.curr == Some(se));
+        let runnable = if entity.sched_delayed { 0 } else { load.runnable_weight };
+        let running = queue.curr == Some(se);
         let attached = load.avg.last_update_time != 0;
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
             load.avg.update_avg(weight);
         }
-        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now);
+        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now, sums);
         decayed |= self.propagate_load_below(&mut loads, se);
         let (above, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
         let mut changed = decayed && action.update_group;
         if !attached && action.attach {
-            attach_entity_load_avg(above, own, weight);
+            attach_entity_load_avg(above, own, weight, sums);
             changed = true;
         } else if action.detach {
-            detach_entity_load_avg(above, own, weight);
+            detach_entity_load_avg(above, own, weight, sums);
             changed = true;
         }
         self.loads = Some(loads);
@@ -181,7 +200,7 @@ impl<D: Decider> Sched<D> {
         self.set_clocks(cpu, Clocks::all(first));
         self.update_load_avg_slow(cfs, se, Action::UPDATE);
         let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
-        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
         let Some(loads) = &mut self.loads else { return };
         let queue = &mut loads.queues[cfs.index()];
@@ -200,9 +219,10 @@ impl<D: Decider> Sched<D> {
         let load = &mut loads.queues[cfs.index()];
         if throttled {
             load.throttled_at = now;
-        } else {
+        } else if load.stopped {
             load.throttled_time += now - load.throttled_at;
         }
+        load.stopped = throttled;
         self.loads = Some(loads);
     }
 
@@ -210,13 +230,13 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
         let Some(group) = self.entities[se.index()].my_q else { return };
         let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_running);
+        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_runnable());
         self.loads = Some(loads);
     }
 
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
-    fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
+    pub(super) fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
         let queue = &self.cfs_rqs[cfs.index()];
         let Some(loads) = self.loads.as_deref_mut().filter(|_| queue.group != GroupId::ROOT) else { return };
         let now = self.rqs[queue.cpu.index()].clock;
@@ -253,8 +273,8 @@ impl<D: Decider> Sched<D> {
             let sum = (below.avg.util_avg * divider) as u32;
             let delta_sum = i64::from(sum) - i64::from(avg.util_sum);
             (avg.util_avg, avg.util_sum) = (below.avg.util_avg, sum);
-            queue.util_avg = add_positive(queue.util_avg, delta);
-            queue.util_sum = at_least(add_positive(u64::from(queue.util_sum), delta_sum), queue.util_avg);
+            let sum = u64::from(queue.util_sum);
+            queue.util_sum = self.sums().follow(&mut queue.util_avg, sum, delta, delta_sum, divider) as u32;
         }
         // update_tg_cfs_runnable
         let delta = below.avg.runnable_avg as i64 - avg.runnable_avg as i64;
@@ -262,9 +282,8 @@ impl<D: Decider> Sched<D> {
             let sum = below.avg.runnable_avg * divider;
             let delta_sum = sum as i64 - avg.runnable_sum as i64;
             (avg.runnable_avg, avg.runnable_sum) = (below.avg.runnable_avg, sum);
-            queue.runnable_avg = add_positive(queue.runnable_avg, delta);
-            let sum = add_positive(queue.runnable_sum, delta_sum);
-            queue.runnable_sum = u64::from(at_least(sum, queue.runnable_avg));
+            let sum = queue.runnable_sum;
+            queue.runnable_sum = self.sums().follow(&mut queue.runnable_avg, sum, delta, delta_sum, divider);
         }
         self.update_tg_cfs_load(se, group, below, avg, queue, divider);
         true
@@ -296,94 +315,32 @@ impl<D: Decider> Sched<D> {
         let load_sum = weight * runnable_sum;
         let load_avg = load_sum / divider;
         let delta = load_avg as i64 - avg.load_avg as i64;
-        if delta == 0 {
+        // 5.10 sets the sums though the average stays.
+        if delta == 0 && self.sums() != Sums::Anew {
             return;
         }
         let delta_sum = load_sum as i64 - (weight * avg.load_sum) as i64;
         (avg.load_sum, avg.load_avg) = (runnable_sum, load_avg);
-        queue.load_avg = add_positive(queue.load_avg, delta);
-        queue.load_sum = u64::from(at_least(add_positive(queue.load_sum, delta_sum), queue.load_avg));
+        let sum = queue.load_sum;
+        queue.load_sum = self.sums().follow(&mut queue.load_avg, sum, delta, delta_sum, divider);
     }
 
     /// A new weight as load tracking sees it (`reweight_entity`): the queue's load loses the old and gains the new.
     pub(crate) fn reweight_load(&mut self, cfs: CfsRqId, se: EntityId, weight: u64) {
         let Some(mut loads) = self.take_loads() else { return };
-        let (old, new) = (self.se_weight(se), weight >> 10);
+        let (old, new, sums) = (self.se_weight(se), weight >> 10, self.sums());
         let avg = &mut loads.entities[se.index()].avg;
         let queue = &mut loads.queues[cfs.index()].avg;
         // A task that is on no queue's account, being new or on its way, has nothing to move there.
         let attached = avg.last_update_time != 0;
         if attached {
-            subtract_load(queue, avg.load_avg, old * avg.load_sum);
+            sums.subtract_load(queue, avg.load_avg, old * avg.load_sum);
             avg.load_avg = new * avg.load_sum / u64::from(avg.divider());
-            queue.load_avg += avg.load_avg;
-            queue.load_sum += new * avg.load_sum;
+            sums.add_load(queue, avg.load_avg, new * avg.load_sum);
         } else {
             avg.load_avg = new;
         }
         self.loads = Some(loads);
-    }
-
-    /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
-    /// looks.
-    pub(crate) fn remove_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let queue = &mut loads.queues[cfs.index()];
-        let avg = &mut loads.entities[se.index()].avg;
-        if avg.last_update_time != 0 {
-            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
-                avg.update_avg(self.se_weight(se));
-            }
-            let (count, load, util, runnable) = &mut queue.removed;
-            *count += 1;
-            *load += avg.load_avg;
-            *util += avg.util_avg;
-            *runnable += avg.runnable_avg;
-            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
-            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
-            let idle = rq.curr == schedlab_model::TaskId::IDLE && self.rules.series != schedlab_model::Series::V5_10;
-            if idle && self.cfs_rqs[cfs.index()].throttle_count == 0 {
-                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
-                let now = now.wrapping_sub(queue.throttled_time);
-                if avg.update_sum(now, 0, 0, false) {
-                    avg.update_avg(self.se_weight(se));
-                }
-            }
-            avg.last_update_time = 0;
-        }
-        self.loads = Some(loads);
-    }
-
-    /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it.
-    pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
-        let attached =
-            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
-        if !self.loads.as_deref().is_some_and(attached) {
-            return;
-        }
-        let cfs = self.entities[se.index()].cfs_rq;
-        self.update_load_avg_slow(cfs, se, Action { detach: true, ..Action::default() });
-        self.propagate_entity_cfs_rq(se);
-        self.forget_load_time(se);
-    }
-
-    /// `attach_entity_cfs_rq`.
-    pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
-        if self.loads.is_some() {
-            let cfs = self.entities[se.index()].cfs_rq;
-            self.update_load_avg_slow(cfs, se, Action { attach: true, ..Action::default() });
-            self.propagate_entity_cfs_rq(se);
-        }
-    }
-
-    /// `propagate_entity_cfs_rq`.
-    fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
-        let mut level = self.entities[se.index()].parent;
-        while let Some(se) = level {
-            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
-            self.update_load_avg_slow(cfs, se, Action::UPDATE);
-            level = parent;
-        }
     }
 
     /// The entity is on no queue's account (`last_update_time` 0): it attaches when it is next queued.
@@ -396,11 +353,12 @@ impl<D: Decider> Sched<D> {
     /// One queue of `__update_blocked_fair`: its averages decay, and what that changes goes up to the group's entity. Whether any is
     /// left.
     pub(crate) fn update_blocked_queue(&mut self, cfs: CfsRqId, se: Option<EntityId>) -> bool {
+        let sums = self.sums();
         let Some(loads) = self.loads.as_deref_mut() else { return false };
         let load = &mut loads.queues[cfs.index()];
         let queue = &self.cfs_rqs[cfs.index()];
-        let now = load.clock(queue.throttle_count, self.rqs[queue.cpu.index()].clock_pelt);
-        if update_cfs_rq_load_avg(queue, load, now) {
+        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        if update_cfs_rq_load_avg(queue, load, now, sums) {
             self.update_tg_load_avg(cfs);
         }
         let Some(queue) = self.loads.as_ref().map(|loads| loads.queues[cfs.index()]) else { return false };

@@ -3,6 +3,7 @@
 //! `cfs.rs` has what is CFS's own (periods, placement, buddies, wake-up granularity), `eevdf.rs` what is EEVDF's (lag,
 //! eligibility, deadlines, delayed dequeue).
 
+mod attach;
 pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
@@ -14,7 +15,9 @@ pub mod pelt;
 mod pick;
 mod queue_load;
 mod reweight;
+mod sums;
 pub mod thread_fairness;
+mod throttle;
 pub(crate) mod timeline;
 pub(crate) mod variant;
 pub(crate) mod weight;
@@ -217,10 +220,7 @@ impl<D: Decider> Sched<D> {
             if self.rules.variant.bounds_lingering_lag {
                 self.update_entity_lag(cfs, se);
             }
-            self.entities[se.index()].sched_delayed = true;
-            if self.entities[se.index()].my_q.is_none() {
-                self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].nr_delayed += 1;
-            }
+            self.set_delayed(se);
             return false;
         }
         if self.has_groups() || self.loads.is_some() {
@@ -237,10 +237,6 @@ impl<D: Decider> Sched<D> {
         if self.entities[se.index()].my_q.is_none() {
             let (cpu, task) = (self.cfs_rqs[cfs.index()].cpu, self.entities[se.index()].task);
             self.balance.cfs_tasks.remove(cpu, task);
-            if self.entities[se.index()].sched_delayed && !flags.has(DequeueFlags::DELAYED) {
-                // It lingers on where it comes next.
-                self.rqs[cpu.index()].delayed_left();
-            }
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
@@ -254,6 +250,10 @@ impl<D: Decider> Sched<D> {
             self.leave_group(cfs, se);
             if flags.has(DequeueFlags::DELAYED) {
                 self.finish_delayed_dequeue(se);
+            }
+            let queue = &self.cfs_rqs[cfs.index()];
+            if self.rules.variant.throttles_tasks && queue.nr_running == 0 && queue.throttle_count > 0 {
+                self.throttle_load(cfs, true);
             }
             return true;
         }
@@ -282,15 +282,17 @@ impl<D: Decider> Sched<D> {
 
     /// `enqueue_task_fair`.
     pub(crate) fn enqueue_task_fair(&mut self, task: TaskId, mut flags: EnqueueFlags) {
+        if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
+            return;
+        }
         if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
         }
         let cpu = self.tasks[task.index()].cpu;
         self.balance.cfs_tasks.add(cpu, task);
-        if self.entity(task).sched_delayed {
-            self.rqs[cpu.index()].nr_delayed += 1;
-        }
+        // One that lingers goes on with that where it comes.
+        let delayed = u32::from(self.entity(task).sched_delayed);
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let mut level = Some(self.tasks[task.index()].se);
@@ -319,11 +321,12 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running += 1;
+            queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_policy;
             if queue.idle {
                 idle_policy = 1;
             }
-            if queue.throttled {
+            if queue.throttled && !self.rules.variant.throttles_tasks {
                 // It is not the CPU's to run until then: what core counts is taken back.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_sub(1);
@@ -341,6 +344,10 @@ impl<D: Decider> Sched<D> {
 
     /// `dequeue_task_fair`: false if the task stays queued for a while.
     pub(crate) fn dequeue_task_fair(&mut self, task: TaskId, flags: DequeueFlags) -> bool {
+        if self.tasks[task.index()].throttled {
+            self.dequeue_throttled_task(task, flags);
+            return true;
+        }
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let leaves = self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy);
         if leaves {
@@ -354,6 +361,10 @@ impl<D: Decider> Sched<D> {
         let first = se;
         let tasks = u32::from(self.entities[se.index()].my_q.is_none());
         let sleeps = flags.has(DequeueFlags::SLEEP);
+        let throttles_tasks = self.rules.variant.throttles_tasks;
+        let throttles = flags.has(DequeueFlags::THROTTLE);
+        let moves = !sleeps && !flags.has(DequeueFlags::DELAYED);
+        let delayed = if moves && self.entities[se.index()].sched_delayed { tasks } else { 0 };
         let mut level = Some(se);
         let mut leaves = true;
         let mut slice = None;
@@ -371,11 +382,12 @@ impl<D: Decider> Sched<D> {
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.h_nr_running -= tasks;
+            queue.h_nr_delayed -= delayed;
             queue.idle_h_nr_running -= idle_policy;
             if queue.idle {
                 idle_policy = tasks;
             }
-            if queue.throttled {
+            if queue.throttled && !throttles_tasks {
                 // It was not counted.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_add(tasks);
@@ -383,10 +395,13 @@ impl<D: Decider> Sched<D> {
             }
             // A group stays while anything is on its queue.
             let stays = queue.load.scaled != 0;
+            if throttles && queue.throttle_count > 0 {
+                self.record_throttle_clock(cfs);
+            }
             if let Some(parent) = parent
                 && (stays || !leaves)
             {
-                if leaves && sleeps && !self.throttled_hierarchy(cfs) {
+                if leaves && sleeps && (throttles_tasks || !self.throttled_hierarchy(cfs)) {
                     self.set_next_buddy(parent);
                 }
                 if self.rules.eevdf() {

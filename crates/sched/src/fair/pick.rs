@@ -24,7 +24,9 @@ impl<D: Decider> Sched<D> {
         if self.entities[se.index()].on_rq {
             self.update_curr_cfs(cfs);
         }
-        self.check_cfs_rq_runtime(cfs);
+        if self.rules.series < Series::V7_2 {
+            self.check_cfs_rq_runtime(cfs);
+        }
         if self.entities[se.index()].on_rq {
             self.timeline_insert(cfs, se);
             self.update_load_avg(cfs, se, Action::default());
@@ -35,12 +37,16 @@ impl<D: Decider> Sched<D> {
     /// `set_next_task_fair`, for the first time since it was picked or not.
     pub(crate) fn set_next_task_fair(&mut self, task: TaskId, first: bool) {
         let mut level = Some(self.tasks[task.index()].se);
+        let mut throttled = false;
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let cfs = entity.cfs_rq;
             level = entity.parent;
             self.set_next_entity(cfs, se, first);
-            self.account_cfs_rq_runtime(cfs, 0);
+            throttled |= self.account_cfs_rq_runtime(cfs, 0);
+        }
+        if throttled {
+            self.setup_throttle_work(task);
         }
     }
 
@@ -65,6 +71,9 @@ impl<D: Decider> Sched<D> {
     /// The end of `pick_next_task_fair`: from one fair task to another, only the levels below their common queue change hands, so
     /// that a group's slice goes on as its tasks take turns.
     pub(crate) fn put_prev_set_next_fair(&mut self, previous: TaskId, next: TaskId) {
+        // From 7.0 on set_next_task_fair does this too, as far up as there is nobody who runs.
+        let accounts = self.rules.series >= Series::V7_2;
+        let mut throttled = false;
         let (mut pse, mut se) = (self.tasks[previous.index()].se, self.tasks[next.index()].se);
         loop {
             let (before, after) = (&self.entities[pse.index()], &self.entities[se.index()]);
@@ -76,9 +85,10 @@ impl<D: Decider> Sched<D> {
             }
             if sets {
                 self.set_next_entity(new, se, true);
+                throttled |= accounts && self.account_cfs_rq_runtime(new, 0);
             }
             if old == new {
-                return;
+                break;
             }
             if puts {
                 pse = above_old.unwrap_or(pse);
@@ -86,6 +96,9 @@ impl<D: Decider> Sched<D> {
             if sets {
                 se = above_new.unwrap_or(se);
             }
+        }
+        if throttled {
+            self.setup_throttle_work(next);
         }
     }
 
@@ -116,6 +129,7 @@ impl<D: Decider> Sched<D> {
     /// left, on the way: then the pick starts anew.
     fn descend(&mut self, root: CfsRqId) -> Option<TaskId> {
         let mut cfs = root;
+        let mut throttled = false;
         loop {
             let curr = self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq);
             if curr.is_some() {
@@ -123,8 +137,11 @@ impl<D: Decider> Sched<D> {
             }
             // CFS looks only where somebody runs.
             let looks = self.rules.eevdf() || self.cfs_rqs[cfs.index()].curr.is_some();
-            if looks && self.check_cfs_rq_runtime(cfs) {
-                return None;
+            if looks && self.rules.series < Series::V7_2 && self.check_cfs_rq_runtime(cfs) {
+                if !self.rules.variant.throttles_tasks {
+                    return None;
+                }
+                throttled = true;
             }
             let se = if self.rules.eevdf() { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };
             let entity = &self.entities[se.index()];
@@ -134,7 +151,13 @@ impl<D: Decider> Sched<D> {
                     return None;
                 }
                 Some(group) => cfs = group,
-                None => return Some(entity.task),
+                None => {
+                    let task = entity.task;
+                    if throttled {
+                        self.setup_throttle_work(task);
+                    }
+                    return Some(task);
+                }
             }
         }
     }

@@ -22,6 +22,8 @@ pub struct Eevdf {
     pub rescales: bool,
     /// Lag does not grow worse, nor (DELAY_ZERO) positive, while its owner lingers asleep (7.2; `update_entity_lag`).
     pub bounds_lingering_lag: bool,
+    /// Bandwidth throttles task by task, as each returns to user space (6.18; `throttle_cfs_rq_work`).
+    pub throttles_tasks: bool,
     /// The fair class asks for a schedule lazily (PREEMPT_LAZY, the one model but full preemption from 7.0 on).
     pub lazy: bool,
 }
@@ -41,6 +43,7 @@ impl Eevdf {
             full_weights: new,
             rescales: new,
             bounds_lingering_lag: new,
+            throttles_tasks: series >= Series::V6_18,
             lazy: new,
         }
     }

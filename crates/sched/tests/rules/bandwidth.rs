@@ -1,7 +1,7 @@
 //! Bandwidth of groups: quotas, slices, throttling.
 
 use proptest::prelude::*;
-use schedlab_model::{Policy, TaskId, Time};
+use schedlab_model::{Policy, TaskId, TaskState, Time};
 use schedlab_sched::GroupId;
 
 use crate::groups::{group, member};
@@ -30,7 +30,7 @@ pub fn run(lab: &mut Lab, milliseconds: u64) {
             } else {
                 lab.sched.update_curr(cpu);
             }
-            if lab.sched.need_resched(cpu) {
+            if lab.must_switch(cpu) {
                 lab.schedule(cpu);
             }
         }
@@ -61,6 +61,57 @@ fn twenty_percent_of_one_cpu() {
         assert!(stats.nr_periods.abs_diff(100) <= 1 && stats.nr_throttled == stats.nr_periods, "{release}: {stats:?}");
         // Of each 50 ms it was throttled 40, but for the first and the last.
         assert!(stats.throttled_time.abs_diff(4_000 * MS) <= 50 * MS, "{release}: {stats:?}");
+    }
+}
+
+/// From 6.18 on a queue out of runtime stays where it is, and its tasks run on in the kernel; each goes as it returns to user space
+/// (`throttle_cfs_rq_work`), one that is picked meanwhile too, and all come back with the refill. 5 ms of 100 ms are used up at the tick
+/// after 6 ms. Whoever returns after the refill stays.
+#[test]
+fn tasks_are_taken_off_one_by_one() {
+    for release in ["6.18", "7.2"] {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        let tasks = [member(&mut lab, limited), member(&mut lab, limited)];
+        lab.schedule(CPU0);
+        lab.tick_after(CPU0, 6 * MS);
+        // A system call goes on: the kernel picks as it would, from the same queue.
+        lab.sched.schedule(CPU0, TaskState::Running);
+        let queue = lab.sched.group_queue(limited, CPU0).expect("made");
+        assert!(queue.throttled && queue.nr_running == 2 && lab.queue(CPU0).h_nr_running == 2, "{release}");
+        let runs = lab.curr(CPU0);
+        assert!(lab.sched.exit_to_user(CPU0) && lab.sched.is_throttled(runs), "{release}");
+        assert_eq!(lab.queue(CPU0).h_nr_running, 1, "{release}");
+        let next = lab.sched.schedule(CPU0, TaskState::Running).next;
+        assert!(next != runs && tasks.contains(&next) && !lab.sched.is_throttled(next), "{release}");
+        assert!(lab.sched.exit_to_user(CPU0) && lab.sched.is_throttled(next), "{release}");
+        assert_eq!(lab.sched.schedule(CPU0, TaskState::Running).next, TaskId::IDLE, "{release}");
+        // The refill at 100 ms: one is owed, 4 are left.
+        lab.advance(95 * MS);
+        lab.sync(CPU0);
+        let timer = lab.sched.bandwidth_timer().expect("a period");
+        lab.sched.run_bandwidth_timer(timer);
+        let back = |task: &TaskId| lab.entity(*task).on_rq && !lab.sched.is_throttled(*task);
+        assert!(tasks.iter().all(back) && lab.sched.need_resched(CPU0), "{release}");
+    }
+}
+
+/// A task whose group is given its runtime before it returns to user space is not taken off: the work that is pending then finds
+/// nothing throttled.
+#[test]
+fn who_returns_after_the_refill_stays() {
+    for release in ["6.18", "7.2"] {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        let task = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        lab.tick_after(CPU0, 6 * MS);
+        lab.sched.schedule(CPU0, TaskState::Running);
+        assert!(lab.sched.group_queue(limited, CPU0).expect("made").throttled, "{release}");
+        lab.sched.set_group_bandwidth(limited, None, Time::from_millis(100), Time::ZERO).expect("in range");
+        assert!(!lab.sched.exit_to_user(CPU0) && lab.curr(CPU0) == task, "{release}");
     }
 }
 

@@ -313,3 +313,24 @@ fn a_tour_of_policies_leaves_the_queue_as_it_was() {
         assert_eq!((load(&lab), lab.queue(CPU0).nr_running, lab.queue(CPU0).idle_h_nr_running), before, "{release}");
     }
 }
+
+/// A weight is set while the task is of the class that it leaves (`set_load_weight`): a fair one's lag follows it, weight · lag being
+/// kept, but one that was real-time or deadline comes back with the lag it left with. Found by a recording.
+#[test]
+fn the_lag_follows_the_weight_of_who_was_fair() {
+    for release in ["6.12", "6.18", "7.2"] {
+        for (policy, expected) in [(Policy::Other, 900_000 * 1024 / 526), (Policy::Fifo(5), 900_000)] {
+            let mut lab = Lab::new(release, &[]);
+            let task = lab.task();
+            lab.schedule(CPU0);
+            lab.run(CPU0, MS);
+            lab.sleep(CPU0);
+            lab.sched.entity_mut(task).vlag = 900_000;
+            lab.sched.sched_setattr(task, &attributes(policy, 0));
+            assert_eq!(lab.entity(task).vlag, 900_000, "{release}");
+            // Nice 3 weighs 526.
+            lab.sched.sched_setattr(task, &attributes(Policy::Other, 3));
+            assert_eq!(lab.entity(task).vlag, expected, "{release} {policy:?}");
+        }
+    }
+}

@@ -4,7 +4,7 @@
 use schedlab_model::{Attributes, Policy, TaskId, Time};
 use schedlab_sched::Timer;
 
-use crate::lab::{CPU0, Lab, MS, US};
+use crate::lab::{CPU0, Lab, MS, US, attributes};
 
 const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
 
@@ -148,5 +148,27 @@ fn a_task_that_changes_its_policy_leaves_its_reservation() {
         let free = lab.now + 4 * MS;
         assert!(matches!(run_timer(&mut lab), Timer::Inactive(_)));
         assert_eq!((lab.now, lab.sched.dl_total_bandwidth()), (free, before));
+    }
+}
+
+/// `switched_from_dl` leaves what a task had: back before its reservation is forgotten it goes on with it (`inactive_task_timer`),
+/// and one whose deadline is over but whose next period is not waits for that (`dl_check_constrained_dl`). Found by a recording.
+#[test]
+fn a_task_that_comes_back_to_the_class_has_what_it_left_with() {
+    for release in RELEASES {
+        // 2 of 40 ms by 10 ms. It leaves after 1 ms with 1 ms left until 10 ms, and comes back at 5 ms: that is less than it may have.
+        for (back, runtime, runs) in [(5, MS as i64, true), (25, 0, false)] {
+            let mut lab = Lab::new(release, &[]);
+            let start = lab.now;
+            let task = reserved(&mut lab, 2_000, 10_000, 40_000);
+            lab.run(CPU0, MS);
+            let wanted = lab.sched.attributes(task);
+            lab.sched.sched_setattr(task, &attributes(Policy::Other, 0));
+            lab.schedule(CPU0);
+            lab.run(CPU0, (back - 1) * MS);
+            lab.sched.sched_setattr(task, &wanted);
+            assert_eq!(state(&lab, task), (runtime, start + 10 * MS), "{release} {back}");
+            assert_eq!(lab.sched.dl_state(task).map(|state| state.throttled), Some(!runs), "{release} {back}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Where EEVDF's rules differ between 6.12, 6.18 and 7.2, and between points of a series (`kernel/sched/fair.c`).
 
 use schedlab_model::{Attributes, Policy, TaskId, Time};
-use schedlab_sched::Weight;
+use schedlab_sched::{WakeKind, Weight};
 
 use crate::lab::{CPU0, Lab, MS, ORIGIN, US, attributes, pinned};
 
@@ -132,5 +132,31 @@ fn an_early_6_12_s_yield_forfeits_nothing() {
         assert_eq!(lab.schedule(CPU0), running);
         assert_eq!(lab.yields(CPU0), waiting, "{release}");
         assert_eq!((lab.vruntime(running), lab.entity(running).deadline.since(ORIGIN)), (at, deadline), "{release}");
+    }
+}
+
+/// Under NEXT_BUDDY a task that is woken by one about to sleep (`WF_SYNC`) waits for that, from 6.18.33 on (`preempt_sync`): it preempts only
+/// where it is due earlier and the waker was last charged `migration_cost` ago, which with the charge just before it takes one of 0.
+/// Without the hint, or before, the buddy is picked at once. Of nice −20 its 0.7 ms are 8 µs of virtual time: due before the waker, which
+/// has 0.6 ms of its own left.
+#[test]
+fn a_buddy_waits_for_a_waker_that_is_about_to_sleep() {
+    for (release, sync, cost, preempts) in [
+        ("6.18.32", true, "500us", true),
+        ("6.18.33", false, "500us", true),
+        ("6.18.33", true, "500us", false),
+        ("7.2", false, "500us", true),
+        ("7.2", true, "500us", false),
+        ("7.2", true, "0ns", true),
+    ] {
+        let mut lab = Lab::new(release, &[("feature.NEXT_BUDDY", "1"), ("migration_cost", cost)]);
+        let wakee = lab.spawn(Policy::Other, -20);
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let waker = lab.task();
+        assert_eq!(lab.schedule(CPU0), waker);
+        lab.run(CPU0, 100 * US);
+        lab.place(wakee, CPU0, WakeKind::Wakeup { sync });
+        assert_eq!(lab.wake(wakee), preempts, "{release}, sync {sync}, {cost}");
     }
 }

@@ -62,7 +62,7 @@ impl World {
 
     fn settle(&mut self) {
         for cpu in self.lab.cpus() {
-            if self.lab.sched.need_resched(cpu) {
+            if self.lab.must_switch(cpu) {
                 self.lab.schedule(cpu);
             }
         }

@@ -115,7 +115,14 @@ impl Lab {
 
     pub fn leave(&mut self, cpu: CpuId, state: TaskState) -> TaskId {
         self.sync(cpu);
-        self.sched.schedule(cpu, state).next
+        if state == TaskState::Running {
+            self.sched.exit_to_user(cpu);
+        }
+        let mut next = self.sched.schedule(cpu, state).next;
+        while self.sched.exit_to_user(cpu) {
+            next = self.sched.schedule(cpu, TaskState::Running).next;
+        }
+        next
     }
 
     /// Wakes `task` on `cpu`; says whether the running task is to be preempted.
@@ -136,7 +143,12 @@ impl Lab {
         self.advance(nanoseconds);
         self.sync(cpu);
         self.sched.sched_tick(cpu);
-        self.sched.need_resched(cpu)
+        self.must_switch(cpu)
+    }
+
+    /// Whether whoever runs on `cpu`, in user space, has to go: for somebody else, or its group being throttled.
+    pub fn must_switch(&self, cpu: CpuId) -> bool {
+        self.sched.need_resched(cpu) || self.sched.is_throttle_pending(cpu)
     }
 
     /// Lets the running task of `cpu` run for `nanoseconds` and charges it; no tick.

@@ -19,6 +19,8 @@ mod hrtick;
 mod lab;
 mod migration;
 mod pelt;
+mod pelt_moves;
+mod pelt_reference;
 mod periods;
 mod properties;
 mod realtime;

@@ -8,141 +8,47 @@ use schedlab_sched::{CfsRq, GroupId};
 
 use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS, attributes};
-
-/// 1024 · Σ y^n in the kernel's integers, and in real numbers 1024 / (1 − y): a period less is what may be missing at its start.
-const MOST: u64 = 47_742;
-
-fn y() -> f64 {
-    0.5f64.powf(1.0 / 32.0)
-}
-
-/// `value` · y^`periods` as a kernel has it: halved every 32 periods, and for the rest times ⌊(2³² − 1) · y^n⌋ over 2³².
-fn decayed(value: u128, periods: u64) -> u128 {
-    if periods > 32 * 63 {
-        return 0;
-    }
-    let factor = (4_294_967_295.0 * y().powi((periods % 32) as i32)) as u128;
-    ((value >> (periods / 32)) * factor) >> 32
-}
-
-/// What somebody was doing for a while: weight (1 for an entity that is queued), runnable tasks, running.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Doing {
-    load: u64,
-    runnable: u64,
-    running: bool,
-}
-
-/// An entity's or a queue's sums, in the kernel's integers and in real numbers, both in units of 1 and without the factor 1024.
-#[derive(Debug, Clone, Copy)]
-struct Reference {
-    at: u64,
-    place: u64,
-    sums: [u128; 3],
-    real: [f64; 3],
-    averages: [u64; 3],
-    /// What the load counts times: the weight of an entity, 1 for a queue.
-    weight: u64,
-    /// What the load changed by as weights did, in real numbers, and how far the integers' changes were from that, both in all.
-    reweighted: f64,
-    rounded: f64,
-}
-
-impl Reference {
-    /// Goes on from what is there.
-    fn from(average: SchedAvg, weight: u64) -> Self {
-        let sums = [average.load_sum, average.runnable_sum, u64::from(average.util_sum)].map(u128::from);
-        let place = u64::from(average.period_contrib);
-        // The real sums begin at the same part of the greatest one.
-        let scale = greatest(place) / (MOST - 1024 + place) as f64;
-        let real = [sums[0] as f64 * scale, sums[1] as f64 / 1024.0 * scale, sums[2] as f64 / 1024.0 * scale];
-        let averages = [average.load_avg, average.runnable_avg, average.util_avg];
-        Self { at: average.last_update_time, place, sums, real, averages, weight, reweighted: 0.0, rounded: 0.0 }
-    }
-
-    /// Time up to `now` was spent `doing` this.
-    fn update(&mut self, now: u64, doing: Doing) {
-        let length = (now - self.at) / 1024;
-        if length == 0 {
-            return;
-        }
-        self.at += length * 1024;
-        let Doing { load, runnable, running } = doing;
-        let factors = if load == 0 { [0, 0, 0] } else { [load, runnable, u64::from(running)] };
-        let end = self.place + length;
-        let periods = end / 1024;
-        let (first, last) = (1024 - self.place, end % 1024);
-        let (mut counted, mut real) = (u128::from(length), length as f64);
-        if periods > 0 {
-            let decay = y().powi(periods as i32);
-            for number in 0..3 {
-                self.sums[number] = decayed(self.sums[number], periods);
-                self.real[number] *= decay;
-            }
-            self.rounded *= decay;
-            let whole = u128::from(MOST) - decayed(u128::from(MOST), periods) - 1024;
-            counted = decayed(u128::from(first), periods) + whole + u128::from(last);
-            real = first as f64 * decay + 1024.0 * (y() - decay) / (1.0 - y()) + last as f64;
-        }
-        self.place = last;
-        for (number, factor) in factors.into_iter().enumerate() {
-            let unit = if number == 0 { 1 } else { 1024 };
-            self.sums[number] += u128::from(factor) * counted * unit;
-            self.real[number] += factor as f64 * real;
-        }
-        if periods > 0 {
-            let divider = u128::from(MOST - 1024 + self.place);
-            let weights = [u128::from(self.weight), 1, 1];
-            self.averages = std::array::from_fn(|number| (weights[number] * self.sums[number] / divider) as u64);
-        }
-    }
-
-    /// Takes over the load as it is. CFS kernels give a group's entity its weight anew each time anything comes or goes below it,
-    /// even if it is the same (`update_cfs_group`): that computes the averages anew, and lifts the queue's sum to what its average
-    /// allows.
-    fn reweighted(&mut self, average: SchedAvg) {
-        let change = average.load_sum as f64 - self.sums[0] as f64;
-        // What integers lose on the way (averages are whole units of weight) is allowed for, as long as it lasts.
-        self.rounded += (change - self.reweighted).abs();
-        self.reweighted = 0.0;
-        (self.sums[0], self.averages[0]) = (u128::from(average.load_sum), average.load_avg);
-    }
-
-    /// Sums and averages are equal to the last bit, and, as parts of what they can be at most, within 0.1 % of the real ones.
-    fn check(&self, who: &str, average: SchedAvg, greatest_factors: [f64; 3]) -> Result<(), TestCaseError> {
-        let sums = [average.load_sum, average.runnable_sum, u64::from(average.util_sum)].map(u128::from);
-        prop_assert_eq!(sums, self.sums, "{}", who);
-        prop_assert_eq!(u64::from(average.period_contrib), self.place, "{}", who);
-        prop_assert_eq!([average.load_avg, average.runnable_avg, average.util_avg], self.averages, "{}", who);
-        let divider = (MOST - 1024 + self.place) as f64;
-        for (number, most) in greatest_factors.into_iter().enumerate() {
-            let unit = if number == 0 { 1.0 } else { 1024.0 };
-            let ours = self.sums[number] as f64 / unit / divider;
-            let real = self.real[number] / greatest(self.place);
-            let rounded = if number == 0 { self.rounded / divider } else { 0.0 };
-            prop_assert!(
-                (ours - real).abs() <= 0.001 * most + rounded,
-                "{who}, sum {number}: {ours} against {real} of {most}"
-            );
-        }
-        Ok(())
-    }
-}
-
-/// The real sum of somebody who was always there, `place` µs into a period.
-fn greatest(place: u64) -> f64 {
-    1024.0 * y() / (1.0 - y()) + place as f64
-}
+use crate::pelt_reference::{Doing, Reference};
 
 /// Everybody whose averages are followed on CPU 0.
 struct Followed {
     tasks: Vec<(TaskId, Reference)>,
     root: Reference,
     groups: Vec<(GroupId, Reference, Reference)>,
+    /// How many runnable tasks each group's entity stands for: it learns of them as one comes or goes below it (`se_update_runnable`),
+    /// not as one begins or ends to linger. And whether it
+    /// is not known, as the order of those that left is not.
+    told: Vec<(u32, bool)>,
+}
+
+/// Where a task is in a step.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    task: TaskId,
+    depth: usize,
+    queued: bool,
+    lingers: bool,
+}
+
+/// By how much the number of runnable tasks that a queue counted until now differs from what it was before the step: `set_delayed` and
+/// `clear_delayed` change it on the queues above a task's own without bringing these up to date, so that it counts for the time since
+/// they last were. None where tasks leave within a pick: then it depends on their order, which does not show.
+fn lingering(depth: usize, actor: Option<TaskId>, before: &[State], after: &[State]) -> Option<i64> {
+    // Only a task of this depth or below is on the queue's account.
+    let below = |state: &&(&State, &State)| state.0.depth >= depth && (state.0.queued || state.1.queued);
+    let states: Vec<(&State, &State)> = before.iter().zip(after).collect();
+    // Who sleeps may have left as others that linger did, within the same pick.
+    let left = |(old, new): &&(&State, &State)| (old.lingers || Some(old.task) == actor && old.queued) && !new.queued;
+    if states.iter().filter(below).any(|state| left(&state)) {
+        return None;
+    }
+    let moved = states.iter().filter(below).find(|(old, new)| Some(old.task) == actor && old.queued && new.queued);
+    let count = moved.filter(|(old, _)| old.depth > depth);
+    Some(count.map_or(0, |(old, new)| i64::from(old.lingers) - i64::from(new.lingers)))
 }
 
 fn of_queue(queue: &CfsRq) -> Doing {
-    Doing { load: queue.load.scaled >> 10, runnable: u64::from(queue.h_nr_running), running: queue.curr.is_some() }
+    Doing { load: queue.load.scaled >> 10, runnable: u64::from(queue.h_nr_runnable()), running: queue.curr.is_some() }
 }
 
 fn of_task(lab: &Lab, task: TaskId) -> Doing {
@@ -154,11 +60,12 @@ fn of_task(lab: &Lab, task: TaskId) -> Doing {
     }
 }
 
-fn of_group(lab: &Lab, group: GroupId) -> Doing {
+fn of_group(lab: &Lab, group: GroupId, told: u32) -> Doing {
     let entity = lab.sched.group_entity(group, CPU0).expect("a group with tasks");
     let queue = lab.sched.group_queue(group, CPU0).expect("a group with tasks");
     // A group's entity runs while one of its tasks does.
-    Doing { load: u64::from(entity.on_rq), runnable: u64::from(queue.h_nr_running), running: queue.curr.is_some() }
+    let runnable = if entity.sched_delayed { 0 } else { u64::from(told) };
+    Doing { load: u64::from(entity.on_rq), runnable, running: queue.curr.is_some() }
 }
 
 impl Followed {
@@ -170,41 +77,93 @@ impl Followed {
             let weight = lab.sched.group_entity(*group, CPU0).expect("with tasks").load.scaled >> 10;
             (*group, Reference::from(entity, weight), Reference::from(queue, 1))
         };
+        let told = |group: &GroupId| lab.sched.group_queue(*group, CPU0).expect("with tasks").h_nr_runnable();
+        let told = |group: &GroupId| (told(group), false);
         Self {
+            told: groups.iter().map(told).collect(),
             tasks: tasks.iter().map(task).collect(),
             root: Reference::from(lab.sched.load_of_cpu(CPU0).expect("kept"), 1),
             groups: groups.iter().map(group).collect(),
         }
     }
 
-    /// Does something, and follows: whoever's averages moved spent the time until now as it was before.
-    fn step(&mut self, lab: &mut Lab, act: impl FnOnce(&mut Lab)) -> Result<(), TestCaseError> {
+    /// Does something, `actor` being the task that it is done to, and follows: whoever's averages moved spent the time until now as it
+    /// was before.
+    fn step(&mut self, lab: &mut Lab, actor: Option<TaskId>, act: impl FnOnce(&mut Lab)) -> Result<(), TestCaseError> {
         let tasks: Vec<Doing> = self.tasks.iter().map(|(task, _)| of_task(lab, *task)).collect();
-        let groups: Vec<(Doing, Doing)> = self
-            .groups
-            .iter()
-            .map(|(group, ..)| (of_group(lab, *group), of_queue(lab.sched.group_queue(*group, CPU0).expect("kept"))))
-            .collect();
-        let root = of_queue(lab.queue(CPU0));
-        let weights = self.group_weights(lab);
+        let entities: Vec<Doing> =
+            self.groups.iter().zip(&self.told).map(|((group, ..), (told, _))| of_group(lab, *group, *told)).collect();
+        let queues: Vec<Doing> = (0..=self.groups.len()).map(|depth| of_queue(self.queue(lab, depth))).collect();
+        let (weights, queued, states) = (self.group_weights(lab), self.queued(lab), self.states(lab));
         act(lab);
-        let now = lab.now;
-        let update = |reference: &mut Reference, average: SchedAvg, doing| {
-            if average.last_update_time != reference.at {
-                reference.update(now, doing);
-            }
-        };
+        let (now, tasks_here) = (lab.now, self.tasks.len() as u64);
+        let states_after = self.states(lab);
         for ((task, reference), doing) in self.tasks.iter_mut().zip(tasks) {
-            update(reference, lab.sched.load_of(*task).expect("kept"), doing);
+            reference.follow(now, lab.sched.load_of(*task).expect("kept"), &[doing]);
         }
-        for ((group, entity, queue), (of_entity, of_queue)) in self.groups.iter_mut().zip(groups) {
-            let (one, other) = lab.sched.load_of_group(*group, CPU0).expect("kept");
-            update(entity, one, of_entity);
-            update(queue, other, of_queue);
+        for (((group, entity, _), doing), (_, unsure)) in self.groups.iter_mut().zip(entities).zip(&self.told) {
+            // What it was told within a pick in which tasks left depends on their order.
+            let told = if *unsure { 0..=tasks_here } else { doing.runnable..=doing.runnable };
+            let doings: Vec<Doing> = told.map(|runnable| Doing { runnable, ..doing }).collect();
+            entity.follow(now, lab.sched.load_of_group(*group, CPU0).expect("kept").0, &doings);
         }
-        update(&mut self.root, lab.sched.load_of_cpu(CPU0).expect("kept"), root);
+        for (depth, doing) in queues.iter().enumerate() {
+            let counts = lingering(depth, actor, &states, &states_after);
+            let counts = counts.map_or(0..=tasks_here, |count| {
+                let count = doing.runnable.wrapping_add_signed(count);
+                count..=count
+            });
+            let doings: Vec<Doing> = counts.map(|runnable| Doing { runnable, ..*doing }).collect();
+            match depth.checked_sub(1) {
+                Some(group) => {
+                    let average = lab.sched.load_of_group(self.groups[group].0, CPU0).expect("kept").1;
+                    self.groups[group].2.follow(now, average, &doings);
+                }
+                None => self.root.follow(now, lab.sched.load_of_cpu(CPU0).expect("kept"), &doings),
+            }
+        }
         self.change_weights(&weights, &self.group_weights(lab));
-        self.check(lab, root.load)
+        for (number, (before, after)) in queued.into_iter().zip(self.queued(lab)).enumerate() {
+            if before != after {
+                let lingered = states.iter().zip(&states_after).any(|(old, new)| old.queued && !new.queued);
+                let lingered = lingered || before.1 != after.1;
+                self.told[number] = (self.queue(lab, number + 1).h_nr_runnable(), lingered);
+            }
+        }
+        self.check(lab, queues[0].load)
+    }
+
+    /// The queue so many groups below the root's, which are one below the other.
+    fn queue<'lab>(&self, lab: &'lab Lab, depth: usize) -> &'lab CfsRq {
+        match depth.checked_sub(1) {
+            Some(group) => lab.sched.group_queue(self.groups[group].0, CPU0).expect("kept"),
+            None => lab.queue(CPU0),
+        }
+    }
+
+    /// Of each task: itself, how many groups above it, whether it is queued, whether it lingers.
+    fn states(&self, lab: &Lab) -> Vec<State> {
+        let depth = |task| {
+            let home = lab.sched.group_of(task);
+            self.groups.iter().position(|(group, ..)| *group == home).map_or(0, |place| place + 1)
+        };
+        let state = |task: TaskId| {
+            let entity = lab.entity(task);
+            State { task, depth: depth(task), queued: entity.on_rq, lingers: entity.on_rq && entity.sched_delayed }
+        };
+        self.tasks.iter().map(|(task, _)| state(*task)).collect()
+    }
+
+    /// Which tasks, and which groups, are on the queues of each group and of those below it.
+    fn queued(&self, lab: &Lab) -> Vec<(Vec<TaskId>, Vec<bool>)> {
+        let groups: Vec<GroupId> = self.groups.iter().map(|(group, ..)| *group).collect();
+        let below = |number: usize| {
+            let queued = self.tasks.iter().map(|(task, _)| *task).filter(|task| lab.entity(*task).on_rq);
+            let tasks = queued.filter(|task| groups[number..].contains(&lab.sched.group_of(*task))).collect();
+            let on_rq = |group: &GroupId| lab.sched.group_entity(*group, CPU0).expect("with tasks").on_rq;
+            (tasks, groups[number..].iter().map(on_rq).collect())
+        };
+        (0..groups.len()).map(below).collect()
     }
 
     /// `se_weight` of each group's entity.
@@ -277,7 +236,7 @@ fn live(lab: &mut Lab, followed: &mut Followed, acts: Vec<Act>) -> Result<(), Te
         match act {
             Act::Pass(nanoseconds) => lab.advance(nanoseconds),
             Act::Tick => {
-                followed.step(lab, |lab| {
+                followed.step(lab, None, |lab| {
                     lab.tick_after(CPU0, 0);
                 })?;
                 // entity_tick: whoever runs, and its queue, are up to date with each tick, to the unit of 1024 ns.
@@ -289,24 +248,25 @@ fn live(lab: &mut Lab, followed: &mut Followed, acts: Vec<Act>) -> Result<(), Te
                 }
             }
             Act::Sleep if lab.curr(CPU0) != TaskId::IDLE => {
-                asleep.push(lab.curr(CPU0));
-                followed.step(lab, |lab| {
+                let task = lab.curr(CPU0);
+                asleep.push(task);
+                followed.step(lab, Some(task), |lab| {
                     lab.sleep(CPU0);
                 })?;
             }
             Act::Wake(which) if tasks.get(which).is_some_and(|task| asleep.contains(task)) => {
                 asleep.retain(|task| *task != tasks[which]);
-                followed.step(lab, |lab| {
+                followed.step(lab, Some(tasks[which]), |lab| {
                     lab.wake(tasks[which]);
                 })?;
             }
-            Act::Schedule => followed.step(lab, |lab| {
+            Act::Schedule => followed.step(lab, None, |lab| {
                 lab.schedule(CPU0);
             })?,
             _ => {}
         }
         if lab.sched.need_resched(CPU0) {
-            followed.step(lab, |lab| {
+            followed.step(lab, None, |lab| {
                 lab.schedule(CPU0);
             })?;
         }
@@ -314,11 +274,8 @@ fn live(lab: &mut Lab, followed: &mut Followed, acts: Vec<Act>) -> Result<(), Te
     Ok(())
 }
 
-/// Tasks that linger asleep (DELAY_DEQUEUE) are still on the queue's count of runnable tasks here (simplifications.md), so that is off.
 fn lab_of(release: &str) -> Lab {
-    let knobs: &[(&str, &str)] =
-        if release.starts_with('5') || release == "6.1" { &[] } else { &[("feature.DELAY_DEQUEUE", "0")] };
-    let mut lab = Lab::new(release, knobs);
+    let mut lab = Lab::new(release, &[]);
     lab.sched.track_load();
     lab
 }
@@ -422,9 +379,7 @@ fn a_moved_task_takes_its_load_along() {
 #[test]
 fn a_migrated_sleeper_s_load_follows_it() {
     for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
-        let knobs: &[(&str, &str)] =
-            if release.starts_with("6.1") && release.len() > 3 { &[("feature.DELAY_DEQUEUE", "0")] } else { &[] };
-        let mut lab = Lab::with_cpus(release, 2, knobs);
+        let mut lab = Lab::with_cpus(release, 2, &[]);
         lab.sched.track_load();
         let (stays, goes) = (lab.task(), lab.task());
         lab.schedule(CPU0);

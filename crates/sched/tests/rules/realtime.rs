@@ -1,6 +1,6 @@
 //! The real-time class: FIFO and RR (`kernel/sched/rt.c`, 2.6.24's `kernel/sched_rt.c`).
 
-use schedlab_model::{Policy, TaskId};
+use schedlab_model::{Policy, TaskId, TaskState, Time};
 use schedlab_sched::Class;
 
 use crate::lab::{CPU0, Lab, MS, attributes, rules};
@@ -283,6 +283,35 @@ fn a_real_time_child_queues_behind_its_parent() {
         assert!(!lab.sched.need_resched(CPU0), "{release}");
         assert_eq!(lab.sched.attributes(child).policy, Policy::Rr(5));
         assert_eq!(order(&mut lab), [parent, child], "{release}");
+    }
+}
+
+/// The migration thread is above real-time tasks, not one of them: it starts no period of their bandwidth, and its 2 ms count to
+/// nobody's runtime (`stop_task.c`). Found by a recording of 6.1, where a woken stopper made deadline tasks' time count on.
+#[test]
+fn the_stopper_has_no_part_in_real_time_bandwidth() {
+    for release in ["5.10", "6.1"] {
+        let mut lab = Lab::new(release, &[("rt_runtime", "950ms")]);
+        let hog = lab.task();
+        lab.schedule(CPU0);
+        let stopper = lab.sched.new_task(&attributes(Policy::Fifo(99), 0));
+        lab.sched.assume_asleep(stopper, CPU0);
+        lab.sched.assume_stopper(stopper, CPU0);
+        lab.wake(stopper);
+        assert_eq!(lab.schedule(CPU0), stopper);
+        // A deadline task waits, as everybody does.
+        let wanted = Policy::Deadline {
+            runtime: Time::from_millis(2),
+            deadline: Time::from_millis(10),
+            period: Time::from_millis(10),
+        };
+        lab.spawn(wanted, 0);
+        assert!(!lab.sched.need_resched(CPU0), "{release}");
+        assert_eq!(lab.sched.nr_running(CPU0), 3);
+        lab.run(CPU0, 2 * MS);
+        assert!(lab.leave(CPU0, TaskState::Interruptible) != hog);
+        assert_eq!(lab.sched.rt_state(CPU0).map(|state| (state.time, state.throttled)), Some((0, false)), "{release}");
+        assert_eq!(lab.sched.next_timer(), None, "{release}");
     }
 }
 

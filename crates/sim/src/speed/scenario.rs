@@ -187,7 +187,7 @@ mod tests {
         (after.operations - before.operations) as f64 / (after.pairs - before.pairs) as f64
     }
 
-    /// Sleepers are in a heap of four children a node, runnable tasks in sorted runs that are searched by halves: both logarithmic.
+    /// Sleepers are in a heap, runnable tasks in sorted runs that are searched by halves: both logarithmic.
     #[test]
     fn a_pair_takes_no_more_operations_than_the_logarithm_of_the_number_of_tasks() {
         for release in ["6.1", "6.12", "7.2"] {

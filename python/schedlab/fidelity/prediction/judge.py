@@ -59,7 +59,11 @@ def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[
         if isinstance(there, str):
             findings.append(Finding(line, failure=there))
             continue
-        names = [setting.name for setting in register.settings[line.place]]
+        names = [
+            setting.name
+            for setting in register.settings[line.place]
+            if _happens(line, there, setting.name)
+        ]
         tables = [
             _table(line.measure, [runs.get((line.workload, name), []) for name in names])
             for runs in (there.real, there.simulated)
@@ -123,6 +127,19 @@ def find(
     )
 
 
+def _happens(line: Line, there: Collected, setting: str) -> bool:
+    """Whether there is anything to measure under a setting, really or in simulation.
+
+    Where nobody sleeps nobody is woken, and so nobody waits: under SCHED_FIFO the first that
+    computes has the CPU to the end. Such a setting has no rank if that is so in both.
+    """
+    if line.measure != "p99":
+        return True
+    runs = (*there.real.get((line.workload, setting), ()),)
+    runs += (*there.simulated.get((line.workload, setting), ()),)
+    return not runs or any("p99" in run.values for run in runs)
+
+
 def _table(measure: Measure, rows: Sequence[Sequence[Observation]]) -> FloatArray | None:
     """Return a row of runs for each setting; None where a run has no data."""
     found = [[_value(measure, run) for run in row] for row in rows]
@@ -137,7 +154,9 @@ def _value(measure: Measure, run: Observation) -> float:
         parts = (run.values.get("voluntary"), run.values.get("involuntary"))
         # A run without any switch is no better by a factor than one with two.
         return math.nan if None in parts else sum(part or 0.0 for part in parts) + 1.0
-    return run.values.get(measure, math.nan)
+    # A simulated task that preempts waits for nothing, where a real one waits for microseconds.
+    value = run.values.get(measure, math.nan)
+    return max(value, 1_000.0) if measure == "p99" else value
 
 
 def _spread(medians: FloatArray) -> float:

@@ -1,0 +1,104 @@
+//! Tasks and groups that come on to a queue's account of load, and that leave it (`kernel/sched/fair.c`).
+
+use schedlab_model::{Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::{CfsRqId, EntityId};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::{Action, Loads};
+use crate::fair::queue_load::attach_entity_load_avg;
+
+impl<D: Decider> Sched<D> {
+    /// `set_task_rq_fair`: a task on no queue's account (of another class) that belongs to another queue from now on has aged as the
+    /// one before did, and goes on from the time of the next.
+    pub(crate) fn set_task_rq_load(&mut self, se: EntityId, next: CfsRqId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let until = loads.queues[self.entities[se.index()].cfs_rq.index()].avg.last_update_time;
+        let from = loads.queues[next.index()].avg.last_update_time;
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 {
+            if avg.update_sum(until, 0, 0, false) {
+                avg.update_avg(self.se_weight(se));
+            }
+            avg.last_update_time = from;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
+    /// looks.
+    pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
+        let Some(mut loads) = self.take_loads() else { return };
+        let cfs = self.entities[se.index()].cfs_rq;
+        let queue = &mut loads.queues[cfs.index()];
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 {
+            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
+                avg.update_avg(self.se_weight(se));
+            }
+            let removed = &mut queue.removed;
+            removed.count += 1;
+            removed.load += avg.load_avg;
+            removed.util += avg.util_avg;
+            removed.runnable += avg.runnable_avg;
+            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
+            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
+            let idle = rq.curr == TaskId::IDLE && self.rules.series != Series::V5_10;
+            if idle && !queue.stopped {
+                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
+                let now = now.wrapping_sub(queue.throttled_time);
+                if avg.update_sum(now, 0, 0, false) {
+                    avg.update_avg(self.se_weight(se));
+                }
+            }
+            avg.last_update_time = 0;
+        }
+        self.loads = Some(loads);
+    }
+
+    /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it. Its own averages go on:
+    /// a task that left the fair class ages.
+    pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
+        let attached =
+            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
+        if !self.loads.as_deref().is_some_and(attached) {
+            return;
+        }
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.update_load_avg_slow(cfs, se, Action { detach: true, ..Action::default() });
+        self.propagate_entity_cfs_rq(se);
+    }
+
+    /// `attach_entity_cfs_rq`.
+    pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
+        if self.loads.is_some() {
+            let cfs = self.entities[se.index()].cfs_rq;
+            self.update_load_avg_slow(cfs, se, Action::default());
+            let (weight, sums) = (self.se_weight(se), self.sums());
+            let Some(loads) = self.loads.as_deref_mut() else { return };
+            attach_entity_load_avg(&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg, weight, sums);
+            self.update_tg_load_avg(cfs);
+            self.propagate_entity_cfs_rq(se);
+        }
+    }
+
+    /// `propagate_entity_cfs_rq`: as far up as a queue that is throttled, before 6.18.
+    fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
+        let series = self.rules.series;
+        let ends = |queue: &CfsRq| queue.throttled && series < Series::V6_18;
+        let entity = &self.entities[se.index()];
+        if ends(&self.cfs_rqs[entity.cfs_rq.index()]) && series != Series::V5_10 {
+            return;
+        }
+        let mut level = entity.parent;
+        while let Some(se) = level {
+            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
+            let last = ends(&self.cfs_rqs[cfs.index()]);
+            if !(last && series == Series::V5_10) {
+                self.update_load_avg_slow(cfs, se, Action::UPDATE);
+            }
+            level = parent.filter(|_| !last);
+        }
+    }
+}
