@@ -1,6 +1,7 @@
 """The tuning study: the paper's algorithms, and a small run of the whole."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -136,3 +137,21 @@ def test_its_json_has_every_search_with_medians_and_distribution(study: tuning.S
 def test_no_seeds_are_refused() -> None:
     with pytest.raises(ValueError, match="no seeds"):
         tuning.study(seeds=[])
+
+
+def test_nothing_undercuts_the_least_possible_and_stopping_there_changes_no_figure() -> None:
+    # 4 senders write to 4 receivers, once: 16 messages, each written and read, and the latch.
+    word = "hackbench:groups=1,fds=4,loops=1"
+    objective = tuning.Turnaround(
+        Workload.parse(word), Scheduler("2.6.24", hz=1000), Machine(1, "linsched")
+    )
+    assert objective.least_possible() == 2 * 16 + 1
+    whole = tuning.study(seeds=range(8), workload=word)
+    short = tuning.study(seeds=range(8), workload=word, to_the_end=False)
+    runs = [run for runs in whole.runs.values() for run in runs]
+    assert min(run.minimum_jiffies for run in runs) >= objective.least_possible()
+    assert whole.random_share == short.random_share
+    for name, each in whole.runs.items():
+        for one, other in zip(each, short.runs[name], strict=True):
+            assert other.executions <= one.executions
+            assert replace(other, executions=one.executions) == one

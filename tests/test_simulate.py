@@ -193,3 +193,15 @@ def test_a_failed_run_leaves_an_old_trace_as_it_was(tmp_path: Path) -> None:
 def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     with pytest.raises(InputError, match="0 to"):
         schedlab.simulate(WORK, scheduler="6.1", machine=MACHINE, seed=seed)
+
+
+def test_threads_of_a_core_share_it_as_the_machine_says() -> None:
+    # Two hogs of 10 ms on the two threads of a core, each at half speed while both are busy.
+    machine = schedlab.Machine(2, "ideal", topology="smt=2", speed="smt=50%")
+    outcome = schedlab.simulate("hogs:tasks=2,time=10ms", scheduler="6.1", machine=machine)
+    assert outcome.elapsed_ns == 20_000_000
+    assert [task.run_ns for task in outcome.tasks] == [20_000_000] * 2
+    with pytest.raises(InputError, match="smt has 1 numbers; a core's threads"):
+        schedlab.Machine(2, "ideal", speed="smt=50%")
+    with pytest.raises(InputError, match="speed: 'turbo'; allowed"):
+        schedlab.Machine(2, "ideal", speed="turbo")

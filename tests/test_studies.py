@@ -117,6 +117,30 @@ def test_the_timeline_zooms_by_keyboard_and_by_button(reports: Path) -> None:
         assert complaints(chrome) == []
 
 
+def test_the_timeline_draws_vruntime_and_lag_on_demand(reports: Path) -> None:
+    data = json.loads((reports / "thread_fairness" / "summary.json").read_text())["timeline"]
+    with browser() as chrome:
+        chrome.get((reports / "thread_fairness" / "report.html").as_uri())
+        assert not chrome.find_elements("css selector", ".standing")
+        chosen = chrome.find_element("css selector", "select.curve")
+        shown = chrome.find_element("css selector", ".range")
+        for column, kind in ((2, "vruntime"), (3, "lag")):
+            # As with the keyboard: its first letter chooses.
+            chosen.send_keys(kind[0])
+            lines = chrome.find_elements("css selector", ".standing")
+            assert len(lines) == len(data["tasks"])
+            values = [row[column] / 1e6 for row in data["standings"]]
+            assert shown.text == f"{kind}: {min(values):.3f} to {max(values):.3f} ms"
+        # Zoomed in there is less in view, and "nothing more" takes it away.
+        for _ in range(4):
+            chrome.find_element("css selector", ".lanes").send_keys("+")
+        assert shown.text.startswith("lag: ")
+        chosen.send_keys("n")
+        assert not chrome.find_elements("css selector", ".standing")
+        assert shown.text == ""
+        assert complaints(chrome) == []
+
+
 def test_hostile_names_stay_text(reports: Path, tmp_path: Path) -> None:
     summary = json.loads((reports / "thread_fairness" / "summary.json").read_text())
     evil = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"

@@ -86,3 +86,8 @@ def test_the_server_answers_with_what_went_wrong() -> None:
     refused = {"policy": "deadline:runtime=1ms,deadline=2ms,period=2ms"}
     said = answer({**plain, "command": ["true"], "attributes": refused})
     assert said["error"] in {InputError.__name__, NotPermittedError.__name__}
+
+
+def test_a_guest_whose_clock_counts_instructions_has_one_cpu() -> None:
+    with pytest.raises(InputError, match="has one CPU, not 2: leave --cpus out"):
+        Virtual("6.1@icount", cpus=2)

@@ -29,6 +29,7 @@ __all__ = [
     "simulate",
     "simulate_many",
     "simulate_policy",
+    "standings",
     "thread_weight_factor",
     "wakeup_latency",
     "weights_remark",
@@ -79,6 +80,9 @@ def simulate_many(
     values: NDArray[np.int64],
     seed: int,
 ) -> NDArray[np.int64]: ...
+def standings(
+    workload: str, scheduler: str, machine: str, seed: int
+) -> list[tuple[int, int, int, int | None]]: ...
 def bench(names: list[str], repeats: int) -> str: ...
 def simulate_policy(
     workload: str,

@@ -10,8 +10,8 @@ from schedlab.errors import RunError
 from schedlab.settings import Setting
 from schedlab.settling import Arm, Values
 from schedlab.store import Store
-from schedlab.store.store import now
-from schedlab.subjects import Subject
+from schedlab.store.store import NewRun, now
+from schedlab.subjects import Measured, Subject
 from schedlab.targets.target import Target
 
 
@@ -47,6 +47,59 @@ class Cell:
             "simulated": None if self.target.real else dict(self.target.facts()),
         }
 
+    def once(self, *, seed: int, timeout: float) -> "Once":
+        """Run it once.
+
+        Raises:
+            InputError, NotPermittedError: it cannot be run at all.
+            RunError: it failed, or printed no metric.
+        """
+        begun, clock = now(), time.perf_counter()
+        load = os.getloadavg()[0] if self.target.real else None
+        measured = self.subject.measure(
+            self.target,
+            attributes=self.setting.attributes,
+            knobs=self.setting.knobs or None,
+            seed=seed,
+            timeout=timeout,
+        )
+        return Once(seed, begun, time.perf_counter() - clock, load, measured)
+
+    def made(self, once: "Once", *, arm: str, block: int, position: int = 0) -> NewRun:
+        """Return a run as the store takes it."""
+        return NewRun(
+            arm=arm,
+            block=block,
+            position=position,
+            seed=once.seed,
+            begun=once.begun,
+            seconds=once.seconds,
+            load=once.load,
+            definition=self.definition(),
+            facts=dict(self.target.facts()),
+            outcome=once.measured.outcome,
+            values=once.measured.values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One run of a cell.
+
+    Attributes:
+        seed: of every random stream.
+        begun: when, UTC.
+        seconds: how long it took.
+        load: the load average when it began; None for a simulation.
+        measured: what it came to.
+    """
+
+    seed: int
+    begun: str
+    seconds: float
+    load: float | None
+    measured: Measured
+
 
 def stored(
     name: str,
@@ -74,34 +127,12 @@ def stored(
         if (name, block) in known:
             return known[name, block]
         # A simulation's block is a seed; what is measured differs by itself.
-        own = (seed + block) % 2**64
-        begun, clock = now(), time.perf_counter()
-        load = os.getloadavg()[0] if cell.target.real else None
         try:
-            measured = cell.subject.measure(
-                cell.target,
-                attributes=cell.setting.attributes,
-                knobs=cell.setting.knobs or None,
-                seed=own,
-                timeout=timeout,
-            )
+            once = cell.once(seed=(seed + block) % 2**64, timeout=timeout)
         except RunError as error:
             store.fail(experiment, name, block, str(error))
             raise
-        store.add(
-            experiment,
-            name,
-            block,
-            place,
-            seed=own,
-            begun=begun,
-            seconds=time.perf_counter() - clock,
-            load=load,
-            definition=cell.definition(),
-            facts=dict(cell.target.facts()),
-            outcome=measured.outcome,
-            values=measured.values,
-        )
-        return measured.values
+        store.add_all(experiment, [cell.made(once, arm=name, block=block, position=place)])
+        return once.measured.values
 
     return execute

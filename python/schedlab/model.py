@@ -344,19 +344,25 @@ class Machine:
             a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
             thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
             after all first ones.
+        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each
+            of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
+            speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
+            speed if nothing is said.
 
     Raises:
-        InputError: a number of CPUs or a topology that is impossible, or costs that cannot be had.
+        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot
+            be had.
 
     >>> Machine(cpus=2, costs="ideal")
     Machine(cpus=2, costs='ideal')
     """
 
-    __slots__ = ("costs", "cpus", "json", "topology")
+    __slots__ = ("costs", "cpus", "json", "speed", "topology")
 
     cpus: int
     costs: Costs
     topology: str
+    speed: str
     json: str
 
     def __init__(
@@ -364,13 +370,17 @@ class Machine:
         cpus: int = 1,
         costs: str | Path | Costs = "ideal",
         topology: str = "smt=1",
+        speed: str = "",
     ) -> None:
         self.cpus = cpus
         self.topology = topology
+        self.speed = speed
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
         if not 1 <= cpus < 2**32:
             raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
         described = {"cpus": cpus, "topology": topology, "costs": self.costs.as_text()}
+        if speed:
+            described["speed"] = speed
         self.json = _core.machine(json.dumps(described))
 
     def __eq__(self, other: object) -> bool:

@@ -68,7 +68,7 @@ class Subject(Protocol):
         """Run it once.
 
         Raises:
-            InputError: it cannot run there.
+            InputError: it cannot run there, or a program or command that it needs is not there.
             NotPermittedError: a policy or knob that may not be set there.
             RunError: it failed, did not end in time, or printed no metric.
         """

@@ -182,3 +182,13 @@ def test_ask_and_tell_alternate() -> None:
     assert search.finished
     with pytest.raises(RuntimeError, match="the search has finished"):
         search.ask()
+
+
+def test_a_search_that_has_enough_ends_with_that_generation() -> None:
+    # Values are 100 - x: 95, 93 | 91 | 99. The first has enough at 91, the second never.
+    calls: list[list[float]] = []
+    one, two = Scripted([5, 7], [9], [1]), Scripted([5, 6], [7], [8])
+    first, second = driver.run_many([one, two], counting(calls), remember=True, enough=91)
+    assert calls == [[5, 7, 6], [9], [8]]
+    assert (first.minimum, first.executions, first.generation_of_minimum) == (91, 3, 2)
+    assert (second.minimum, second.executions) == (92, 4)

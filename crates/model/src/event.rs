@@ -121,6 +121,19 @@ pub enum EventKind {
     },
 }
 
+/// Where a fair task stands as it comes to a CPU or leaves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// When, since the start of the run.
+    pub time: Time,
+    /// Who.
+    pub task: TaskId,
+    /// Its virtual time in nanoseconds, on its queue's scale: queues of other CPUs and groups have their own.
+    pub vruntime: i64,
+    /// Under EEVDF by how much virtual time it is owed service; negative where it had more than its share.
+    pub lag: Option<i64>,
+}
+
 /// Takes events as they happen. The engine is generic over it, so that a run nobody watches pays nothing.
 pub trait EventSink {
     /// Whether anybody listens; a constant, so that unwatched runs do not even build events.
@@ -128,6 +141,18 @@ pub trait EventSink {
 
     /// Takes one event. Events come in the order in which they happen.
     fn event(&mut self, event: Event);
+
+    /// Takes where a fair task stands, after each switch that it comes or leaves by.
+    #[inline]
+    fn standing(&mut self, _: Standing) {}
+}
+
+impl EventSink for Vec<Standing> {
+    fn event(&mut self, _: Event) {}
+
+    fn standing(&mut self, standing: Standing) {
+        self.push(standing);
+    }
 }
 
 /// Nobody listens.
@@ -155,6 +180,12 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.event(event);
         self.1.event(event);
     }
+
+    #[inline]
+    fn standing(&mut self, standing: Standing) {
+        self.0.standing(standing);
+        self.1.standing(standing);
+    }
 }
 
 impl<S: EventSink> EventSink for &mut S {
@@ -163,5 +194,10 @@ impl<S: EventSink> EventSink for &mut S {
     #[inline]
     fn event(&mut self, event: Event) {
         (**self).event(event);
+    }
+
+    #[inline]
+    fn standing(&mut self, standing: Standing) {
+        (**self).standing(standing);
     }
 }

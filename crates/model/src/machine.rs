@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Devices, ModelError, Time, Topology};
+use crate::{Devices, ModelError, Speed, Time, Topology};
 
 /// The most CPUs a simulated machine may have.
 pub const MAX_CPUS: u32 = 4096;
@@ -16,6 +16,9 @@ pub struct Machine {
     /// Which of them share cores, caches and nodes.
     #[serde(default, skip_serializing_if = "Topology::is_default")]
     pub topology: Topology,
+    /// How fast they work, by what else is busy.
+    #[serde(default, skip_serializing_if = "Speed::is_default")]
+    pub speed: Speed,
     /// What operations cost.
     #[serde(default)]
     pub costs: Costs,
@@ -47,8 +50,8 @@ pub struct CpuChange {
 impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
     pub fn new(cpus: u32, costs: Costs) -> Self {
-        let (topology, devices) = (Topology::default(), Devices::SMALL_SERVER);
-        Self { cpus, topology, costs, devices, changes: Vec::new() }
+        let (topology, speed, devices) = (Topology::default(), Speed::default(), Devices::SMALL_SERVER);
+        Self { cpus, topology, speed, costs, devices, changes: Vec::new() }
     }
 
     /// One on which only the work itself takes time.
@@ -56,7 +59,7 @@ impl Machine {
         Self::new(cpus, Costs::ideal())
     }
 
-    /// Checks the number of CPUs and their topology, and that those that go off line and come back can.
+    /// Checks the number of CPUs, their topology and speed, and that those that go off line and come back can.
     ///
     /// # Errors
     /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`]; for changes out of order, of a CPU that is not there or is so already, and
@@ -66,6 +69,7 @@ impl Machine {
             return Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)));
         }
         self.topology.validate(self.cpus)?;
+        self.speed.validate(self.cpus, &self.topology)?;
         let mut online = vec![true; self.cpus as usize];
         let mut now = Time::ZERO;
         for CpuChange { at, cpu, online: becomes } in &self.changes {
@@ -97,10 +101,12 @@ pub struct Costs {
     /// One context switch between two tasks of one CPU, billed to the incoming task.
     pub switch: Time,
     /// Further time of a switch per other task whose working set competes for the CPU's caches, at most
-    /// `cache_refill_limit` in all.
+    /// `cache_refill_limit` in all. A task that comes from another core finds nothing of its own and pays the limit.
     pub cache_refill: Time,
     /// The most that `cache_refill` adds to one switch.
     pub cache_refill_limit: Time,
+    /// Further time of a switch to a task that last ran under another last-level cache.
+    pub cache_refill_llc: Time,
     /// Waking a task of the same CPU, billed to the waker.
     pub wakeup: Time,
     /// Further time to wake a task of another CPU, billed to the waker.

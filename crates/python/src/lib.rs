@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(language::workload_schema, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate_many, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::standings, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench, module)?)?;
     module.add_function(wrap_pyfunction!(policy::simulate_policy, module)?)?;
     module.add_function(wrap_pyfunction!(invariants::check_invariants, module)?)?;

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use schedlab_model::{
-    Attributes, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler, TaskId, TaskKind, Time,
-    Workload, find_knob,
+    Attributes, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler, Standing, TaskId,
+    TaskKind, Time, Workload, find_knob,
 };
 use schedlab_program::{Program, Template};
 use schedlab_sim::{Options, SimError};
@@ -95,6 +95,21 @@ pub fn simulate(
         Ok(outcome)
     })??;
     serde_json::to_string(&outcome).map_err(errors::json("outcome"))
+}
+
+/// A task's number, when, its vruntime and its lag, in nanoseconds.
+type Told = (u32, u64, i64, Option<i64>);
+
+/// Simulates one run and returns where each fair task stood in virtual time as it came to a CPU or left it.
+#[pyfunction]
+pub fn standings(py: Python<'_>, workload: &str, scheduler: &str, machine: &str, seed: u64) -> PyResult<Vec<Told>> {
+    let inputs = Inputs::read(workload, scheduler, machine)?;
+    let found = background::run(py, move |abandoned| {
+        let mut found: Vec<Standing> = Vec::new();
+        run(&inputs, &options(seed, 0, false, abandoned), &mut found).map_err(errors::simulation)?;
+        Ok::<_, PyErr>(found)
+    })??;
+    Ok(found.into_iter().map(|one| (one.task.0, one.time.as_nanos(), one.vruntime, one.lag)).collect())
 }
 
 fn run<S: schedlab_model::EventSink>(

@@ -92,8 +92,8 @@ impl Replayer<'_> {
         let own = start.tasks.iter().find(|task| task.pid == start.recorder);
         if start.recorder != 0 {
             let recorder = match own {
-                Some(task) => self.begin_task(task),
-                None => self.add(start.recorder),
+                Some(task) if !policy_of(task.policy, 99).is_realtime() => self.begin_task(task),
+                _ => self.begin_recorder(start.recorder),
             };
             self.sched.wake_up_new_task(recorder, CPU);
             self.sched.decider.expect_picks([recorder]);
@@ -113,6 +113,15 @@ impl Replayer<'_> {
             }
         }
         self.sched.assume_need_resched(CPU, self.resched_before);
+    }
+
+    /// The recorder, a FIFO task of the highest priority. Tasks of the stop class are taken for such ones too (`begin.rs`), and stand
+    /// above it: it is one lower here, where nobody else is.
+    fn begin_recorder(&mut self, pid: Pid) -> TaskId {
+        let task = self.sched.new_task(&Attributes { policy: Policy::Fifo(98), ..Attributes::default() });
+        self.bind(pid, task);
+        self.report.first_sights.snapshot += 1;
+        task
     }
 
     fn begin_task(&mut self, snap: &TaskSnap) -> TaskId {

@@ -1,6 +1,7 @@
 //! What the engine knows of a CPU, and the arithmetic of operations that ticks interrupt.
 
 use crate::agenda::{Key, Kind, NEVER};
+use crate::pace::NOMINAL;
 use crate::wait::NONE;
 
 /// One CPU. Times are nanoseconds, [`NEVER`] where there is none.
@@ -8,8 +9,12 @@ use crate::wait::NONE;
 pub(crate) struct Cpu {
     /// Who runs, [`NONE`] if nobody.
     pub(crate) current: u32,
+    /// How fast it works, in millionths of its nominal speed.
+    pub(crate) rate: u32,
     /// When the current task's operation is complete if no tick after those done comes in between.
     pub(crate) end: u64,
+    /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
+    pub(crate) spare: u64,
     /// The first tick that was not done yet; an idle CPU has none.
     pub(crate) next_tick: u64,
     /// The first tick that may have to be done when it is due; those before it can be made up for.
@@ -29,7 +34,9 @@ pub(crate) struct Cpu {
 impl Cpu {
     pub(crate) const IDLE: Self = Self {
         current: NONE,
+        rate: NOMINAL,
         end: NEVER,
+        spare: 0,
         next_tick: NEVER,
         acting_tick: NEVER,
         resched_at: NEVER,
@@ -39,18 +46,72 @@ impl Cpu {
         switches: 0,
     };
 
-    /// What it does next.
+    /// The current task has so much more to do, in nanoseconds at the nominal speed.
     #[inline]
+    pub(crate) fn bill(&mut self, cost: u64) {
+        if self.rate == NOMINAL && self.spare == 0 {
+            self.end = self.end.saturating_add(cost);
+        } else {
+            (self.end, self.spare) = self.after(u128::from(cost) * u128::from(NOMINAL));
+        }
+    }
+
+    /// `end` and `spare` with so much more to do, in millionths of a nanosecond.
+    fn after(&self, work: u128) -> (u64, u64) {
+        let (spare, rate) = (u128::from(self.spare), u128::from(self.rate));
+        let time = work.saturating_sub(spare).div_ceil(rate);
+        let end = u64::try_from(time).map_or(u64::MAX, |time| self.end.saturating_add(time));
+        (end, (spare + time * rate - work) as u64)
+    }
+
+    /// The operation is cut short: what of it is left to do, in whole nanoseconds at the nominal speed; `spare` is what that is too
+    /// much by.
+    #[inline]
+    pub(crate) fn suspend(&mut self, now: u64) -> u64 {
+        let left = self.end - now;
+        self.end = now;
+        if self.rate == NOMINAL && self.spare == 0 {
+            return left;
+        }
+        let work = u128::from(left) * u128::from(self.rate);
+        let beyond = u128::from(self.spare);
+        let whole = work.saturating_sub(beyond).div_ceil(u128::from(NOMINAL));
+        self.spare = (whole * u128::from(NOMINAL) + beyond - work) as u64;
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+
+    /// It goes on at another rate, with as much left to do.
+    pub(crate) fn change_rate(&mut self, now: u64, rate: u32) {
+        let left = self.suspend(now);
+        self.rate = rate;
+        self.bill(left);
+    }
+
+    /// What it does next.
     ///
     /// `hrtick` is when its high-resolution tick is due; with nothing to run that would do nothing.
+    #[inline]
     pub(crate) fn key(&self, tick_cost: u64, period: u64, hrtick: u64) -> Key {
         let schedule = Key::new(self.resched_at, Kind::Schedule);
         if self.current == NONE {
             return schedule;
         }
-        let end = interrupted_end(self.end, self.next_tick, tick_cost, period);
+        let end = self.interrupted_end(tick_cost, period);
         let ticks = Key::new(self.acting_tick, Kind::Tick).min(Key::new(hrtick, Kind::Timer));
         Key::new(end, Kind::Completion).min(ticks).min(schedule)
+    }
+
+    /// When the operation ends, with the ticks that come until then.
+    #[inline]
+    fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
+        if self.rate == NOMINAL && self.spare == 0 || tick_cost == 0 || self.end <= self.next_tick {
+            return interrupted_end(self.end, self.next_tick, tick_cost, period);
+        }
+        // As there, in millionths of a nanosecond of work.
+        let (rate, cost) = (u128::from(self.rate), u128::from(tick_cost) * u128::from(NOMINAL));
+        let work = (u128::from(self.end - self.next_tick) * rate).saturating_sub(u128::from(self.spare));
+        let ticks = work.div_ceil(u128::from(period) * rate - cost);
+        self.after(ticks.saturating_mul(cost)).0
     }
 }
 

@@ -3,13 +3,16 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time};
+use schedlab_model::{
+    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
+};
 use schedlab_program::{Op, Program};
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
 use crate::groups::Pools;
+use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
 use crate::task::{Stage, State};
 use crate::wait::NONE;
@@ -23,6 +26,9 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
     pub(crate) sched: Sched<Ours>,
     pub(crate) prices: Prices,
+    pub(crate) topology: &'a Topology,
+    /// Where CPUs are not always as fast.
+    pub(crate) pace: Option<Box<Pace>>,
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
     /// Nanoseconds from the last tick to the beginning.
@@ -37,7 +43,7 @@ pub(crate) struct Engine<'a, S> {
     end: u64,
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
-    sink: &'a mut S,
+    pub(crate) sink: &'a mut S,
     /// CPUs that are still to go off line or come back.
     pub(crate) changes: &'a [CpuChange],
     cancel: Option<&'a AtomicBool>,
@@ -82,7 +88,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
-        if cost >= period {
+        let slowest = u128::from(period.as_nanos()) * u128::from(machine.speed.least_rate());
+        if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
         let prices = Prices::new(&machine.costs, &machine.devices)?;
@@ -98,7 +105,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
             sched,
             pools,
             prices,
-            skip_ticks: !options.no_tick_skip,
+            topology: &machine.topology,
+            pace: Pace::new(machine),
+            // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
+            skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
             skips_beside_others: false,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
@@ -212,8 +222,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
             if task != NONE {
                 // Skipped ticks took some of its time.
                 self.catch_up_before(cpu, self.end);
-                let left = self.arena.cpus[cpu as usize].end.saturating_sub(self.now);
-                self.arena.tasks[task as usize].remaining = left;
+                let record = &mut self.arena.cpus[cpu as usize];
+                record.end = record.end.max(self.now);
+                self.arena.tasks[task as usize].remaining = record.suspend(self.now);
                 self.count_part(task as usize);
                 self.leave(cpu, task, TaskState::Dead);
             }
@@ -238,9 +249,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn count_part(&mut self, task: usize) {
         let record = &self.arena.tasks[task];
         if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
-            let account = &mut self.arena.accounts[task];
-            let most = (account.run + self.now - account.since).saturating_sub(account.user);
-            account.user += time.as_nanos().saturating_sub(record.remaining).min(most);
+            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
+            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
         }
     }
 
@@ -289,8 +299,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let cost = self.wake(task, cpu, NONE, false);
         if self.arena.cpus[cpu as usize].current != NONE {
             self.catch_up(cpu);
-            let record = &mut self.arena.cpus[cpu as usize];
-            record.end = record.end.saturating_add(cost);
+            self.arena.cpus[cpu as usize].bill(cost);
             self.refresh(cpu);
         }
     }
@@ -344,7 +353,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.end = record.end.saturating_add(self.prices.tick);
+        record.bill(self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
         if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
@@ -354,8 +363,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let record = &mut self.arena.cpus[cpu as usize];
-        record.end = record.end.saturating_add(looked_at);
+        self.arena.cpus[cpu as usize].bill(looked_at);
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
@@ -398,7 +406,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         let count = (time - first).div_ceil(self.period);
         record.next_tick += count * self.period;
-        record.end = record.end.saturating_add(count * self.prices.tick);
+        record.bill(count * self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
     }

@@ -59,6 +59,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);
+            self.busy_changed(cpu, false);
             let kind = EventKind::Switch { previous: TaskId(previous), state: TaskState::Running, next: TaskId::IDLE };
             self.emit(cpu, kind);
             self.switches += 1;

@@ -10,9 +10,11 @@
 //! - **Ticks** come at multiples of 1/HZ (less [`Options::phase`]) on every CPU that runs a task, lowest CPU first. Those that would change nothing but accounting are
 //!   skipped and made up for before the queue is looked at again, which changes no event and no outcome.
 //! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
-//!   task since it ran there last (at most for each other living task; a task that comes from another CPU pays the limit); coming
-//!   back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts; migration to
+//!   task since it ran there last (at most for each other living task; a task that comes from another core pays the limit, from
+//!   another last-level cache `cache_refill_llc` besides); coming back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts; migration to
 //!   the task that is pulled; a tick to whoever runs. An idle CPU that is told of work schedules `idle_exit` later.
+//! - **Speed.** All times of work and costs are at a CPU's nominal speed. Where the machine says that CPUs share cores or have turbo, work in
+//!   progress goes on at another rate from the instant at which the number of busy threads or cores changes; nothing is rounded away.
 //! - **Placement and balancing** are the kernel's, at the times at which it would: wake-ups, ticks, CPUs about to idle. Softirqs and
 //!   stoppers act at once. On 2.6.24, and under a policy of the user's own, no CPU idles while a task that may run there waits,
 //!   but for `idle_exit`: a CPU that runs out of work pulls, and one that idles is told when a task has to wait elsewhere.
@@ -45,6 +47,7 @@ mod many;
 mod objects;
 mod operation;
 mod outcome;
+mod pace;
 mod ports;
 mod price;
 mod setting;

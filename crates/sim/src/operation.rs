@@ -56,8 +56,13 @@ impl<S: EventSink> Engine<'_, S> {
             }
             let record = &mut self.arena.tasks[task as usize];
             let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
-            self.arena.cpus[cpu as usize].end = self.now.saturating_add(cost);
-            if cost > 0 {
+            if self.pace.is_some() {
+                self.adopt_rate(cpu);
+            }
+            let record = &mut self.arena.cpus[cpu as usize];
+            record.end = self.now;
+            record.bill(cost);
+            if record.end > self.now {
                 break;
             }
             complete = true;
@@ -164,9 +169,8 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Busy(time) => {
                 record.done();
                 // Some of it may have passed off the CPU.
-                let account = &mut self.arena.accounts[task as usize];
-                let most = (account.run + self.now - account.since).saturating_sub(account.user);
-                account.user += time.as_nanos().min(most);
+                let most = self.worked(task as usize).saturating_sub(self.arena.accounts[task as usize].user);
+                self.arena.accounts[task as usize].user += time.as_nanos().min(most);
             }
             Op::Delay(time) => {
                 record.done();

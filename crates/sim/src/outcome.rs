@@ -62,13 +62,14 @@ impl<S: EventSink> Engine<'_, S> {
 
     fn task_outcome(&self, task: usize) -> TaskOutcome {
         let (account, identity) = (&self.arena.accounts[task], &self.arena.identities[task]);
+        let user = self.user_time(task);
         TaskOutcome {
             name: self.name(task),
             source: MetricSource::Counters,
             life_ns: identity.died - identity.born,
             run_ns: account.run,
-            user_ns: account.user,
-            system_ns: account.run - account.user,
+            user_ns: user,
+            system_ns: account.run - user,
             wait_ns: account.wait,
             sleep_ns: account.sleep,
             voluntary: account.voluntary,

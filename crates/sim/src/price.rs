@@ -1,6 +1,10 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
-use schedlab_model::{Access, Costs, Devices, ModelError, TaskKind, Time};
+use schedlab_model::{Access, Costs, Devices, ModelError, TaskKind, Time, Topology};
+
+use crate::cpu::Cpu;
+use crate::task::Task;
+use crate::wait::NONE;
 
 /// The most that anything may cost.
 const DEAREST: Time = Time::from_millis(1_000_000);
@@ -11,6 +15,7 @@ pub(crate) struct Prices {
     pub(crate) switch: u64,
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
+    pub(crate) cache_refill_llc: u64,
     pub(crate) wakeup: u64,
     pub(crate) wakeup_remote: u64,
     pub(crate) idle_exit: u64,
@@ -63,6 +68,7 @@ impl Prices {
             switch: costs.switch.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
+            cache_refill_llc: costs.cache_refill_llc.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             idle_exit: costs.idle_exit.as_nanos(),
@@ -132,9 +138,30 @@ impl Prices {
         self.exit[matches!(kind, TaskKind::Thread) as usize]
     }
 
+    /// A switch to a task that comes to `cpu` while there are `others` besides.
+    ///
+    /// Switches to others since it last ran on this core stand for the tasks among them; there are no more of those than are alive.
+    /// A task that comes from another core, or ran nowhere yet, finds nothing of its own in this core's caches, and from beyond
+    /// another last-level cache nothing in that either.
+    #[inline]
+    pub(crate) fn switch_on(&self, topology: &Topology, cpus: &[Cpu], task: &Task, cpu: u32, others: u32) -> u64 {
+        let since = |cpu: u32| (cpus[cpu as usize].switches - task.ran_at).min(u64::from(others));
+        if task.ran_on == cpu {
+            return self.switch(since(cpu));
+        }
+        if task.ran_on == NONE {
+            return self.switch(u64::MAX);
+        }
+        let number = cpus.len() as u32;
+        let place = |cpu| (topology.core(cpu, number), topology.cache(cpu, number));
+        let (from, to) = (place(task.ran_on), place(cpu));
+        let beyond = if from.1 == to.1 { 0 } else { self.cache_refill_llc };
+        self.switch(if from.0 == to.0 { since(task.ran_on) } else { u64::MAX }).saturating_add(beyond)
+    }
+
     /// A switch to a task after `others` switches to other tasks since it last ran there.
     #[inline]
-    pub(crate) const fn switch(&self, others: u64) -> u64 {
+    const fn switch(&self, others: u64) -> u64 {
         let refill = self.cache_refill.saturating_mul(others);
         let refill = if refill < self.cache_refill_limit { refill } else { self.cache_refill_limit };
         self.switch.saturating_add(refill)
@@ -142,11 +169,12 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 28] {
+fn named(costs: &Costs) -> [(&'static str, Time); 29] {
     [
         ("switch", costs.switch),
         ("cache_refill", costs.cache_refill),
         ("cache_refill_limit", costs.cache_refill_limit),
+        ("cache_refill_llc", costs.cache_refill_llc),
         ("wakeup", costs.wakeup),
         ("wakeup_remote", costs.wakeup_remote),
         ("idle_exit", costs.idle_exit),

@@ -1,8 +1,8 @@
 //! Switches, wake-ups, forks and pulls: where the engine drives the rules of `kernel/sched`.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskKind, TaskState, Time};
+use schedlab_model::{CpuId, EventKind, EventSink, Standing, TaskId, TaskKind, TaskState, Time};
 use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
-use schedlab_sched::{Migration, SchedError, WakeKind};
+use schedlab_sched::{Class, Migration, SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -133,6 +133,7 @@ impl<S: EventSink> Engine<'_, S> {
             next_sibling: NONE,
         });
         self.arena.links.push(NONE);
+        self.open_book();
         self.alive += 1;
         if parent != NONE {
             let last = std::mem::replace(&mut self.arena.identities[parent as usize].last_child, task.0);
@@ -323,8 +324,7 @@ impl<S: EventSink> Engine<'_, S> {
             return;
         }
         if previous == next {
-            let record = &self.arena.cpus[cpu as usize];
-            self.arena.tasks[next.index()].remaining = record.end - self.now;
+            self.arena.tasks[next.index()].remaining = self.arena.cpus[cpu as usize].suspend(self.now);
             return;
         }
         if was_idle {
@@ -333,6 +333,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.leave(cpu, previous.0, state);
         }
         self.emit(cpu, EventKind::Switch { previous, state, next });
+        self.tell_standings([previous, next]);
         self.switches += 1;
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
@@ -340,6 +341,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle += 1;
         } else {
             self.come(cpu, next.0);
+        }
+        if was_idle != (next == TaskId::IDLE) {
+            self.busy_changed(cpu, was_idle);
         }
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
@@ -352,6 +356,20 @@ impl<S: EventSink> Engine<'_, S> {
             self.rouse_another(previous.0);
         } else if state == TaskState::Dead {
             self.reweight_threads(previous, cpu);
+        }
+    }
+
+    /// Tells where tasks stand in virtual time, those of the fair class.
+    pub(crate) fn tell_standings(&mut self, tasks: [TaskId; 2]) {
+        if !S::LISTENS {
+            return;
+        }
+        for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
+            if self.sched.task(task).class == Class::Fair {
+                let (vruntime, lag) = self.sched.standing(task);
+                let time = Time::from_nanos(self.now);
+                self.sink.standing(Standing { time, task, vruntime: vruntime.0 as i64, lag });
+            }
         }
     }
 
@@ -375,6 +393,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     pub(crate) fn leave(&mut self, cpu: u32, task: u32, state: TaskState) {
         let record = &mut self.arena.cpus[cpu as usize];
+        let left_over = record.suspend(self.now);
+        self.stop_work(cpu, task);
+        let record = &mut self.arena.cpus[cpu as usize];
         let account = &mut self.arena.accounts[task as usize];
         let ran = self.now - account.since;
         record.busy += ran;
@@ -384,7 +405,7 @@ impl<S: EventSink> Engine<'_, S> {
         match state {
             TaskState::Running => {
                 account.involuntary += 1;
-                left.remaining = record.end - self.now;
+                left.remaining = left_over;
                 left.state = State::Runnable;
             }
             TaskState::Dead => {
@@ -416,15 +437,13 @@ impl<S: EventSink> Engine<'_, S> {
         }
         // Back on a CPU that nobody else had: nothing to switch.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
-            // Switches to others since then stand for the tasks among them; there are no more of those than are alive. A task
-            // that comes from elsewhere finds nothing of its own.
-            let others = if comer.ran_on == cpu { record.switches - comer.ran_at } else { u64::MAX };
-            let others = if others == u64::MAX { others } else { others.min(u64::from(self.alive - 1)) };
-            comer.debt += self.prices.switch(others);
+            comer.debt += self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+            let record = &mut self.arena.cpus[cpu as usize];
             record.switches += 1;
             comer.ran_on = cpu;
             comer.ran_at = record.switches;
         }
+        self.start_work(cpu, task);
     }
 
     /// A CPU that is about to idle takes a waiting task from another one, if it can, and picks it.

@@ -123,6 +123,7 @@ def targets(
     costs: str | None,
     *,
     topology: str | None = None,
+    speed: str | None = None,
     weights: str | None = None,
     groups: bool = False,
 ) -> list[Target]:
@@ -141,7 +142,7 @@ def targets(
     for name in names:
         if name == "sim":
             scheduler = options.scheduler_of(kernel, hz, None, weights)
-            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology)))
+            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology, speed)))
         elif name == "host":
             found.append(Host())
         elif name.startswith("vm:") and name != "vm:":
@@ -151,7 +152,13 @@ def targets(
                 f"--on is '{on}'; allowed: sim, host, vm:KERNEL, or several as sim,host,vm:6.1"
             )
     if "sim" not in names:
-        simulated = {"kernel": kernel, "hz": hz, "costs": costs, "topology": topology}
+        simulated = {
+            "kernel": kernel,
+            "hz": hz,
+            "costs": costs,
+            "topology": topology,
+            "speed": speed,
+        }
         for option, value in simulated.items():
             if value is not None:
                 raise InputError(f"--{option} means nothing without --on sim: leave it out")

@@ -54,6 +54,14 @@ Topology = Annotated[
         help="CPUs a core, cache and node of the simulated machine: smt=2,llc=8,node=16.",
     ),
 ]
+Speed = Annotated[
+    str | None,
+    typer.Option(
+        "--speed",
+        metavar="SPEEDS",
+        help="Speed of the simulated CPUs by what is busy: smt=62.5%,turbo=130%/120%/100%.",
+    ),
+]
 Hz = Annotated[
     int | None,
     typer.Option("--hz", metavar="N", help="Timer interrupts a second to simulate."),
@@ -136,10 +144,12 @@ def scheduler_of(
     return scheduler
 
 
-def machine_of(cpus: int | None, costs: str | None, topology: str | None = None) -> Machine:
+def machine_of(
+    cpus: int | None, costs: str | None, topology: str | None = None, speed: str | None = None
+) -> Machine:
     """Return the machine that the options name."""
     number = facts().cpus if cpus is None else cpus
-    return Machine(number, costs or "calibrated", topology or "smt=1")
+    return Machine(number, costs or "calibrated", topology or "smt=1", speed or "")
 
 
 def attributes_of(

@@ -43,6 +43,7 @@ def command(
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
     topology: options.Topology = None,
+    speed: options.Speed = None,
     hz: options.Hz = None,
     knobs: options.Set = None,
     policy: options.Policy = None,
@@ -83,7 +84,7 @@ def command(
         if trace is not None:
             trace_format(trace)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights)
-        machine = options.machine_of(cpus, costs, topology)
+        machine = options.machine_of(cpus, costs, topology, speed)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
         attributes = options.attributes_of(policy, time_slice, nice)
@@ -98,6 +99,7 @@ def command(
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
+        simulated["speed"] = speed
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:

@@ -35,6 +35,10 @@ def command(
     on: Annotated[
         str, typer.Option("--on", metavar="A,B", help="Targets: sim, host, vm:KERNEL.")
     ] = "sim",
+    small: Annotated[
+        bool,
+        typer.Option("--small", help="Real targets at the size of --quick, simulation in full."),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="DIRECTORY", help="Where the files go; out/studies/NAME."),
@@ -69,7 +73,7 @@ def command(
         raise InputError(f"which study? known: {', '.join(STUDIES)}")
     chosen = study(name)
     directory = files.make_directory(output or Path("out") / "studies" / chosen.name)
-    summary = _carry_out(chosen, directory, quick, on, store, seed, afresh=afresh)
+    summary = _carry_out(chosen, directory, quick, on, store, seed, afresh=afresh, small=small)
     if json:
         emit_json({key: value for key, value in summary.items() if key != "timeline"})
         return
@@ -95,6 +99,7 @@ def _carry_out(  # noqa: PLR0917 - what a command was given
     seed: int,
     *,
     afresh: bool,
+    small: bool,
 ) -> dict[str, Any]:
     from schedlab.report.study_page import report  # noqa: PLC0415
     from schedlab.studies.files import summary_of, write  # noqa: PLC0415
@@ -106,9 +111,12 @@ def _carry_out(  # noqa: PLR0917 - what a command was given
     words = sys.argv[1:]
     with Store(file) as store, comparing.ending(list(where.values())), _bar() as tell:
         plan = {"study": chosen.name, "quick": quick, "on": list(names), "seed": seed}
+        plan |= {"small": True} if small else {}
         kept = store.begin("study", chosen.title, plan, words, afresh=afresh)
         measuring = Measuring(store, where, seed=seed, command=words, tell=tell, afresh=afresh)
-        request = Request(quick=quick, on=names, seed=seed, tell=tell, measure=measuring)
+        request = Request(
+            quick=quick, on=names, seed=seed, tell=tell, measure=measuring, small=small
+        )
         try:
             result = chosen.run(request)
         except KeyboardInterrupt:

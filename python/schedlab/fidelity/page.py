@@ -19,8 +19,8 @@ after each comparison the kernel's choice stands.
 """
 
 _KEPT = """\
-This run replayed recordings that were there (`--kept`), some of them shorter than the file now
-asks for, made on a busy machine; counts that fall short of a goal come from that.
+This run replayed recordings that were there (`--kept`), made in pieces on a busy machine, not all
+of them as long as the file now asks for.
 """
 
 KINDS = ("pick", "tick", "wakeup", "placement")

@@ -88,13 +88,7 @@ class Command:
         seed: int,
         timeout: float,
     ) -> Measured:
-        """Run it once.
-
-        Raises:
-            InputError: there is no such command.
-            NotPermittedError: a policy or knob that may not be set.
-            RunError: it failed, did not end in time, or printed no such number.
-        """
+        """Run it once. See `schedlab.subjects.Subject.measure`."""
         del seed
         done = target.execute(self.words, attributes=attributes, knobs=knobs, timeout=timeout)
         if done.code != 0:

@@ -226,13 +226,7 @@ class Program(ABC):
         seed: int,
         timeout: float,
     ) -> Measured:
-        """Run it once.
-
-        Raises:
-            InputError: a program is not installed, or the target cannot run programs.
-            NotPermittedError: a policy or knob that may not be set.
-            RunError: it failed, did not end in time, or printed something unknown.
-        """
+        """Run it once. See `schedlab.subjects.Subject.measure`."""
         del seed  # it draws its own
         if not target.real:
             raise InputError(

@@ -16,7 +16,13 @@ _LANE = 22
 _LEFT = 110
 
 
-def timeline(run: Spans, title: str, *, until_ns: int | None = None) -> dict[str, Any]:
+Standing = tuple[int, int, int, int | None]
+"""A task's pid, when, its vruntime and, under EEVDF, its lag, in nanoseconds."""
+
+
+def timeline(
+    run: Spans, title: str, *, until_ns: int | None = None, standings: Sequence[Standing] = ()
+) -> dict[str, Any]:
     """Return a run's timeline as plain data.
 
     Each span is ``[lane, task, start, end, state]`` in nanoseconds; the first lanes are CPUs, then
@@ -26,6 +32,8 @@ def timeline(run: Spans, title: str, *, until_ns: int | None = None) -> dict[str
         run: who ran when.
         title: what is shown.
         until_ns: where it ends at the latest; the run's end otherwise.
+        standings: where fair tasks stood in virtual time as they came to a CPU or left it; what
+            may be shown on demand. A task's vruntime is given from its first on.
     """
     limit = run.end_ns if until_ns is None else min(until_ns, run.end_ns)
     within = [span for span in run.spans if span.end_ns <= limit]
@@ -45,7 +53,7 @@ def timeline(run: Spans, title: str, *, until_ns: int | None = None) -> dict[str
         for one in run.wakeups
         if one.pid in pids and one.cpu in cpus and one.time_ns <= end
     ]
-    return {
+    found: dict[str, Any] = {
         "title": title,
         "lanes": [f"CPU {cpu}" for cpu in cpus] + [run.names[pid] for pid in pids],
         "tasks": [run.names[pid] for pid in pids],
@@ -54,6 +62,22 @@ def timeline(run: Spans, title: str, *, until_ns: int | None = None) -> dict[str
         "spans": rows,
         "wakeups": wakeups[:MOST],
     }
+    if standings:
+        found["standings"] = _standings(standings, pids, end)
+    return found
+
+
+def _standings(
+    standings: Sequence[Standing], pids: Sequence[int], end: int
+) -> list[tuple[int, int, int, int | None]]:
+    """Return task, time, vruntime since the task's first and lag, at most `MOST` of them."""
+    first: dict[int, int] = {}
+    rows = []
+    for pid, time, vruntime, lag in standings:
+        if pid in pids and time <= end:
+            start = first.setdefault(pid, vruntime)
+            rows.append((pids.index(pid), time, vruntime - start, lag))
+    return rows[:MOST]
 
 
 def _states(run: Spans, pid: int, end: int) -> list[tuple[int, int, str]]:
@@ -97,12 +121,36 @@ def section(data: Mapping[str, Any]) -> str:
         '<button type="button" data-act="left">Earlier</button> '
         '<button type="button" data-act="right">Later</button> '
         '<button type="button" data-act="all">All</button> '
+        f"{_choice(data)}"
         '<output class="where"></output></div>'
         f'<div class="lanes" role="img" tabindex="0" aria-label="{label}">{_drawing(data)}</div>'
         f"<figcaption>{html.escape(data['title'])}: {words}. Dark: running; pale: runnable and "
-        "waiting. With the keyboard: arrows move, + and - zoom, 0 shows all."
+        f"waiting. With the keyboard: arrows move, + and - zoom, 0 shows all.{_explained(data)}"
         "</figcaption>"
         f'<script type="application/json" class="data">{safe}</script></figure>'
+    )
+
+
+def _choice(data: Mapping[str, Any]) -> str:
+    """Return what asks for vruntime or lag, where they are known."""
+    if not data.get("standings"):
+        return ""
+    kinds = ["vruntime"]
+    if any(lag is not None for *_, lag in data["standings"]):
+        kinds.append("lag")
+    options = "".join(f'<option value="{kind}">{kind}</option>' for kind in kinds)
+    return (
+        '<label>Draw <select class="curve"><option value="">nothing more</option>'
+        f'{options}</select></label> <output class="range"></output> '
+    )
+
+
+def _explained(data: Mapping[str, Any]) -> str:
+    if not data.get("standings"):
+        return ""
+    return (
+        " On demand each task's lane shows its vruntime since its first (the steeper, the lighter "
+        "the task) or, under EEVDF, its lag: how much virtual time it is owed."
     )
 
 
@@ -152,6 +200,39 @@ SCRIPT = """
     return node;
   };
   const time = (ns) => (ns / 1e6).toFixed(to - from < 1e6 ? 6 : 3) + " ms";
+  const curve = figure.querySelector(".curve"), range = figure.querySelector(".range");
+  // One scale for all lanes, of what is in view: with the point before and the one after it.
+  const draw_curve = (svg, scale) => {
+    const column = curve.value === "lag" ? 3 : 2, lines = data.tasks.map(() => []);
+    for (const row of data.standings) if (row[column] !== null) lines[row[0]].push(row);
+    let low = Infinity, high = -Infinity;
+    const seen = lines.map((rows) => rows.filter((row, place) =>
+      (place + 1 >= rows.length ? row[1] : rows[place + 1][1]) >= from &&
+      (place === 0 ? row[1] : rows[place - 1][1]) <= to));
+    for (const row of seen.flat()) {
+      low = Math.min(low, row[column]); high = Math.max(high, row[column]);
+    }
+    if (low > high) { range.textContent = "none in view"; return; }
+    const x = (at) => LEFT + (Math.min(Math.max(at, from), to) - from) * scale;
+    const y = (task, value) => LANE * (data.cpus + task + 1) - 2 -
+      (LANE - 4) * (high > low ? (value - low) / (high - low) : 0.5);
+    seen.forEach((rows, task) => {
+      const between = (one, other, at) => one[1] === other[1] ? other[column] : one[column] +
+        (other[column] - one[column]) * (at - one[1]) / (other[1] - one[1]);
+      const points = rows.map((row, place) => {
+        let value = row[column];
+        if (row[1] < from && rows[place + 1]) value = between(row, rows[place + 1], from);
+        if (row[1] > to && rows[place - 1]) value = between(rows[place - 1], row, to);
+        return `${x(row[1]).toFixed(1)},${y(task, value).toFixed(1)}`;
+      });
+      const line = make("polyline", {points: points.join(" "), fill: "none", stroke: "#111",
+        "stroke-width": 1.5, class: "standing"});
+      line.appendChild(make("title", {}, `${curve.value} of ${data.tasks[task]}`));
+      svg.appendChild(line);
+    });
+    const ms = (ns) => (ns / 1e6).toFixed(3);
+    range.textContent = `${curve.value}: ${ms(low)} to ${ms(high)} ms`;
+  };
   const draw = () => {
     const width = Math.max(320, box.clientWidth || 900), height = LANE * data.lanes.length + 24;
     const scale = (width - LEFT) / (to - from);
@@ -185,6 +266,8 @@ SCRIPT = """
       mark.appendChild(make("title", {}, `${data.tasks[task]} woken at ${time(at)}`));
       svg.appendChild(mark);
     }
+    if (curve && curve.value) draw_curve(svg, scale);
+    else if (range) range.textContent = "";
     const bottom = LANE * data.lanes.length + 14;
     svg.appendChild(make("text", {x: LEFT, y: bottom}, time(from)));
     svg.appendChild(make("text", {x: width, y: bottom, "text-anchor": "end"}, time(to)));
@@ -207,6 +290,7 @@ SCRIPT = """
   figure.querySelector(".buttons").hidden = false;
   for (const button of figure.querySelectorAll("button"))
     button.addEventListener("click", acts[button.dataset.act]);
+  if (curve) curve.addEventListener("change", draw);
   const keys = {"+": "in", "=": "in", "-": "out", "0": "all",
     ArrowLeft: "left", ArrowRight: "right"};
   box.addEventListener("keydown", (event) => {

@@ -41,7 +41,21 @@ def to_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that has just finished; its parts are those of `StoredRun`."""
+    """A run that has just finished.
+
+    Attributes:
+        arm: the arm's name.
+        block: the block it belongs to.
+        position: its place in the block's order.
+        seed: of every random stream.
+        begun: when, UTC.
+        seconds: how long it took.
+        load: the load average when it began; None where nobody looked.
+        definition: what was run and how, whole.
+        facts: where.
+        outcome: all that came out.
+        values: by metric.
+    """
 
     arm: str
     block: int
@@ -57,38 +71,16 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A finished run.
+class StoredRun(NewRun):
+    """A run in the store.
 
     Attributes:
         experiment: the experiment's id.
-        arm: the arm's name.
-        block: the block it belongs to.
-        position: its place in the block's order.
-        seed: of every random stream.
-        version: of schedlab.
-        begun: when, UTC.
-        seconds: how long it took.
-        load: the load average when it began; None where nobody looked.
-        definition: what was run and how, whole.
-        facts: where.
-        outcome: all that came out.
-        values: by metric.
+        version: of the schedlab that made it.
     """
 
     experiment: str
-    arm: str
-    block: int
-    position: int
-    seed: int
     version: str
-    begun: str
-    seconds: float
-    load: float | None
-    definition: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    outcome: Mapping[str, Any]
-    values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from schedlab.design import (
 )
 from schedlab.report import charts
 from schedlab.studies import papers
+from schedlab.studies.describing import spans
 from schedlab.studies.scheduler_tuning import SPACE, Turnaround
 from schedlab.studies.study import Claim, Figure, Judgement, Table, Tell, judged
 from schedlab.tune import Parameters, ParticleSwarm, run_many
@@ -90,16 +91,19 @@ def measured(objective: Turnaround, seeds: Sequence[int], tell: Tell) -> list[Ro
         objective: what they minimise.
         seeds: a swarm a seed at each setting.
         tell: told of progress.
+
+    A swarm ends once it met a turnaround that nothing can undercut: neither R* nor I* changes then.
     """
     rows = []
     settings = [row.setting for row in printed()]
+    enough = float(objective.least_possible())
     for number, setting in enumerate(settings):
         tell("meta-optimisation", number, len(settings))
         swarms = [
             ParticleSwarm(SPACE, Parameters(*setting), particles=20, iterations=30, rng=seed)
             for seed in seeds
         ]
-        histories = run_many(swarms, objective, remember=True)
+        histories = run_many(swarms, objective, remember=True, enough=enough)
         rows.append(
             Row(
                 setting,
@@ -108,6 +112,15 @@ def measured(objective: Turnaround, seeds: Sequence[int], tell: Tell) -> list[Ro
             )
         )
     return rows
+
+
+def level(rows: Sequence[Row]) -> bool:
+    """Return whether every setting came to the same: then there is no surface.
+
+    >>> level(printed())
+    False
+    """
+    return len({row.rsum for row in rows}) == 1
 
 
 def analyse(rows: Sequence[Row], *, offset: float = 0.0) -> Analysis:
@@ -145,7 +158,9 @@ def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
         )
         for number, (one, other) in enumerate(zip(theirs, ours, strict=True), start=1)
     ]
-    analyses = {"paper": analyse(theirs), "ours": analyse(ours)}
+    analyses = {"paper": analyse(theirs)}
+    if not level(ours):
+        analyses["ours"] = analyse(ours)
     terms = [
         (who, term.name, term.estimate, term.standard_error, term.t, term.p)
         for who, analysis in analyses.items()
@@ -202,17 +217,11 @@ def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
 
 def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
     """Return what the paper says of its surface, and what the rows say."""
-    paper, raw, own = analyse(theirs), analyse(theirs, offset=OFFSET), analyse(ours)
+    paper, raw = analyse(theirs), analyse(theirs, offset=OFFSET)
     omega, phi_g = paper.stationary
     values = ", ".join(f"{value:+.1f}" for value in paper.found.eigenvalues)
     intercepts = [analysis.surface.term("(Intercept)").p for analysis in (raw, paper)]
     first = {name: paper.surface.term(name).p for name in KEPT.names}
-    within = [
-        interval.low <= coded <= interval.high
-        for interval, coded in zip(
-            own.intervals.stationary, paper.found.stationary.tolist(), strict=True
-        )
-    ]
     return (
         Claim(
             "The stationary point of the surface is omega = 0.4365, phi_g = 3.020",
@@ -223,10 +232,8 @@ def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
         Claim(
             "That point is the optimum of the swarm's parameters",
             "taken as the minimum",
-            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; in our "
-            f"runs a {own.found.nature} at omega = {own.stationary[0]:.3f}, "
-            f"phi_g = {own.stationary[1]:.3f}"
-            + (", with the paper's within its interval" if all(within) else ""),
+            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; "
+            + _own(paper, ours),
             Judgement.CONFIRMED if paper.found.nature == "minimum" else Judgement.CONTRADICTED,
         ),
         Claim(
@@ -243,6 +250,19 @@ def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
             + " in the paper's own rows",
             judged(all(value < 0.01 for value in first.values())),
         ),
+    )
+
+
+def _own(paper: Analysis, ours: Sequence[Row]) -> str:
+    """Say what our runs' surface is like."""
+    if level(ours):
+        return f"in our runs every setting comes to {ours[0].rsum:g}, so that there is no surface"
+    own = analyse(ours)
+    points = zip(own.intervals.stationary, paper.found.stationary.tolist(), strict=True)
+    within = all(interval.low <= coded <= interval.high for interval, coded in points)
+    omega, phi_g = own.stationary
+    return f"in our runs a {own.found.nature} at omega = {omega:.3f}, phi_g = {phi_g:.3f}" + (
+        ", with the paper's within its interval" if within else ""
     )
 
 
@@ -265,7 +285,11 @@ def figure(theirs: Sequence[Row], ours: Sequence[Row]) -> Figure:
     return Figure(
         "surface",
         "The second-order model of rsum along omega, a line a phi_g: the paper's rows and ours.",
-        "Both surfaces fall steeply towards large phi_g and bend little along omega.",
+        "Lines of rsum against omega, a line a phi_g. "
+        + " ".join(
+            f"{who}: {spans([one for one in values if one['rows'] == who], 'rsum', 'phi_g')}."
+            for who in ("paper's rows", "ours")
+        ),
         charts.lines(
             values,
             x="omega",

@@ -15,11 +15,11 @@ import numpy as np
 from schedlab.model import Attributes, Scheduler, Workload
 from schedlab.outcome import Outcome
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.settings import Setting
 from schedlab.studies import papers, programs
+from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
-from schedlab.studies.recording import spans_of
+from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.subjects import Described, Measured, Metric
 from schedlab.targets.sim import simulate
@@ -134,14 +134,15 @@ def _simulate(kind: str, policy: str, tasks: int) -> Outcome:
 def measured(request: Request, target: str) -> Rows:
     """Run every cell for real, interleaved."""
     assert request.measure is not None
-    loads = {"light": 5} if request.quick else LOADS
+    loads = {"light": 5} if request.measures_little else LOADS
     arms = {
         f"{kind} {policy} {load}": (Used(KINDS[kind](count)), Setting({"policy": name}))
         for kind in KINDS
         for policy, name in POLICIES.items()
         for load, count in loads.items()
     }
-    runs = request.measure("policies", arms, target, blocks=3 if request.quick else 10)
+    blocks = 3 if request.measures_little else 10
+    runs = request.measure("policies", arms, target, blocks=blocks)
     return {_key(name): values for name, values in runs.items()}
 
 
@@ -169,19 +170,18 @@ def study(request: Request) -> Result:
         claims=claims,
         tables=(_summary(sources), table),
         figures=_figures(sources),
-        timeline=timeline(
-            spans_of(
-                programs.mixed(4),
-                Scheduler(RELEASE),
-                typical(CPUS),
-                Attributes("other"),
-            ),
-            "4 mixed processes under SCHED_OTHER, simulated",
+        timeline=timeline_of(
+            programs.mixed(4),
+            Scheduler(RELEASE),
+            typical(CPUS),
+            f"4 mixed processes under SCHED_OTHER, simulated {RELEASE}",
+            Attributes("other"),
         ),
         notes=(
             "The paper's programs are pi and rw; rw blocks only if its writes are synchronous, so "
-            "both files are opened for that here. The voluntary switches of its computing rows "
-            "say about 10, 50 and 150 instances.",
+            f"both files are opened for that here, and read and written {programs.BLOCK} bytes at "
+            "a time, the least that may bypass the page cache everywhere. The voluntary switches "
+            "of its computing rows say about 10, 50 and 150 instances.",
             f"Simulated is {RELEASE} with {CPUS} CPUs, the costs of a small server and its disk; "
             "the paper names neither kernel nor disk, so shapes are compared, not seconds.",
             "A claim about most of nine combinations is confirmed by more than half of them, and "
@@ -382,7 +382,12 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
                 metric,
                 f"{title} by load and policy: the paper's rows and ours, a panel a kind of process "
                 "(axes of their own).",
-                f"Bars of {title}, three policies side by side at each load.",
+                f"Bars of {title}, three policies side by side at each load. "
+                + " ".join(
+                    f"{panel}: {spans(rows, 'value', 'policy')}."
+                    for panel in dict.fromkeys(str(one["panel"]) for one in values)
+                    if (rows := [one for one in values if one["panel"] == panel])
+                ),
                 charts.bars(
                     values, x="load", y="value", color="policy", names=("", title), facet="panel"
                 ),

@@ -13,7 +13,8 @@ COMPUTING = "60ms"
 COPIED = 170
 """Blocks that a copying process reads and writes."""
 
-BLOCK = 1024
+BLOCK = 4096
+"""Bytes: the least that may bypass the page cache everywhere, so that copying runs for real too."""
 
 
 def computing(tasks: int) -> Workload:

@@ -2,10 +2,15 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from schedlab import spans
+from schedlab import _core, spans
 from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.report.timeline import timeline
 from schedlab.targets.sim import simulate
+
+FIRST_PID = 1000
+"""Of task 0 in a trace; others count on."""
 
 
 def spans_of(
@@ -24,3 +29,30 @@ def spans_of(
         trace = Path(directory) / "run.txt"
         simulate(work, scheduler=scheduler, machine=machine, attributes=attributes, trace=trace)
         return spans.read(trace)
+
+
+def timeline_of(  # noqa: PLR0917 - a run, and what is said of it
+    work: Workload | str,
+    scheduler: Scheduler,
+    machine: Machine,
+    title: str,
+    attributes: Attributes | None = None,
+    until_ns: int | None = None,
+) -> dict[str, Any]:
+    """Simulate a run and return its timeline, with vruntime and lag to be shown on demand.
+
+    >>> from schedlab import Workload
+    >>> found = timeline_of("hogs:tasks=2,time=9ms", Scheduler("6.12"), Machine(1), "two hogs")
+    >>> found["standings"][0]
+    (0, 0, 0, 0)
+    """
+    described = Workload.parse(work) if isinstance(work, str) else work
+    if attributes is not None:
+        described = described.with_attributes(attributes)
+    told = _core.standings(described.json, scheduler.json, machine.json, 1)
+    return timeline(
+        spans_of(described, scheduler, machine),
+        title,
+        until_ns=until_ns,
+        standings=[(FIRST_PID + task, at, virtual, lag) for task, at, virtual, lag in told],
+    )

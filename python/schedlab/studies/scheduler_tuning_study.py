@@ -1,13 +1,14 @@
 """The tuning paper as a study: its simulator, its swarm's parameters, its searches, the truth."""
 
-import numpy as np
+from collections.abc import Mapping
 
 from schedlab import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
-from schedlab.report.timeline import timeline
 from schedlab.studies import meta_optimization, tuning_searches
-from schedlab.studies.recording import spans_of
+from schedlab.studies.describing import spans
+from schedlab.studies.recording import timeline_of
+from schedlab.studies.scheduler_tuning import Study as Searches
 from schedlab.studies.scheduler_tuning import Turnaround
 from schedlab.studies.study import Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.targets.facts import facts
@@ -70,8 +71,10 @@ def study(request: Request) -> Result:
             meta_optimization.figure(printed, rows),
             *tuning_searches.figures(found, surface),
         ),
-        timeline=timeline(
-            spans_of(_TRACED, objective.scheduler, objective.machine),
+        timeline=timeline_of(
+            _TRACED,
+            objective.scheduler,
+            objective.machine,
             f"{_TRACED} on the simulated 2.6.24, one CPU, a jiffy a callback",
         ),
         notes=(
@@ -79,11 +82,22 @@ def study(request: Request) -> Result:
             "one run of each.",
             "Table I's turnarounds are raw counters that begin at 2^32 - 300 HZ; the table shows "
             "elapsed jiffies.",
-            "The period is that of 2.6.24's source, whose nr_latency is whole; the paper's "
-            "equation (3) does not round. Where an algorithm asks for less than the least "
-            "granularity it is raised to that.",
+            "A Box-Behnken design of three factors has 12 edge runs; the 14 have two centre points "
+            "besides. I* counts generations, the initial swarm being the first of 31, so that a "
+            "swarm executes 20 x 31 = 620 times at the most. Here it ends once it met the work "
+            f"itself, {objective.least_possible()} jiffies with one set of messages, which nothing "
+            "undercuts: that changes neither R* nor I*.",
+            "The paper names 2.6.23, but its equations are those of 2.6.24's vruntime. The period "
+            "is that of its source, latency x tasks / nr_latency with a whole nr_latency; the "
+            "paper's equation (3) does not round, so that Algorithm 1 asks for periods that it "
+            "does not get. (5.10 and 6.1 stretch the period to tasks x min_granularity.)",
+            "Golden section searches periods of 20 ms to 201 s by Algorithm 1 and 100 us to 2 s by "
+            "Algorithm 2, and goes right where two points tie, as the paper's rule does. Below "
+            "20 ms Algorithm 2 asks for less than the least granularity, and is given that: in "
+            f"{_clamped(found)} of its executions.",
             "Its 3028 and 5939 jiffies belong to its own port of hackbench, of about 1.5 and "
-            "3 jiffies for each of 2,000 messages; what is compared is which search wins, and how "
+            "3 jiffies for each of 2,000 messages, and its Table I, with 19 to 22, to another "
+            "workload, some 160 times smaller; what is compared is which search wins, and how "
             "fast.",
         ),
         repeat={
@@ -94,6 +108,12 @@ def study(request: Request) -> Result:
             "messages": list(messages),
         },
     )
+
+
+def _clamped(found: Mapping[int, Searches]) -> str:
+    """Return how many of golden section's executions were moved into the knobs' ranges."""
+    runs = [run for one in found.values() for run in one.runs[tuning_searches.SECOND]]
+    return f"{sum(run.clamped for run in runs)} of {sum(run.executions for run in runs)}"
 
 
 def _validation(
@@ -136,7 +156,8 @@ def _validation(
     figure = Figure(
         "figure_1",
         "Figure 1: measured against simulated turnaround of hackbench.",
-        "Points near a straight line.",
+        f"A point a number of messages; milliseconds measured: {spans(rows, 'measured')}, "
+        f"simulated: {spans(rows, 'simulated')}.",
         charts.lines(
             rows,
             x="simulated",
@@ -145,7 +166,6 @@ def _validation(
             zero=True,
         ),
     )
-    assert np.isfinite(fit.r_squared)
     return (claim,), (table,), (figure,)
 
 

@@ -121,6 +121,7 @@ class Request:
 
     Attributes:
         quick: the small version.
+        small: real targets at the size of the small version, whatever is simulated.
         on: where, ``sim`` and real targets.
         seed: of everything random.
         tell: told of progress.
@@ -133,6 +134,12 @@ class Request:
     seed: int = 1
     tell: Tell = silent
     measure: "Measure | None" = None
+    small: bool = False
+
+    @property
+    def measures_little(self) -> bool:
+        """Whether real targets are to be measured at the size of the small version."""
+        return self.quick or self.small
 
     @property
     def real(self) -> tuple[str, ...]:

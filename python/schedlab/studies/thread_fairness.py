@@ -14,6 +14,7 @@ from schedlab import _core
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
 from schedlab.studies import greedy
+from schedlab.studies.describing import spans
 from schedlab.studies.recording import spans_of
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Result, Study, Table, judged
 from schedlab.studies.thread_figure_6 import figure_6
@@ -134,6 +135,8 @@ def study(request: Request) -> Result:
             "Its pseudo-code has its shifts the wrong way round, a denominator one too large and a "
             "sign mask a digit short; equation (5) is what is reproduced. On one CPU it has no "
             "value (0/0): weights are divided by the number of threads there.",
+            "DW-CFS's factor lies between 1 and 1.1 up to as many threads as CPUs: nice levels, in "
+            "steps of a quarter, cannot express that; weights of control groups can.",
             "Groups came with 2.6.24's FAIR_USER_SCHED and are simulated from 5.10 on.",
             *sixth.notes,
         ),
@@ -212,8 +215,12 @@ def _shares_figure(rows: Sequence[tuple[str, str, str, str, int, float, float]])
         name="shares",
         caption="Shares of one CPU: the paper's figures 1 to 3 and its two users, and every "
         "release's rules.",
-        alternative="Bars of each process's share, the paper's beside each release's; they are "
-        "equal.",
+        alternative="Bars of each process's share of a CPU, the paper's beside each release's. "
+        + " ".join(
+            f"{name}: {spans(values, 'share', 'process')}."
+            for name in dict.fromkeys(str(one["figure"]) for one in unique)
+            if (values := [one for one in unique if one["figure"] == name])
+        ),
         chart=charts.facets(unique, x="release", y="share", color="process", facet="figure"),
     )
 
@@ -228,11 +235,12 @@ def _factor_figure() -> Figure:
         for threads in range(1, 41)
     ]
     paper = [{"threads": threads, "factor": factor, "who": "paper"} for threads, factor in FACTORS]
+    shown = [*(one for one in values if one["threads"] in {1, 4, 8, 40}), *paper]
     return Figure(
         name="factor",
         caption="Figure 4: the factor of each thread's weight on 4 CPUs, beta = 1.1.",
-        alternative="The factor rises from 1 at one thread to 1.1 at four and falls from there, to "
-        "0.99 at eight; the paper's points lie on it.",
+        alternative="The factor against the number of threads. "
+        + " ".join(f"{one['who']}: {one['factor']:.4g} at {one['threads']}." for one in shown),
         chart=charts.lines(
             values, paper, x="threads", y="factor", names=("threads of the process", "factor")
         ),

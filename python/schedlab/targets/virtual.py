@@ -48,6 +48,10 @@ kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exi
 cat > {_PLACE}/requests && cat {_PLACE}/answers
 """
 
+_COUNTED = "@icount"
+_CLOCK = "shift=3,sleep=off"
+"""An instruction takes 8 ns, and idling takes no time but the guest's own."""
+
 _LOADING = 300.0
 """Seconds that Python may take to load in a guest, on a machine that has other work."""
 
@@ -63,7 +67,9 @@ class Virtual:
     """A guest, booted at the first run and kept for all that follow.
 
     Args:
-        kernel: what `schedlab.vm.find_kernel` takes.
+        kernel: what `schedlab.vm.find_kernel` takes; with ``@icount`` behind it the guest has one
+            CPU, whose clock is the number of its instructions: what it measures does not depend on
+            what else the machine has to do.
         cpus: CPUs of the guest; as many as this process may use otherwise.
         memory: its memory in MiB; what is written to files there lives in it.
 
@@ -75,8 +81,11 @@ class Virtual:
 
     def __init__(self, kernel: str, *, cpus: int | None = None, memory: int = 1536) -> None:
         self.name = f"vm:{kernel}"
-        self.cpus = facts().cpus if cpus is None else cpus
-        self._image = find_kernel(kernel)
+        self._counts = kernel.endswith(_COUNTED)
+        if self._counts and cpus not in (None, 1):
+            raise InputError(f"{self.name} has one CPU, not {cpus}: leave --cpus out")
+        self.cpus = (1 if self._counts else facts().cpus) if cpus is None else cpus
+        self._image = find_kernel(kernel.removesuffix(_COUNTED))
         self._memory = memory
         self.release = guest_knobs.rules_of(self._image.release)
         self._stack = ExitStack()
@@ -90,14 +99,15 @@ class Virtual:
 
     def facts(self) -> Mapping[str, Any]:
         """Return what the guest is, and the machine that it is on."""
-        return {
+        counted = {"clock": "instructions"} if self._counts else {}
+        return counted | {
             "kernel": self._image.release,
             "package": self._image.version,
             "suite": self._image.suite,
             "release": self.release,
             "cpus": self.cpus,
             "memory_mib": self._memory,
-            "accelerator": choose(self._image),
+            "accelerator": "tcg" if self._counts else choose(self._image),
             "on": asdict(facts()),
         }
 
@@ -192,6 +202,12 @@ class Virtual:
             self._stack.close()
             self._serving = False
             self._guest = self._stack.enter_context(
-                Guest.boot(self._image, cpus=self.cpus, memory=self._memory)
+                Guest.boot(
+                    self._image,
+                    cpus=self.cpus,
+                    memory=self._memory,
+                    options=("-icount", _CLOCK) if self._counts else (),
+                    timeout=300.0 if self._counts else 120.0,
+                )
             )
         return self._guest

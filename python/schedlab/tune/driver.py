@@ -49,6 +49,7 @@ def run_many(
     objective: Objective,
     *,
     remember: bool = False,
+    enough: float = -np.inf,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[History]:
     """Run searches to their ends in lockstep, one call of the objective a generation.
@@ -61,6 +62,8 @@ def run_many(
             counts as an execution of every search that meets it for the first time, also where
             another search met it before and it is not run again: a history says what its search
             would have needed alone.
+        enough: a search that has met this value, or a lower one, ends with that generation. Where
+            nothing can be lower, its minimum and when it was met are what a whole search's are.
         progress: called after each generation.
 
     Returns:
@@ -72,7 +75,11 @@ def run_many(
     memory: dict[bytes, float] = {}
     recorders = [_Recorder(search, remember=remember) for search in searches]
     generation = 0
-    while running := [recorder for recorder in recorders if not recorder.search.finished]:
+    while running := [
+        recorder
+        for recorder in recorders
+        if not recorder.search.finished and recorder.minimum > enough
+    ]:
         asked = [recorder.search.ask() for recorder in running]
         values = _evaluate(objective, np.concatenate(asked), memory if remember else None)
         ends = np.cumsum([len(positions) for positions in asked])[:-1]

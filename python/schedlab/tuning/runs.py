@@ -1,7 +1,6 @@
 """The runs of a tuning: made once, kept in a store, and taken from there when it is taken up."""
 
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedlab.errors import RunError
-from schedlab.execution import Cell
+from schedlab.execution import Cell, Once
 from schedlab.knobs import find
 from schedlab.model import parse_time
 from schedlab.settings import Setting
@@ -112,17 +111,9 @@ class Runs:
             self.stored += 1
             return self._note(cell.name, known[case.metric.name])
         seed = (self._seed + number) % 2**64
-        begun, clock = now(), time.perf_counter()
-        load = os.getloadavg()[0] if self.target.real else None
         try:
-            measured = case.subject.measure(
-                self.target,
-                attributes=setting.attributes,
-                knobs=setting.knobs or None,
-                seed=seed,
-                timeout=self._timeout,
-            )
-            value = measured.values.get(case.metric.name)
+            once = cell.once(seed=seed, timeout=self._timeout)
+            value = once.measured.values.get(case.metric.name)
             if value is None:
                 raise RunError(f"'{case.name}' came to no {case.metric.name}")
         except RunError as error:
@@ -130,9 +121,8 @@ class Runs:
                 self._store.fail(self._experiment, cell.name, number, str(error))
             self.failures[cell.name] = str(error)
             raise
-        seconds = time.perf_counter() - clock
-        self.seconds += seconds
-        self._keep([self._new(cell, number, seed, begun, seconds, load, measured)])
+        self.seconds += once.seconds
+        self._keep([cell.made(once, arm=cell.name, block=number)])
         return self._note(cell.name, value)
 
     def batch(self, case: Case, wanted: Sequence[Setting], number: int) -> list[float]:
@@ -197,34 +187,11 @@ class Runs:
         for setting, nanoseconds in zip(members, turnarounds.tolist(), strict=True):
             cell = Cell(case.name, case.subject, setting, target)
             measured = Measured({"turnaround": nanoseconds / 1e9}, {"turnaround_ns": nanoseconds})
-            new.append(self._new(cell, number, seed, begun, seconds, None, measured))
+            once = Once(seed, begun, seconds, None, measured)
+            new.append(cell.made(once, arm=cell.name, block=number))
             found[setting] = self._note(cell.name, nanoseconds / 1e9)
         self._keep(new)
         return found
-
-    def _new(  # noqa: PLR0917 - the parts of a row
-        self,
-        cell: Cell,
-        number: int,
-        seed: int,
-        begun: str,
-        seconds: float,
-        load: float | None,
-        measured: Measured,
-    ) -> NewRun:
-        return NewRun(
-            arm=cell.name,
-            block=number,
-            position=0,
-            seed=seed,
-            begun=begun,
-            seconds=seconds,
-            load=load,
-            definition=cell.definition(),
-            facts=dict(self.target.facts()),
-            outcome=measured.outcome,
-            values=measured.values,
-        )
 
     def _keep(self, runs: list[NewRun]) -> None:
         if self._store is not None:

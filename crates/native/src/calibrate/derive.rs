@@ -102,6 +102,8 @@ impl Found<'_> {
             switch: time("switch"),
             cache_refill: time("cache_refill"),
             cache_refill_limit: time("cache_refill_limit"),
+            // Told apart from a migration only where there are two last-level caches.
+            cache_refill_llc: Time::ZERO,
             wakeup: time("wakeup"),
             wakeup_remote: time("wakeup_remote"),
             idle_exit: time("idle_exit"),
@@ -254,6 +256,7 @@ mod tests {
             switch: ns(900),
             cache_refill: ns(10),
             cache_refill_limit: ns(300),
+            cache_refill_llc: Time::ZERO,
             wakeup: ns(800),
             wakeup_remote: ns(200),
             idle_exit: ns(18_000),

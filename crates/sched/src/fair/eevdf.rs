@@ -42,11 +42,11 @@ impl<D: Decider> Sched<D> {
         self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq)
     }
 
-    /// `avg_vruntime`: V, the weighted average of the queue's virtual times, rounded down; the origin moves there.
-    pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
+    /// How far V, the weighted average of the queue's virtual times, rounded down, lies after the origin.
+    fn average_key(&self, cfs: CfsRqId) -> i64 {
         let curr = self.running(cfs).map(|curr| (self.entity_key(cfs, curr), self.weight(curr)));
         let queue = &self.cfs_rqs[cfs.index()];
-        let delta = match (queue.avg_load, curr) {
+        match (queue.avg_load, curr) {
             (0, Some((key, _))) => key,
             (0, None) => 0,
             (load, curr) => {
@@ -54,7 +54,21 @@ impl<D: Decider> Sched<D> {
                 let sum = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
                 sum.div_euclid(load + weight)
             }
-        };
+        }
+    }
+
+    /// A task's virtual time, and under EEVDF its lag: V less that while it is queued, what it kept of it while it is not. Nothing
+    /// changes for being looked at.
+    pub fn standing(&self, task: TaskId) -> (Vruntime, Option<i64>) {
+        let se = self.tasks[task.index()].se;
+        let entity = &self.entities[se.index()];
+        let lag = |cfs| if entity.on_rq { self.average_key(cfs) - self.entity_key(cfs, se) } else { entity.vlag };
+        (entity.vruntime, self.rules.eevdf().then(|| lag(entity.cfs_rq)))
+    }
+
+    /// `avg_vruntime`: V; the origin moves there.
+    pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
+        let delta = self.average_key(cfs);
         self.update_zero_vruntime(cfs, delta);
         self.cfs_rqs[cfs.index()].zero_vruntime
     }

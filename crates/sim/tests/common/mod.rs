@@ -18,6 +18,7 @@ pub fn some_costs() -> Costs {
         switch: nanos(1100),
         cache_refill: nanos(120),
         cache_refill_limit: nanos(2000),
+        cache_refill_llc: nanos(3300),
         wakeup: nanos(700),
         wakeup_remote: nanos(900),
         idle_exit: nanos(2500),

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, Scheduler, Series, Step, Task,
-    TaskKind, Time, Topology, Workload,
+    Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, Scheduler, Series, Speed,
+    Step, Task, TaskKind, Time, Topology, Workload,
 };
 
 use super::{RELEASES, scheduler, some_costs, word};
@@ -88,6 +88,19 @@ pub fn topology(cpus: u32) -> impl Strategy<Value = Topology> {
     prop::sample::select(some)
 }
 
+/// How fast CPUs of that topology may be; mostly always as fast, and never so slow that ticks leave nothing.
+fn speed(topology: &Topology, cpus: u32, costs: &Costs, pick: usize) -> Speed {
+    let cores = topology.node.unwrap_or(cpus) / topology.smt;
+    let turbo = ["turbo=130%", "turbo=170%/120%", "turbo=133.3%/100%/70%", "turbo=99.9%/66.7%"];
+    let text = match (topology.smt, pick) {
+        (2, 0) => "smt=62.5%",
+        (2, 1) => "smt=57.1%,turbo=110%",
+        (1, 0..4) if turbo[pick].split('/').count() as u32 <= cores => turbo[pick],
+        _ => return Speed::default(),
+    };
+    if costs.tick > Time::from_micros(500) { Speed::default() } else { text.parse().expect("a speed") }
+}
+
 pub fn case() -> impl Strategy<Value = Case> {
     let cpus = prop_oneof![Just(1), Just(2), Just(3), Just(4), Just(7)];
     let costs = prop_oneof![
@@ -102,12 +115,16 @@ pub fn case() -> impl Strategy<Value = Case> {
     let weights = prop_oneof![4 => Just("none"), 1 => Just("pfs"), 1 => Just("dw-cfs:beta=1.5")];
     let limit = prop::sample::select(&[None, None, Some("20ms"), Some("3ms"), Some("unlimited")][..]);
     let hrtick = prop_oneof![2 => Just(None), 1 => any::<bool>().prop_map(Some)];
-    let machine = (cpus, costs);
+    let machine = (cpus, costs, 0usize..8);
     (machine, prop::sample::select(&RELEASES[..]), hz, weights, (limit, hrtick)).prop_flat_map(
-        |((cpus, costs), release, hz, weights, (limit, hrtick))| {
+        |((cpus, costs, pick), release, hz, weights, (limit, hrtick))| {
             (workload(cpus), topology(cpus)).prop_map(move |(workload, topology)| Case {
                 workload,
-                machine: Machine { topology, ..Machine::new(cpus, costs.clone()) },
+                machine: Machine {
+                    speed: speed(&topology, cpus, &costs, pick),
+                    topology,
+                    ..Machine::new(cpus, costs.clone())
+                },
                 // Where all the time goes into ticks or switches, a task whose runs are cut short gets nowhere.
                 scheduler: limited(
                     timed(Scheduler { hz, weights: weights.parse().expect("a rule"), ..scheduler(release) }, hrtick),

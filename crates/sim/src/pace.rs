@@ -1,0 +1,183 @@
+//! CPUs whose speed follows what else is busy: threads of a core that share it, and turbo by the number of busy cores of a socket.
+//!
+//! A CPU's rate is a whole number of millionths of the nominal speed, so that the work it does in a time, `rate × nanoseconds`, is a
+//! whole number of millionths of a nanosecond of nominal work. Nothing is ever rounded away: an operation is complete at the first
+//! nanosecond by which its work is done, and what its CPU did of that nanosecond beyond it is credited to the task, towards its next
+//! operation. So of every task, ∫ rate dt over the time it ran is exactly what it was told to do, plus what remains of its credit.
+
+use schedlab_model::{EventSink, Machine, Speed};
+use schedlab_program::Op;
+
+use crate::cpu::Cpu;
+use crate::engine::Engine;
+use crate::task::Stage;
+use crate::wait::NONE;
+
+/// A CPU's rate at its nominal speed, in millionths.
+pub(crate) const NOMINAL: u32 = Speed::NOMINAL;
+
+/// What a machine with such CPUs needs beyond what every machine does.
+pub(crate) struct Pace {
+    speed: Speed,
+    /// By CPU: its core and its socket.
+    places: Vec<(u32, u32)>,
+    /// By socket: its CPUs.
+    sockets: Vec<Vec<u32>>,
+    /// By core: how many of its CPUs are busy.
+    busy_threads: Vec<u32>,
+    /// By socket: how many of its cores have a busy CPU.
+    busy_cores: Vec<u32>,
+    /// By CPU: until when its work is in its task's books.
+    since: Vec<u64>,
+    books: Vec<Book>,
+}
+
+/// Of one task, in millionths of a nanosecond of nominal work.
+#[derive(Debug, Clone, Copy, Default)]
+struct Book {
+    /// What CPUs did for it.
+    work: u128,
+    /// Of that, what they did ahead, while it does not run.
+    credit: u64,
+}
+
+impl Pace {
+    /// None where CPUs always work at their nominal speed.
+    pub(crate) fn new(machine: &Machine) -> Option<Box<Self>> {
+        if machine.speed.is_default() {
+            return None;
+        }
+        let (topology, cpus) = (&machine.topology, machine.cpus);
+        let places: Vec<(u32, u32)> =
+            (0..cpus).map(|cpu| (topology.core(cpu, cpus), topology.node_of(cpu, cpus))).collect();
+        let mut sockets = vec![Vec::new(); topology.nodes(cpus) as usize];
+        for ((_, socket), cpu) in places.iter().zip(0..) {
+            sockets[*socket as usize].push(cpu);
+        }
+        Some(Box::new(Self {
+            speed: machine.speed.clone(),
+            busy_threads: vec![0; (cpus / topology.smt) as usize],
+            busy_cores: vec![0; sockets.len()],
+            since: vec![0; cpus as usize],
+            books: Vec::new(),
+            places,
+            sockets,
+        }))
+    }
+
+    fn rate(&self, cpu: u32) -> u32 {
+        let (core, socket) = self.places[cpu as usize];
+        self.speed.rate(self.busy_threads[core as usize], self.busy_cores[socket as usize])
+    }
+
+    /// Nothing that is busy was, or the other way round: how many are.
+    fn count(&mut self, cpu: u32, busy: bool) {
+        let (core, socket) = self.places[cpu as usize];
+        let (threads, cores) = (&mut self.busy_threads[core as usize], &mut self.busy_cores[socket as usize]);
+        if busy {
+            *threads += 1;
+            *cores += u32::from(*threads == 1);
+        } else {
+            *threads -= 1;
+            *cores -= u32::from(*threads == 0);
+        }
+    }
+
+    /// Enters into the books what a CPU did until `now`.
+    fn enter(&mut self, cpu: u32, record: &Cpu, now: u64) {
+        let since = std::mem::replace(&mut self.since[cpu as usize], now);
+        self.books[record.current as usize].work += u128::from(now - since) * u128::from(record.rate);
+    }
+
+    /// What a task was told to do and did, its operations' costs among it, in nanoseconds of nominal work.
+    pub(crate) fn work(&self, task: usize) -> u64 {
+        let Book { work, credit } = self.books[task];
+        let done = work.saturating_sub(u128::from(credit));
+        debug_assert!(done.is_multiple_of(u128::from(NOMINAL)), "work is lost, or done that nobody asked for");
+        u64::try_from(done / u128::from(NOMINAL)).unwrap_or(u64::MAX)
+    }
+}
+
+impl<S: EventSink> Engine<'_, S> {
+    /// A task was made.
+    pub(crate) fn open_book(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.books.push(Book::default());
+        }
+    }
+
+    /// A task comes to a CPU and takes its credit with it.
+    pub(crate) fn start_work(&mut self, cpu: u32, task: u32) {
+        if let Some(pace) = &mut self.pace {
+            pace.since[cpu as usize] = self.now;
+            let record = &mut self.arena.cpus[cpu as usize];
+            (record.end, record.spare) = (self.now, pace.books[task as usize].credit);
+        }
+    }
+
+    /// A task leaves a CPU: what was done for it enters the books. Its work that is left was taken note of ([`Cpu::suspend`]).
+    pub(crate) fn stop_work(&mut self, cpu: u32, task: u32) {
+        if let Some(pace) = &mut self.pace {
+            let record = &self.arena.cpus[cpu as usize];
+            pace.enter(cpu, record, self.now);
+            pace.books[task as usize].credit = record.spare;
+        }
+    }
+
+    /// A CPU that idled is busy, or the other way round: those that share its core or its socket go on at another rate.
+    pub(crate) fn busy_changed(&mut self, cpu: u32, busy: bool) {
+        let Some(pace) = &mut self.pace else { return };
+        pace.count(cpu, busy);
+        let socket = pace.places[cpu as usize].1 as usize;
+        for place in 0..pace.sockets[socket].len() {
+            let Some(pace) = &self.pace else { return };
+            let other = pace.sockets[socket][place];
+            if other != cpu && self.arena.cpus[other as usize].current != NONE && self.adopt_rate(other) {
+                self.refresh(other);
+            }
+        }
+    }
+
+    /// Whoever waits for a time to pass, and not for work to be done, is not faster for the CPU's speed.
+    fn watches_the_clock(&self, task: u32) -> bool {
+        let record = &self.arena.tasks[task as usize];
+        matches!((record.op, record.stage), (Op::Busy(_), Stage::Act))
+    }
+
+    /// A busy CPU goes on at the rate that is right now; whether that is another one. [`Engine::refresh`] must follow.
+    pub(crate) fn adopt_rate(&mut self, cpu: u32) -> bool {
+        let Some(pace) = &self.pace else { return false };
+        let record = &self.arena.cpus[cpu as usize];
+        let rate = if self.watches_the_clock(record.current) { NOMINAL } else { pace.rate(cpu) };
+        if rate == record.rate {
+            return false;
+        }
+        // Ticks until now were at the old one.
+        self.catch_up(cpu);
+        let (now, record) = (self.now, &mut self.arena.cpus[cpu as usize]);
+        if let Some(pace) = &mut self.pace {
+            pace.enter(cpu, record, now);
+        }
+        record.change_rate(now, rate);
+        true
+    }
+
+    /// How long the running or waiting task was at work so far, as its own accounts count: at the nominal speed.
+    pub(crate) fn worked(&self, task: usize) -> u64 {
+        let (record, account) = (&self.arena.tasks[task], &self.arena.accounts[task]);
+        let Some(pace) = &self.pace else { return account.run + self.now - account.since };
+        let cpu = &self.arena.cpus[record.cpu as usize];
+        let running = cpu.current == task as u32;
+        let ahead =
+            if running { u128::from(self.now - pace.since[record.cpu as usize]) * u128::from(cpu.rate) } else { 0 };
+        u64::try_from((pace.books[task].work + ahead) / u128::from(NOMINAL)).unwrap_or(u64::MAX)
+    }
+
+    /// A task's CPU time in user mode: of all of it the same share as of its work.
+    pub(crate) fn user_time(&self, task: usize) -> u64 {
+        let account = &self.arena.accounts[task];
+        let Some(pace) = &self.pace else { return account.user };
+        let (run, user, work) = (u128::from(account.run), u128::from(account.user), u128::from(pace.work(task).max(1)));
+        u64::try_from(run * user / work).map_or(account.run, |user| user.min(account.run))
+    }
+}
