@@ -377,7 +377,6 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 mod tests {
     use schedlab_trace::Reader;
 
