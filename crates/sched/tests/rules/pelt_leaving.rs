@@ -1,7 +1,7 @@
-//! Load averages where recordings of several CPUs told that the rules were not the kernel's: tasks that stay in their group, and CPUs
-//! with a wake-up on its way. Source: `kernel/sched/fair.c`.
+//! Load averages where recordings of several CPUs told that the rules were not the kernel's: tasks that end, that begin another program,
+//! that stay in their group; and CPUs with a wake-up on its way. Source: `kernel/sched/fair.c`.
 
-use schedlab_model::{Policy, TaskId};
+use schedlab_model::{Policy, TaskId, TaskState};
 use schedlab_sched::{GroupId, WakeKind};
 
 use crate::lab::{CPU0, CPU1, Lab, MS};
@@ -27,6 +27,26 @@ fn busy(lab: &mut Lab) -> [TaskId; 2] {
     tasks
 }
 
+/// `task_dead_fair` takes the load of a task that ended off its queue (`remove_entity_load_avg`) when that next looks. Without that it
+/// would fade there, by half in 32 ms.
+#[test]
+fn a_task_that_ends_takes_its_load_along() {
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        // One CPU, so that balancing takes nobody away.
+        let mut lab = Lab::new(release, &[]);
+        lab.sched.track_load();
+        let tasks = busy(&mut lab);
+        let ending = lab.curr(CPU0);
+        let other = if ending == tasks[0] { tasks[1] } else { tasks[0] };
+        assert_eq!(lab.leave(CPU0, TaskState::Dead), other);
+        lab.tick_after(CPU0, 4 * MS);
+        let (queue, task) = (lab.sched.load_of_cpu(CPU0).expect("kept"), lab.sched.load_of(other).expect("kept"));
+        // All that is left is the other one's, but for what was rounded on the way: a unit each time one of both was looked at.
+        assert!(queue.load_avg.abs_diff(task.load_avg) <= 4, "{release}: {queue:?} {task:?}");
+        assert!(queue.util_avg < 1024, "{release}: {queue:?}");
+    }
+}
+
 /// `sched_change_group` takes a task off its queue's load and puts it on again whatever its group is, as every exit does with
 /// autogroup built in: `attach_entity_load_avg` makes its sums anew from its averages, util_sum = util_avg × divider.
 #[test]
@@ -41,6 +61,34 @@ fn a_task_that_stays_in_its_group_joins_its_queues_load_anew() {
         assert_eq!(u64::from(avg.util_sum), avg.util_avg * divider, "{release}");
         assert_eq!(avg.runnable_sum, avg.runnable_avg * divider, "{release}");
     }
+}
+
+/// `find_idlest_cpu` brings the averages of a task that begins another program up to where its queue is, as if it had slept
+/// since (`sync_entity_load_avg`); at fork there are none yet.
+#[test]
+fn exec_looks_at_a_load_as_if_it_had_slept() {
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let mut lab = lab(release);
+        lab.sched.follow_balancing();
+        let [_, waiting] = busy(&mut lab);
+        // The queue alone looks: another task comes and goes for 3 ticks, and nobody looks at the one that waits.
+        let sleeper = if lab.curr(CPU0) == waiting { busy_other(&lab, waiting) } else { waiting };
+        lab.tick_after(CPU0, 12 * MS);
+        let before = lab.sched.load_of(sleeper).expect("kept");
+        let queue = lab.sched.load_of_cpu(CPU0).expect("kept");
+        assert!(before.last_update_time < queue.last_update_time, "{release}");
+        lab.sched.select_task_rq(sleeper, CPU0, WakeKind::Exec);
+        let after = lab.sched.load_of(sleeper).expect("kept");
+        // In units of 1024 ns both come to the same.
+        assert!(queue.last_update_time - after.last_update_time < 1024, "{release}");
+        assert!(after.load_sum < before.load_sum, "{release}");
+    }
+}
+
+fn busy_other(lab: &Lab, task: TaskId) -> TaskId {
+    let queue = lab.queue(CPU0);
+    let found = queue.timeline.iter().map(|se| lab.sched.entity_at(se).task).find(|other| *other != task);
+    found.expect("two are queued")
 }
 
 /// `idle_cpu` and `idle_cpu_without`: a CPU to which a wake-up is on its way (`ttwu_pending`) is not idle, be it for a waking task or
