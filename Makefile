@@ -127,8 +127,8 @@ cargo-test:
 	PROPTEST_RNG_SEED=1 $(CARGO) test --locked $(CARGO_TESTED)
 
 ruff: venv
-	$(BIN)/ruff check python tests
-	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests examples
+	$(BIN)/ruff format --check python tests examples
 
 mypy: venv
 	$(BIN)/mypy

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import InputError, NotPermittedError, RunError
-from schedlab.model import Attributes
+from schedlab.model import Attributes, Workload
 from schedlab.targets import vm
 from schedlab.vm import Guest
 from schedlab.vm.command import qemu_command
@@ -84,6 +84,38 @@ def test_a_boot_serves_many_runs_with_knobs_read_back_inside(
         assert fifo.knobs == {}
     assert not guest.shared.exists()
     assert not _processes_of(guest.shared.parent)
+
+
+HOG = {"loop": -1, "run": 1000}
+GROUPS = Workload.from_dict(
+    {
+        "global": {"duration": 1},
+        "groups": {"/heavy": {"weight": 300}, "/limited": {"max": {"quota": "10ms"}}},
+        "tasks": {
+            "heavy": {**HOG, "taskgroup": "/heavy"},
+            "light": {**HOG, "taskgroup": "/light"},
+            "limited": {**HOG, "taskgroup": "/limited"},
+        },
+    }
+)
+
+
+def test_weights_and_limits_of_groups_act_in_a_guest(
+    fetched: Callable[[str], KernelImage],
+) -> None:
+    with Guest.boot(fetched("6.12"), clock="instructions") as guest:
+        before = guest.run(["ls", "/sys/fs/cgroup"]).output
+        assert "cgroup.controllers" in before
+        outcome = vm.run(GROUPS, guest)
+        assert guest.run(["ls", "/sys/fs/cgroup"]).output == before
+    run = {task.name: task.run_ns for task in outcome}
+    # 300 against 100: three quarters. A slice of each, some ms of the second, may be missing.
+    assert run["heavy"] / (run["heavy"] + run["light"]) == pytest.approx(0.75, abs=0.01)
+    # The second has ten periods of 100 ms, or eleven where the run begins within one. Each gives
+    # 10 ms, half of what the weights would, and may be overdrawn by a tick of 4 ms.
+    assert 9 * 10e6 < run["limited"] <= 11 * 14e6
+    (limited,) = [group for group in outcome.groups if group.name == "/limited"]
+    assert limited.throttled_periods >= 9
 
 
 def test_files_and_streams_pass_both_ways_and_the_host_is_left_alone(

@@ -144,21 +144,32 @@ class Workload:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Read a workload in the form of its JSON file.
+        """Read a workload in the form of a file: rt-app's, or the model's own.
+
+        What of it does not act is told to the logger ``schedlab``.
 
         Raises:
             InputError: it cannot run as written.
+
+        >>> import schedlab
+        >>> hog = {"tasks": {"hog": {"instance": 2, "loop": 1, "run": 5000}}}
+        >>> len(schedlab.simulate(Workload.from_dict(hog)).tasks)
+        2
         """
-        return cls._from_json(json.dumps(value))
+        return cls._from_text(json.dumps(value), "workload", "workload")
 
     @classmethod
     def _from_file(cls, path: Path) -> Self:
+        return cls._from_text(_read_text(path, "workload"), path.stem, str(path))
+
+    @classmethod
+    def _from_text(cls, text: str, name: str, where: str) -> Self:
         try:
-            checked, notes = _core.read_workload(_read_text(path, "workload"), path.stem)
+            checked, notes = _core.read_workload(text, name)
         except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+            raise InputError(f"{where}: {error}") from None
         for note in notes:
-            _log.warning("%s: %s", path, note)
+            _log.warning("%s: %s", where, note)
         return cls(json.loads(checked)["name"], checked)
 
     def export(self) -> str:

@@ -1,5 +1,7 @@
 //! Measurements of a time that happens often: a histogram, and the percentiles that are read from it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Buckets a factor of two is divided into: a percentile is at most 1/32 too high.
@@ -49,6 +51,78 @@ const fn upper_end(bucket: usize) -> u64 {
     ((parts + part) << shift) + ((1 << shift) - 1)
 }
 
+/// How often which time was measured; takes no memory before the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    longest: u64,
+}
+
+impl Histogram {
+    /// Of the counts of all [`LATENCY_BUCKETS`] and the longest time in nanoseconds.
+    pub fn of(buckets: Vec<u64>, longest: u64) -> Self {
+        debug_assert_eq!(buckets.len(), LATENCY_BUCKETS);
+        Self { buckets, longest }
+    }
+
+    /// Counts a time in nanoseconds.
+    pub fn add(&mut self, nanoseconds: u64) {
+        self.buckets.resize(LATENCY_BUCKETS, 0);
+        self.buckets[latency_bucket(nanoseconds)] += 1;
+        self.longest = self.longest.max(nanoseconds);
+    }
+
+    /// Counts what another has counted too.
+    pub fn merge(&mut self, other: &Self) {
+        self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(count, others)| *count += others);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// The percentiles, if anything was counted.
+    pub fn latency(&self) -> Option<Latency> {
+        let latency = Latency::new(&self.buckets, self.longest);
+        (latency.count > 0).then_some(latency)
+    }
+}
+
+/// The latencies of a run: what each stopwatch measured, and as `wakeup NAME` the times from the posts of the semaphore NAME to the
+/// run of whoever slept there.
+///
+/// Semaphores that are one thing with numbers (`work.0.0`, `work.0.1`) are measured as one, `wakeup work`.
+///
+/// ```
+/// use schedlab_model::{Histogram, latencies};
+/// let once = |nanoseconds| {
+///     let mut times = Histogram::default();
+///     times.add(nanoseconds);
+///     times
+/// };
+/// let found = latencies([("request", once(9))], [("work.0", once(2)), ("work.1", once(4)), ("lonely", Histogram::default())]);
+/// let counts: Vec<_> = found.iter().map(|(name, latency)| (name.as_str(), latency.count, latency.max_ns)).collect();
+/// assert_eq!(counts, [("request", 1, 9), ("wakeup work", 2, 4)]);
+/// ```
+pub fn latencies<'a>(
+    stopwatches: impl IntoIterator<Item = (&'a str, Histogram)>,
+    semaphores: impl IntoIterator<Item = (&'a str, Histogram)>,
+) -> BTreeMap<String, Latency> {
+    let mut measured: BTreeMap<String, Histogram> = BTreeMap::new();
+    let stopwatches = stopwatches.into_iter().map(|(name, times)| (name.to_owned(), times));
+    let wakeups = semaphores.into_iter().map(|(name, times)| (format!("wakeup {}", without_numbers(name)), times));
+    for (name, times) in stopwatches.chain(wakeups) {
+        measured.entry(name).or_default().merge(&times);
+    }
+    measured.into_iter().filter_map(|(name, times)| Some((name, times.latency()?))).collect()
+}
+
+/// `work` of `work.0.1`.
+fn without_numbers(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((before, number)) if !before.is_empty() && number.parse::<u64>().is_ok() => without_numbers(before),
+        _ => name,
+    }
+}
+
 impl Latency {
     /// Reads the percentiles from the counts of the buckets and the longest time: each the least upper end below which so many lie
     /// (the nearest-rank percentile).
@@ -87,6 +161,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_are_taken_off_names() {
+        for (name, expected) in
+            [("work.0.1", "work"), ("idle.12", "idle"), ("s", "s"), (".5", ".5"), ("v1.x", "v1.x"), ("a.b.7", "a.b")]
+        {
+            assert_eq!(without_numbers(name), expected);
+        }
+    }
 
     #[test]
     fn buckets_follow_one_another() {

@@ -29,7 +29,7 @@ pub use features::Features;
 pub use file::{Devices, File, MAX_FILE, Opening};
 pub use group::{Group, GroupMax, GroupNode, group_tree};
 pub use knobs::{KNOBS, Knob, KnobKind, KnobSetting, KnobValue, Place, Scaling, find_knob};
-pub use latency::{LATENCY_BUCKETS, Latency, latency_bucket};
+pub use latency::{Histogram, LATENCY_BUCKETS, Latency, latencies, latency_bucket};
 pub use machine::{Costs, CpuChange, MAX_CPUS, Machine};
 pub use outcome::{GroupOutcome, MetricSource, Outcome, TaskOutcome};
 pub use placement::{Members, Placement};

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use schedlab_model::{LATENCY_BUCKETS, Latency, latency_bucket};
+use schedlab_model::{Histogram, LATENCY_BUCKETS, latency_bucket};
 use schedlab_program::Program;
 
 use crate::system::map_shared;
@@ -42,12 +42,12 @@ pub(crate) struct Barrier {
 pub(crate) struct Semaphore {
     inner: UnsafeCell<libc::sem_t>,
     posted: AtomicU64,
-    pub(crate) wakeups: Histogram,
+    pub(crate) wakeups: Counters,
 }
 
-/// Counts of times.
+/// A histogram that several tasks count in.
 #[repr(C)]
-pub(crate) struct Histogram {
+pub(crate) struct Counters {
     longest: AtomicU64,
     buckets: [AtomicU64; LATENCY_BUCKETS],
 }
@@ -153,17 +153,14 @@ impl Semaphore {
     }
 }
 
-impl Histogram {
+impl Counters {
     pub(crate) fn add(&self, nanoseconds: u64) {
         self.buckets[latency_bucket(nanoseconds)].fetch_add(1, Relaxed);
         self.longest.fetch_max(nanoseconds, Relaxed);
     }
 
-    /// The percentiles, if there was a measurement.
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        let buckets: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
-        let latency = Latency::new(&buckets, self.longest.load(Relaxed));
-        (latency.count > 0).then_some(latency)
+    pub(crate) fn histogram(&self) -> Histogram {
+        Histogram::of(self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect(), self.longest.load(Relaxed))
     }
 }
 
@@ -175,7 +172,7 @@ pub(crate) struct Objects {
     pub(crate) semaphores: &'static [Semaphore],
     /// When the timers that tasks share expire next, 0 before their first use.
     pub(crate) timers: &'static [AtomicU64],
-    pub(crate) watches: &'static [Histogram],
+    pub(crate) watches: &'static [Counters],
     /// Memory that tasks share, by its place among the program's memories; none where each has its own.
     pub(crate) memories: Vec<Option<&'static [AtomicU64]>>,
 }

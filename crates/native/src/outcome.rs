@@ -7,6 +7,7 @@ use schedlab_model::{GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
 use schedlab_program::TemplateId;
 
 use crate::cgroups::Throttling;
+use crate::objects::Counters;
 use crate::shared::Slot;
 use crate::system::{allowed_cpus, hz, kernel};
 use crate::task::World;
@@ -68,12 +69,11 @@ fn groups(world: &World, slots: &[Slot]) -> Vec<GroupOutcome> {
     groups
 }
 
-/// What stopwatches measured, and from a semaphore's post to the run of whoever slept there.
 fn latencies(world: &World) -> BTreeMap<String, Latency> {
-    let watches = world.program.watches().iter().cloned().zip(world.objects.watches);
-    let wakeups = world.program.semaphores().iter().map(|name| format!("wakeup {name}"));
-    let wakeups = wakeups.zip(world.objects.semaphores.iter().map(|semaphore| &semaphore.wakeups));
-    watches.chain(wakeups).filter_map(|(name, times)| Some((name, times.latency()?))).collect()
+    let (program, objects) = (&world.program, &world.objects);
+    let watches = program.watches().iter().map(String::as_str).zip(objects.watches.iter().map(Counters::histogram));
+    let wakeups = objects.semaphores.iter().map(|semaphore| semaphore.wakeups.histogram());
+    schedlab_model::latencies(watches, program.semaphores().iter().map(String::as_str).zip(wakeups))
 }
 
 /// Whole ticks, rounded up.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use schedlab_model::{LATENCY_BUCKETS, Latency, latency_bucket};
+use schedlab_model::Histogram;
 use schedlab_program::Program;
 
 use crate::wait::{NONE, WaitQueue};
@@ -40,25 +40,6 @@ pub(crate) struct Port {
     /// Clients whose connection nobody has taken.
     pub(crate) backlog: VecDeque<u32>,
     pub(crate) servers: WaitQueue,
-}
-
-/// Counts of times, empty until the first.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Histogram {
-    buckets: Vec<u64>,
-    longest: u64,
-}
-
-impl Histogram {
-    pub(crate) fn add(&mut self, nanoseconds: u64) {
-        self.buckets.resize(LATENCY_BUCKETS, 0);
-        self.buckets[latency_bucket(nanoseconds)] += 1;
-        self.longest = self.longest.max(nanoseconds);
-    }
-
-    pub(crate) fn latency(&self) -> Option<Latency> {
-        (!self.buckets.is_empty()).then(|| Latency::new(&self.buckets, self.longest))
-    }
 }
 
 /// What some tasks carry along.

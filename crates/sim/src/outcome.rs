@@ -51,13 +51,11 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// What stopwatches measured, and from a semaphore's post to the run of whoever slept there.
     fn latencies(&self) -> BTreeMap<String, Latency> {
         let objects = &self.arena.objects;
-        let watches = self.program.watches().iter().cloned().zip(&objects.watches);
-        let wakeups = self.program.semaphores().iter().map(|name| format!("wakeup {name}"));
-        let wakeups = wakeups.zip(objects.semaphores.iter().map(|semaphore| &semaphore.wakeups));
-        watches.chain(wakeups).filter_map(|(name, times)| Some((name, times.latency()?))).collect()
+        let watches = self.program.watches().iter().map(String::as_str).zip(objects.watches.iter().cloned());
+        let wakeups = objects.semaphores.iter().map(|semaphore| semaphore.wakeups.clone());
+        schedlab_model::latencies(watches, self.program.semaphores().iter().map(String::as_str).zip(wakeups))
     }
 
     fn task_outcome(&self, task: usize) -> TaskOutcome {

@@ -10,8 +10,8 @@ use crate::{Key, KeyKind, WorkloadError};
 const TASKS: KeyKind = KeyKind::Count { low: 1, high: 100_000 };
 const SAMPLES: KeyKind = KeyKind::Count { low: 1, high: 1_000_000_000_000 };
 const SAMPLE: KeyKind = KeyKind::Time { low: Time::from_nanos(1), high: Time::from_millis(1_000) };
-const BYTES: KeyKind = KeyKind::Count { low: 1, high: 1 << 40 };
-const BLOCK: KeyKind = KeyKind::Count { low: 1, high: 1 << 24 };
+const BYTES: KeyKind = KeyKind::Bytes { low: 1, high: 1 << 40 };
+const BLOCK: KeyKind = KeyKind::Bytes { low: 1, high: 1 << 24 };
 const LOOPS: KeyKind = KeyKind::Count { low: 1, high: 1_000_000_000 };
 
 fn processes(name: String, task: &str, instances: u32, files: BTreeMap<String, File>, steps: Vec<Step>) -> Workload {
@@ -112,8 +112,8 @@ impl Default for Copy {
 impl Copy {
     pub(crate) const KEYS: &'static [Key] = &[
         Key { name: "tasks", kind: TASKS, default: "1", summary: "how many copy, each its own files" },
-        Key { name: "bytes", kind: BYTES, default: "4194304", summary: "bytes that each copies" },
-        Key { name: "block", kind: BLOCK, default: "4096", summary: "bytes of a block" },
+        Key { name: "bytes", kind: BYTES, default: "4m", summary: "bytes that each copies" },
+        Key { name: "block", kind: BLOCK, default: "4k", summary: "bytes of a block" },
         Key { name: "direct", kind: KeyKind::Switch, default: "0", summary: "past the page cache, reads too" },
     ];
 
@@ -184,7 +184,7 @@ impl Mixed {
         Key { name: "tasks", kind: TASKS, default: "1", summary: "how many" },
         Key { name: "loops", kind: LOOPS, default: "1000", summary: "rounds" },
         Key { name: "run", kind: SAMPLE, default: "1ms", summary: "CPU time of a round" },
-        Key { name: "block", kind: BLOCK, default: "4096", summary: "bytes read and written in a round" },
+        Key { name: "block", kind: BLOCK, default: "4k", summary: "bytes read and written in a round" },
     ];
 
     pub(crate) fn from_values(values: &Values) -> Self {

@@ -48,7 +48,7 @@ const NAME: &str = "hackbench";
 const GROUPS: KeyKind = KeyKind::Count { low: 1, high: 100_000 };
 const FDS: KeyKind = KeyKind::Count { low: 1, high: 10_000 };
 const LOOPS: KeyKind = KeyKind::Count { low: 1, high: 1_000_000_000 };
-const DATASIZE: KeyKind = KeyKind::Count { low: 1, high: 1 << 20 };
+const DATASIZE: KeyKind = KeyKind::Bytes { low: 1, high: 1 << 20 };
 
 impl Hackbench {
     pub(crate) const KEYS: &'static [Key] = &[

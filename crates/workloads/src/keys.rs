@@ -41,6 +41,13 @@ pub enum KeyKind {
         /// Greatest.
         high: u64,
     },
+    /// A number of bytes, in whole bytes or with `k`, `m` or `g` for KiB, MiB and GiB.
+    Bytes {
+        /// Least.
+        low: u64,
+        /// Greatest.
+        high: u64,
+    },
     /// A time with its unit.
     Time {
         /// Least.
@@ -57,8 +64,36 @@ impl std::fmt::Display for KeyKind {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Count { low, high } => write!(formatter, "{low} to {high}"),
+            Self::Bytes { low, high } => write!(formatter, "{} to {} bytes", BytesText(*low), BytesText(*high)),
             Self::Time { low, high } => write!(formatter, "{low} to {high}"),
             Self::Switch => formatter.write_str("0 or 1"),
+        }
+    }
+}
+
+/// The units of bytes, as fio writes them: powers of 1024, in either case.
+const UNITS: [(char, u32); 4] = [('k', 10), ('m', 20), ('g', 30), ('t', 40)];
+
+/// The number of bytes that `text` says: `65536`, `64k`. What is too large to be counted is `u64::MAX`, which no key allows.
+fn bytes(text: &str) -> Option<u64> {
+    let unit = UNITS.iter().find(|(letter, _)| text.ends_with([*letter, letter.to_ascii_uppercase()]));
+    let (digits, shift) = unit.map_or((text, 0), |(_, shift)| (&text[..text.len() - 1], *shift));
+    match digits.parse::<u64>() {
+        Ok(number) => Some(number.checked_mul(1 << shift).unwrap_or(u64::MAX)),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Some(u64::MAX),
+        Err(_) => None,
+    }
+}
+
+/// A number of bytes in the largest unit that divides it.
+struct BytesText(u64);
+
+impl std::fmt::Display for BytesText {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let divides = |(_, shift): &&(char, u32)| self.0 > 0 && self.0.trailing_zeros() >= *shift;
+        match UNITS.iter().rev().find(divides) {
+            Some((letter, shift)) => write!(formatter, "{}{letter}", self.0 >> shift),
+            None => write!(formatter, "{}", self.0),
         }
     }
 }
@@ -160,6 +195,9 @@ impl Key {
                 Err(error) if *error.kind() == IntErrorKind::PosOverflow => u64::MAX,
                 Err(_) => return Err(wrong(format!("is not a whole number; allowed: {}", self.kind))),
             },
+            KeyKind::Bytes { .. } => {
+                bytes(text).ok_or_else(|| wrong(format!("is not a number of bytes; allowed: {}", self.kind)))?
+            }
             KeyKind::Time { .. } => {
                 text.parse::<Time>().map_err(|error| wrong(format!("is refused: {error}")))?.as_nanos()
             }
@@ -174,7 +212,7 @@ impl Key {
 
     fn allows(&self, value: u64) -> bool {
         match self.kind {
-            KeyKind::Count { low, high } => (low..=high).contains(&value),
+            KeyKind::Count { low, high } | KeyKind::Bytes { low, high } => (low..=high).contains(&value),
             KeyKind::Time { low, high } => (low..=high).contains(&Time::from_nanos(value)),
             KeyKind::Switch => value <= 1,
         }
@@ -192,6 +230,7 @@ impl Key {
             Some(key) => {
                 let found = match key.kind {
                     KeyKind::Time { .. } => Time::from_nanos(value).to_string(),
+                    KeyKind::Bytes { .. } => BytesText(value).to_string(),
                     _ => value.to_string(),
                 };
                 let why = format!("is out of range; allowed: {}", key.kind);
@@ -240,6 +279,38 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_may_have_units_of_1024() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("65536", Some(65_536)),
+            ("64k", Some(65_536)),
+            ("64K", Some(65_536)),
+            ("3m", Some(3_145_728)),
+            ("2g", Some(2_147_483_648)),
+            ("1t", Some(1_099_511_627_776)),
+            // Too large for 64 bits, either before or after the unit.
+            ("99999999999999999999", Some(u64::MAX)),
+            ("99999999999t", Some(u64::MAX)),
+            ("", None),
+            ("k", None),
+            ("-1k", None),
+            ("1.5m", None),
+            ("64kk", None),
+            ("64é", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_refused_in_their_units() {
+        let refused = parse("aio:size=2k").unwrap_err().to_string();
+        assert_eq!(refused, "workload 'aio', size = '2k' is out of range; allowed: 4k to 1t bytes");
+        let refused = parse("aio:size=much").unwrap_err().to_string();
+        assert_eq!(refused, "workload 'aio', size = 'much' is not a number of bytes; allowed: 4k to 1t bytes");
+    }
 
     #[test]
     fn the_documented_defaults_are_the_real_ones() {

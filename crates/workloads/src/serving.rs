@@ -8,7 +8,7 @@ use crate::keys::Values;
 use crate::{Key, KeyKind, WorkloadError};
 
 const TASKS: KeyKind = KeyKind::Count { low: 1, high: 100_000 };
-const BYTES: KeyKind = KeyKind::Count { low: 1, high: 1 << 24 };
+const BYTES: KeyKind = KeyKind::Bytes { low: 1, high: 1 << 24 };
 const DEPTH: KeyKind = KeyKind::Count { low: 1, high: 1024 };
 const LOOPS: KeyKind = KeyKind::Count { low: 1, high: 1_000_000_000 };
 const TIME: KeyKind = KeyKind::Time { low: Time::from_nanos(1), high: Time::from_millis(86_400_000) };
@@ -161,14 +161,14 @@ impl Aio {
         Key { name: "threads", kind: TASKS, default: "4", summary: "threads that write" },
         Key {
             name: "size",
-            kind: KeyKind::Count { low: 4096, high: 1 << 40 },
-            default: "2147483648",
+            kind: KeyKind::Bytes { low: 4096, high: 1 << 40 },
+            default: "2g",
             summary: "bytes of the file",
         },
         Key {
             name: "block",
-            kind: KeyKind::Count { low: 4096, high: 1 << 24 },
-            default: "65536",
+            kind: KeyKind::Bytes { low: 4096, high: 1 << 24 },
+            default: "64k",
             summary: "bytes of a write",
         },
         Key { name: "depth", kind: DEPTH, default: "64", summary: "writes under way in each thread" },

@@ -142,7 +142,7 @@ fn bad_text_gets_one_clear_line() {
         ("hackbench:groups=100000,fds=10000", &["2000000001 tasks", "at most 1000000"]),
         ("hackbench:groups=1,groups=2", &["'groups'", "twice"]),
         ("hackbench:pipe=2", &["pipe = '2'", "0 or 1"]),
-        ("hackbench:datasize=0", &["datasize = '0'", "1 to 1048576"]),
+        ("hackbench:datasize=0", &["datasize = '0'", "1 to 1m bytes"]),
         ("hogs:time=5", &["time = '5'", "no unit"]),
         ("hogs:time=0s", &["time = '0s'", "1us to 86400s"]),
         ("sleepers:run=20ms", &["run = 20ms", "period = 10ms"]),

@@ -1,0 +1,92 @@
+"""Every example of ``examples/`` runs, and what it prints follows from the rules."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import schedlab
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def lines(name: str, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    """Run an example as a program; return the cells of what it prints, two spaces apart."""
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return [re.split(r"\s{2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_table_names_every_example() -> None:
+    named = re.findall(r"^\| \[`([^`]+)`\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(
+        path.name for path in EXAMPLES.iterdir() if path.suffix in {".json", ".py", ".rs"}
+    )
+
+
+def test_a_control_loop_takes_its_fifth() -> None:
+    outcome = schedlab.simulate(
+        str(EXAMPLES / "control_loop.json"), machine=schedlab.Machine(cpus=2)
+    )
+    control = next(task for task in outcome if task.name == "control")
+    # 2 ms in each 10 ms for 2 s, above everybody: 400 ms, and some system calls.
+    assert control.run_ns == pytest.approx(400e6, rel=0.02)
+
+
+def test_two_users_get_half_each() -> None:
+    machine = schedlab.Machine(cpus=1, costs="ideal")
+    outcome = schedlab.simulate(str(EXAMPLES / "two_users.json"), machine=machine)
+    # Groups of equal weight; within a slice (some ms) of 2 s.
+    assert [group.share for group in outcome.groups] == pytest.approx([0.5, 0.5], abs=0.01)
+
+
+def test_kernels_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    table = lines("kernels_compared.py", capsys)[2:]
+    assert [row[0] for row in table] == ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]
+
+
+def test_a_short_slice_bounds_the_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        row[0]: [float(cell.split()[0]) for cell in row[1:]]
+        for row in lines("slice_for_latency.py", capsys)[1:]
+    }
+    # Who wakes for 1 ms has a quarter of the weight and is due 4 ms after it became eligible.
+    assert rows["1ms"][1] <= 4
+    # Four requests of 1 ms a turn, or of 24 ms: switches fall, at most by that factor.
+    assert rows["1ms"][2] / 24 < rows["24ms"][2] < rows["1ms"][2]
+
+
+def test_searches_find_the_minimum(capsys: pytest.CaptureFixture[str]) -> None:
+    swarm, surface, sampler = lines("own_objective.py", capsys)[1:]
+    # A search and its sampler are asked for the same positions.
+    assert swarm[1:] == sampler[1:]
+    # The minimum is 0 at (1, 0.5); 0.05 away from it in both the quadratic terms are 0.01 at most.
+    for _, x, y, value, _ in (swarm, surface):
+        assert [float(x), float(y)] == pytest.approx([1, 0.5], abs=0.05)
+        assert 0 <= float(value) <= 0.01
+
+
+def test_interleaving_sees_through_the_drift(capsys: pytest.CaptureFixture[str]) -> None:
+    same, faster = lines("is_it_better.py", capsys)[1:]
+    effect = {
+        name: float(text.split()[0]) for name, text in (("fair", same[1]), ("unfair", same[-1]))
+    }
+    # Half of the drift of 10 % lies between the middles of the two halves; thirty pairs with 3 % of
+    # noise each leave 3 % · √2 / √30 = 0.77 % of standard error.
+    assert abs(effect["fair"]) < 3 * 0.78
+    assert effect["unfair"] == pytest.approx(5, abs=3 * 0.78)
+    assert "better" in " ".join(faster)
+
+
+def test_shortest_first_is_in_the_order_of_need(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = lines("shortest_remaining_first.py", capsys)[1:]
+    # Shortest first: 10, then 20 more, then 50 more, then 80 more.
+    assert [(row[0], row[1]) for row in rows] == [
+        ("needs 80 ms", "160.0 ms"),
+        ("needs 20 ms", "30.0 ms"),
+        ("needs 50 ms", "80.0 ms"),
+        ("needs 10 ms", "10.0 ms"),
+        ("mean", "70.0 ms"),
+    ]
+    # No order of the four has a smaller mean, EEVDF's among them.
+    assert float(rows[-1][2].split()[0]) > 70
