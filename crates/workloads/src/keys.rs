@@ -79,7 +79,7 @@ fn bytes(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find(|(letter, _)| text.ends_with([*letter, letter.to_ascii_uppercase()]));
     let (digits, shift) = unit.map_or((text, 0), |(_, shift)| (&text[..text.len() - 1], *shift));
     match digits.parse::<u64>() {
-        Ok(number) => Some(number.checked_mul(1 << shift).unwrap_or(u64::MAX)),
+        Ok(number) => Some(number.saturating_mul(1 << shift)),
         Err(error) if *error.kind() == IntErrorKind::PosOverflow => Some(u64::MAX),
         Err(_) => None,
     }

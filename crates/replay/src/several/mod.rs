@@ -42,6 +42,9 @@ struct Cpu {
     unborn: Option<TaskId>,
 }
 
+/// Load, runnable time and utilisation as they came nearest to what was looked at, once they were known.
+type Nearest = Option<[u64; 3]>;
+
 /// Our side of the replay.
 struct Several<'a> {
     sched: Sched<Forced>,
@@ -77,7 +80,7 @@ struct Several<'a> {
     /// Who entered `sched_yield(2)` and has not done so yet.
     yielding: BTreeSet<Pid>,
     /// The load averages that the recorder is looking at, and ours that came nearest since it began.
-    looked: Option<(&'a [Averages], Vec<Option<[u64; 3]>>)>,
+    looked: Option<(&'a [Averages], Vec<Nearest>)>,
     /// Every task was told of.
     begun: bool,
     line: u64,
