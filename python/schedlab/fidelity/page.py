@@ -19,8 +19,7 @@ after each comparison the kernel's choice stands.
 """
 
 _KEPT = """\
-This run replayed recordings that were there (`--kept`), made in pieces on a busy machine, not all
-of them as long as the file now asks for.
+This run replayed recordings that were there (`--kept`).
 """
 
 KINDS = ("pick", "tick", "wakeup", "placement", "select")
