@@ -162,17 +162,19 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     }
     // A full buffer takes no mark either; what was lost is the better reason.
     let marked = instance.mark("schedlab: begin");
+    // Whoever replays several CPUs has all probes; others need no look that costs events.
+    let averages = cpus.len() > 1 && level == Level::L1;
+    let mut looked = Ok(());
     let ended = child.begin().and_then(|()| {
-        if cpus.len() > 1 {
-            if !child.ends_within(MIDWAY.min(options.timeout))? {
-                show_averages(&instance, &mut text, "midway")?;
-            }
-            child.wait(options.timeout)?;
-            return show_averages(&instance, &mut text, "last");
+        if averages && !child.ends_within(MIDWAY.min(options.timeout))? {
+            looked = show_averages(&instance, &mut text, "midway");
         }
         child.wait(options.timeout)
     });
-    let marked = marked.and_then(|()| instance.mark("schedlab: end"));
+    if averages && ended.is_ok() {
+        looked = looked.and_then(|()| show_averages(&instance, &mut text, "last"));
+    }
+    let marked = marked.and(looked).and_then(|()| instance.mark("schedlab: end"));
     instance.set("tracing_on", "0")?;
     become_ordinary();
     ended?;
