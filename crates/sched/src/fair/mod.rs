@@ -10,7 +10,7 @@ pub(crate) mod cfs_rq;
 mod eevdf;
 mod eevdf_wakeup;
 pub(crate) mod group;
-mod load;
+pub(crate) mod load;
 pub mod pelt;
 mod pick;
 mod queue_load;

@@ -67,6 +67,15 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// [`decay_load`] of one period.
+#[inline]
+const fn decay_once(value: u64) -> u64 {
+    ((value as u128 * YN_INVERSE[1] as u128) >> 32) as u64
+}
+
+/// What [`accumulate_segments`] adds for the whole periods of a stretch over one boundary.
+const WHOLE_OF_ONE: u32 = LOAD_AVG_MAX - decay_once(LOAD_AVG_MAX as u64) as u32 - 1024;
+
 /// ⌈2⁶⁴ / divider⌉ of every divider there is ([`SchedAvg::divider`]), by the place in the period.
 static RECIPROCALS: [u64; 1024] = {
     let mut table = [0; 1024];
@@ -153,6 +162,10 @@ impl SchedAvg {
     /// Exact because each sum takes the same steps, truncations included. Only averages that the next step would have overwritten are
     /// not computed: the last one is, from the sums as they are when a period ended last.
     pub fn add_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
+        let elapsed = now.wrapping_add(tick).wrapping_sub(self.last_update_time);
+        if load > 0 && tick < 1 << 20 && elapsed < 1 << 20 {
+            return self.add_short_ticks(now, tick, count, (load, runnable), weight);
+        }
         let (mut now, mut behind) = (now, false);
         for _ in 0..count {
             now = now.wrapping_add(tick);
@@ -168,6 +181,43 @@ impl SchedAvg {
         }
     }
 
+    /// The same of ticks that are less than a period apart, so that each ends one period at most: what [`SchedAvg::accumulate`] does then,
+    /// kept in registers.
+    #[inline]
+    fn add_short_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
+        let mut next = *self;
+        let (mut now, mut behind) = (now, false);
+        for _ in 0..count {
+            now = now.wrapping_add(tick);
+            let delta = now.wrapping_sub(next.last_update_time) >> 10;
+            next.last_update_time = next.last_update_time.wrapping_add(delta << 10);
+            let reached = next.period_contrib + delta as u32;
+            let contribution = if reached >= 1024 {
+                behind = true;
+                next.load_sum = decay_once(next.load_sum);
+                next.runnable_sum = decay_once(next.runnable_sum);
+                next.util_sum = decay_once(u64::from(next.util_sum)) as u32;
+                let oldest = decay_once(u64::from(1024 - next.period_contrib)) as u32;
+                next.period_contrib = reached - 1024;
+                oldest + WHOLE_OF_ONE + next.period_contrib
+            } else {
+                if std::mem::take(&mut behind) {
+                    next.update_avg(weight);
+                }
+                next.period_contrib = reached;
+                delta as u32
+            };
+            next.load_sum = next.load_sum.wrapping_add(load.wrapping_mul(u64::from(contribution)));
+            next.runnable_sum =
+                next.runnable_sum.wrapping_add(runnable.wrapping_mul(u64::from(contribution)) << CAPACITY_SHIFT);
+            next.util_sum = next.util_sum.wrapping_add(contribution << CAPACITY_SHIFT);
+        }
+        if behind {
+            next.update_avg(weight);
+        }
+        *self = next;
+    }
+
     /// `accumulate_sum`, of `delta` µs.
     #[inline]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
@@ -175,7 +225,15 @@ impl SchedAvg {
         let reached = delta + u64::from(self.period_contrib);
         let periods = reached / 1024;
         let rest = (reached % 1024) as u32;
-        if periods > 0 {
+        if periods == 1 {
+            // The most frequent of all: the same with the one factor known, and with no whole period in between ([`WHOLE_OF_ONE`]).
+            self.load_sum = decay_once(self.load_sum);
+            self.runnable_sum = decay_once(self.runnable_sum);
+            self.util_sum = decay_once(u64::from(self.util_sum)) as u32;
+            if load > 0 {
+                contribution = decay_once(u64::from(1024 - self.period_contrib)) as u32 + WHOLE_OF_ONE + rest;
+            }
+        } else if periods > 1 {
             self.load_sum = decay_load(self.load_sum, periods);
             self.runnable_sum = decay_load(self.runnable_sum, periods);
             self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;
