@@ -90,7 +90,7 @@ impl Cpu {
     /// What it does next.
     ///
     /// `hrtick` is when its high-resolution tick is due; with nothing to run that would do nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&self, tick_cost: u64, period: u64, hrtick: u64) -> Key {
         let schedule = Key::new(self.resched_at, Kind::Schedule);
         if self.current == NONE {

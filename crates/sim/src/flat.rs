@@ -80,8 +80,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Nothing that is to come at this instant comes before a CPU schedules.
     fn schedules_next(&self) -> bool {
-        self.arena.timers.first().time() > self.now
-            && self.arena.agenda.first().0 > Key::new(self.now, Kind::Schedule)
+        self.arena.timers.first().time() > self.now && self.arena.agenda.first().0 > Key::new(self.now, Kind::Schedule)
     }
 
     /// Somebody else has the CPU: the books of a switch.

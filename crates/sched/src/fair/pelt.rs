@@ -156,6 +156,34 @@ impl SchedAvg {
         self.accumulate(delta, load, runnable, running)
     }
 
+    /// [`SchedAvg::update_sum`] of what neither ran nor could have run, and had no weight: its sums decay, and nothing is added.
+    #[inline]
+    pub fn age(&mut self, now: u64) -> bool {
+        let delta = now.wrapping_sub(self.last_update_time);
+        if (delta as i64) < 0 {
+            self.last_update_time = now;
+            return false;
+        }
+        let delta = delta >> 10;
+        self.last_update_time += delta << 10;
+        let reached = delta + u64::from(self.period_contrib);
+        self.period_contrib = (reached % 1024) as u32;
+        let periods = reached / 1024;
+        if periods == 0 {
+            return false;
+        }
+        if periods > LOAD_AVG_PERIOD * 63 {
+            (self.load_sum, self.runnable_sum, self.util_sum) = (0, 0, 0);
+            return true;
+        }
+        let (halvings, factor) = (periods / LOAD_AVG_PERIOD, YN_INVERSE[(periods % LOAD_AVG_PERIOD) as usize]);
+        let decay = |sum: u64| ((u128::from(sum >> halvings) * u128::from(factor)) >> 32) as u64;
+        self.load_sum = decay(self.load_sum);
+        self.runnable_sum = decay(self.runnable_sum);
+        self.util_sum = decay(u64::from(self.util_sum)) as u32;
+        true
+    }
+
     /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
     /// nanoseconds, with the same `(load, runnable)` and `weight`.
     ///
@@ -431,6 +459,25 @@ mod tests {
                 }
             }
             prop_assert_eq!(at_once, average);
+        }
+    }
+
+    proptest! {
+        /// What sleeps, for any time from none to far beyond what is remembered, and backwards.
+        #[test]
+        fn ageing_is_an_update_without_weight(
+            life in stretches(3_000), asleep in prop_oneof![0u64..5_000_000, 0..1u64 << 40, Just(u64::MAX - 5_000)],
+        ) {
+            let mut average = SchedAvg::default();
+            let mut now = 0u64;
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                average.update_sum(now, load, runnable, running);
+            }
+            let mut aged = average;
+            let now = now.wrapping_add(asleep);
+            prop_assert_eq!(aged.age(now), average.update_sum(now, 0, 0, false));
+            prop_assert_eq!(aged, average);
         }
     }
 

@@ -3,10 +3,10 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
+use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId, Life};
-use crate::class::EnqueueFlags;
 use crate::fair::load::Action;
 
 impl Sched<Ours> {
