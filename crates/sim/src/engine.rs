@@ -201,7 +201,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             }
             if timer < key {
                 match self.arena.timers.pop() {
-                    Some(task) if self.flat => self.flat_timer(task)?,
+                    Some(task) if self.flat => self.flat_timer(task, key)?,
                     Some(task) => self.timer(task),
                     None => {}
                 }

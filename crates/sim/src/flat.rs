@@ -30,8 +30,8 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
-    /// before that, the [`Engine::rescheduled`] that would follow.
-    pub(crate) fn flat_timer(&mut self, task: u32) -> Result<(), SimError> {
+    /// before that, the [`Engine::rescheduled`] that would follow. `first` is what CPUs have to do first.
+    pub(crate) fn flat_timer(&mut self, task: u32, first: Key) -> Result<(), SimError> {
         let home = self.arena.tasks[task as usize].cpu;
         if self.skips_beside_others {
             self.catch_up(home);
@@ -52,7 +52,9 @@ impl<S: EventSink> Engine<'_, S> {
         self.touch(target);
         let record = &self.arena.cpus[target as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;
-        let at_once = idles && self.prices.idle_exit == 0 && self.schedules_next();
+        // Nothing else at this instant comes before a CPU schedules.
+        let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
+        let at_once = idles && self.prices.idle_exit == 0 && alone;
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         if !runs {
@@ -76,11 +78,6 @@ impl<S: EventSink> Engine<'_, S> {
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
         self.taken(target, TaskId::IDLE, TaskState::Running, task_id(task));
         self.operate(target, false)
-    }
-
-    /// Nothing that is to come at this instant comes before a CPU schedules.
-    fn schedules_next(&self) -> bool {
-        self.arena.timers.first().time() > self.now && self.arena.agenda.first().0 > Key::new(self.now, Kind::Schedule)
     }
 
     /// Somebody else has the CPU: the books of a switch.

@@ -27,8 +27,8 @@ impl Action {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EntityLoad {
-    pub(super) avg: SchedAvg,
+pub(crate) struct EntityLoad {
+    pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
     runnable_weight: u64,
 }
@@ -36,8 +36,8 @@ pub(super) struct EntityLoad {
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
-    pub(super) entities: Vec<EntityLoad>,
-    pub(super) queues: Vec<QueueLoad>,
+    pub(crate) entities: Vec<EntityLoad>,
+    pub(crate) queues: Vec<QueueLoad>,
 }
 
 impl<D: Decider> Sched<D> {
@@ -117,12 +117,12 @@ impl<D: Decider> Sched<D> {
         self.loads.take()
     }
 
-    pub(super) fn sums(&self) -> Sums {
+    pub(crate) fn sums(&self) -> Sums {
         Sums::of(self.rules.series)
     }
 
     /// `se_weight`.
-    pub(super) fn se_weight(&self, se: EntityId) -> u64 {
+    pub(crate) fn se_weight(&self, se: EntityId) -> u64 {
         self.entities[se.index()].load.scaled >> 10
     }
 

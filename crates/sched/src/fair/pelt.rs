@@ -247,7 +247,7 @@ impl SchedAvg {
     }
 
     /// `accumulate_sum`, of `delta` µs.
-    #[inline]
+    #[inline(always)]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
         let mut contribution = delta as u32;
         let reached = delta + u64::from(self.period_contrib);

@@ -5,7 +5,7 @@ use schedlab_model::{CpuId, Series, TaskId};
 use crate::class::DequeueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::Life;
+use crate::entity::{EntityId, Life};
 use crate::fair::load::Action;
 
 impl Sched<Ours> {
@@ -21,7 +21,12 @@ impl Sched<Ours> {
         self.tasks[previous.index()].life = Life::Asleep;
         let eevdf = self.rules.eevdf();
         // dequeue_entity
-        self.update_curr_cfs(cfs);
+        let charged = if eevdf {
+            self.update_curr_cfs(cfs);
+            true
+        } else {
+            self.flat_charge(cpu, se)
+        };
         self.clear_buddies(cfs, se);
         let lingers = eevdf && self.lingers(cfs, se, DequeueFlags::SLEEP);
         if lingers {
@@ -40,7 +45,12 @@ impl Sched<Ours> {
             queue.nr_running -= 1;
             queue.h_nr_running -= 1;
             if !eevdf {
-                self.update_min_vruntime(cfs);
+                // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
+                // of what it was and that one's; else the first of both alone counts.
+                let own = Some(entity.vruntime).filter(|_| charged);
+                if let Some(least) = queue.timeline.first_key().or(own) {
+                    queue.min_vruntime = queue.min_vruntime.max(least);
+                }
             }
             self.rqs[cpu.index()].nr_running -= 1;
         }
@@ -66,6 +76,23 @@ impl Sched<Ours> {
             self.balance.cfs_tasks.move_to_front(cpu, next);
         }
         Some(next)
+    }
+
+    /// `update_curr` of CFS but for `min_vruntime`: whether any time passed.
+    #[inline]
+    fn flat_charge(&mut self, cpu: CpuId, se: EntityId) -> bool {
+        let now = self.rqs[cpu.index()].clock_task;
+        let entity = &mut self.entities[se.index()];
+        let delta = now.wrapping_sub(entity.exec_start);
+        if delta as i64 <= 0 {
+            return false;
+        }
+        entity.exec_start = now;
+        entity.sum_exec_runtime += delta;
+        let virtual_delta = self.calc_delta_fair(delta, se);
+        let entity = &mut self.entities[se.index()];
+        entity.vruntime = entity.vruntime.plus(virtual_delta);
+        true
     }
 
     /// [`Sched::pick_next_task`] once the running task is off.

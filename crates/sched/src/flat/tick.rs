@@ -66,7 +66,7 @@ impl Sched<Ours> {
         let scheduled = self.slice_is_over(cfs, se, ideal);
         let mut running = se;
         if scheduled {
-            running = self.pick_next_entity(cfs, Some(se)).unwrap_or(se);
+            running = self.flat_pick_beside(cfs, se);
             self.flat_switch(cpu, cfs, se, running, now);
         }
         let same = self.entities[running.index()].load.scaled == self.entities[se.index()].load.scaled;
@@ -92,7 +92,7 @@ impl Sched<Ours> {
             // put_prev_entity; the averages are up to date.
             self.timeline_insert(cfs, previous);
             self.cfs_rqs[cfs.index()].curr = None;
-            self.set_next_entity(cfs, next, true);
+            self.flat_set_waiting(cpu, cfs, next);
         } else if self.rules.series == Series::V5_10 {
             self.clear_buddies(cfs, next);
         }
@@ -100,5 +100,39 @@ impl Sched<Ours> {
         debug_assert_eq!(rq.clock, now.as_nanos());
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
         self.balance.cfs_tasks.move_to_front(cpu, task);
+    }
+
+    /// `pick_next_entity` beside an entity that is still runnable: mostly nobody is nominated or skipped, and the first in virtual time is
+    /// who runs.
+    #[inline]
+    fn flat_pick_beside(&mut self, cfs: CfsRqId, curr: EntityId) -> EntityId {
+        let queue = &self.cfs_rqs[cfs.index()];
+        if queue.skip.is_some() || queue.next.is_some() || queue.last.is_some() {
+            return self.pick_next_entity(cfs, Some(curr)).unwrap_or(curr);
+        }
+        match (queue.timeline.first(), queue.timeline.first_key()) {
+            (Some(first), Some(key)) if !self.entities[curr.index()].vruntime.before(key) => first,
+            _ => curr,
+        }
+    }
+
+    /// `set_next_entity` of an entity that waited, on a queue whose averages are up to date.
+    #[inline]
+    fn flat_set_waiting(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+        self.clear_buddies(cfs, se);
+        let entity = &mut self.entities[se.index()];
+        let found = self.cfs_rqs[cfs.index()].timeline.remove(entity.vruntime, entity.sequence);
+        debug_assert!(found, "an entity on the queue is in its timeline");
+        let rq = &self.rqs[cpu.index()];
+        entity.exec_start = rq.clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        self.cfs_rqs[cfs.index()].curr = Some(se);
+        let weight = entity.load.scaled >> 10;
+        let Some(loads) = self.loads.as_deref_mut() else { return };
+        let now = loads.queues[cfs.index()].clock(rq.clock_pelt);
+        let avg = &mut loads.entities[se.index()].avg;
+        if avg.last_update_time != 0 && avg.update_sum(now, 1, 1, false) {
+            avg.update_avg(weight);
+        }
     }
 }

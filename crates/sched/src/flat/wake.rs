@@ -7,7 +7,7 @@ use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId, Life};
-use crate::fair::load::Action;
+use crate::fair::queue_load::{attach_entity_load_avg, update_cfs_rq_load_avg};
 
 impl Sched<Ours> {
     /// [`Sched::select_task_rq`] of a sleeper that an interrupt on its last CPU wakes: it stays there if that CPU idles.
@@ -100,7 +100,7 @@ impl Sched<Ours> {
             let entity = &mut self.entities[se.index()];
             entity.vruntime = entity.vruntime.plus(base);
         }
-        self.update_load_avg_slow(cfs, se, Action { update_group: true, attach: true, detach: false });
+        self.flat_attach_load(cpu, cfs, se);
         if eevdf {
             self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
         } else {
@@ -111,8 +111,9 @@ impl Sched<Ours> {
         if migrated {
             entity.exec_start = 0;
         }
+        let weight = entity.load.scaled;
         let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.load.add(entity.load.scaled);
+        queue.load.add(weight);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
         if queue.h_nr_running == 1 {
@@ -120,5 +121,30 @@ impl Sched<Ours> {
         }
         self.rqs[cpu.index()].nr_running += 1;
         self.idle_cpus.remove(cpu.index());
+    }
+
+    /// `update_load_avg` with DO_ATTACH of a task that slept until now, and so neither ran nor could have; nor did the queue if nothing was
+    /// on it.
+    #[inline]
+    fn flat_attach_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+        let sums = self.sums();
+        let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.se_weight(se));
+        let Some(loads) = self.loads.as_deref_mut() else { return };
+        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
+        let now = load.clock(self.rqs[cpu.index()].clock_pelt);
+        let attached = avg.last_update_time != 0;
+        if attached && avg.age(now) {
+            avg.update_avg(weight);
+        }
+        if queue.load.scaled == 0 && load.removed.count == 0 {
+            if load.avg.age(now) {
+                load.avg.update_avg(1);
+            }
+        } else {
+            update_cfs_rq_load_avg(queue, load, now, sums);
+        }
+        if !attached {
+            attach_entity_load_avg(load, avg, weight, sums);
+        }
     }
 }
