@@ -121,8 +121,10 @@ class Apache(Program):
     def _wrk(self, url: str) -> list[str]:
         options = [f"-t{self.count('threads')}", f"-c{self.count('concurrency')}"]
         close = [] if self.count("keepalive") else ["-H", "Connection: close"]
-        seconds = int(self.seconds("time"))
-        return [need("wrk"), *options, f"-d{seconds}s", "--latency", *close, url]
+        # An answer that takes long is one nevertheless; wrk would count it as failed after 2 s.
+        seconds = f"{int(self.seconds('time'))}s"
+        limit = ["--timeout", seconds, "--latency"]
+        return [need("wrk"), *options, "-d", seconds, *limit, *close, url]
 
     def _ab(self, url: str) -> list[str]:
         # -t alone implies -n 50000; -n after it lifts that.
