@@ -69,13 +69,13 @@ pub(super) struct Step {
     pub(super) by: usize,
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The line of the record that tells when.
-    pub(super) line: u64,
+    /// Where among all steps: twice the line of the record that tells when, so that there is room between two.
+    place: u64,
 }
 
 /// Cuts every CPU's records; steps of all CPUs in order.
 pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for (by, entries) in streams.iter().enumerate() {
         let mut at = 0;
         while at < entries.len() {
@@ -83,13 +83,70 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
             let to = (at + length.max(1)).min(entries.len());
             if act != Act::Nothing {
                 let line = entries[(at + key).min(to - 1)].record.line;
-                steps.push(Step { act, by, from: at, to, line });
+                steps.push(Step { act, by, from: at, to, place: 2 * line });
             }
             at = to;
         }
     }
-    steps.sort_by_key(|step| step.line);
+    order_migrations(streams, &mut steps);
+    // Stable: of two at the same place the one that is to come first stands first.
+    steps.sort_by_key(|step| step.place);
     steps
+}
+
+/// A task that wakes elsewhere leaves its load behind without the lock of the queue that it was on. Whoever holds that, and may have
+/// taken it before, takes the load out where the averages are next brought up to date: a migration within such a step comes before or
+/// after all of it.
+fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+    let mut updates: Vec<Vec<Update>> = vec![Vec::new(); streams.len()];
+    for step in steps.iter() {
+        let entries = &streams[step.by][step.from..step.to];
+        let line = |entry: &Entry<'_>| entry.record.line;
+        let (Some(first), Some(end)) = (entries.first().map(line), entries.last().map(line)) else { continue };
+        let last = entries.iter().rfind(|entry| &*entry.record.event == "k_lacfs").map_or(0, line);
+        let queue = queue_of(entries, step.by, streams.len());
+        updates[queue].push(Update { first, end, last, place: step.place });
+    }
+    for updates in &mut updates {
+        updates.sort_by_key(|update| update.first);
+    }
+    for step in steps.iter_mut().filter(|step| step.act == Act::Migrate) {
+        let entries = &streams[step.by];
+        let from = entries[..step.from].iter().rev().take(2).find_map(|entry| match entry.record.kind {
+            RecordKind::Migrate { from, .. } => Some(from as usize),
+            _ => None,
+        });
+        let Some(updates) = from.and_then(|from| updates.get(from)) else { continue };
+        let left = entries[step.to - 1].record.line;
+        let begun = updates.partition_point(|update| update.first < left);
+        let Some(update) = begun.checked_sub(1).map(|at| updates[at]).filter(|update| left < update.end) else {
+            continue;
+        };
+        step.place =
+            if left < update.last { step.place.min(update.place - 1) } else { step.place.max(update.place + 1) };
+    }
+}
+
+/// A step on a queue: its first and last line, where it last brings the averages up to date, and its place.
+#[derive(Debug, Clone, Copy)]
+struct Update {
+    first: u64,
+    end: u64,
+    last: u64,
+    place: u64,
+}
+
+/// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
+pub(super) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
+    let named = step.iter().find_map(|entry| match entry.what {
+        What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => entry.record.number("cpu"),
+        What::Wakeup | What::WakeupNew => match entry.record.kind {
+            RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
+            _ => None,
+        },
+        _ => None,
+    });
+    named.map(|cpu| cpu as usize).filter(|cpu| *cpu < cpus).unwrap_or(by)
 }
 
 /// The step that begins at `entries[0]`, how many records it has, and which of them tells when.

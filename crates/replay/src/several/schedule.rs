@@ -43,7 +43,8 @@ impl<'a> Several<'a> {
         let previous = self.sched.curr(cpu);
         let searched = std::mem::take(&mut self.cpus[by].searches);
         let Some((left_pid, state, next_pid)) = switch else {
-            if previous != TaskId::IDLE {
+            // Nobody once more; who lingered there leaves.
+            if previous != TaskId::IDLE || !searched && !self.lingerers(step).is_empty() {
                 self.pick(cpu, step, TaskState::Running, previous, previous);
             } else {
                 self.cpus[by].searches = searched;
