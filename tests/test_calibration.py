@@ -15,24 +15,34 @@ from schedlab import calibration
 from schedlab.calibration import Calibration, Spread
 from schedlab.cli.main import invoke
 from schedlab.errors import InputError
-from schedlab.model import Costs
+from schedlab.model import Costs, parse_time
 from schedlab.vm.kernels import KernelImage
 
 SIZES = ("4_kib", "1_mib")
 LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]))
 
 
-@given(kernel=LINE, cpu=LINE, note=LINE, switch=st.integers(0, 10**12))
-def test_what_is_written_is_read_back(kernel: str, cpu: str, note: str, switch: int) -> None:
+@given(
+    kernel=LINE,
+    cpu=LINE,
+    note=LINE,
+    switch=st.integers(0, 10**12),
+    disk=st.integers(0, 10**12),
+)
+def test_what_is_written_is_read_back(
+    kernel: str, cpu: str, note: str, switch: int, disk: int
+) -> None:
     found = Calibration(
-        costs=Costs.from_times("calibrated", {"switch": f"{switch}ns"}),
+        costs=Costs.from_times(
+            "calibrated", {"switch": f"{switch}ns"}, {"disk_latency": f"{disk}ns"}
+        ),
         kernel=kernel,
         cpu_model=cpu,
         cpus=2,
         hz=250,
         date="2026-01-02T03:04:05+00:00",
         spread={"switch": Spread(1.5, 1.0, 2.0, 7)},
-        later={"disk_read_of_4_kib": Spread(3.5, 3.0, 4.0, 8)},
+        later={"refill_of_64_kib": Spread(3.5, 3.0, 4.0, 8)},
         notes=(note,),
     )
     read = calibration._read(tomllib.loads(calibration.to_toml(found)), "calibrated")
@@ -85,21 +95,55 @@ def test_a_simulation_is_not_calibrated(capsys: pytest.CaptureFixture[str]) -> N
     assert "--cpus means nothing with --on host" in capsys.readouterr().err
 
 
-def test_files_and_disk_are_measured_for_later(tmp_path: Path) -> None:
-    found = calibration.calibrate(quick=True, disk=tmp_path)
-    # Nothing is left behind, and what it cost is no cost of the simulator's.
-    assert list(tmp_path.iterdir()) == []
-    files = {name for name in found.later if not name.startswith("refill")}
+def test_memory_and_disk_are_measured_and_charged(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    found = calibration.calibrate(quick=True, disk=tmp_path / "disk")
+    assert list((tmp_path / "disk").iterdir()) == []
+    # What the page cache serves is charged by nothing yet.
     cached = {"cached_file_read_of_4_kib", "cached_file_write_of_4_kib"}
+    assert {name for name in found.later if not name.startswith("refill")} == cached
+    direct = {name for name in found.measured if name.startswith(("disk", "memory"))}
+    memory = {"memory_write_of_1_kib", "memory_read_of_1_kib", "memory_chase"}
+    disk = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
+    devices = {"memory_per_kib", "memory_chase"}
     if any("in memory" in note for note in found.notes):
-        assert files == cached
+        assert direct == memory
     else:
-        disk = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
-        assert files == cached | disk
-    for name in files:
-        assert 0 < found.later[name].p25_ns <= found.later[name].p75_ns
+        assert direct == memory | disk
+        devices |= {"disk_latency", "disk_per_kib"}
+    assert set(found.costs.devices) == devices
+    quartiles = {name: found.later[name] for name in cached}
+    quartiles |= {name: found.measured[name] for name in direct}
+    for spread in quartiles.values():
+        assert 0 < spread.p25_ns <= spread.p75_ns
+    machine = schedlab.Machine(1, calibration.save(found, tmp_path / "costs.toml"))
+    assert machine.costs.devices == found.costs.devices
+    charged = json.loads(machine.json)["devices"]
+    for name, time in found.costs.devices.items():
+        assert parse_time(charged[name]) == time
     assert "refill_of_64_kib_after_preemption" in found.later
     assert not set(found.later) & set(found.costs.times)
+
+
+def test_a_calibrated_disk_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[costs]\n[devices]\ndisk_latency = "300us"\ndisk_per_kib = "5us"\n')
+    write = {"write_file": {"file": "f", "bytes": 4096}}
+    work = schedlab.Workload.from_dict(
+        {
+            "name": "ten writes",
+            "files": {"f": {"size": 65536, "open": "sync"}},
+            "tasks": [
+                {"name": "w", "instances": 1, "steps": [{"loop": {"count": 10, "steps": [write]}}]}
+            ],
+        }
+    )
+    machine = schedlab.Machine(1, file)
+    # Each of ten writes, one after the other, takes 300 us and 4 KiB of 5 us; nothing else costs.
+    assert schedlab.simulate(work, scheduler="6.1", machine=machine).turnaround_ns == 3_200_000
+    # Without the table it is a small server's disk: 100 us and 2 us a KiB.
+    plain = schedlab.Machine(1, "ideal")
+    assert schedlab.simulate(work, scheduler="6.1", machine=plain).turnaround_ns == 1_080_000
 
 
 def test_a_disk_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -124,6 +168,8 @@ def test_a_file_of_ones_own_needs_costs_alone(tmp_path: Path) -> None:
         ("[costs]\nswitch = 2\n", "invalid type"),
         ('[costs]\nswatch = "2us"\n', "unknown field `swatch`"),
         ("[costs]\n[spread.switch]\ncolour = 1\n", "colour"),
+        ('devices = 3\n[costs]\nswitch = "2us"\n', "devices is no table"),
+        ('[costs]\n[devices]\ndisk_size = "2us"\n', "unknown field `disk_size`"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

@@ -2,7 +2,7 @@
 
 The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
 tell whether it still fits: kernel, CPU, number of CPUs and date. A file of one's own needs no more
-than a table ``[costs]`` of times with their units.
+than a table ``[costs]`` of times with their units; ``[devices]`` says what memory and disk take.
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ from typing import Any
 
 from schedlab.errors import InputError
 from schedlab.files import make_directory, write_text
-from schedlab.model import Costs
+from schedlab.model import Costs, format_time
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
 from schedlab.vm.guest import Guest
@@ -44,7 +44,7 @@ class Calibration:
     """The costs of one machine, and how they were found.
 
     Attributes:
-        costs: the costs.
+        costs: the costs, with what memory and, if it was measured, the disk take.
         kernel: what ``uname -r`` printed; empty for a file of costs alone.
         cpu_model: the CPUs' name.
         cpus: how many.
@@ -57,8 +57,8 @@ class Calibration:
         elapsed_ns: how long it took.
         spread: quartiles of each cost.
         measured: quartiles of what was measured directly.
-        later: quartiles of what no cost of the simulator's charges yet: working sets gone cold,
-            accesses to files and to the disk.
+        later: quartiles of what nothing of the simulator's charges yet: working sets gone cold,
+            files that the page cache has.
         notes: what could not be measured, and why.
     """
 
@@ -136,7 +136,7 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
     else:
         cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
     return Calibration(
-        costs=Costs.from_times("calibrated", found["costs"]),
+        costs=Costs.from_times("calibrated", found["costs"], found["devices"]),
         kernel=found["release"],
         cpu_model=cpu_model,
         cpus=found["cpus"],
@@ -200,9 +200,12 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
     costs = value.get("costs")
     if not isinstance(costs, dict):
         raise InputError("it has no table [costs]")
+    devices = value.get("devices", {})
+    if not isinstance(devices, dict):
+        raise InputError("devices is no table")
     machine = value.get("machine", {})
     return Calibration(
-        costs=Costs.from_times(name, costs),
+        costs=Costs.from_times(name, costs, devices),
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=int(machine.get("cpus", 0)),
@@ -229,6 +232,11 @@ def to_toml(calibration: Calibration) -> str:
     lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")
     lines += ["", "[costs]"]
     lines += [f"{name} = {_string(text)}" for name, text in calibration.costs.as_text().items()]
+    devices = calibration.costs.devices
+    if devices:
+        lines += ["", "# What memory and disk take; what is missing is a small server's."]
+        lines.append("[devices]")
+        lines += [f"{name} = {_string(format_time(value))}" for name, value in devices.items()]
     for title in ("spread", "measured", "later"):
         if title == "later" and calibration.later:
             lines += ["", "# What the simulator does not charge yet: kept for later use."]

@@ -292,6 +292,8 @@ class Costs:
     Attributes:
         name: where they come from: ``ideal``, ``linsched``, ``calibrated``, or a file.
         times: nanoseconds by field of the Rust type ``Costs``.
+        devices: nanoseconds by field of the Rust type ``Devices``: what memory and disk take, as
+            far as it is known; the rest is a small server's.
 
     >>> Costs.load("linsched").times["pipe_write"]
     1000000
@@ -299,6 +301,7 @@ class Costs:
 
     name: str
     times: Mapping[str, int]
+    devices: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def load(cls, name: str | Path) -> "Costs":
@@ -328,15 +331,25 @@ class Costs:
         return cls.from_times(name, json.loads(text))
 
     @classmethod
-    def from_times(cls, name: str, times: Mapping[str, str]) -> "Costs":
+    def from_times(
+        cls, name: str, times: Mapping[str, str], devices: Mapping[str, str] | None = None
+    ) -> "Costs":
         """Check costs given with their units, and complete them with zeros.
+
+        Args:
+            name: where they come from.
+            times: by field, with their units.
+            devices: what memory and disk take, as far as it is known.
 
         Raises:
             InputError: an unknown field, or a time without its unit.
         """
-        machine = json.loads(_core.machine(json.dumps({"cpus": 1, "costs": dict(times)})))
-        parsed = {field: parse_time(text) for field, text in machine["costs"].items()}
-        return cls(name, MappingProxyType(parsed))
+        known = dict(devices or {})
+        text = json.dumps({"cpus": 1, "costs": dict(times), "devices": known})
+        machine = json.loads(_core.machine(text))
+        parsed = {key: parse_time(text) for key, text in machine["costs"].items()}
+        taken = {key: parse_time(text) for key, text in known.items()}
+        return cls(name, MappingProxyType(parsed), MappingProxyType(taken))
 
     def as_text(self) -> dict[str, str]:
         """Return the costs with their units."""
@@ -389,7 +402,12 @@ class Machine:
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
         if not 1 <= cpus < 2**32:
             raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
-        described = {"cpus": cpus, "topology": topology, "costs": self.costs.as_text()}
+        described: dict[str, object] = {
+            "cpus": cpus,
+            "topology": topology,
+            "costs": self.costs.as_text(),
+            "devices": {name: format_time(time) for name, time in self.costs.devices.items()},
+        }
         if speed:
             described["speed"] = speed
         self.json = _core.machine(json.dumps(described))

@@ -38,9 +38,10 @@ def command(
 ) -> None:
     """Measure what this machine's, or a guest's, operations cost, for --costs calibrated.
 
-    No workload that validation uses is run for it. Working sets gone cold, files and the disk are
-    measured and kept, but the simulator does not charge them yet. A guest's costs are kept in a
-    file of their own; give that to --costs.
+    No workload that validation uses is run for it. Memory is measured too, and with --disk the
+    disk: simulated tasks that touch memory or wait for files then take as long. Working sets gone
+    cold and files that the page cache has are measured and kept, but not charged yet. A guest's
+    costs are kept in a file of their own; give that to --costs.
 
     Example: [bold]schedlab calibrate --quick[/bold]
     """
@@ -72,6 +73,7 @@ def command(
                 "hz": found.hz,
                 "date": found.date,
                 "costs_ns": found.costs.times,
+                "devices_ns": found.costs.devices,
                 "spread": found.spread,
                 "measured": found.measured,
                 "later": found.later,

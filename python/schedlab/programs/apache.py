@@ -11,8 +11,9 @@ import re
 import resource
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -25,16 +26,22 @@ from schedlab.targets.starting import starting
 
 _MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2")
 _TRIES = 3
+_THREADS = 50
+"""Worker threads of a process of the server."""
+
+_STARTING = 60.0
+"""Seconds in which all workers have to be there."""
 
 TOLERATED = 0.05
 """The share of requests that may fail.
 
 A process of the event MPM whose threads are all busy closes the connections that idle in it, and
-clients count each as a failed read before they connect anew; at hundreds of connections there are
-always some. They are a metric, so that nobody overlooks them.
+clients count each as a failed read before they connect anew; at hundreds of connections there may
+be some. They are a metric, so that nobody overlooks them.
 """
 
-# Event MPM with room for every connection, one static page, and nothing that writes logs.
+# Event MPM with room for every connection, one static page, and nothing that writes logs. A process
+# takes hardly more connections than it has threads, else those that wait there are closed.
 _CONFIGURATION = """\
 ServerRoot "{directory}"
 PidFile "{directory}/httpd.pid"
@@ -53,6 +60,7 @@ DocumentRoot "{directory}/pages"
 KeepAlive {keepalive}
 KeepAliveTimeout 60
 ListenBacklog 4096
+AsyncRequestWorkerFactor 0.1
 MaxKeepAliveRequests 0
 ServerLimit {processes}
 ThreadLimit {threads}
@@ -113,8 +121,10 @@ class Apache(Program):
     def _wrk(self, url: str) -> list[str]:
         options = [f"-t{self.count('threads')}", f"-c{self.count('concurrency')}"]
         close = [] if self.count("keepalive") else ["-H", "Connection: close"]
-        seconds = int(self.seconds("time"))
-        return [need("wrk"), *options, f"-d{seconds}s", "--latency", *close, url]
+        # An answer that takes long is one nevertheless; wrk would count it as failed after 2 s.
+        seconds = f"{int(self.seconds('time'))}s"
+        limit = ["--timeout", seconds, "--latency"]
+        return [need("wrk"), *options, "-d", seconds, *limit, *close, url]
 
     def _ab(self, url: str) -> list[str]:
         # -t alone implies -n 50000; -n after it lifts that.
@@ -138,7 +148,7 @@ class Apache(Program):
                 configuration.write_text(self._configuration(directory, port), encoding="utf-8")
                 command = [need("apache2"), "-d", name, "-f", str(configuration), "-DFOREGROUND"]
                 try:
-                    stack.enter_context(
+                    server = stack.enter_context(
                         processes.serving(command, partial(answers, port), prepare=prepare)
                     )
                     break
@@ -146,15 +156,19 @@ class Apache(Program):
                     # Somebody else may have taken the port since it was found free.
                     if attempt + 1 == _TRIES or "ddress already in use" not in str(error):
                         raise
+            _await_workers(server, self._processes() * _THREADS)
             yield f"http://127.0.0.1:{port}/index.html"
+
+    def _processes(self) -> int:
+        """Return how many processes serve: two at least, and threads for all connections."""
+        # A quarter more than there are connections: with none to spare httpd closes idle ones.
+        return -(-max(self.count("concurrency") * 5 // 4, 2 * _THREADS) // _THREADS)
 
     def _configuration(self, directory: Path, port: int) -> str:
         modules = next((one for one in _MODULES if Path(one).is_dir()), None)
         if modules is None:
             raise InputError(f"apache: no modules are in {', '.join(_MODULES)}")
-        threads = 25
-        # A quarter more than there are connections: with none to spare httpd closes idle ones.
-        served = -(-max(self.count("concurrency") * 5 // 4, 2 * threads) // threads)
+        served, threads = self._processes(), _THREADS
         return _CONFIGURATION.format(
             directory=directory,
             port=port,
@@ -247,6 +261,32 @@ def answers(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def _await_workers(server: int, workers: int) -> None:
+    """Wait until a server has all its workers: while it makes them, they take its CPU time.
+
+    The first of them answer long before the last is there, on a slow machine by seconds.
+
+    Raises:
+        RunError: they do not come.
+    """
+    deadline = time.monotonic() + _STARTING
+    # Beside its workers each process has a thread that listens and one that it began with.
+    while (found := _threads_below(server)) < workers // _THREADS * (_THREADS + 2):
+        if time.monotonic() > deadline:
+            raise RunError(f"apache2: {found} threads after {_STARTING:g} s, not all {workers}")
+        time.sleep(0.02)
+
+
+def _threads_below(parent: int) -> int:
+    """Return how many threads the children of a process have."""
+    found = 0
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split():
+        # It may be gone meanwhile.
+        with suppress(OSError):
+            found += len(list(Path(f"/proc/{child}/task").iterdir()))
+    return found
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
 
 
 def describe_calibration(found: Calibration) -> None:
-    """Print the costs with their quartiles, and what is kept for later."""
+    """Print the costs with their quartiles, devices, and what is kept for later."""
     say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
     if found.accelerator == "tcg":
         say("in a guest whose instructions are translated: these are no hardware's times")
@@ -50,6 +50,13 @@ def describe_calibration(found: Calibration) -> None:
         for name, value in found.costs.times.items()
     ]
     show(rows, columns)
+    if found.costs.devices:
+        say()
+        named = [
+            (name.replace("_", " "), short_time(value))
+            for name, value in found.costs.devices.items()
+        ]
+        show(named, ("memory and disk", "time"))
     if found.later:
         say()
         say("measured, but not charged by the simulator yet:")

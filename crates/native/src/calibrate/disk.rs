@@ -13,8 +13,8 @@ use crate::NativeError;
 use crate::system::{check, monotonic};
 
 /// Bytes of a small access, a page on most machines, and of a large one.
-const SMALL: usize = 4096;
-const LARGE: usize = 1 << 20;
+pub(crate) const SMALL: usize = 4096;
+pub(crate) const LARGE: usize = 1 << 20;
 
 /// Large accesses that the file has room for.
 const PARTS: usize = 16;
@@ -28,21 +28,26 @@ const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Measures a file without a name in `directory`: accesses of 4 KiB that the page cache serves, in CPU time, and accesses of 4 KiB
 /// and 1 MiB that go to the disk, in time on the clock. A write is followed by `fdatasync`; what is read has been dropped from the
-/// page cache, and nothing is read ahead. Returns what could not be measured, and why.
-pub(crate) fn disk(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<Vec<String>, NativeError> {
-    measure(bench, directory, samples)
+/// page cache, and nothing is read ahead. What the page cache serves goes to `later`. Returns what could not be measured, and why.
+pub(crate) fn disk(
+    bench: &Bench,
+    directory: &Path,
+    samples: &mut Samples,
+    later: &mut Samples,
+) -> Result<Vec<String>, NativeError> {
+    measure(bench, directory, samples, later)
         .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })
 }
 
-fn measure(bench: &Bench, directory: &Path, samples: &mut Samples) -> io::Result<Vec<String>> {
+fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut Samples) -> io::Result<Vec<String>> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory)?;
     let data = vec![b'-'; LARGE];
     (0..PARTS).try_for_each(|part| file.write_all_at(&data, (part * LARGE) as u64))?;
     file.sync_all()?;
     let mut buffer = vec![0; LARGE];
     let reads = cached(bench, || file.read_exact_at(&mut buffer[..SMALL], 0))?;
-    samples.add("cached_file_read_of_4_kib", reads);
-    samples.add("cached_file_write_of_4_kib", cached(bench, || file.write_all_at(&data[..SMALL], 0))?);
+    later.add("cached_file_read_of_4_kib", reads);
+    later.add("cached_file_write_of_4_kib", cached(bench, || file.write_all_at(&data[..SMALL], 0))?);
     if in_memory(&file)? {
         return Ok(vec![format!("{}: its file system is in memory, so no disk was measured", directory.display())]);
     }

@@ -8,6 +8,7 @@
 mod bench;
 mod births;
 mod derive;
+mod devices;
 mod disk;
 mod interrupts;
 mod messages;
@@ -20,7 +21,7 @@ mod waking;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use schedlab_model::{ChannelKind, Costs, TaskKind};
+use schedlab_model::{ChannelKind, Costs, TaskKind, Time};
 use serde::Serialize;
 
 use crate::NativeError;
@@ -46,9 +47,11 @@ pub struct Calibration {
     pub costs: Costs,
     /// Quartiles of each cost, under its name; absent where it could not be measured (and is zero).
     pub spread: BTreeMap<&'static str, Spread>,
-    /// Quartiles of what was measured directly, from which costs were derived.
+    /// Quartiles of what was measured directly, from which costs and devices were derived.
     pub measured: BTreeMap<String, Spread>,
-    /// Quartiles of what no cost of the simulator's charges yet: working sets gone cold, files, the disk.
+    /// What memory and, where one was measured, the disk take: fields of [`schedlab_model::Devices`].
+    pub devices: BTreeMap<&'static str, Time>,
+    /// Quartiles of what nothing of the simulator's charges yet: working sets gone cold, files that the page cache has.
     pub later: BTreeMap<String, Spread>,
     /// What could not be measured, and why.
     pub notes: Vec<String>,
@@ -79,8 +82,9 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         later.add(&format!("refill_of_{kib}_kib_after_preemption"), refills.after_preemption);
         later.add(&format!("refill_of_{kib}_kib_after_migration"), refills.after_migration);
     }
+    devices::memory(&mut samples);
     let unmeasured = match directory {
-        Some(directory) => disk::disk(&bench, directory, &mut later)?,
+        Some(directory) => disk::disk(&bench, directory, &mut samples, &mut later)?,
         None => Vec::new(),
     };
     // SAFETY: no preconditions; nothing is left that could hang.
@@ -93,6 +97,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
     }
     notes.extend(unmeasured);
+    let devices = devices::devices(&measured, &mut notes);
     let elapsed_ns = monotonic() - started;
     Ok(Calibration {
         release: kernel().0,
@@ -102,6 +107,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         costs,
         spread,
         measured,
+        devices,
         later: later.spreads(),
         notes,
     })

@@ -1,0 +1,123 @@
+//! What memory and the disk take, as the simulator charges them.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::{Access, Time};
+use schedlab_program::Memory;
+
+use super::bench::timed;
+use super::disk::{LARGE, SMALL};
+use super::stats::{Samples, Spread};
+use crate::touch::Stretch;
+
+/// Bytes that are touched: more than the caches of most machines hold for one CPU.
+const STRETCH: u64 = 16 << 20;
+
+/// Bytes from one pointer to the next: two cache lines, which some machines fetch together.
+const STRIDE: u32 = 128;
+
+/// Pointers that are followed in a batch; KiB are all of the stretch.
+const FOLLOWED: u64 = 1 << 14;
+
+/// Batches of each kind. They are long: a translated guest takes a second for all.
+const BATCHES: usize = 5;
+
+/// Measures memory as `memrun` touches it: KiB one after the other, written and read by turns, and pointers in no order.
+pub(crate) fn memory(samples: &mut Samples) {
+    for (name, access) in [
+        ("memory_write_of_1_kib", Access::Write),
+        ("memory_read_of_1_kib", Access::Read),
+        ("memory_chase", Access::ChaseRandom),
+    ] {
+        let chases = access.chases();
+        let memory = Memory { access, bytes: STRETCH, stride: if chases { STRIDE } else { 0 }, shared: None };
+        let mut stretch = Stretch::prepare(&memory, None);
+        let (count, units) = if chases { (FOLLOWED, FOLLOWED) } else { (STRETCH, STRETCH / 1024) };
+        let batches = (0..BATCHES).map(|_| timed(1, || stretch.touch(access, count)) / units as f64);
+        samples.add(name, batches.collect());
+    }
+}
+
+/// What [`schedlab_model::Devices`] has fields for, by their names: those that were measured.
+///
+/// An access of the simulated disk takes its latency, and a time for each KiB: the straight line through the times of a small and a
+/// large access. It knows no difference between reads and writes, so each is the mean of the two.
+pub(crate) fn devices(measured: &BTreeMap<String, Spread>, notes: &mut Vec<String>) -> BTreeMap<&'static str, Time> {
+    let mean = |names: [&str; 2]| {
+        let found: Vec<_> = names.iter().filter_map(|name| Some((*measured.get(*name)?, 1.0))).collect();
+        (found.len() == 2).then(|| Spread::mean(&found)).flatten()
+    };
+    let mut devices = BTreeMap::new();
+    let per_kib = mean(["memory_write_of_1_kib", "memory_read_of_1_kib"]);
+    devices.extend(per_kib.map(|spread| ("memory_per_kib", spread.time())));
+    devices.extend(measured.get("memory_chase").map(|spread| ("memory_chase", spread.time())));
+    let [small, large] =
+        ["4_kib", "1_mib"].map(|size| mean([&format!("disk_write_of_{size}"), &format!("disk_read_of_{size}")]));
+    if let (Some(small), Some(large)) = (small, large) {
+        let [small_kib, large_kib] = [SMALL, LARGE].map(|bytes| bytes as f64 / 1024.0);
+        let per_kib = large.less(small.median_ns).times(1.0 / (large_kib - small_kib));
+        let latency = small.less(per_kib.median_ns.max(0.0) * small_kib);
+        for (name, spread) in [("disk_per_kib", per_kib), ("disk_latency", latency)] {
+            if spread.median_ns < 0.0 {
+                notes.push(format!("{name}: {:.0} ns, taken as zero", spread.median_ns));
+            }
+            devices.insert(name, spread.time());
+        }
+    }
+    devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(times: &[(&str, f64)]) -> BTreeMap<String, Spread> {
+        let exactly = |ns: f64| Spread { median_ns: ns, p25_ns: ns, p75_ns: ns, samples: 1 };
+        times.iter().map(|(name, ns)| ((*name).to_owned(), exactly(*ns))).collect()
+    }
+
+    #[test]
+    fn a_disk_s_latency_and_bandwidth_are_found_again() {
+        // Reads of 100 µs and 2 µs a KiB, writes of 300 µs and 4 µs: 4 KiB take 108 and 316 µs, 1024 KiB 2,148 and 4,396 µs. The one
+        // disk of the simulator has their means, 200 µs and 3 µs.
+        let mut notes = Vec::new();
+        let found = devices(
+            &measured(&[
+                ("disk_read_of_4_kib", 108_000.0),
+                ("disk_write_of_4_kib", 316_000.0),
+                ("disk_read_of_1_mib", 2_148_000.0),
+                ("disk_write_of_1_mib", 4_396_000.0),
+                ("memory_write_of_1_kib", 80.0),
+                ("memory_read_of_1_kib", 40.0),
+                ("memory_chase", 95.0),
+            ]),
+            &mut notes,
+        );
+        let expected = [
+            ("disk_latency", Time::from_micros(200)),
+            ("disk_per_kib", Time::from_micros(3)),
+            ("memory_chase", Time::from_nanos(95)),
+            ("memory_per_kib", Time::from_nanos(60)),
+        ];
+        assert_eq!(found, BTreeMap::from(expected));
+        assert!(notes.is_empty(), "{notes:?}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out() {
+        let mut notes = Vec::new();
+        let found = devices(&measured(&[("memory_chase", 95.0), ("disk_read_of_4_kib", 108_000.0)]), &mut notes);
+        assert_eq!(found, BTreeMap::from([("memory_chase", Time::from_nanos(95))]));
+    }
+
+    #[test]
+    fn a_large_access_that_takes_no_longer_is_all_latency_and_said() {
+        // 4 KiB take 200 µs and 1 MiB 98 µs: −100 ns a KiB, which is none.
+        let names = ["disk_read_of_4_kib", "disk_write_of_4_kib", "disk_read_of_1_mib", "disk_write_of_1_mib"];
+        let times = [200_000.0, 200_000.0, 98_000.0, 98_000.0];
+        let mut notes = Vec::new();
+        let found = devices(&measured(&names.into_iter().zip(times).collect::<Vec<_>>()), &mut notes);
+        assert_eq!(found, BTreeMap::from([("disk_latency", Time::from_micros(200)), ("disk_per_kib", Time::ZERO)]));
+        assert_eq!(notes, ["disk_per_kib: -100 ns, taken as zero"]);
+    }
+}
