@@ -178,7 +178,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 if time > self.limit {
                     return Err(self.over_limit());
                 }
-                debug_assert!(time > self.now, "time went back");
+                debug_assert!(
+                    time > self.now,
+                    "time went back: {key:?} {timer:?} {rule:?} {bandwidth:?} at {}",
+                    self.now
+                );
                 self.now = time;
                 self.sched.set_machine_clock(Time::from_nanos(time));
                 self.operations = 0;

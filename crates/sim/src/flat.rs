@@ -64,7 +64,9 @@ impl<S: EventSink> Engine<'_, S> {
         let remote = if target == home { 0 } else { self.prices.wakeup_remote };
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         let cost = self.prices.wakeup + remote + looked_at;
-        if self.arena.cpus[home as usize].current != NONE {
+        // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
+        let interrupted = self.arena.cpus[home as usize].current != NONE;
+        if interrupted && (cost > 0 || target == home) {
             self.catch_up(home);
             self.arena.cpus[home as usize].bill(cost);
             self.refresh(home);

@@ -13,6 +13,7 @@ pub(crate) mod group;
 mod limit;
 pub(crate) mod load;
 pub mod pelt;
+mod pelt_ticks;
 mod pick;
 pub(crate) mod queue_load;
 mod reweight;

@@ -19,8 +19,7 @@
 //! - What is left out does nothing. Above all, averages are brought up to the same clock several times within one sequence: after the
 //!   first time no whole microsecond (1024 ns) is left to be added, so that `update_sum` returns at once.
 //!
-//! `crates/sim/tests/flat.rs` runs random flat workloads both ways and compares every event and outcome; so does
-//! `skipping_ticks.rs` with workloads that are flat by chance.
+//! `crates/sim/src/flat_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
 
 mod block;
 mod tick;
