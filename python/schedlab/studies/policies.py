@@ -134,15 +134,16 @@ def _simulate(kind: str, policy: str, tasks: int) -> Outcome:
 def measured(request: Request, target: str) -> Rows:
     """Run every cell for real, interleaved."""
     assert request.measure is not None
-    loads = {"light": 5} if request.measures_little else LOADS
+    little = request.measures_little
+    levels = request.levels_of(tuple(LOADS), ("light",))
+    loads = {"light": 5} if little and levels == ("light",) else {one: LOADS[one] for one in levels}
     arms = {
         f"{kind} {policy} {load}": (Used(KINDS[kind](count)), Setting({"policy": name}))
         for kind in KINDS
         for policy, name in POLICIES.items()
         for load, count in loads.items()
     }
-    blocks = 3 if request.measures_little else 10
-    runs = request.measure("policies", arms, target, blocks=blocks)
+    runs = request.measure("policies", arms, target, blocks=request.blocks_of(10, 3))
     return {_key(name): values for name, values in runs.items()}
 
 
@@ -402,4 +403,5 @@ STUDY = Study(
     paper=PAPER,
     summary="which policy serves which kind of process",
     run=study,
+    levels=tuple(LOADS),
 )
