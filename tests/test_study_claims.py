@@ -145,3 +145,21 @@ def test_a_difference_that_the_default_has_from_itself_is_none() -> None:
     # The second run of the default is 5 % off as well: such a shift is the machine's.
     runs = _runs({("latency", "20ms"): 1.05, ("A/A", ""): 1.06}, 0.002)
     assert _judged(runs)["latency = 20ms has the highest throughput"] != "confirmed"
+
+
+def test_a_policy_that_wins_by_less_than_runs_differ_wins_not_clearly() -> None:
+    # FIFO's median is the least in both; only of the second kind each of its runs is.
+    wall = {
+        ("cpu", "SCHED_OTHER"): [1.0, 1.1, 1.2],
+        ("cpu", "SCHED_FIFO"): [0.9, 1.0, 1.05],
+        ("cpu", "SCHED_RR"): [1.1, 1.2, 1.3],
+        ("io", "SCHED_OTHER"): [1.0, 1.1, 1.2],
+        ("io", "SCHED_FIFO"): [0.7, 0.8, 0.9],
+        ("io", "SCHED_RR"): [1.1, 1.2, 1.3],
+    }
+    rows = {
+        (kind, policy, "light"): [{"wall_s": one} for one in runs]
+        for (kind, policy), runs in wall.items()
+    }
+    assert policies.won(rows, "wall_s", "SCHED_FIFO") == 2
+    assert policies.clearly_won(rows, "wall_s", "SCHED_FIFO") == 1
