@@ -8,7 +8,7 @@ import pytest
 
 from schedlab.errors import InputError
 from schedlab.fidelity import Line, Register, judge
-from schedlab.fidelity.collect import Collected
+from schedlab.fidelity.collect import Collected, how_it_ran
 from schedlab.fidelity.judge import Bound, Key, add_up, bounds_of_goal, bounds_of_line, upper_bound
 from schedlab.fidelity.page import Circumstances, page
 
@@ -291,3 +291,11 @@ def test_a_page_says_what_holds_what_fails_and_where() -> None:
     part = page(register, collected, judge(register, reports), where)
     assert "2 of 4 fail" in part
     assert "* forks, 6.12, L1: it was not recorded" in part
+
+
+def test_a_series_guests_of_one_and_of_several_cpus_are_both_told(tmp_path: Path) -> None:
+    assert how_it_ran(tmp_path) == ""
+    (tmp_path / "accelerator-several").write_text("tcg", encoding="utf-8")
+    assert how_it_ran(tmp_path) == "several CPUs: tcg"
+    (tmp_path / "accelerator").write_text("tcg, -icount shift=5", encoding="utf-8")
+    assert how_it_ran(tmp_path) == "tcg, -icount shift=5; several CPUs: tcg"

@@ -137,7 +137,8 @@ def found_all(runner: int, pids: list[int], wanted: list[int]) -> bool:
     )
 
 
-def until(condition: Callable[[], bool], limit: float = 40.0) -> None:
+def until(condition: Callable[[], bool], limit: float = 200.0) -> None:
+    """Wait; seconds are the guest's, which pass at once while it waits for files."""
     deadline = time.monotonic() + limit
     while not condition():
         if time.monotonic() > deadline:
@@ -249,6 +250,33 @@ def per_cpu_queues() -> None:
     with scheduling("pfs", "--queues=cpu"), running(processes((1, 0), (4, 0), (2, 0))) as pids:
         found = shares(pids, 3.0)
         tell("queues", "pfs", processes=[(1, 0), (4, 0), (2, 0)], shares=found)
+
+
+def behind() -> None:
+    """Measure threads that are ahead of the others' virtual time: nobody else may starve them.
+
+    One is bound to a CPU and weighs little, beside two that may run anywhere. One had a CPU for
+    itself while the other CPU was crowded, and then has to share it. And one that runs now and then
+    is beside many that are bound to CPUs: how long it takes to end all of them.
+    """
+    with scheduling("none", "--watchdog=4s") as loader:
+        with running([*processes((1, 0), (1, 0)), *processes((1, 19), cpu=0)]) as pids:
+            tell("bound", "none", shares=shares(pids, 6.0))
+        with running([*processes((8, 0), cpu=0), *processes((1, 0))]) as [_, alone]:
+            before = cpu_time(alone)
+            time.sleep(3)
+            tell("alone", "none", shares=[(cpu_time(alone) - before) / 3e9])
+            with running(processes((1, 0), cpu=1)) as [late]:
+                tell("shared", "none", shares=shares([alone, late], 2.0))
+        held = loader.poll() is None
+    tell("behind", "none", held=held)
+    with scheduling("pfs", "--watchdog=4s") as loader:
+        for _ in range(12):
+            bound = [*processes((1, 0), (2, 0), cpu=0), *processes((1, 0), (4, 0), cpu=1)]
+            with running(bound):
+                time.sleep(0.1)
+        held = loader.poll() is None
+    tell("behind", "pfs", held=held)
 
 
 def extremes() -> None:

@@ -179,6 +179,18 @@ def test_order_holds_across_queues_of_cpus(guest: Guest) -> None:
     _assert_near(line, _feasible("pfs", line["processes"], 2, 2))
 
 
+def test_nobody_starves_who_is_ahead_of_the_others(guest: Guest) -> None:
+    bound, alone, shared, *held = _inside(guest, "behind")
+    # 15 of 2063: 87 ms of the 12 s that two CPUs have in 6, some ten slices of 8 ms. At least half
+    # of them come, and no more than two beyond what is due.
+    due = 15 / 2063
+    assert 0.5 * due < bound["shares"][2] < due + 2 * 0.008 / 12
+    # Eight are bound to CPU 0: CPU 1 is left to one thread, and is then halved with another.
+    assert alone["shares"][0] > 0.9
+    _assert_near(shared, [0.5, 0.5])
+    assert [line["held"] for line in held] == [True, True]
+
+
 def test_the_lag_cap_lets_the_least_of_threads_run(guest: Guest) -> None:
     (line,) = _inside(guest, "extremes")
     # By weight it has 15 of 88776, 2 ms of 12 s, and would wait for 30 s. The cap of 500 ms counts

@@ -38,6 +38,9 @@ enum {
 
 #include "bpf_helpers.h"
 
+/* The iterator of the bpf_for_each around, by libbpf's name of it. */
+#define BPF_FOR_EACH_ITER (&___it)
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct cpumask {
@@ -151,6 +154,7 @@ extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slic
 extern bool scx_bpf_dsq_move_to_local___v2___compat(u64 dsq_id, u64 enq_flags) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq_id) __ksym __weak;
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+extern bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym __weak;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;

@@ -10,7 +10,7 @@
 /* Bits of weights below the point: 1024 << 10 is nice 0. */
 #define WEIGHT_ONE_SHIFT 20
 #define WEIGHT_ONE (1ULL << WEIGHT_ONE_SHIFT)
-/* How far queues may be apart, and a thread behind its queue's clock, in slices of a thread of nice 0. */
+/* How far the first of a queue may trail the clock, and any thread, in slices of a thread of nice 0. */
 #define STRAY 2
 #define CREDIT 40
 /* Threads at the head of a queue that are looked at for one that may run on this CPU. */
@@ -20,9 +20,10 @@ volatile const struct parameters parameters;
 struct report report SEC(".bss");
 
 struct queue {
-	u64 clock;
-	/* What it and all of its threads were moved up by. */
+	/* What all that wait in it were moved up by. */
 	u64 offset;
+	/* When nobody was found in it who waited too long. */
+	u64 searched;
 };
 
 struct thread {
@@ -34,9 +35,10 @@ struct thread {
 	u64 load;
 	/* Its queue's, of which vtime has taken account. */
 	u64 offset;
-	/* Where it waits or waited last, and whether it still does. */
+	/* Since when it waits. */
+	u64 since;
+	/* Where it waits or waited last. */
 	u32 queue;
-	bool waits;
 	bool placed;
 };
 
@@ -83,8 +85,8 @@ struct {
 	__uint(max_entries, 4096);
 } events SEC(".maps");
 
-/* The foremost clock, how long slices turn out to be, and the weight of all that can run. */
-static u64 front SEC(".bss.private");
+/* The clock, how long slices turn out to be, and the weight of all that can run. */
+static u64 now SEC(".bss.private");
 static u64 stint SEC(".bss.private");
 static u64 load SEC(".bss.private");
 
@@ -145,50 +147,60 @@ static u32 domain_of(s32 cpu)
 	return domain ? *domain : 0;
 }
 
-/* Move a queue up that trails the foremost by too much. */
-static void follow(struct queue *queue)
+/* The clock is where the latest slice began: a thread that runs where nobody else would is not put back for that later. */
+static void reach(u64 vtime)
 {
-	u64 latest = front - STRAY * parameters.slice;
+	u64 seen = now;
 
-	if (before(queue->clock, latest)) {
-		queue->offset += latest - queue->clock;
-		queue->clock = latest;
-	}
+	/* Whoever else moved it meanwhile moved it as far, give or take a slice. */
+	if (before(seen, vtime))
+		__sync_val_compare_and_swap(&now, seen, vtime);
+}
+
+/*
+ * Threads bound to few CPUs that are many get less than those elsewhere, and trail. Their queue is moved up with all that wait in
+ * it: order in it stays, and nobody comes back with old claims. It is moved only if its first, whose key is given, trails: one that
+ * is ahead of the clock stays where it is, and the clock comes to it, however little happens in its queue.
+ */
+static u64 follow(struct queue *queue, u64 key)
+{
+	u64 offset = queue->offset;
+	u64 place = key + offset;
+	u64 least = now - STRAY * parameters.slice;
+
+	if (!before(place, least))
+		return place;
+	/* If another CPU was faster, it moved the queue for the same thread. */
+	__sync_val_compare_and_swap(&queue->offset, offset, offset + least - place);
+	return least;
 }
 
 /* Move a thread as far as its queue was moved. */
 static void keep_up(struct thread *thread, struct queue *queue)
 {
-	thread->vtime += queue->offset - thread->offset;
-	thread->offset = queue->offset;
-}
+	u64 offset = queue->offset;
 
-static void advance(struct queue *queue, u64 vtime)
-{
-	if (before(queue->clock, vtime)) {
-		queue->clock = vtime;
-		if (before(front, vtime))
-			front = vtime;
-	}
+	thread->vtime += offset - thread->offset;
+	thread->offset = offset;
 }
 
 /*
  * The virtual time by which a thread may be put back: what passes in the lag cap's time if all that can run share all CPUs; at
  * least two slices of nice 0.
  */
-static u64 farthest(struct queue *queue)
+static u64 farthest(void)
 {
 	u64 all = load > WEIGHT_ONE ? load : WEIGHT_ONE;
 	u64 distance = scaled(parameters.lag_cap, all) * report.online;
 
-	return queue->clock + (distance < 2 * parameters.slice ? 2 * parameters.slice : distance);
+	return now + (distance < 2 * parameters.slice ? 2 * parameters.slice : distance);
 }
 
 /* Keep a thread's vtime within what the lag cap and its credit allow. */
-static void bound(struct thread *thread, struct queue *queue, u64 credit)
+static void bound(struct thread *thread, u64 credit)
 {
-	u64 least = queue->clock - credit;
-	u64 most = farthest(queue);
+	u64 least = now - credit;
+	u64 most = farthest();
 
 	if (before(thread->vtime, least))
 		thread->vtime = least;
@@ -244,8 +256,8 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
 	 * ever. So the clock also goes with the service given; at half of its pace, as it must not outrun those that compete.
 	 */
 	all = load;
-	advance(queue, queue->clock + scaled(runtime, 2 * (all > WEIGHT_ONE ? all : WEIGHT_ONE)));
-	bound(thread, queue, CREDIT * parameters.slice);
+	__sync_fetch_and_add(&now, scaled(runtime, 2 * (all > WEIGHT_ONE ? all : WEIGHT_ONE)));
+	bound(thread, CREDIT * parameters.slice);
 }
 
 /*
@@ -253,10 +265,10 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
  * What counts is how long slices of late turned out to be, or threads of great and small weight would not be compared at the same
  * place of their slices.
  */
-static u64 finish(struct queue *queue, u64 vtime, u64 weight)
+static u64 finish(u64 vtime, u64 weight)
 {
 	u64 end = vtime + scaled(stint > parameters.slice ? stint : parameters.slice, weight);
-	u64 most = farthest(queue);
+	u64 most = farthest();
 
 	/* A slice of a thread of tiny weight is long in virtual time: it would wait for all of that. */
 	return before(most, end) ? most : end;
@@ -281,11 +293,10 @@ static struct queue *place(struct thread *thread, u32 index, bool woken, u64 wei
 
 	if (!queue || !last)
 		return NULL;
-	follow(queue);
 	if (thread->placed)
 		keep_up(thread, last);
 	else
-		thread->vtime = queue->clock;
+		thread->vtime = now;
 	thread->placed = true;
 	thread->offset = queue->offset;
 	if (woken) {
@@ -294,7 +305,7 @@ static struct queue *place(struct thread *thread, u32 index, bool woken, u64 wei
 		if (slice < credit)
 			credit = slice;
 	}
-	bound(thread, queue, credit);
+	bound(thread, credit);
 	thread->queue = index;
 	return queue;
 }

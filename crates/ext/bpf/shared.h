@@ -18,6 +18,8 @@
 struct parameters {
 	u64 slice;
 	u64 lag_cap;
+	/* After how long a thread is taken out of turn. */
+	u64 patience;
 	u64 base_weights[64];
 	u64 least_weight;
 	u32 factor_shift;
@@ -31,6 +33,7 @@ struct report {
 	u64 hotplugs;
 	u64 steals;
 	u64 keeps;
+	u64 reliefs;
 	s64 exit_code;
 	u32 online;
 	s32 exit_kind;

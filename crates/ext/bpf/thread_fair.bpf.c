@@ -6,9 +6,10 @@
  * whose slice is 32 times as long in virtual time, would come too early by as much.
  *
  * Queues: one a cache domain, for threads that may run anywhere there, and one a CPU for those that may run nowhere else. All
- * queues share one scale of virtual time. A CPU takes from its own two whichever is earlier, and from another domain's if that is
- * earlier by more than STRAY slices. The clock of a queue is the latest beginning of a slice given from it; if one trails the
- * foremost by more than STRAY slices (its threads may run on few CPUs and are many), it and all that wait in it are moved up.
+ * queues share one clock, the latest beginning of a slice. A CPU takes from its own two whichever is earlier, and from another
+ * domain's if that is earlier by more than STRAY slices. If the first of a queue trails the clock by more than STRAY slices (its
+ * threads may run on few CPUs and are many), all that wait in it are moved up. Whoever waits for too long, as the clock goes little
+ * for all that comes and goes before it, is taken out of turn.
  *
  * What is said of weights stands in src/weights.rs, which fills the tables with the code of crates/sched.
  */
@@ -50,6 +51,17 @@ static void wait_in(struct task_struct *p, u32 queue, u64 key, u64 enq_flags)
 	} else {
 		scx_bpf_dsq_insert_vtime(p, queue, parameters.slice, key, enq_flags);
 	}
+}
+
+/* Whether a thread can be taken from the midst of a queue (6.13 on). */
+static bool can_move(void)
+{
+	return bpf_ksym_exists(scx_bpf_dsq_move);
+}
+
+static bool move_here(struct bpf_iter_scx_dsq *place, struct task_struct *p)
+{
+	return bpf_ksym_exists(scx_bpf_dsq_move) && scx_bpf_dsq_move(place, p, SCX_DSQ_LOCAL, 0);
 }
 
 static bool take_from(u32 queue)
@@ -106,14 +118,12 @@ void enqueue(u64 *ctx)
 		run_here(p);
 		return;
 	}
-	thread->waits = true;
-	wait_in(p, index, finish(queue, thread->vtime, weight) - thread->offset, enq_flags);
-	if (!bound_here) {
-		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-		if (idle >= 0)
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-	}
+	thread->since = bpf_ktime_get_ns();
+	wait_in(p, index, finish(thread->vtime, weight) - thread->offset, enq_flags);
+	if (!bound_here)
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 struct choice {
@@ -141,7 +151,7 @@ static void consider(struct choice *choice, u32 index, s32 cpu, u64 margin)
 			break;
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		key = p->scx.dsq_vtime + queue->offset + margin;
+		key = follow(queue, p->scx.dsq_vtime) + margin;
 		if (!choice->any || before(key, choice->key)) {
 			choice->key = key;
 			choice->queue = index;
@@ -149,6 +159,35 @@ static void consider(struct choice *choice, u32 index, s32 cpu, u64 margin)
 		}
 		break;
 	}
+}
+
+/*
+ * Run whoever has waited in a queue for longer than is borne. By weights alone a thread of tiny weight may wait for as long as the
+ * others that come keep the clock from reaching it.
+ */
+static bool relieve(u32 index, s32 cpu)
+{
+	struct queue *queue = queue_of(index);
+	u64 time = bpf_ktime_get_ns();
+	struct task_struct *p;
+
+	if (!queue || !can_move() || time - queue->searched < parameters.patience / 8)
+		return false;
+	bpf_for_each(scx_dsq, p, index, 0) {
+		struct thread *thread;
+
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		thread = bpf_task_storage_get(&threads, p, 0, 0);
+		if (!thread || (s64)(time - thread->since) < (s64)parameters.patience)
+			continue;
+		if (move_here(BPF_FOR_EACH_ITER, p)) {
+			__sync_fetch_and_add(&report.reliefs, 1);
+			return true;
+		}
+	}
+	queue->searched = time;
+	return false;
 }
 
 SEC("struct_ops/dispatch")
@@ -160,6 +199,8 @@ void dispatch(u64 *ctx)
 	struct choice choice = {};
 	s32 other;
 
+	if (relieve(FIRST_OWN + cpu, cpu) || relieve(domain, cpu))
+		return;
 	consider(&choice, FIRST_OWN + cpu, cpu, 0);
 	consider(&choice, domain, cpu, 0);
 	bpf_for(other, 0, parameters.shared_queues) {
@@ -177,7 +218,8 @@ void dispatch(u64 *ctx)
 
 			charge(prev, thread, weight);
 			learn(prev, thread);
-			if (!choice.any || !before(choice.key, finish(queue, thread->vtime, weight))) {
+			if (!choice.any || !before(choice.key, finish(thread->vtime, weight))) {
+				reach(thread->vtime);
 				__sync_fetch_and_add(&report.keeps, 1);
 				set_slice(prev, parameters.slice);
 				return;
@@ -221,11 +263,10 @@ void running(u64 *ctx)
 	thread->charged = p->se.sum_exec_runtime;
 	thread->began = thread->charged;
 	queue = queue_of(thread->queue);
-	if (thread->waits && queue) {
+	if (queue) {
 		keep_up(thread, queue);
-		advance(queue, thread->vtime);
+		reach(thread->vtime);
 	}
-	thread->waits = false;
 }
 
 SEC("struct_ops/stopping")

@@ -47,7 +47,7 @@ struct Run {
     /// How long a thread runs before others are looked at; timer ticks end slices.
     #[arg(long, default_value = "5ms")]
     slice: Time,
-    /// A thread is put back by no more virtual time than passes in this time.
+    /// A thread is put back by no more virtual time than passes in this time, and waits no longer for its turn.
     #[arg(long, default_value = "10s")]
     lag_cap: Time,
     /// The kernel takes scheduling back if a thread waits longer.
@@ -93,6 +93,7 @@ struct Summary {
     hotplugs: u64,
     kept: u64,
     strayed: u64,
+    relieved: u64,
     ejected: Option<String>,
     processes: Vec<Row>,
 }
@@ -320,6 +321,7 @@ impl Run {
             hotplugs: counts.hotplugs,
             kept: counts.keeps,
             strayed: counts.steals,
+            relieved: counts.reliefs,
             ejected: ejected.map(ToString::to_string),
             processes: now.since(first),
         };

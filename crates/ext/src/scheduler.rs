@@ -35,6 +35,13 @@ pub struct Options {
     pub object: Option<PathBuf>,
 }
 
+impl Options {
+    /// How long a thread waits before it is taken out of turn: the lag cap's time, and early enough for the watchdog.
+    fn patience(&self) -> Time {
+        self.lag_cap.min(Time::from_nanos(self.watchdog.as_nanos() / 3))
+    }
+}
+
 /// A process as the scheduler counted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
@@ -95,6 +102,7 @@ impl Scheduler {
         let parameters = Parameters {
             slice: options.slice.as_nanos(),
             lag_cap: options.lag_cap.as_nanos(),
+            patience: options.patience().as_nanos(),
             base_weights: weights::base_weights(),
             least_weight: weights::LEAST_WEIGHT,
             factor_shift: FACTOR_SHIFT,

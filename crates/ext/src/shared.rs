@@ -15,6 +15,7 @@ pub const IDLE_LEVEL: usize = 40;
 pub struct Parameters {
     pub slice: u64,
     pub lag_cap: u64,
+    pub patience: u64,
     pub base_weights: [u64; LEVELS],
     pub least_weight: u64,
     pub factor_shift: u32,
@@ -30,6 +31,7 @@ pub struct Report {
     pub hotplugs: u64,
     pub steals: u64,
     pub keeps: u64,
+    pub reliefs: u64,
     pub exit_code: i64,
     pub online: u32,
     pub exit_kind: i32,

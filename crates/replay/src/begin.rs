@@ -23,7 +23,12 @@ impl Replayer<'_> {
         let running = self.sight.running;
         if running != 0 {
             let (queued, known) = self.running_at_first(base);
-            let task = self.begin_runnable(queued);
+            let task = match self.sight.priorities.get(&running) {
+                // That of the recorder.
+                Some(0) => self.begin_recorder(running),
+                _ => self.add(running),
+            };
+            self.begin_runnable(task, queued);
             self.sched.decider.expect_picks([task]);
             self.sched.schedule(CPU, TaskState::Running);
             if self.is_fair(task) {
@@ -32,7 +37,8 @@ impl Replayer<'_> {
             }
         }
         for queued in &self.sight.waiting {
-            self.begin_runnable(*queued);
+            let task = self.add(queued.pid);
+            self.begin_runnable(task, *queued);
         }
         // The queue may count from elsewhere than the kernel's; moving that changes nothing but the numbers shown.
         let queue = self.sched.cfs_rq_mut(CPU);
@@ -65,8 +71,7 @@ impl Replayer<'_> {
     }
 
     /// A task that is queued when the recording begins.
-    fn begin_runnable(&mut self, queued: Queued) -> TaskId {
-        let task = self.add(queued.pid);
+    fn begin_runnable(&mut self, task: TaskId, queued: Queued) {
         self.report.first_sights.recording += 1;
         let eevdf = self.eevdf();
         // Queueing a new task makes its virtual time (CFS) or its deadline (EEVDF) absolute.
@@ -79,7 +84,6 @@ impl Replayer<'_> {
         self.sched.decider.initial_place = Some(Vruntime(queued.vruntime));
         self.sched.wake_up_new_task(task, CPU);
         self.sched.decider.initial_place = None;
-        task
     }
 
     pub(crate) fn add(&mut self, pid: Pid) -> TaskId {

@@ -93,7 +93,10 @@ impl Replayer<'_> {
         if start.recorder != 0 {
             let recorder = match own {
                 Some(task) if !policy_of(task.policy, 99).is_realtime() => self.begin_task(task),
-                _ => self.begin_recorder(start.recorder),
+                _ => {
+                    self.report.first_sights.snapshot += 1;
+                    self.begin_recorder(start.recorder)
+                }
             };
             self.sched.wake_up_new_task(recorder, CPU);
             self.sched.decider.expect_picks([recorder]);
@@ -117,10 +120,9 @@ impl Replayer<'_> {
 
     /// The recorder, a FIFO task of the highest priority. Tasks of the stop class are taken for such ones too (`begin.rs`), and stand
     /// above it: it is one lower here, where nobody else is.
-    fn begin_recorder(&mut self, pid: Pid) -> TaskId {
+    pub(crate) fn begin_recorder(&mut self, pid: Pid) -> TaskId {
         let task = self.sched.new_task(&Attributes { policy: Policy::Fifo(98), ..Attributes::default() });
         self.bind(pid, task);
-        self.report.first_sights.snapshot += 1;
         task
     }
 

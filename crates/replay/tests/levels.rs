@@ -5,7 +5,7 @@ mod common;
 
 use common::{fixture, scores, show};
 use schedlab_replay::{Level, Report, Settings, replay, replay_file};
-use schedlab_trace::open;
+use schedlab_trace::{Reader, open};
 
 fn at(level: Level, file: &str, release: &str) -> Report {
     let mut settings = Settings::defaults(release.parse().unwrap()).unwrap();
@@ -91,4 +91,24 @@ fn levels_are_read_by_their_names() {
     }
     let error = "L2".parse::<Level>().unwrap_err().to_string();
     assert!(error.contains("L0, L0k, L1"), "{error}");
+}
+
+/// Of 5.10.223: the watchdog wakes the stop class's task, which the trace shows with the recorder's own priority and which runs at
+/// once all the same, while the recorder looks at the tasks. Who is woken next preempts a fair task as it was recorded.
+#[test]
+fn the_stop_class_runs_before_the_recorder() {
+    let text = "\
+cpus=1
+ schedlab-native-123     0d.h..  1224.659830237: sched_waking: comm=migration/0 pid=13 prio=0 success=1 target_cpu=0
+ schedlab-native-123     0dNh..  1224.659911357: sched_wakeup: comm=migration/0 pid=13 prio=0 success=1 target_cpu=0
+ schedlab-native-123     0d....  1224.660265597: sched_switch: prev_comm=schedlab-native prev_pid=123 prev_prio=0 prev_state=R ==> next_comm=migration/0 next_pid=13 next_prio=0
+     migration/0-13      0d....  1224.660363069: sched_switch: prev_comm=migration/0 prev_pid=13 prev_prio=0 prev_state=S ==> next_comm=schedlab-native next_pid=123 next_prio=0
+ schedlab-native-123     0d....  1224.715609821: sched_waking: comm=schedlab-native pid=124 prio=120 success=1 target_cpu=0
+ schedlab-native-123     0d....  1224.716196029: sched_wakeup: comm=schedlab-native pid=124 prio=120 success=1 target_cpu=0
+ schedlab-native-123     0d....  1224.717354781: sched_switch: prev_comm=schedlab-native prev_pid=123 prev_prio=0 prev_state=S ==> next_comm=schedlab-native next_pid=124 next_prio=120
+ schedlab-native-124     0d.h..  1224.721094461: sched_stat_runtime: comm=schedlab-native pid=124 runtime=3243776 vruntime=192733579300
+";
+    let report = replay(Reader::new(text.as_bytes()), &Settings::defaults("5.10".parse().unwrap()).unwrap()).unwrap();
+    assert_eq!((report.level, report.resynchronisations, report.unexplained), (Level::L0, 0, 0), "{}", show(&report));
+    assert_eq!(report.differences.len(), 0, "{}", show(&report));
 }

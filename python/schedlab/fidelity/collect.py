@@ -44,8 +44,9 @@ file=/sys/kernel/debug/sched/base_slice_ns own=/dev/shm/base_slice_ns
 if [ "$1" = 0 ]; then cat $own > $file; else echo "$1" > $file; fi"""
 """Sets the slice, or what it was before the first recording, where the kernel has one."""
 
-_ACCELERATOR = "accelerator"
-"""A file beside a series' recordings that says how its guest ran."""
+_ACCELERATORS = {"accelerator": "", "accelerator-several": "several CPUs: "}
+"""Files beside a series' recordings that say how its guests ran, of one CPU and of several, and
+what is put before each."""
 
 Note = Callable[[str], None]
 
@@ -127,7 +128,8 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
             try:
                 with _boot(series, cpus, sockets) as guest:
                     clock = f", {' '.join(CLOCK)}" if cpus == 1 else ""
-                    write_text(directory / series / _ACCELERATOR, f"{guest.accelerator}{clock}")
+                    beside = list(_ACCELERATORS)[cpus > 1]
+                    write_text(directory / series / beside, f"{guest.accelerator}{clock}")
                     for name in left:
                         path = _path(directory, series, name)
                         try:
@@ -213,8 +215,24 @@ def _replay(scenario: str, series: str, level: str, path: Path, into: Collected)
         into.reports[key] = report
     except (SchedlabError, OSError, EOFError, ValueError) as error:
         into.reasons[key] = f"its replay: {error}"
-    with suppress(OSError):
-        into.accelerators[series] = (path.parent / _ACCELERATOR).read_text(encoding="utf-8")
+    into.accelerators[series] = how_it_ran(path.parent)
+
+
+def how_it_ran(directory: Path) -> str:
+    """Return how the guests ran whose recordings lie in a directory.
+
+    Args:
+        directory: that of a series.
+
+    Returns:
+        The accelerator and the clock of the guest of one CPU and of those of several, as far as
+        there were any.
+    """
+    found = []
+    for name, of in _ACCELERATORS.items():
+        with suppress(OSError):
+            found.append(of + (directory / name).read_text(encoding="utf-8"))
+    return "; ".join(found)
 
 
 def _kernel(path: Path) -> str:

@@ -1,9 +1,11 @@
 //! Task groups: cgroups by their path, autogroups by their first task, and the kernel's addresses of both.
 
+use schedlab_model::Time;
 use schedlab_sched::GroupId;
 use schedlab_trace::Record;
 
-use super::section::Entry;
+use super::section::{Entry, What};
+use super::start::has;
 use super::{CPU, Classes};
 
 impl<'a> Classes<'a> {
@@ -54,18 +56,39 @@ impl<'a> Classes<'a> {
         self.compare_after(section);
     }
 
-    /// `tg_set_cfs_bandwidth`, from where it refills the pool on.
+    /// `tg_set_cfs_bandwidth`, from where it refills the pool on. It may be preempted before it comes to the queue.
     pub(super) fn set_quota(&mut self, section: &[Entry<'a>]) {
-        use schedlab_model::Time;
+        self.compare_before(section);
         let Some(record) = section.first().map(|entry| entry.record) else { return };
         let number = |key: &str| record.number(key).unwrap_or(0);
         let Some(group) = self.by_cgroup.get(&number("cg")).copied() else { return };
         let quota = number("quota");
         let quota = (quota < u64::MAX >> 1).then(|| Time::from_nanos(quota));
         let (period, burst) = (Time::from_nanos(number("period")), Time::from_nanos(number("burst")));
-        self.sched.set_clocks(CPU, self.clocks);
-        if self.sched.set_group_bandwidth(group, quota, period, burst).is_err() {
+        if self.sched.set_bandwidth_pool(group, quota, period, burst).is_err() {
             self.lose_track("a group's bandwidth cannot be set");
         }
+        if self.is_throttled(group) && !has(section, What::Unthrottle) {
+            self.limiting = Some((record.pid, group));
+        } else {
+            self.sched.set_bandwidth_of_queues(group);
+        }
+        self.compare_after(section);
+    }
+
+    /// The rest of it, by who set the quota.
+    pub(super) fn set_quota_of_queue(&mut self, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let pid = section.first().map(|entry| entry.record.pid);
+        match self.limiting.take() {
+            Some((writer, group)) if Some(writer) == pid => self.sched.set_bandwidth_of_queues(group),
+            _ => self.lose_track("a group is let go whose limit nobody set"),
+        }
+        self.compare_after(section);
+    }
+
+    fn is_throttled(&mut self, group: GroupId) -> bool {
+        let (queue, _) = self.sched.ids_of_group(group, CPU);
+        self.sched.queue(queue).throttled
     }
 }

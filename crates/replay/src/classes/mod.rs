@@ -57,6 +57,8 @@ struct Classes<'a> {
     waiting_since: BTreeMap<TaskId, u64>,
     /// Who entered `sched_yield(2)` and has not done so yet.
     yielding: Option<Pid>,
+    /// Who set which group's limit and has not come to its queue yet.
+    limiting: Option<(Pid, GroupId)>,
     /// The high-resolution tick has expired (`hrtick`).
     slice_ends: bool,
     /// Whether the fair server's and the real-time bandwidth's state was told.
@@ -138,6 +140,7 @@ impl<'a> Classes<'a> {
             placed: BTreeMap::new(),
             waiting_since: BTreeMap::new(),
             yielding: None,
+            limiting: None,
             slice_ends: false,
             server_known: false,
             rt_known: false,
@@ -241,6 +244,7 @@ impl<'a> Classes<'a> {
             Kind::Timer => self.timer(section),
             Kind::Shares => self.set_shares(section),
             Kind::Quota => self.set_quota(section),
+            Kind::QuotaOfQueue => self.set_quota_of_queue(section),
             Kind::Throttle => self.throttle(section),
             Kind::Charge => self.charge(section),
         }

@@ -3,7 +3,7 @@
 //! A section begins with the probe of the function that the sequence calls first, and takes what that calls. Unlike `probed.rs` it
 //! asks little of the order within, which groups vary: what is looked for in a section is found wherever it stands.
 
-use schedlab_trace::{Pid, Record, RecordKind};
+use schedlab_trace::{Context, Pid, Record, RecordKind};
 
 use crate::flags::{MOVE, REPLENISH, SAVE, SLEEP, THROTTLE, may_yield};
 use crate::recording::charged;
@@ -204,6 +204,8 @@ pub(crate) enum Kind {
     Shares,
     /// `tg_set_cfs_bandwidth`.
     Quota,
+    /// The part of it that concerns the queue, where it was preempted before that.
+    QuotaOfQueue,
     /// `throttle_cfs_rq_work`: whoever runs returns to user space in a throttled group (6.18 on).
     Throttle,
     Charge,
@@ -233,7 +235,8 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
         What::Dequeue(_) => change(entries, pid),
         What::Parameters | What::Move => (Kind::Change(pid), before_schedule(entries, run(entries, 1))),
         What::Shares => (Kind::Shares, run(entries, 1)),
-        What::Refill => (Kind::Quota, run(entries, 1)),
+        What::Refill => (Kind::Quota, quota(entries)),
+        What::Unthrottle if first.record.flags.context == Context::Task => (Kind::QuotaOfQueue, quota(entries)),
         What::TimerEntry => timer(entries),
         What::Switch => (Kind::Schedule, 1),
         What::PickTask => {
@@ -336,6 +339,22 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     }
 }
 
+/// A new quota lets go whom the old one held back: where tasks are throttled one by one (6.18 on), each of them is queued within.
+fn quota(entries: &[Entry<'_>]) -> usize {
+    let clock = entries[..run(entries, 1)].iter().find_map(Entry::clock);
+    let is_let_go = |entry: &Entry<'_>| {
+        entry.what == What::Enqueue(Of::Fair)
+            && entry.flags() & SLEEP != 0
+            && entry.is_alongside(&entries[0])
+            && entry.clock() == clock
+    };
+    let mut end = run(entries, 1);
+    while entries.get(end).is_some_and(is_let_go) {
+        end = run(entries, end + 1);
+    }
+    end
+}
+
 fn timer(entries: &[Entry<'_>]) -> (Kind, usize) {
     let ours = matches!(&entries[0].record.kind, RecordKind::TimerEntry { function }
         if function.starts_with("sched_cfs_") || function.starts_with("sched_rt_")
@@ -416,5 +435,26 @@ mod tests {
         let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
         assert_eq!(cut(&entries), (Kind::Charge, 2));
         assert_eq!(cut(&entries[2..]), (Kind::Schedule, 2));
+    }
+
+    /// Of 7.2.13: a new quota lets a group's queue go, with the two tasks that were held back there, all by who sets it. Preempted
+    /// after it refilled the pool, it goes on with the queue later.
+    #[test]
+    fn a_new_quota_queues_whom_the_old_one_held_back() {
+        let refill = " a-505 0d..1. 343.756881925: k_refill: cg=106 rt=0 quota=3000000 period=50000000 burst=0\n";
+        let queue = "\
+ a-505 0d..1. 343.756952101: k_unthr: cfs=0x1480 tg=0xc600 rr=1 ct=752791368 c=752791368
+ a-505 0d..1. 343.757010565: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
+ a-505 0d..1. 343.757684837: k_enq: pid=502 fl=0x1 ct=752791368 c=752791368 cpu=0 pol=0 sp=120 w=1048576 tg=0xc600 ptg=0xd200 cg=106 ag=0
+ a-505 0d..1. 343.757847878: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
+ a-505 0d..1. 343.758783943: k_enq: pid=501 fl=0x1 ct=752791368 c=752791368 cpu=0 pol=0 sp=120 w=1048576 tg=0xc600 ptg=0xd200 cg=106 ag=0
+ a-505 0d..1. 343.758946983: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
+ a-505 0d.h1. 343.759453543: k_tick: pid=505 ct=755292682 c=755292682 cpu=0
+";
+        let records = |text: &str| -> Vec<Record> { Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap() };
+        let at_once = records(&format!("{refill}{queue}"));
+        assert_eq!(cut(&at_once.iter().map(Entry::of).collect::<Vec<_>>()), (Kind::Quota, 7));
+        let later = records(queue);
+        assert_eq!(cut(&later.iter().map(Entry::of).collect::<Vec<_>>()), (Kind::QuotaOfQueue, 6));
     }
 }

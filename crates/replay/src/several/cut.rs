@@ -69,13 +69,13 @@ pub(super) struct Step {
     pub(super) by: usize,
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The line of the record that tells when.
-    pub(super) line: u64,
+    /// Where among all steps: twice the line of the record that tells when, so that there is room between two.
+    place: u64,
 }
 
 /// Cuts every CPU's records; steps of all CPUs in order.
 pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for (by, entries) in streams.iter().enumerate() {
         let mut at = 0;
         while at < entries.len() {
@@ -83,13 +83,71 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
             let to = (at + length.max(1)).min(entries.len());
             if act != Act::Nothing {
                 let line = entries[(at + key).min(to - 1)].record.line;
-                steps.push(Step { act, by, from: at, to, line });
+                steps.push(Step { act, by, from: at, to, place: 2 * line });
             }
             at = to;
         }
     }
-    steps.sort_by_key(|step| step.line);
+    order_migrations(streams, &mut steps);
+    // Stable: of two at the same place the one that is to come first stands first.
+    steps.sort_by_key(|step| step.place);
     steps
+}
+
+/// A task that wakes elsewhere leaves its load behind without the lock of the queue that it was on. Whoever holds that, and may have
+/// taken it before, takes the load out where the averages are next brought up to date: a step within which a task left so comes after
+/// that where it still looks at them, else before.
+fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+    let mut updates: Vec<Vec<Update>> = vec![Vec::new(); streams.len()];
+    for (step, found) in steps.iter().enumerate() {
+        let entries = &streams[found.by][found.from..found.to];
+        let line = |entry: &Entry<'_>| entry.record.line;
+        let (Some(first), Some(end)) = (entries.first().map(line), entries.last().map(line)) else { continue };
+        if let Some(last) = entries.iter().rfind(|entry| &*entry.record.event == "k_lacfs").map(line) {
+            updates[queue_of(entries, found.by, streams.len())].push(Update { first, last, end, step });
+        }
+    }
+    for updates in &mut updates {
+        updates.sort_by_key(|update| update.first);
+    }
+    let migrates: Vec<Step> = steps.iter().filter(|step| step.act == Act::Migrate).copied().collect();
+    for Step { by, from, place, .. } in migrates {
+        let left = streams[by][..from].iter().rev().take(2).find_map(|entry| match entry.record.kind {
+            RecordKind::Migrate { from, .. } => Some(from as usize),
+            _ => None,
+        });
+        let Some(updates) = left.and_then(|queue| updates.get(queue)) else { continue };
+        let begun = updates.partition_point(|update| 2 * update.first < place);
+        let Some(update) = begun.checked_sub(1).map(|at| updates[at]) else { continue };
+        let step = &mut steps[update.step].place;
+        if place < 2 * update.last {
+            *step = (*step).max(place + 1);
+        } else if place < 2 * update.end {
+            *step = (*step).min(place - 1);
+        }
+    }
+}
+
+/// A step that brings a queue's averages up to date: its first line, where it last does so, and its last line.
+#[derive(Debug, Clone, Copy)]
+struct Update {
+    first: u64,
+    last: u64,
+    end: u64,
+    step: usize,
+}
+
+/// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
+pub(super) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
+    let named = step.iter().find_map(|entry| match entry.what {
+        What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => entry.record.number("cpu"),
+        What::Wakeup | What::WakeupNew => match entry.record.kind {
+            RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
+            _ => None,
+        },
+        _ => None,
+    });
+    named.map(|cpu| cpu as usize).filter(|cpu| *cpu < cpus).unwrap_or(by)
 }
 
 /// The step that begins at `entries[0]`, how many records it has, and which of them tells when.
@@ -127,7 +185,10 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     match &*record.event {
         "k_snapw" | "k_snapq" => (Act::Snap, 1, 0),
         "k_sel" => (Act::Select { chosen: chosen(entries), remote: is_remote(entries) }, 1, 0),
-        "k_mig" => (Act::Migrate, 1 + entries[1..].iter().take_while(|entry| is_blocked(entry)).count(), 0),
+        "k_mig" => {
+            let looks = entries[1..].iter().take_while(|entry| is_blocked(entry)).count();
+            (Act::Migrate, 1 + looks, looks)
+        }
         "k_lacfs" => (Act::Averages, 1, 0),
         "k_lablk" => (Act::Dead, 1, 0),
         "sched_process_exit" => (Act::Exit, 1, 0),
@@ -181,13 +242,25 @@ fn is_remote(entries: &[Entry<'_>]) -> bool {
 
 /// A queueing up to where the wake-up is told of; of a new task that comes before preemption is looked at.
 fn activation(entries: &[Entry<'_>]) -> usize {
-    let length = run(entries, 1);
+    let length = before_pick(&entries[..run(entries, 1)]);
     let told = entries.get(length).filter(|entry| entry.pid() == entries[0].pid());
     match told.map(|entry| entry.what) {
         Some(What::Wakeup) => length + 1,
         Some(What::WakeupNew) => run(entries, length + 1),
         _ => length,
     }
+}
+
+/// A CPU that looks for work picks at the very clock at which it brought some. A look at preemption charges, and looks at the queue once
+/// (EEVDF).
+fn before_pick(step: &[Entry<'_>]) -> usize {
+    let position =
+        |from: usize, what: What| step.iter().skip(from).position(|entry| entry.what == what).map(|at| from + at);
+    let check = position(0, What::Check).unwrap_or(step.len());
+    let first = position(0, What::Pick).unwrap_or(step.len());
+    let looks = position(check, What::UpdateCurr).is_some_and(|charge| charge < first);
+    let second = if looks { position(first + 1, What::Pick) } else { Some(first) };
+    second.into_iter().chain(position(0, What::Lingers)).min().unwrap_or(step.len())
 }
 
 fn change(entries: &[Entry<'_>]) -> (Act, usize, usize) {
@@ -232,4 +305,75 @@ fn loose(entries: &[Entry<'_>]) -> (Act, usize, usize) {
         return (Act::ForkPlaced, length, 0);
     }
     (Act::Charge, length, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_trace::{Reader, Record};
+
+    use super::*;
+
+    /// The steps of these lines of several CPUs, each with the task that it is about, if any.
+    fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
+        let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
+        let cpus = records.iter().map(|record| record.cpu).max().map_or(0, |cpu| cpu as usize + 1);
+        let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus];
+        for record in &records {
+            streams[record.cpu as usize].push(Entry::of(record));
+        }
+        cut(&streams).into_iter().map(|step| (step.act, step.by, streams[step.by][step.from].pid())).collect()
+    }
+
+    /// Of 6.1.176: CPU 0 begins to queue 149; before it looks at the averages 151, which slept there, wakes on CPU 1. So 151's load is
+    /// gone as 149 comes.
+    #[test]
+    fn a_load_that_leaves_before_the_look_is_gone_in_a_step_that_began_before() {
+        let text = "\
+cpus=2
+ a-148     0d..4. 48.402797145: k_enq: pid=149 fl=0x9 ct=48425503809 c=48425503809 cpu=0
+ b-150     1d..3. 48.405233710: sched_migrate_task: comm=a pid=151 prio=123 orig_cpu=0 dest_cpu=1
+ b-150     1d..3. 48.405237857: k_mig: pid=151 to=1
+ b-150     1d..3. 48.405245000: k_lablk: pid=151 now=48425386934
+ a-148     0d..4. 48.406946000: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=148 vr=23044697263 xs=48425386934 ct=48425503809 cpu=0
+ a-148     0d..4. 48.406949000: k_lacfs: cfs=0x1cc0 now=48425503809 cpu=0 la=1274 ra=1274 ua=1018 c=48425503809 ct=48425503809
+ a-148     0d..4. 48.406954000: sched_wakeup: comm=a pid=149 prio=120 target_cpu=0
+";
+        assert_eq!(steps(text), [(Act::Migrate, 1, Some(151)), (Act::Activate, 0, Some(149))]);
+    }
+
+    /// Of 6.12.107: CPU 3 took 224 off and set 225, but has not switched yet as 222, which slept there, wakes on CPU 2: its load was
+    /// there all through that schedule.
+    #[test]
+    fn a_load_that_leaves_after_the_look_was_there_in_a_step_that_ends_later() {
+        let text = "\
+cpus=4
+ c-224     3d..2. 17.959954547: k_deq: pid=224 fl=0x9 ct=17979526717 c=17979526717 cpu=3
+ c-224     3d..2. 17.959982428: k_lacfs: cfs=0x60c0 now=17979526717 cpu=3 la=1814 ra=2581 ua=1676 c=17979526717 ct=17979526717
+ c-224     3d..2. 17.959986154: k_pnt: c=17979526717 ct=17979526717
+ d-223     2d..3. 17.960268954: sched_migrate_task: comm=c pid=222 prio=120 orig_cpu=3 dest_cpu=2
+ d-223     2d..3. 17.960272058: k_mig: pid=222 to=2
+ d-223     2d..3. 17.960276235: k_lablk: pid=222 now=17979526144
+ c-224     3d..2. 17.964100000: sched_switch: prev_comm=c prev_pid=224 prev_prio=123 prev_state=S ==> next_comm=c next_pid=225 next_prio=123
+";
+        assert_eq!(steps(text), [(Act::Schedule, 3, Some(224)), (Act::Migrate, 2, Some(222))]);
+    }
+
+    /// Of 6.12.107: a CPU that looks for work brings 194, which lingers, looks whether it preempts (one look at the queue), picks it at the
+    /// same clock, takes it off and looks for work again.
+    #[test]
+    fn a_pick_is_apart_from_the_queueing_at_its_clock() {
+        let text = "\
+cpus=2
+ e-196     1d..2. 10.103824542: k_enq: pid=194 fl=0x48 ct=10120737723 c=10120737723 cpu=1
+ e-196     1d..2. 10.103832934: k_uc: cfs=0x60c0 cse=0x4280 cmy=0x0 pid=196 vr=2393590939 dl=2395547074 xs=10120525345 ct=10120737723 cpu=1
+ e-196     1d..2. 10.103856920: k_cpw: pid=194 wf=0x0 tif=0x0 cpid=196 ct=10120737723 c=10120737723 cpu=1
+ e-196     1d..2. 10.103860165: k_uc: cfs=0x60c0 cse=0x4280 cmy=0x0 pid=196 vr=2393803317 dl=2395547074 xs=10120737723 ct=10120737723 cpu=1
+ e-196     1d..2. 10.103863240: k_eevdf: zv=2393590939 av=0 al=1024 nr=1 cpid=196 next=0 cse=0x4280 cfs=0x60c0 ct=10120737723
+ e-196     1d..2. 10.103870881: k_resched: cpu=1 cpid=196
+ e-196     1dN.2. 10.103878272: k_eevdf: zv=2393590939 av=0 al=1024 nr=1 cpid=196 next=0 cse=0x4280 cfs=0x60c0 ct=10120737723
+ e-196     1dN.2. 10.103885473: k_deqs: pid=194 fl=0x201 se=0x5280 my=0x0
+ e-196     1dN.2. 10.103899544: k_newidle: c=10120737723 ct=10120737723 cpu=1 ai=972508 ov=1 cost=206446
+";
+        assert_eq!(steps(text), [(Act::Activate, 1, Some(194)), (Act::Schedule, 1, None)]);
+    }
 }

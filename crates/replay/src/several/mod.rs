@@ -16,17 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{CpuId, TaskId, Time};
 use schedlab_sched::{Class, Clocks, EntityId, Sched};
-use schedlab_trace::{Pid, Record, RecordKind};
+use schedlab_trace::{Pid, Record};
 
 use crate::ReplayError;
-use crate::classes::section::{Entry, What};
+use crate::classes::section::Entry;
 use crate::flags::FlagBits;
 use crate::forced::Forced;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
 
-use cut::{Act, Step, cut};
+use cut::{Act, Step, cut, queue_of};
 
 /// Differences kept in full.
 const KEPT: usize = 10;
@@ -184,17 +184,7 @@ impl<'a> Several<'a> {
 
     /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
     fn cpu_of(&self, step: &[Entry<'a>], by: usize) -> CpuId {
-        let named = step.iter().find_map(|entry| match entry.what {
-            What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => {
-                entry.record.number("cpu")
-            }
-            What::Wakeup | What::WakeupNew => match entry.record.kind {
-                RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
-                _ => None,
-            },
-            _ => None,
-        });
-        named.filter(|cpu| (*cpu as usize) < self.cpus.len()).map_or(CpuId(by as u32), |cpu| CpuId(cpu as u32))
+        CpuId(queue_of(step, by, self.cpus.len()) as u32)
     }
 
     /// Gives a queue the step's clocks: the last ones that its probes show.

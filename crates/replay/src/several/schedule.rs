@@ -43,10 +43,17 @@ impl<'a> Several<'a> {
         let previous = self.sched.curr(cpu);
         let searched = std::mem::take(&mut self.cpus[by].searches);
         let Some((left_pid, state, next_pid)) = switch else {
-            if previous != TaskId::IDLE {
+            let lingerers = self.lingerers(step);
+            if searched {
+                // What it found was somebody who lingers, and it goes on.
+                self.cpus[by].searches = true;
+                self.compare_before(cpu, step);
+                self.sched.decider.expect_picks(lingerers.iter().copied());
+                if !lingerers.is_empty() && self.sched.search_on(cpu) != TaskId::IDLE {
+                    self.lose_track(cpu, "somebody is left to run");
+                }
+            } else if previous != TaskId::IDLE || !lingerers.is_empty() {
                 self.pick(cpu, step, TaskState::Running, previous, previous);
-            } else {
-                self.cpus[by].searches = searched;
             }
             return;
         };

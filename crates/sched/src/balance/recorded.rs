@@ -53,6 +53,11 @@ impl<D: Decider> Sched<D> {
     pub fn schedule_until_search(&mut self, cpu: CpuId, state: TaskState) -> TaskId {
         let previous = self.rqs[cpu.index()].curr;
         self.block_task(cpu, previous, state);
+        self.search_on(cpu)
+    }
+
+    /// The same where a CPU that looks for work has found some: who is picked, or it looks on.
+    pub fn search_on(&mut self, cpu: CpuId) -> TaskId {
         let next = self.pick_next_task(cpu);
         if next == TaskId::IDLE {
             self.newidle_balance(cpu);

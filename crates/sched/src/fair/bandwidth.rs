@@ -4,7 +4,7 @@
 //! the queue above, until the period timer refills the pool. Timers are the driver's: [`Sched::bandwidth_timer`] says when the next
 //! one fires, [`Sched::run_bandwidth_timer`] is what it does.
 
-use schedlab_model::{CpuId, ModelError, Series, TaskId, Time};
+use schedlab_model::{CpuId, Series, TaskId, Time};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -19,16 +19,14 @@ const MIN_CFS_RQ_RUNTIME: i64 = 1_000_000;
 const MIN_BANDWIDTH_EXPIRATION: u64 = 2_000_000;
 /// Slack is gathered so long (`cfs_bandwidth_slack_period`).
 const SLACK_PERIOD: u64 = 5_000_000;
-/// `min_cfs_quota_period` and `max_cfs_quota_period`.
-const QUOTA_PERIODS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 
 /// `struct cfs_bandwidth`.
 #[derive(Debug, Clone)]
 pub(crate) struct Bandwidth {
     /// None: no limit (`RUNTIME_INF`).
     pub(crate) quota: Option<u64>,
-    period: u64,
-    burst: u64,
+    pub(super) period: u64,
+    pub(super) burst: u64,
     /// What is left in the pool.
     runtime: u64,
     idle: bool,
@@ -67,7 +65,7 @@ impl Bandwidth {
     }
 
     /// `start_cfs_bandwidth`.
-    fn start(&mut self, now: u64) {
+    pub(super) fn start(&mut self, now: u64) {
         if !self.period_active {
             self.period_active = true;
             self.forward(now);
@@ -75,7 +73,7 @@ impl Bandwidth {
     }
 
     /// `__refill_cfs_bandwidth_runtime`: what was not used is kept, up to the burst.
-    fn refill(&mut self) {
+    pub(super) fn refill(&mut self) {
         if let Some(quota) = self.quota {
             self.runtime = (self.runtime + quota).min(quota + self.burst);
         }
@@ -113,53 +111,6 @@ pub struct BandwidthTimer {
 }
 
 impl<D: Decider> Sched<D> {
-    /// `cpu.max` and `cpu.max.burst` (`tg_set_cfs_bandwidth`): at most `quota` of CPU time each `period`, and up to `burst` more
-    /// that earlier periods left; no limit without a quota. Every CPU must have its clocks.
-    ///
-    /// # Errors
-    /// [`ModelError::Group`] for the root group, a quota below 1 ms, a period outside 1 ms to 1 s, a burst above the quota, and a
-    /// burst on 5.10 (it came with 5.14).
-    pub fn set_group_bandwidth(
-        &mut self,
-        group: GroupId,
-        quota: Option<Time>,
-        period: Time,
-        burst: Time,
-    ) -> Result<(), ModelError> {
-        let refuse = |why: String| Err(ModelError::Group(why));
-        if group == GroupId::ROOT {
-            return refuse("the root group's bandwidth cannot be limited".to_owned());
-        }
-        if !QUOTA_PERIODS.contains(&period.as_nanos()) {
-            return refuse(format!("period = {period} is out of range; allowed: 1ms to 1s"));
-        }
-        if let Some(quota) = quota.filter(|quota| quota.as_nanos() < *QUOTA_PERIODS.start()) {
-            return refuse(format!("quota = {quota} is out of range; allowed: 1ms or more"));
-        }
-        if burst > quota.unwrap_or(burst) {
-            return refuse(format!("burst = {burst} is more than the quota"));
-        }
-        if burst > Time::ZERO && self.rules.series == Series::V5_10 {
-            return refuse("burst came with 5.14; this is 5.10".to_owned());
-        }
-        let (now, throttles_tasks) = (self.rqs[0].clock, self.rules.variant.throttles_tasks);
-        let bandwidth = &mut self.groups[group.index()].bandwidth;
-        (bandwidth.quota, bandwidth.period) = (quota.map(Time::as_nanos), period.as_nanos());
-        bandwidth.burst = burst.as_nanos();
-        bandwidth.refill();
-        if quota.is_some() {
-            bandwidth.start(now);
-        }
-        for (queue, _) in self.groups[group.index()].cpus.clone().into_iter().flatten() {
-            let record = &mut self.cfs_rqs[queue.index()];
-            (record.runtime_enabled, record.runtime_remaining) = (quota.is_some(), i64::from(throttles_tasks));
-            if record.throttled {
-                self.unthrottle_cfs_rq(queue);
-            }
-        }
-        Ok(())
-    }
-
     /// The group's `cpu.stat`.
     pub fn bandwidth_stats(&self, group: GroupId) -> BandwidthStats {
         self.groups[group.index()].bandwidth.stats

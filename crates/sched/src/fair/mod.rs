@@ -10,6 +10,7 @@ pub(crate) mod cfs_rq;
 mod eevdf;
 mod eevdf_wakeup;
 pub(crate) mod group;
+mod limit;
 mod load;
 pub mod pelt;
 mod pick;
