@@ -321,8 +321,8 @@ def _answers(sources: Mapping[str, Rows]) -> tuple[str, ...]:
     for source, rows in sources.items():
         if source == "paper":
             continue
-        won = {policy: won(rows, "wall_s", policy) for policy in POLICIES}
-        counted = ", ".join(f"{policy} {count}" for policy, count in won.items())
+        least = {policy: won(rows, "wall_s", policy) for policy in POLICIES}
+        counted = ", ".join(f"{policy} {count}" for policy, count in least.items())
         words.append(
             f"{source}: the policies' mean wall times are {_spread(rows) - 1:.1%} apart; the "
             f"lowest of {len(_cells(rows))} combinations have {counted}. CFS switches "

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatch
 
 from schedlab import _core
 from schedlab.errors import NotPermittedError, RunError
@@ -16,9 +17,6 @@ from schedlab.knobs.places import decode, encode, holds_value
 from schedlab.knobs.table import Knob, find
 from schedlab.model import Scheduler
 from schedlab.vm.guest import Guest
-
-_MARK = "==schedlab"
-"""Between what one file holds and the next."""
 
 
 @contextmanager
@@ -99,19 +97,27 @@ def _set(guest: Guest, wanted: list[tuple[Knob, str]]) -> dict[str, str]:
 def _read(guest: Guest, knobs: list[Knob]) -> dict[str, str | None]:
     """Return what the files of some knobs hold, by name; None where there are none.
 
-    It is one command for all: in a guest whose instructions are translated each takes long.
+    It is one program for all: in a guest whose instructions are translated each takes long.
     """
-    lines = [f"echo {_MARK} {knob.name}; cat {_files(knob)} || echo {_MARK}" for knob in knobs]
-    done = guest.run(["sh", "-c", "\n".join(lines)])
-    parts = dict.fromkeys((knob.name for knob in knobs), "")
-    for part in done.output.split(f"{_MARK} ")[1:]:
-        name, _, text = part.partition("\n")
-        parts[name] = text
-    return {knob.name: _raw(knob, parts[knob.name].split()) for knob in knobs}
+    files = " ".join(_files(knob) for knob in knobs)
+    done = guest.run(["sh", "-c", f"grep -sH '' {files}"])
+    lines = [line.partition(":") for line in done.output.splitlines()]
+    return {
+        knob.name: _raw(
+            knob,
+            [
+                word
+                for path, _, text in lines
+                if fnmatch(path, _files(knob))
+                for word in text.split()
+            ],
+        )
+        for knob in knobs
+    }
 
 
 def _raw(knob: Knob, words: list[str]) -> str | None:
-    if not words or _MARK in words:
+    if not words:
         return None
     if knob.is_feature:
         name = knob.name.removeprefix("feature.")
