@@ -48,6 +48,7 @@ mod runqueue;
 mod skip;
 mod stop;
 mod syscalls;
+mod thread_fair;
 mod timers;
 
 pub use balance::WakeKind;
@@ -74,4 +75,5 @@ pub use flat::FlatTick;
 pub use recorded::RtState;
 pub use rules::Rules;
 pub use runqueue::Clocks;
+pub use thread_fair::{ThreadFair, ThreadFairKnobs};
 pub use timers::Timer;
