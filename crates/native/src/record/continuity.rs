@@ -7,14 +7,18 @@ use std::collections::BTreeMap;
 pub(super) struct Continuity {
     running: BTreeMap<u32, i64>,
     gaps: u64,
+    /// Those of them where a CPU leaves idle or comes to it.
+    at_idle: u64,
     first: Option<(u32, u64)>,
 }
 
 impl Continuity {
     /// Sees an event at `time` on a CPU that task `pid` caused; `next` if it switches to another one.
     pub(super) fn see(&mut self, cpu: u32, time: u64, pid: i64, next: Option<i64>) {
-        if self.running.insert(cpu, next.unwrap_or(pid)).is_some_and(|known| known != pid) {
+        let known = self.running.insert(cpu, next.unwrap_or(pid));
+        if let Some(known) = known.filter(|&known| known != pid) {
             self.gaps += 1;
+            self.at_idle += u64::from(known == 0 || pid == 0);
             self.first.get_or_insert((cpu, time));
         }
     }
@@ -23,9 +27,14 @@ impl Continuity {
     pub(super) fn complaint(&self) -> Option<String> {
         let (cpu, time) = self.first?;
         let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+        let advice = if self.at_idle == self.gaps {
+            "all of them are from idle or to it, which this kernel does not always tell of: try again with the CPUs kept busy"
+        } else {
+            "try again, shorter or on an idler machine"
+        };
         Some(format!(
             "the kernel lost events without counting them ({} switches are missing, the first on CPU {cpu} before \
-             {seconds}.{nanoseconds:09}), so the recording was not kept: try again, shorter or on an idler machine",
+             {seconds}.{nanoseconds:09}), so the recording was not kept: {advice}",
             self.gaps
         ))
     }
@@ -51,5 +60,16 @@ mod tests {
         seen.see(1, 1_000_000_009, 4, Some(3));
         let complaint = seen.complaint().unwrap();
         assert!(complaint.contains("2 switches") && complaint.contains("CPU 0 before 1.000000007"), "{complaint}");
+        assert!(complaint.contains("shorter"), "{complaint}");
+    }
+
+    #[test]
+    fn gaps_at_idle_alone_are_another_matter() {
+        let mut seen = Continuity::default();
+        seen.see(0, 5, 7, Some(0));
+        // 8 runs where the CPU was idle as far as we know.
+        seen.see(0, 6, 8, Some(0));
+        let complaint = seen.complaint().unwrap();
+        assert!(complaint.contains("1 switches") && complaint.contains("kept busy"), "{complaint}");
     }
 }
