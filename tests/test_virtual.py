@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.model import Attributes
+from schedlab.model import Attributes, Workload
 from schedlab.programs import subject
 from schedlab.programs.command import Command
 from schedlab.programs.inside import answer
 from schedlab.settings import Setting
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import archive, cached
+from schedlab.vm.disk import LATENCY_NS
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,28 @@ def test_programs_say_their_metric(guest: Virtual, text: str) -> None:
     one = subject(text)
     measured = one.measure(guest, attributes=None, knobs=None, seed=1, timeout=60)
     assert measured.values[one.metrics[0].name] > 0
+
+
+def test_a_guest_has_a_disk_that_is_waited_for(guest: Virtual) -> None:
+    steps = [
+        {"read_file": {"file": "f", "bytes": 4096}},
+        {"write_file": {"file": "f", "bytes": 4096}},
+    ]
+    work = Workload.from_dict(
+        {
+            "name": "past the page cache",
+            "files": {"f": {"size": 65536, "open": "direct"}},
+            "tasks": [
+                {"name": "t", "instances": 1, "steps": [{"loop": {"count": 20, "steps": steps}}]}
+            ],
+        }
+    )
+    outcome = guest.run(work)
+    # What lives in memory alone refuses O_DIRECT. Each of 40 accesses waits for the disk's timer.
+    assert outcome.turnaround_ns >= 40 * LATENCY_NS
+    assert outcome.tasks[0].voluntary >= 40
+    # The disk is there for what comes later, and holds nothing of what went.
+    assert guest.execute(["sh", "-c", "ls /disk | grep -v lost"]).output == ""
 
 
 def test_what_goes_wrong_inside_is_told_as_here(guest: Virtual) -> None:

@@ -17,6 +17,7 @@ from schedlab.targets.facts import facts
 from schedlab.vm import Guest, find_kernel
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.accelerator import choose
+from schedlab.vm.disk import PLACE
 
 _PLACE = "/run/schedlab-inside"
 
@@ -47,6 +48,9 @@ _ASK = f"""\
 kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exit 3; }}
 cat > {_PLACE}/requests && cat {_PLACE}/answers
 """
+
+_DISK = 0.6
+"""Size of a guest's disk as a part of its memory, in which that is."""
 
 _COUNTED = "@icount"
 _CLOCK = "shift=3,sleep=off"
@@ -120,10 +124,13 @@ class Virtual:
         seed: int = 1,
         timeout: float = 60.0,
     ) -> Outcome:
-        """Run a workload with real tasks on the guest's kernel."""
+        """Run a workload with real tasks on the guest's kernel, its files on the guest's disk."""
+        guest = self._booted()
+        if json.loads(workload.json).get("files"):
+            guest.need_disk(round(_DISK * self._memory))
         return vm.run(
             workload,
-            self._booted(),
+            guest,
             attributes=attributes,
             knobs=knobs,
             seed=seed,
@@ -149,15 +156,27 @@ class Virtual:
         attributes: Attributes | None = None,
         knobs: Mapping[str, str] | None = None,
         timeout: float = 60.0,
+        disk: bool = False,
     ) -> dict[str, float]:
         """Run a benchmark from its own package in the guest, and return its metrics.
+
+        Args:
+            text: the benchmark and its options.
+            attributes: of its tasks.
+            knobs: settings for the time of the run.
+            timeout: seconds it may take.
+            disk: whether its files are to be on the guest's disk.
 
         Raises:
             InputError: an unknown program or option.
             NotPermittedError: a policy or knob that the guest's kernel has not.
             RunError: it failed or did not end in time, or the guest died.
         """
-        reply = self._ask({"program": text}, attributes, knobs, timeout)
+        request = {"program": text}
+        if disk:
+            self._booted().need_disk(round(_DISK * self._memory))
+            request["files"] = PLACE
+        reply = self._ask(request, attributes, knobs, timeout)
         return {name: float(value) for name, value in reply["values"].items()}
 
     def _ask(
