@@ -122,8 +122,10 @@ def test_shares_on_a_cpu_are_the_feasible_ones_and_those_of_the_simulator(
         _assert_near(line, _simulated(line["rule"], line["processes"], [0]))
 
 
-def _simulated(rule: str, processes: list[list[int]], affinity: list[int]) -> list[float]:
-    """Return the shares of processes on two CPUs that the simulator predicts for the scheduler."""
+def _simulated(
+    rule: str, processes: list[list[int]], affinity: list[int], cpus: int = 2
+) -> list[float]:
+    """Return the shares of processes that the simulator predicts for the scheduler."""
     tasks: list[dict[str, Any]] = []
     for number, (count, nice) in enumerate(processes):
         run = {"run": {"fixed": "9s"}}
@@ -138,7 +140,7 @@ def _simulated(rule: str, processes: list[list[int]], affinity: list[int]) -> li
     work = Workload.from_dict(described)
     rules = Scheduler("7.2", weights=rule)
     # What --policy ext:RULE simulates; as attributes it would take the nice levels' place.
-    text = _core.simulate(work.json, rules.json, Machine(2, "ideal").json, 1, ext=True)
+    text = _core.simulate(work.json, rules.json, Machine(cpus, "ideal").json, 1, ext=True)
     got = [0] * len(processes)
     for task in Outcome.from_json(text).tasks:
         got[int(task.name[1])] += task.run_ns
@@ -150,6 +152,7 @@ def test_a_cpu_off_line_changes_the_weights_at_once(fairness: list[Line]) -> Non
     assert len(lines) == 3
     for line in lines:
         _assert_near(line, _feasible(line["rule"], line["processes"], 1, 1))
+        _assert_near(line, _simulated(line["rule"], line["processes"], [], cpus=1))
     reports = [line for line in fairness if line["what"] == "report"]
     # Off and on again, and nobody took the scheduler away.
     assert [(line["hotplugs"], line["ejected"]) for line in reports] == [(2, None)] * 3
