@@ -39,6 +39,15 @@ def test_an_unknown_study_is_refused_with_those_there_are(capsys: Capture) -> No
     assert invoke(["study"]) == 2
 
 
+def test_levels_that_a_study_has_not_are_refused(capsys: Capture) -> None:
+    assert invoke(["study", "policies", "--on", "host", "--levels", "light,20"]) == 2
+    assert "'20' is none; allowed: light, medium, heavy" in capsys.readouterr().err
+    assert invoke(["study", "rt_runtime", "--on", "host", "--levels", "20"]) == 2
+    assert "rt_runtime has no levels of load" in capsys.readouterr().err
+    assert invoke(["study", "policies", "--blocks", "3"]) == 2
+    assert "--blocks and --levels are for real targets" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_says_of_each_claim_what_came_of_it(reports: Path, name: str) -> None:
     summary = json.loads((reports / name / "summary.json").read_text())

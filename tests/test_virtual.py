@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.model import Attributes
+from schedlab.model import Attributes, Workload
 from schedlab.programs import subject
 from schedlab.programs.command import Command
 from schedlab.programs.inside import answer
 from schedlab.settings import Setting
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import archive, cached
+from schedlab.vm.disk import LATENCY_NS
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,28 @@ def test_programs_say_their_metric(guest: Virtual, text: str) -> None:
     assert measured.values[one.metrics[0].name] > 0
 
 
+def test_a_guest_has_a_disk_that_is_waited_for(guest: Virtual) -> None:
+    steps = [
+        {"read_file": {"file": "f", "bytes": 4096}},
+        {"write_file": {"file": "f", "bytes": 4096}},
+    ]
+    work = Workload.from_dict(
+        {
+            "name": "past the page cache",
+            "files": {"f": {"size": 65536, "open": "direct"}},
+            "tasks": [
+                {"name": "t", "instances": 1, "steps": [{"loop": {"count": 20, "steps": steps}}]}
+            ],
+        }
+    )
+    outcome = guest.run(work)
+    # What lives in memory alone refuses O_DIRECT. Each of 40 accesses waits for the disk's timer.
+    assert outcome.turnaround_ns >= 40 * LATENCY_NS
+    assert outcome.tasks[0].voluntary >= 40
+    # The disk is there for what comes later, and holds nothing of what went.
+    assert guest.execute(["sh", "-c", "ls /disk | grep -v lost"]).output == ""
+
+
 def test_what_goes_wrong_inside_is_told_as_here(guest: Virtual) -> None:
     with pytest.raises(InputError, match=r"cannot run '/no/such': No such file"):
         guest.execute(["/no/such"])
@@ -91,3 +114,30 @@ def test_the_server_answers_with_what_went_wrong() -> None:
 def test_a_guest_whose_clock_counts_instructions_has_one_cpu() -> None:
     with pytest.raises(InputError, match="has one CPU, not 2: leave --cpus out"):
         Virtual("6.1@icount", cpus=2)
+
+
+def test_a_programs_first_run_in_a_counting_guest_is_dropped(
+    guest: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del guest  # it sees to it that the kernel is there
+    asked: list[tuple[str, object]] = []
+
+    def ask(
+        target: Virtual, request: dict[str, str], attributes: object, knobs: object, timeout: float
+    ) -> dict[str, dict[str, int]]:
+        del target, attributes, timeout
+        asked.append((request["program"], knobs))
+        return {"values": {"requests": len(asked)}}
+
+    monkeypatch.setattr(Virtual, "_ask", ask)
+    counting = Virtual("5.10@icount")
+    knobs = {"latency": "20ms"}
+    # The first is for its pages, under no knobs; the same program with other options has them.
+    assert counting.measure_program("apache:concurrency=4", knobs=knobs) == {"requests": 2}
+    assert counting.measure_program("apache:concurrency=20", knobs=knobs) == {"requests": 3}
+    assert asked == [
+        ("apache:concurrency=4", None),
+        ("apache:concurrency=4", knobs),
+        ("apache:concurrency=20", knobs),
+    ]
+    assert Virtual("5.10").measure_program("rt-hackbench") == {"requests": 4}

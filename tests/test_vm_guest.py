@@ -100,7 +100,18 @@ GROUPS = Workload.from_dict(
 )
 
 
-def test_weights_and_limits_of_groups_act_in_a_guest(
+SESSIONS = Workload.from_dict(
+    {
+        "global": {"duration": 1},
+        "tasks": {
+            "alone": {**HOG, "session": "tty1"},
+            "crowd": {**HOG, "session": "tty2", "instance": 3},
+        },
+    }
+)
+
+
+def test_weights_and_limits_of_groups_and_sessions_act_in_a_guest(
     fetched: Callable[[str], KernelImage],
 ) -> None:
     with Guest.boot(fetched("6.12"), clock="instructions") as guest:
@@ -108,6 +119,14 @@ def test_weights_and_limits_of_groups_act_in_a_guest(
         assert "cgroup.controllers" in before
         outcome = vm.run(GROUPS, guest)
         assert guest.run(["ls", "/sys/fs/cgroup"]).output == before
+        together = vm.run(SESSIONS, guest, knobs={"autogroup": "1"})
+        apart = vm.run(SESSIONS, guest, knobs={"autogroup": "0"})
+    # One of four tasks has as much as the other three where sessions are groups, else a quarter.
+    shares = {group.name: group.share for group in together.groups}
+    assert shares == pytest.approx({"session tty1": 0.5, "session tty2": 0.5}, abs=0.01)
+    alone = next(task.run_ns for task in apart if task.name.startswith("alone"))
+    assert alone / sum(task.run_ns for task in apart) == pytest.approx(0.25, abs=0.01)
+    assert apart.groups == ()
     run = {task.name: task.run_ns for task in outcome}
     # 300 against 100: three quarters. A slice of each, some ms of the second, may be missing.
     assert run["heavy"] / (run["heavy"] + run["light"]) == pytest.approx(0.75, abs=0.01)

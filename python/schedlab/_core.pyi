@@ -71,6 +71,7 @@ def simulate(
     trace: str | PathLike[str] | None = None,
     ftrace: bool = False,
     no_tick_skip: bool = False,
+    ext: bool = False,
 ) -> str: ...
 def simulate_many(
     workload: str,

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from schedlab import _core
 from schedlab.errors import SchedlabError
 from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.outcome import Outcome
 from schedlab.targets import ext, host, vm
-from schedlab.targets.sim import simulate
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import Guest, archive, cached
 
@@ -99,60 +100,50 @@ def test_water_filling_gives_no_thread_more_than_a_cpu() -> None:
     assert _feasible("pfs", [[1, 0], [1, 0], [8, 0]], 1, 1) == pytest.approx([1 / 3] * 3)
 
 
-def test_shares_on_two_cpus_are_the_feasible_ones(fairness: list[Line]) -> None:
+def test_shares_on_two_cpus_are_the_feasible_ones_and_those_of_the_simulator(
+    fairness: list[Line],
+) -> None:
     lines = [line for line in fairness if line["what"] in ("free", "changing")]
     # Per rule: 1 against 2, 4, 8 and 32 threads, two of mixed nice levels, one after a CPU came
     # back, and 8, 1 and 7 threads of one process as they end and are made.
     assert len(lines) == 3 * (4 + 2 + 1 + 3)
     for line in lines:
         _assert_near(line, _feasible(line["rule"], line["processes"], 2, 2))
+        _assert_near(line, _simulated(line["rule"], line["processes"], []))
 
 
 def test_shares_on_a_cpu_are_the_feasible_ones_and_those_of_the_simulator(
-    fairness: list[Line], tmp_path: Path
+    fairness: list[Line],
 ) -> None:
     lines = [line for line in fairness if line["what"] == "pinned"]
     assert len(lines) == 3 * 4
     for line in lines:
         _assert_near(line, _feasible(line["rule"], line["processes"], 1, 2))
-        _assert_near(line, _simulated(line["rule"], line["processes"], tmp_path))
+        _assert_near(line, _simulated(line["rule"], line["processes"], [0]))
 
 
-def _simulated(rule: str, processes: list[list[int]], directory: Path) -> list[float]:
-    """Return the shares of processes on CPU 0 of two under the simulator's rules of 7.2."""
+def _simulated(
+    rule: str, processes: list[list[int]], affinity: list[int], cpus: int = 2
+) -> list[float]:
+    """Return the shares of processes that the simulator predicts for the scheduler."""
     tasks: list[dict[str, Any]] = []
     for number, (count, nice) in enumerate(processes):
-        run = {"run": {"fixed": "2s"}}
+        run = {"run": {"fixed": "9s"}}
         fork = {"fork": {"task": f"p{number}t", "count": count - 1}}
-        attributes = {"nice": nice, "affinity": [0]}
+        attributes = {"nice": nice, "affinity": affinity}
         steps = [*([fork] if count > 1 else []), run, "join"]
         tasks.append(
             {"name": f"p{number}", "instances": 1, "attributes": attributes, "steps": steps}
         )
         tasks.append({"name": f"p{number}t", "kind": "thread", "steps": [run]})
-    file = directory / "workload.json"
-    file.write_text(json.dumps({"name": "shares", "tasks": tasks}), encoding="utf-8")
-    trace = directory / "trace.txt"
-    simulate(
-        Workload.parse(str(file)),
-        scheduler=Scheduler("7.2", weights=rule),
-        machine=Machine(2, "ideal"),
-        trace=trace,
-    )
-    return _traced(trace, 0.4, 2.0, len(processes))
-
-
-def _traced(trace: Path, begin: float, end: float, count: int) -> list[float]:
-    """Return the shares of CPU 0 from the switches of a trace."""
-    got = [0.0] * count
-    who, since = "", 0.0
-    for match in re.finditer(
-        r"\[000\] \S+ +([\d.]+): sched_switch: .* next_comm=(\S+)", trace.read_text()
-    ):
-        now = float(match[1])
-        if who.startswith("p"):
-            got[int(who[1])] += max(0.0, min(now, end) - max(since, begin))
-        who, since = match[2], now
+    described = {"name": "shares", "tasks": tasks, "duration": "4s"}
+    work = Workload.from_dict(described)
+    rules = Scheduler("7.2", weights=rule)
+    # What --policy ext:RULE simulates; as attributes it would take the nice levels' place.
+    text = _core.simulate(work.json, rules.json, Machine(cpus, "ideal").json, 1, ext=True)
+    got = [0] * len(processes)
+    for task in Outcome.from_json(text).tasks:
+        got[int(task.name[1])] += task.run_ns
     return [one / sum(got) for one in got]
 
 
@@ -161,6 +152,7 @@ def test_a_cpu_off_line_changes_the_weights_at_once(fairness: list[Line]) -> Non
     assert len(lines) == 3
     for line in lines:
         _assert_near(line, _feasible(line["rule"], line["processes"], 1, 1))
+        _assert_near(line, _simulated(line["rule"], line["processes"], [], cpus=1))
     reports = [line for line in fairness if line["what"] == "report"]
     # Off and on again, and nobody took the scheduler away.
     assert [(line["hotplugs"], line["ejected"]) for line in reports] == [(2, None)] * 3

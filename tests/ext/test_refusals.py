@@ -85,19 +85,18 @@ def test_bad_options_are_refused_before_anything_boots(
     assert error.count("\n") == 1
 
 
-def test_the_policy_gives_a_simulated_scheduler_its_weights() -> None:
-    work = Workload.parse("hogs:tasks=2,time=10ms")
-    machine = Machine(1, "ideal")
+def test_the_policy_takes_the_fair_class_place_in_a_simulation() -> None:
+    # Three equal tasks of 120 ms on two CPUs: those that begin have turns of 8 ms (5 ms, ended by
+    # ticks of 4 ms), in the order of virtual time over both CPUs, so that all end within two turns
+    # of 180 ms. Under EEVDF two tasks share a CPU until the balancer moves one.
+    work = Workload.parse("hogs:tasks=3,time=120ms")
+    machine = Machine(2, "ideal")
     by_policy = simulate(
-        work, scheduler="7.2", machine=machine, attributes=Attributes("ext:pfs", nice=1)
+        work, scheduler="7.2", machine=machine, attributes=Attributes("ext:none", nice=1)
     )
-    by_weights = simulate(
-        work,
-        scheduler=Scheduler("7.2", weights="pfs"),
-        machine=machine,
-        attributes=Attributes("other", nice=1),
-    )
-    assert by_policy == by_weights
+    ends = [task.life_ns / 1e6 for task in by_policy.tasks if task.name.startswith("hog")]
+    assert len(ends) == 3
+    assert all(180 - 16 <= end <= 180 + 16 for end in ends), ends
     with pytest.raises(InputError, match="given twice"):
         simulate(
             work,

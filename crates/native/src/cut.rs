@@ -10,10 +10,12 @@ use crate::task::World;
 /// How long is waited until a task has stopped, in nanoseconds: one that waits for a CPU's turn is not late for long.
 const PATIENCE: u64 = 100_000_000;
 
-/// Stops the tasks of a process group and leaves in their slots what they came to by now.
-pub(crate) fn cut(world: &World, group: libc::pid_t) {
-    // SAFETY: the group is the tasks' own, and not all of it has been collected.
-    unsafe { libc::kill(-group, libc::SIGSTOP) };
+/// Stops the tasks of some process groups and leaves in their slots what they came to by now.
+pub(crate) fn cut<'a>(world: &World, groups: impl Iterator<Item = &'a libc::pid_t>) {
+    for group in groups {
+        // SAFETY: the groups are the tasks' own, and not all of them have been collected.
+        unsafe { libc::kill(-group, libc::SIGSTOP) };
+    }
     let end = monotonic();
     for slot in world.shared.taken() {
         if slot.state.load(SeqCst) == LIVING {

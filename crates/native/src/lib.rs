@@ -18,6 +18,7 @@ mod probe;
 mod record;
 mod refusal;
 mod scenario;
+mod sessions;
 mod shared;
 mod spin;
 mod storage;

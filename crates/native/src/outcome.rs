@@ -12,8 +12,8 @@ use crate::shared::Slot;
 use crate::system::{allowed_cpus, hz, kernel};
 use crate::task::World;
 
-/// The outcome of a run that began when its gate was opened.
-pub(crate) fn gather(world: &World, opened: u64, seed: u64) -> Outcome {
+/// The outcome of a run that began when its gate was opened, and whose sessions had these leaders.
+pub(crate) fn gather(world: &World, leaders: &[(libc::pid_t, u32)], opened: u64, seed: u64) -> Outcome {
     let slots = world.shared.taken();
     let header = world.shared.header();
     let end = slots.iter().map(|slot| slot.end.load(SeqCst)).max().unwrap_or(opened);
@@ -36,16 +36,47 @@ pub(crate) fn gather(world: &World, opened: u64, seed: u64) -> Outcome {
         messages: sum(|slot| slot.messages.load(SeqCst)),
         bytes: sum(|slot| slot.bytes.load(SeqCst)),
         tasks,
-        groups: groups(world, slots),
+        groups: groups(world, leaders, slots),
         latencies: latencies(world),
     }
 }
 
-/// What each group got: the CPU time of the tasks that were in it, or below it, at their end.
-fn groups(world: &World, slots: &[Slot]) -> Vec<GroupOutcome> {
+/// What each group got: the CPU time of the tasks that were in it, or below it, at their end; under autogroup each session too.
+fn groups(world: &World, leaders: &[(libc::pid_t, u32)], slots: &[Slot]) -> Vec<GroupOutcome> {
+    let all = slots.iter().map(|slot| slot.run.load(SeqCst)).sum();
+    let mut groups = cgroups(world, slots);
+    if autogroup() {
+        groups.extend(leaders.iter().map(|(leader, session)| session_of(world, *leader, *session, slots)));
+    }
+    GroupOutcome::fill_shares(&mut groups, all);
+    groups
+}
+
+/// Whether the kernel makes groups of sessions.
+fn autogroup() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
+}
+
+/// What the tasks of a session got that are in no cgroup of the workload's.
+fn session_of(world: &World, leader: libc::pid_t, session: u32, slots: &[Slot]) -> GroupOutcome {
+    let belongs = |slot: &&Slot| slot.leader.load(SeqCst) == leader as u32 && slot.group.load(SeqCst) == 0;
+    let members = || slots.iter().filter(belongs);
+    let run_ns = members().map(|slot| slot.run.load(SeqCst)).sum();
+    GroupOutcome {
+        name: format!("session {}", world.program.sessions()[session as usize]),
+        tasks: members().count() as u64,
+        run_ns,
+        contended_ns: run_ns,
+        share: 0.0,
+        periods: 0,
+        throttled_periods: 0,
+        throttled_ns: 0,
+    }
+}
+
+fn cgroups(world: &World, slots: &[Slot]) -> Vec<GroupOutcome> {
     let Some(groups) = &world.groups else { return Vec::new() };
     let nodes = world.program.groups();
-    let all = slots.iter().map(|slot| slot.run.load(SeqCst)).sum();
     let within = |slot: &&Slot, group: usize| {
         let first = (slot.group.load(SeqCst) as usize).checked_sub(1);
         std::iter::successors(first, |node| nodes[*node].parent).any(|node| node == group)
@@ -64,9 +95,7 @@ fn groups(world: &World, slots: &[Slot]) -> Vec<GroupOutcome> {
             throttled_ns: throttling.throttled_ns,
         }
     };
-    let mut groups: Vec<GroupOutcome> = groups.throttling().into_iter().enumerate().map(outcome).collect();
-    GroupOutcome::fill_shares(&mut groups, all);
-    groups
+    groups.throttling().into_iter().enumerate().map(outcome).collect()
 }
 
 fn latencies(world: &World) -> BTreeMap<String, Latency> {

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use schedlab_model::{Attributes, ModelError};
+use schedlab_model::Attributes;
 use schedlab_program::{FORKS_WITHOUT_END, Op, Program, TemplateId};
 
 use crate::NativeError;
 use crate::attributes::{affinity_refusal, policy_refusal, slice_refusal, slices_supported};
+use crate::sessions::check_sessions;
 use crate::shared::{Failure, Wanted};
 use crate::system::{self, abnormal};
 
@@ -14,11 +15,7 @@ use crate::system::{self, abnormal};
 pub(crate) fn check(program: &Program) -> Result<(), NativeError> {
     check_slices(program)?;
     check_memory(program)?;
-    if let Some(name) = program.sessions().first() {
-        let why = format!("'{name}': sessions can be simulated, but not yet made on a real kernel");
-        return Err(ModelError::Group(why).into());
-    }
-    Ok(())
+    check_sessions(program)
 }
 
 /// Memory that tasks touch must be there.
@@ -83,6 +80,7 @@ pub(crate) fn explain(program: &Program, failure: Failure) -> NativeError {
         Wanted::File => failed("reading or writing a file"),
         Wanted::Device => failed("writing to the io_device"),
         Wanted::Network => failed("a connection to a port"),
+        Wanted::Session => failed("beginning its session"),
         Wanted::TooMany => NativeError::Task {
             what: format!(
                 "it forks without end: it has made {FORKS_WITHOUT_END} tasks with one fork step (rt-app's limit too)"

@@ -46,10 +46,12 @@ pub(crate) enum Wanted {
     Network,
     /// One more task of a fork without end.
     TooMany,
+    /// `setsid(2)`.
+    Session,
 }
 
 impl Wanted {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Attributes,
         Self::Affinity,
         Self::Fork,
@@ -67,6 +69,7 @@ impl Wanted {
         Self::Device,
         Self::Network,
         Self::TooMany,
+        Self::Session,
     ];
 }
 
@@ -107,6 +110,8 @@ pub(crate) struct Slot {
     pub(crate) before: [AtomicU64; 7],
     /// The group it is in: 1 more than its number, 0 for none.
     pub(crate) group: AtomicU32,
+    /// The process that began its session, where the workload has any.
+    pub(crate) leader: AtomicU32,
 }
 
 /// A task that has begun and not reported.

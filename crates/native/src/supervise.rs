@@ -1,11 +1,12 @@
 //! Starting a run, watching over it, and collecting what it came to.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
 use schedlab_model::{Outcome, Policy, TaskKind, Time};
-use schedlab_program::{Cursor, Op, Program, TemplateId};
+use schedlab_program::{Cursor, Op, Program, Template, TemplateId};
 
 use crate::NativeError;
 use crate::cgroups::Groups;
@@ -16,6 +17,7 @@ use crate::objects::Objects;
 use crate::outcome;
 use crate::plumbing::Plumbing;
 use crate::refusal::{check, explain};
+use crate::sessions::lead;
 use crate::shared::{Failure, Shared, Wanted};
 use crate::spin::Spin;
 use crate::storage;
@@ -131,7 +133,7 @@ fn supervise(world: &'static World, options: &RunOptions) -> Result<Outcome, Nat
     match (world.shared.failure(), ran) {
         (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(world.program, failure)),
         (_, Err(error)) => Err(error),
-        (None, Ok(opened)) => Ok(outcome::gather(world, opened, options.seed)),
+        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, opened, options.seed)),
     }
 }
 
@@ -160,8 +162,12 @@ fn highest_priority(program: &Program) -> Option<u8> {
 /// The parent of a run's first tasks.
 struct Supervisor {
     world: &'static World,
-    /// The process group of all tasks, once there is one.
+    /// The process group of all tasks that are in no session of the workload's, once there is one.
     group: Option<libc::pid_t>,
+    /// Those who lead sessions, and so process groups, that have not been collected.
+    leaders: Vec<libc::pid_t>,
+    /// Who led which session of the workload's.
+    sessions: Vec<(libc::pid_t, u32)>,
     signals: libc::sigset_t,
     /// First tasks to arrive at the gate.
     first: u32,
@@ -181,7 +187,7 @@ impl Supervisor {
         if let Some(highest) = highest_priority(world.program).or(ends) {
             stay_above(highest, options.timeout);
         }
-        let mut supervisor = Self { world, group: None, signals, first: 0 };
+        let mut supervisor = Self { world, group: None, leaders: Vec::new(), sessions: Vec::new(), signals, first: 0 };
         let started = supervisor.start(options.seed);
         if let Err(error) = started {
             supervisor.end_all();
@@ -190,19 +196,24 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Makes the first tasks: each process by itself, all threads in one further process, which is no task.
+    /// Makes the first tasks: each process by itself, all threads in one further process, which is no task; those of a session below
+    /// a process that begins it.
     fn start(&mut self, seed: u64) -> Result<(), NativeError> {
         let world = self.world;
         let mut threads = Vec::new();
+        let mut sessions: BTreeMap<u32, Vec<Newborn>> = BTreeMap::new();
         for (template, instance) in world.program.roots() {
             let slot = world.shared.take(template, instance, monotonic());
             let cursor = Cursor::root(world.program, template, instance, seed);
             let newborn = Newborn { world, cursor, template, slot, first: true };
             self.first += 1;
-            if world.program.template(template).kind == TaskKind::Thread {
+            let Template { kind, session, .. } = world.program.template(template);
+            if let Some(session) = session {
+                sessions.entry(*session).or_default().push(newborn);
+            } else if *kind == TaskKind::Thread {
                 threads.push(newborn);
             } else {
-                self.fork(template, || {
+                self.fork(template, false, || {
                     world.plumbing.close_unused(template);
                     newborn.live();
                 })?;
@@ -210,19 +221,25 @@ impl Supervisor {
         }
         if let Some(newborn) = threads.first() {
             let template = newborn.template;
-            self.fork(template, || host(threads))?;
+            self.fork(template, false, || host(threads))?;
+        }
+        for (session, tasks) in sessions {
+            self.fork(tasks[0].template, true, || lead(tasks))?;
+            self.sessions.extend(self.leaders.last().map(|leader| (*leader, session)));
         }
         Ok(())
     }
 
-    /// Forks a process of the tasks' group that does `body` and ends.
-    fn fork(&mut self, template: TemplateId, body: impl FnOnce()) -> Result<(), NativeError> {
+    /// Forks a process of the tasks' group, or one that will begin a session and so leads no group, that does `body` and ends.
+    fn fork(&mut self, template: TemplateId, leads: bool, body: impl FnOnce()) -> Result<(), NativeError> {
         let group = self.group.unwrap_or(0);
         // SAFETY: `run` asks for a process without other threads.
         match unsafe { system::fork() } {
             Ok(0) => {
-                // SAFETY: moving the calling process to the tasks' group.
-                unsafe { libc::setpgid(0, group) };
+                if !leads {
+                    // SAFETY: moving the calling process to the tasks' group.
+                    unsafe { libc::setpgid(0, group) };
+                }
                 if system::die_with(self.world.supervisor) {
                     if let Some(groups) = &self.world.groups
                         && let Err(error) = groups.enter()
@@ -232,6 +249,10 @@ impl Supervisor {
                     body();
                 }
                 exit_now(0)
+            }
+            Ok(pid) if leads => {
+                self.leaders.push(pid);
+                Ok(())
             }
             Ok(pid) => {
                 // Both sides do it, so that it is done whoever comes first.
@@ -271,9 +292,7 @@ impl Supervisor {
             let over = opened.zip(self.world.program.duration()).map(|(opened, duration)| opened + duration.as_nanos());
             match self.next_signal(deadline.min(over.unwrap_or(u64::MAX)))? {
                 None if over.is_some_and(|over| over <= deadline) => {
-                    if let Some(group) = self.group {
-                        cut(self.world, group);
-                    }
+                    cut(self.world, self.group.iter().chain(&self.leaders));
                     return Ok(opened.unwrap_or(0));
                 }
                 None => return Err(NativeError::Timeout(options.timeout)),
@@ -286,13 +305,14 @@ impl Supervisor {
     }
 
     /// Collects ended children. True once there are none left.
-    fn collect(&self) -> Result<bool, NativeError> {
+    fn collect(&mut self) -> Result<bool, NativeError> {
         loop {
             let mut status = 0;
             // SAFETY: `status` is an int to write to.
             match system::check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
                 Ok(0) => return Ok(false),
-                Ok(_) => {
+                Ok(pid) => {
+                    self.leaders.retain(|leader| *leader != pid);
                     if let Some(what) = abnormal(status) {
                         return Err(NativeError::Task { task: self.world.program.name().to_owned(), what });
                     }
@@ -322,22 +342,32 @@ impl Supervisor {
     }
 
     /// Kills and collects whatever is left.
-    fn end_all(&self) {
-        let Some(group) = self.group else { return };
+    fn end_all(&mut self) {
         loop {
-            // SAFETY: the group is the tasks' own; its first process was ours, and while any child is left its number is not reused.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
+            if let Some(group) = self.group {
+                // SAFETY: the group is the tasks' own; its first process was ours, and while any child is left its number is not reused.
+                unsafe { libc::kill(-group, libc::SIGKILL) };
+            }
+            for leader in &self.leaders {
+                // SAFETY: a child that has not been collected, and the group that it leads unless it had no time to.
+                unsafe {
+                    libc::kill(-leader, libc::SIGKILL);
+                    libc::kill(*leader, libc::SIGKILL);
+                }
+            }
             let mut status = 0;
             // SAFETY: `status` is an int to write to.
-            if unsafe { libc::waitpid(-1, &raw mut status, 0) } < 0 {
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+            if pid < 0 {
                 return;
             }
+            self.leaders.retain(|leader| *leader != pid);
         }
     }
 }
 
 /// The process of all first tasks that are threads.
-fn host(threads: Vec<Newborn>) {
+pub(crate) fn host(threads: Vec<Newborn>) {
     let mut started = Vec::with_capacity(threads.len());
     for newborn in threads {
         let (world, template) = (newborn.world, newborn.template);

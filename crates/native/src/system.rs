@@ -218,6 +218,12 @@ pub(crate) fn pid() -> libc::pid_t {
     unsafe { libc::getpid() }
 }
 
+/// The process that began the calling process's session.
+pub(crate) fn session() -> libc::pid_t {
+    // SAFETY: no preconditions.
+    unsafe { libc::getsid(0) }
+}
+
 /// A pipe: where to read, where to write.
 pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     let mut ends = [0; 2];

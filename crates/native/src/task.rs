@@ -200,6 +200,9 @@ impl Task {
         for (place, value) in slot.before[1..].iter().zip([user, system, voluntary, involuntary, wait, delays]) {
             place.store(value, Relaxed);
         }
+        if !self.world.program.sessions().is_empty() {
+            slot.leader.store(system::session() as u32, Relaxed);
+        }
         self.note_group();
         slot.state.store(LIVING, SeqCst);
     }
@@ -304,7 +307,7 @@ pub(crate) fn delays() -> Option<(u64, u64)> {
 }
 
 /// Starts a task that is a process.
-fn start_process(newborn: Newborn) -> Result<(), (Wanted, io::Error)> {
+pub(crate) fn start_process(newborn: Newborn) -> Result<(), (Wanted, io::Error)> {
     let parent = system::pid();
     // SAFETY: the child uses system calls and glibc's allocator, which glibc's `fork` leaves usable.
     match unsafe { system::fork() } {

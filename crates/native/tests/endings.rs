@@ -58,3 +58,25 @@ fn a_run_that_takes_too_long_is_ended() {
     refused(&output, 1, &["did not end within 100ms"]);
     assert!(processes(seed).is_empty());
 }
+
+#[test]
+fn tasks_in_sessions_end_too() {
+    let hog = |session: &str| {
+        format!(
+            r#"{{"name": "{session}", "instances": 2, "session": "{session}", "steps": [{{"run": {{"fixed": "60s"}}}}]}}"#
+        )
+    };
+    let file = std::env::temp_dir().join(format!("schedlab-sessions-{}.json", unique()));
+    std::fs::write(&file, format!(r#"{{"name": "two", "tasks": [{}, {}]}}"#, hog("a"), hog("b"))).unwrap();
+    let workload = file.to_str().unwrap();
+    // Four tasks, and who began each of the two sessions.
+    let (child, seed) = start(workload, 6);
+    signal(&child, libc::SIGINT);
+    refused(&child.wait_with_output().unwrap(), 130, &["interrupted"]);
+    assert!(processes(seed).is_empty());
+    let (mut child, seed) = start(workload, 6);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    await_processes(seed, 0);
+    std::fs::remove_file(&file).unwrap();
+}

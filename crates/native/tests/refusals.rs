@@ -75,10 +75,12 @@ fn too_many_files_are_refused() {
 }
 
 #[test]
-fn sessions_are_refused() {
-    let mut workload = one_task(Attributes::default());
-    workload.tasks[0].session = Some("tty1".into());
-    refused(&feed(native().args(["run", "-"]), &workload), 2, &["group: 'tty1'", "not yet"]);
+fn a_forked_task_of_another_session_is_refused() {
+    // The kernel has no call by which a process joins a session.
+    let text =
+        r#"{"tasks": {"t": {"loop": 1, "fork": "u"}, "u": {"instance": 0, "loop": 1, "run": 1, "session": "tty1"}}}"#;
+    let output = feed_text(native().args(["run", "-"]), text);
+    refused(&output, 2, &["group: 'tty1'", "'u' is forked by 't'", "the session it is born in"]);
 }
 
 #[test]

@@ -163,3 +163,36 @@ fn attributes_that_anyone_may_set_are_set() {
         assert_eq!(outcome.tasks.len(), 2);
     }
 }
+
+#[test]
+fn sessions_are_those_of_processes_and_threads_and_of_whom_they_fork() {
+    let run = || Step::Run(Duration::Fixed(Time::from_millis(20)));
+    let (process, thread) = (TaskKind::Process, TaskKind::Thread);
+    let of = |session: &str, task: Task| Task { session: Some(session.into()), ..task };
+    let fork = Step::Fork { task: "child".into(), count: 1 };
+    let tasks = vec![
+        of("a", task("forks", 1, process, vec![fork, run()])),
+        of("a", task("child", 0, process, vec![run()])),
+        of("b", task("process", 1, process, vec![run()])),
+        of("b", task("thread", 1, thread, vec![run()])),
+        task("none", 1, process, vec![run()]),
+    ];
+    let outcome = outcome_of(&workload(tasks), &[]);
+    assert_eq!(outcome.tasks.len(), 5);
+    // What a fork takes comes on top.
+    assert!(outcome.tasks.iter().all(|task| task.run_ns >= 20_000_000));
+    let sum = |names: [&str; 2]| {
+        let members = outcome.tasks.iter().filter(|task| names.contains(&task.name.split(['.', '[']).next().unwrap()));
+        members.map(|task| task.run_ns).sum::<u64>()
+    };
+    // Where the kernel makes groups of them, they are told of.
+    let enabled = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    if enabled.is_ok_and(|text| text.trim() == "1") {
+        let groups: Vec<_> =
+            outcome.groups.iter().map(|group| (group.name.as_str(), group.tasks, group.run_ns)).collect();
+        let expected = [("session a", 2, sum(["forks", "child"])), ("session b", 2, sum(["process", "thread"]))];
+        assert_eq!(groups, expected);
+    } else {
+        assert!(outcome.groups.is_empty());
+    }
+}

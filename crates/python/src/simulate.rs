@@ -12,6 +12,7 @@ use schedlab_model::{
     TaskKind, Time, Workload, find_knob,
 };
 use schedlab_program::{Program, Template};
+use schedlab_sched::{ThreadFair, ThreadFairKnobs};
 use schedlab_sim::{Options, SimError};
 use schedlab_trace::{PerfettoOptions, TaskLabel, write_ftrace, write_perfetto};
 
@@ -70,9 +71,9 @@ fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Op
 
 /// Simulates one run and returns its outcome as JSON.
 ///
-/// It begins `phase` nanoseconds after a tick. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
+/// It begins `phase` nanoseconds after a tick. With `ext` the sched_ext scheduler of `crates/ext` is in the fair class's place. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, no_tick_skip=false))]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, no_tick_skip=false, ext=false))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn simulate(
     py: Python<'_>,
@@ -84,13 +85,16 @@ pub fn simulate(
     trace: Option<PathBuf>,
     ftrace: bool,
     no_tick_skip: bool,
+    ext: bool,
 ) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let outcome = background::run(py, move |abandoned| {
         let options = options(seed, phase, no_tick_skip, abandoned);
-        let Some(path) = trace else { return run(&inputs, &options, &mut NoEvents).map_err(errors::simulation) };
+        let Some(path) = trace else {
+            return run_as(ext, &inputs, &options, &mut NoEvents).map_err(errors::simulation);
+        };
         let mut events = Vec::new();
-        let outcome = run(&inputs, &options, &mut events).map_err(errors::simulation)?;
+        let outcome = run_as(ext, &inputs, &options, &mut events).map_err(errors::simulation)?;
         write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
         Ok(outcome)
     })??;
@@ -118,6 +122,22 @@ fn run<S: schedlab_model::EventSink>(
     sink: &mut S,
 ) -> Result<Outcome, SimError> {
     schedlab_sim::simulate(&inputs.program, &inputs.scheduler, &inputs.machine, options, sink)
+}
+
+fn run_as<S: schedlab_model::EventSink>(
+    ext: bool,
+    inputs: &Inputs,
+    options: &Options<'_>,
+    sink: &mut S,
+) -> Result<Outcome, SimError> {
+    if !ext {
+        return run(inputs, options, sink);
+    }
+    let Inputs { program, scheduler, machine } = inputs;
+    machine.topology.validate(machine.cpus)?;
+    let caches: Vec<u32> = (0..machine.cpus).map(|cpu| machine.topology.cache(cpu, machine.cpus)).collect();
+    let policy = ThreadFair::new(&caches, ThreadFairKnobs::default());
+    schedlab_sim::simulate_policy(program, scheduler, machine, options, Box::new(policy), sink)
 }
 
 fn write(

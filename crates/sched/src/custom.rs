@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use schedlab_model::{CpuId, Policy, TaskId, Time};
+use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
 
 use crate::balance::state::Balance;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
@@ -44,6 +44,17 @@ pub trait CustomClass: Debug + Send {
 
     /// The tasks of `cpu` in the order in which it would run them: an idle CPU takes the first that may run there and does not run.
     fn runnable(&self, cpu: CpuId) -> Vec<TaskId>;
+
+    /// Whether CPUs take tasks that wait on others, by [`CustomClass::take`].
+    fn takes_from_others(&self) -> bool {
+        false
+    }
+
+    /// The view's CPU is about to pick, as no higher class has anybody: a task that waits on another CPU and is to come here for that.
+    /// Whoever runs is charged; `goes_on` says whether it stays runnable.
+    fn take(&mut self, _view: &View<'_>, _goes_on: bool) -> Option<TaskId> {
+        None
+    }
 
     /// A copy, for a copy of the whole scheduler.
     fn boxed_clone(&self) -> Box<dyn CustomClass>;
@@ -275,6 +286,28 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn inactive_ticks_custom(&mut self, cpu: CpuId, next_tick: Time) -> u64 {
         self.update_curr_custom(cpu);
         self.ask(cpu, |custom, view| custom.class.inactive_ticks(view, next_tick)).unwrap_or(0)
+    }
+
+    /// Whether there is a policy whose CPUs take tasks from others as they pick.
+    #[inline]
+    pub fn takes_from_others(&self) -> bool {
+        self.custom.as_ref().is_some_and(|custom| custom.class.takes_from_others())
+    }
+
+    /// Before [`Sched::schedule`]: the task that waits elsewhere and that the policy wants on `cpu`, to be brought there by
+    /// [`Sched::move_queued_task`]. Nobody while a higher class has somebody for the CPU.
+    pub fn wanted(&mut self, cpu: CpuId, state: TaskState) -> Option<TaskId> {
+        let rq = &self.rqs[cpu.index()];
+        if rq.dl.iter().next().is_some()
+            || rq.rt.pick().is_some()
+            || rq.stop.is_some_and(|stop| self.entity(stop).on_rq)
+        {
+            return None;
+        }
+        if self.curr_class(cpu) == Class::Custom {
+            self.update_curr_custom(cpu);
+        }
+        self.ask(cpu, |custom, view| custom.class.take(view, state == TaskState::Running)).flatten()
     }
 
     /// Whether there is a policy that can go on no more ([`CustomClass::failed`]).

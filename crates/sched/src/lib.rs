@@ -47,6 +47,7 @@ mod runqueue;
 mod skip;
 mod stop;
 mod syscalls;
+mod thread_fair;
 mod timers;
 
 pub use balance::WakeKind;
@@ -72,4 +73,5 @@ pub use fair::weight::{Weight, calc_delta, calc_delta_mine, weight_of_nice};
 pub use recorded::RtState;
 pub use rules::Rules;
 pub use runqueue::Clocks;
+pub use thread_fair::{ThreadFair, ThreadFairKnobs};
 pub use timers::Timer;

@@ -293,6 +293,15 @@ impl<S: EventSink> Engine<'_, S> {
         if state == TaskState::Running {
             self.sched.exit_to_user(CpuId(cpu));
         }
+        if self.sched.takes_from_others()
+            && let Some(task) = self.sched.wanted(CpuId(cpu), state)
+        {
+            let from = self.sched.task_cpu(task);
+            self.touch(from.0);
+            self.sched.move_queued_task(task, CpuId(cpu));
+            self.refresh(from.0);
+            self.arrived(task, from, CpuId(cpu));
+        }
         let mut scheduled = self.sched.schedule(CpuId(cpu), state);
         // Who is picked in a throttled group goes before it runs anything of its own.
         while self.sched.exit_to_user(CpuId(cpu)) {
@@ -454,11 +463,16 @@ impl<S: EventSink> Engine<'_, S> {
         let pulled = self.sched.pull_task(from, to);
         self.refresh(from.0);
         let Some(task) = pulled else { return TaskId::IDLE };
+        self.arrived(task, from, to);
+        self.sched.schedule(to, TaskState::Running).next
+    }
+
+    /// A CPU took a waiting task from another one.
+    fn arrived(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         let record = &mut self.arena.tasks[task.index()];
-        record.cpu = cpu;
+        record.cpu = to.0;
         record.debt += self.prices.migration;
         self.arena.identities[task.index()].migrations += 1;
-        self.emit(cpu, EventKind::Migrate { task, from, to });
-        self.sched.schedule(to, TaskState::Running).next
+        self.emit(to.0, EventKind::Migrate { task, from, to });
     }
 }

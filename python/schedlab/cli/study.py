@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +40,18 @@ def command(
         bool,
         typer.Option("--small", help="Real targets at the size of --quick, simulation in full."),
     ] = False,
+    blocks: Annotated[
+        int | None,
+        typer.Option("--blocks", metavar="N", min=2, help="Runs of each setting on real targets."),
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(
+            "--levels",
+            metavar="A,B",
+            help="Real targets at these connections (cfs_parameters) or loads (policies) alone.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="DIRECTORY", help="Where the files go; out/studies/NAME."),
@@ -72,8 +85,21 @@ def command(
     if name is None:
         raise InputError(f"which study? known: {', '.join(STUDIES)}")
     chosen = study(name)
+    names = tuple(name.strip() for name in on.split(",") if name.strip())
+    request = Request(
+        quick=quick,
+        on=names,
+        seed=seed,
+        small=small,
+        blocks=blocks,
+        levels=_levels(chosen, levels),
+    )
+    if (blocks or levels) and not request.real:
+        raise InputError(
+            "--blocks and --levels are for real targets: add host or vm:KERNEL to --on"
+        )
     directory = files.make_directory(output or Path("out") / "studies" / chosen.name)
-    summary = _carry_out(chosen, directory, quick, on, store, seed, afresh=afresh, small=small)
+    summary = _carry_out(chosen, request, directory, store, afresh=afresh)
     if json:
         emit_json({key: value for key, value in summary.items() if key != "timeline"})
         return
@@ -90,33 +116,46 @@ def command(
     say(f"{directory / 'report.html'}: the report")
 
 
-def _carry_out(  # noqa: PLR0917 - what a command was given
-    chosen: Study,
-    directory: Path,
-    quick: bool,
-    on: str,
-    file: Path | None,
-    seed: int,
-    *,
-    afresh: bool,
-    small: bool,
+def _levels(chosen: Study, text: str | None) -> tuple[str, ...]:
+    """Return the levels that a text names.
+
+    Raises:
+        InputError: the study has no such.
+    """
+    if text is None:
+        return ()
+    levels = tuple(level.strip() for level in text.split(","))
+    for level in levels:
+        if level not in chosen.levels:
+            known = ", ".join(chosen.levels) or f"none, {chosen.name} has no levels of load"
+            raise InputError(f"--levels: '{level}' is none; allowed: {known}")
+    return levels
+
+
+def _carry_out(
+    chosen: Study, request: Request, directory: Path, file: Path | None, *, afresh: bool
 ) -> dict[str, Any]:
     from schedlab.report.study_page import report  # noqa: PLC0415
     from schedlab.studies.files import summary_of, write  # noqa: PLC0415
 
-    names = tuple(name.strip() for name in on.split(",") if name.strip())
-    real = [name for name in names if name != "sim"]
+    real = request.real
     where = {one.name: one for one in comparing.targets(",".join(real), None, None, None, None)}
     here, begun = facts(), time.monotonic()
-    words = sys.argv[1:]
+    words, seed = sys.argv[1:], request.seed
     with Store(file) as store, comparing.ending(list(where.values())), _bar() as tell:
-        plan = {"study": chosen.name, "quick": quick, "on": list(names), "seed": seed}
-        plan |= {"small": True} if small else {}
+        plan = {
+            "study": chosen.name,
+            "quick": request.quick,
+            "on": list(request.on),
+            "seed": seed,
+        }
+        for name in ("small", "blocks", "levels"):
+            # What is left out is not in the plan: studies that were run before are found again.
+            if value := getattr(request, name):
+                plan[name] = value
         kept = store.begin("study", chosen.title, plan, words, afresh=afresh)
         measuring = Measuring(store, where, seed=seed, command=words, tell=tell, afresh=afresh)
-        request = Request(
-            quick=quick, on=names, seed=seed, tell=tell, measure=measuring, small=small
-        )
+        request = replace(request, tell=tell, measure=measuring)
         try:
             result = chosen.run(request)
         except KeyboardInterrupt:

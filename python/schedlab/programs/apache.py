@@ -29,9 +29,6 @@ _TRIES = 3
 _THREADS = 50
 """Worker threads of a process of the server."""
 
-_STARTING = 60.0
-"""Seconds in which all workers have to be there."""
-
 TOLERATED = 0.05
 """The share of requests that may fail.
 
@@ -149,14 +146,19 @@ class Apache(Program):
                 command = [need("apache2"), "-d", name, "-f", str(configuration), "-DFOREGROUND"]
                 try:
                     server = stack.enter_context(
-                        processes.serving(command, partial(answers, port), prepare=prepare)
+                        processes.serving(
+                            command,
+                            partial(answers, port),
+                            patience=start.timeout,
+                            prepare=prepare,
+                        )
                     )
                     break
                 except RunError as error:
                     # Somebody else may have taken the port since it was found free.
                     if attempt + 1 == _TRIES or "ddress already in use" not in str(error):
                         raise
-            _await_workers(server, self._processes() * _THREADS)
+            _await_workers(server, self._processes() * _THREADS, start.timeout)
             yield f"http://127.0.0.1:{port}/index.html"
 
     def _processes(self) -> int:
@@ -263,7 +265,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def _await_workers(server: int, workers: int) -> None:
+def _await_workers(server: int, workers: int, patience: float) -> None:
     """Wait until a server has all its workers: while it makes them, they take its CPU time.
 
     The first of them answer long before the last is there, on a slow machine by seconds.
@@ -271,11 +273,11 @@ def _await_workers(server: int, workers: int) -> None:
     Raises:
         RunError: they do not come.
     """
-    deadline = time.monotonic() + _STARTING
+    deadline = time.monotonic() + patience
     # Beside its workers each process has a thread that listens and one that it began with.
     while (found := _threads_below(server)) < workers // _THREADS * (_THREADS + 2):
         if time.monotonic() > deadline:
-            raise RunError(f"apache2: {found} threads after {_STARTING:g} s, not all {workers}")
+            raise RunError(f"apache2: {found} threads after {patience:g} s, not all {workers}")
         time.sleep(0.02)
 
 

@@ -24,6 +24,7 @@ class Fio(Program):
 
     __slots__ = ()
     family = "fio"
+    writes_files = True
     table: ClassVar = {
         "engine": Option("libaio", "word", words=("libaio", "io_uring")),
         "rw": Option("randwrite", "word", words=_PATTERNS),

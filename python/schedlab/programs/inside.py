@@ -6,6 +6,7 @@ another, both JSON, one after the other.
 """
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +26,8 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         request: ``program`` (its text) or ``command`` (words), ``attributes`` (None or those of
-            `schedlab.model.Attributes`), and ``timeout`` in seconds.
+            `schedlab.model.Attributes`), ``timeout`` in seconds, and ``files``, the directory of a
+            program's files, if it is not the usual one.
 
     >>> answer({"command": ["echo", "hello"], "attributes": None, "timeout": 9})["done"]["code"]
     0
@@ -39,6 +41,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         if "program" in request:
             text = str(request["program"])
             program = FAMILIES[text.partition(":")[0]].parse(text)
+            tempfile.tempdir = request.get("files")
             with ext.scheduling(attributes):
                 return {"values": program.run(Start(attributes, timeout))}
         with ext.scheduling(attributes):

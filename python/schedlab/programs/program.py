@@ -154,6 +154,8 @@ class Program(ABC):
     family: ClassVar[str]
     table: ClassVar[Mapping[str, Option]]
     metrics: ClassVar[tuple[Metric, ...]]
+    writes_files: ClassVar[bool] = False
+    """Whether a guest needs a disk for it."""
     options: Mapping[str, int | str] = field(hash=False)
 
     @classmethod
@@ -237,7 +239,11 @@ class Program(ABC):
             need(program)  # a guest has the programs that are here
         if isinstance(target, Virtual):
             values = target.measure_program(
-                self.name, attributes=attributes, knobs=knobs, timeout=timeout
+                self.name,
+                attributes=attributes,
+                knobs=knobs,
+                timeout=timeout,
+                disk=self.writes_files,
             )
         else:
             with (

@@ -7,26 +7,23 @@ sessions. Here settings are interleaved, and the default is compared with itself
 noise.
 """
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from collections.abc import Mapping
+from statistics import fmean
 
 import numpy as np
 
-from schedlab import stats
 from schedlab.model import Scheduler
 from schedlab.outcome import Outcome
-from schedlab.programs.apache import Apache
 from schedlab.report import charts
-from schedlab.settings import Setting
-from schedlab.studies import papers, programs
+from schedlab.studies import papers, parameters_measured, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
+from schedlab.studies.parameters import BAND, CONCURRENCIES, DEFAULTS, KNOBS
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import (
     Cell,
     Claim,
     Figure,
-    Judgement,
     Request,
     Result,
     Study,
@@ -37,21 +34,8 @@ from schedlab.targets.sim import simulate
 
 PAPER = "CFS parameters and Apache HTTP server: four kernel.sched_ parameters (course project)"
 
-CONCURRENCIES = (4, 20, 100, 200, 500, 1000)
-KNOBS: Mapping[str, tuple[str, ...]] = {
-    "rr_timeslice": ("100ms", "10ms", "50ms", "150ms"),
-    "latency": ("18ms", "1ms", "5ms", "10ms", "20ms"),
-    "wakeup_granularity": ("3ms", "1ms", "2ms", "4ms"),
-    "rt_runtime": ("950ms", "100ms", "500ms", "700ms", "1s"),
-}
-"""The report's values, its default first."""
-
-DEFAULTS = {name: values[0] for name, values in KNOBS.items()}
-"""Of 4 CPUs, set explicitly since they scale with CPUs."""
-
 RELEASE = "5.10"
 CPUS = 4
-_BAND = 0.01
 _STEADY = 2.0
 """Per cent that the runs of a row deviate by at the most where they hardly do."""
 
@@ -129,38 +113,14 @@ def _value(milliseconds: int) -> str:
     return "1s" if milliseconds == 1000 else f"{milliseconds}ms"
 
 
-Runs = Mapping[tuple[str, str, int], Sequence[float]]
-"""Requests a second of real runs; the knob ``A/A`` is the default once more."""
-
-
-def measured(request: Request, target: str, knobs: Sequence[str]) -> Runs:
-    """Run Apache under every value of some knobs, interleaved within each concurrency."""
-    assert request.measure is not None
-    concurrencies = (20,) if request.measures_little else CONCURRENCIES
-    blocks = 6 if request.measures_little else 12
-    found: dict[tuple[str, str, int], Sequence[float]] = {}
-    for concurrency in concurrencies:
-        program = Apache.parse(f"apache:concurrency={concurrency},time=1s")
-        arms = {"default": (program, Setting({})), "A/A": (program, Setting({}))}
-        for knob in knobs:
-            for value in KNOBS[knob][1:]:
-                arms[f"{knob} {value}"] = (program, Setting({knob: value}))
-        title = f"cfs_parameters at {concurrency}"
-        runs = request.measure(title, arms, target, blocks=blocks)
-        for name, values in runs.items():
-            knob, _, value = name.partition(" ")
-            found[knob, value, concurrency] = [one["requests"] for one in values]
-    return found
-
-
 def study(request: Request) -> Result:
     """Reproduce the report."""
     speeds = simulated(request)
     paper = printed()
-    real = {target: measured(request, target, _settable(target)) for target in request.real}
+    real = {target: parameters_measured.measured(request, target) for target in request.real}
     claims = [*_claims("sim", speeds, paper)]
     for target, runs in real.items():
-        claims += _measured_claims(target, runs)
+        claims += parameters_measured.claims(target, runs, _of_paper(paper))
     reach = {knob: _reach(speeds, knob) for knob in KNOBS}
     theirs = {knob: _reach(paper, knob) for knob in KNOBS}
     return Result(
@@ -176,8 +136,8 @@ def study(request: Request) -> Result:
             "measure how far two of its sessions differ.",
         ),
         claims=tuple(claims),
-        tables=(_table(paper, speeds), *_real_tables(real)),
-        figures=_figures(paper, speeds),
+        tables=(_table(paper, speeds), *parameters_measured.tables(real)),
+        figures=_figures(paper, speeds, real),
         timeline=timeline_of(
             programs.serving(4, "10ms"),
             Scheduler(RELEASE, knobs=DEFAULTS),
@@ -190,20 +150,38 @@ def study(request: Request) -> Result:
             "defaults are those of 4 CPUs and are set explicitly, since the kernel scales them.",
             "Simulated is a server of up to 128 worker threads with 40 us of CPU time a request, "
             "and as many clients as connections, each with one request under way. Real runs are "
-            "Apache's, loaded by wrk.",
+            "Apache's, loaded by wrk, with the same defaults (and a min_granularity of 2.25 ms) "
+            "whatever CPUs there are.",
+            *_reduced(real),
             "A claim of the report about the best or the worst value is confirmed where that value "
-            f"leads by more than {_BAND:.0%}.",
+            f"leads by more than {BAND:.0%}.",
         ),
         repeat={"release": RELEASE, "cpus": CPUS, "knobs": {k: list(v) for k, v in KNOBS.items()}},
     )
 
 
-def _settable(target: str) -> tuple[str, ...]:
-    """Return the knobs that a target's kernel has: all four on CFS, two of them elsewhere."""
-    series = target.removeprefix("vm:").removesuffix("@icount")
-    if series.startswith(("5.", "6.1")) and not series.startswith(("6.12", "6.18")):
-        return tuple(KNOBS)
-    return ("rr_timeslice", "rt_runtime")
+def _of_paper(paper: Speeds) -> dict[str, str]:
+    """Return what the report has for its claims, by knob, and by ``default KNOB``."""
+    best = {"latency": "20ms", "wakeup_granularity": "1ms", "rt_runtime": "500ms"}
+    found = {knob: _leads(paper, knob, value)[2] for knob, value in best.items()}
+    found |= {
+        f"default {knob}": _leads(paper, knob, DEFAULTS[knob], last=True)[2] for knob in KNOBS
+    }
+    return found
+
+
+def _reduced(real: Mapping[str, parameters_measured.Runs]) -> list[str]:
+    """Say how many runs there are where, and what of the report's design is left out."""
+    notes = []
+    for target, runs in real.items():
+        concurrencies = sorted({concurrency for _, _, concurrency in runs})
+        left = [str(one) for one in CONCURRENCIES if one not in concurrencies]
+        notes.append(
+            f"{target}: {min(map(len, runs.values()))} interleaved runs of every setting at "
+            f"{', '.join(map(str, concurrencies))} connections"
+            + (f"; {', '.join(left)} left out." if left else ".")
+        )
+    return notes
 
 
 def _means(speeds: Speeds, knob: str) -> dict[str, float]:
@@ -231,7 +209,7 @@ def _leads(speeds: Speeds, knob: str, value: str, *, last: bool = False) -> tupl
     words = f"{ratio - 1:+.2%} {'time' if last else 'throughput'} against the next"
     # Where no value differs from any other, none is the best or the worst.
     level = _reach(speeds, knob) < _LEVEL
-    return ratio > 1 + _BAND, level or ratio < 1 / (1 + _BAND), words
+    return ratio > 1 + BAND, level or ratio < 1 / (1 + BAND), words
 
 
 def _claims(source: str, speeds: Speeds, paper: Speeds) -> list[Claim]:
@@ -279,52 +257,13 @@ def _threshold(source: str, speeds: Speeds) -> Claim:
         speeds_in_order = [means[value] for value in ordered]
         best = int(np.argmax(speeds_in_order))
         inside = 0 < best < len(ordered) - 1
-        shapes.append((knob, inside and max(speeds_in_order) > (1 + _BAND) * speeds_in_order[0]))
+        shapes.append((knob, inside and max(speeds_in_order) > (1 + BAND) * speeds_in_order[0]))
     return Claim(
         f"{source}: with smaller values throughput improves up to a threshold, then declines",
         "section 5, of the latency-like parameters",
         "; ".join(f"{knob}: {'so it is' if shape else 'no such peak'}" for knob, shape in shapes),
         judged(all(shape for _, shape in shapes)),
     )
-
-
-def _measured_claims(target: str, runs: Runs) -> list[Claim]:
-    """Judge each knob on a real kernel: its values against the default, beside A/A."""
-    concurrencies = sorted({concurrency for _, _, concurrency in runs})
-    found = []
-    for knob in dict.fromkeys(knob for knob, _, _ in runs if knob not in ("default", "A/A")):
-        values = list(dict.fromkeys(value for name, value, _ in runs if name == knob))
-        apart, tried, worst = 0, 0, None
-        for concurrency in concurrencies:
-            base = np.array(runs["default", "", concurrency])
-            again = stats.paired_ratio(base, np.array(runs["A/A", "", concurrency]))
-            noise = max(abs(np.log(again.interval.low)), abs(np.log(again.interval.high)))
-            for value in values:
-                if (knob, value, concurrency) not in runs:
-                    continue
-                ratio = stats.paired_ratio(base, np.array(runs[knob, value, concurrency]))
-                tried += 1
-                beyond = abs(np.log(ratio.value)) > noise
-                apart += beyond and (ratio.interval.low > 1 or ratio.interval.high < 1)
-                if worst is None or abs(np.log(ratio.value)) > abs(np.log(worst[1].value)):
-                    worst = (f"{value} at {concurrency}", ratio)
-        assert worst is not None
-        name, ratio = worst
-        found.append(
-            Claim(
-                f"{target}: {knob} changes Apache's throughput",
-                "gaps of up to threefold",
-                f"{apart} of {tried} settings differ from the default beyond its difference from "
-                f"itself; furthest {name}: {ratio.value - 1:+.1%}",
-                Judgement.CONFIRMED
-                if 2 * apart > tried
-                else Judgement.CONTRADICTED
-                if apart == 0 and abs(ratio.value - 1) < 0.1
-                else Judgement.NOT_CONFIRMED,
-                (ratio.interval.low, ratio.interval.high),
-            )
-        )
-    return found
 
 
 def _table(paper: Speeds, ours: Speeds) -> Table:
@@ -368,34 +307,16 @@ def _normalised(values: Mapping[str, float | None], value: str) -> tuple[Cell, .
     return own, own / best, mark
 
 
-def _real_tables(real: Mapping[str, Runs]) -> tuple[Table, ...]:
-    if not real:
-        return ()
-    rows: list[tuple[Cell, ...]] = []
-    for target, runs in real.items():
-        for (knob, value, concurrency), speeds in runs.items():
-            sample = np.array(speeds)
-            rows.append(
-                (
-                    target,
-                    concurrency,
-                    knob,
-                    value,
-                    len(speeds),
-                    median(speeds),
-                    float(sample.std(ddof=1) / sample.mean()),
-                )
-            )
-    columns = ("target", "concurrency", "knob", "value", "runs", "median requests/s", "deviation")
-    return (Table("measured", "Apache on real kernels", columns, tuple(rows), shown=False),)
-
-
-def _figures(paper: Speeds, ours: Speeds) -> tuple[Figure, ...]:
+def _figures(
+    paper: Speeds, ours: Speeds, real: Mapping[str, parameters_measured.Runs]
+) -> tuple[Figure, ...]:
     found = []
+    sources = {"paper": paper, "ours, simulated": ours}
+    sources |= {f"ours, {name}": parameters_measured.speeds(runs) for name, runs in real.items()}
     for knob in KNOBS:
         values = [
             {"concurrency": concurrency, "speed": speed, "who": value, "panel": source}
-            for source, speeds in (("paper", paper), ("ours, simulated", ours))
+            for source, speeds in sources.items()
             for (name, value, concurrency), speed in speeds.items()
             if name == knob
         ]
@@ -406,7 +327,7 @@ def _figures(paper: Speeds, ours: Speeds) -> tuple[Figure, ...]:
                 "Lines of requests a second against connections, a line a value. "
                 + " ".join(
                     f"{panel}: {spans(rows, 'speed')}."
-                    for panel in ("paper", "ours, simulated")
+                    for panel in sources
                     if (rows := [one for one in values if one["panel"] == panel])
                 ),
                 charts.lines(
@@ -430,4 +351,5 @@ STUDY = Study(
     paper=PAPER,
     summary="which of four parameters move a web server's throughput, and what was noise",
     run=study,
+    levels=tuple(map(str, CONCURRENCIES)),
 )

@@ -127,6 +127,8 @@ class Request:
         tell: told of progress.
         measure: runs experiments on real targets, and keeps what they came to; None where there
             are none.
+        blocks: runs of each arm on real targets, in place of the study's number.
+        levels: the levels of load that real targets are measured at, in place of all.
     """
 
     quick: bool = False
@@ -135,11 +137,33 @@ class Request:
     tell: Tell = silent
     measure: "Measure | None" = None
     small: bool = False
+    blocks: int | None = None
+    levels: tuple[str, ...] = ()
 
     @property
     def measures_little(self) -> bool:
         """Whether real targets are to be measured at the size of the small version."""
         return self.quick or self.small
+
+    def blocks_of(self, full: int, little: int) -> int:
+        """Return how often each arm is run on real targets.
+
+        >>> Request(small=True).blocks_of(12, 6), Request(blocks=8).blocks_of(12, 6)
+        (6, 8)
+        """
+        if self.blocks is not None:
+            return self.blocks
+        return little if self.measures_little else full
+
+    def levels_of(self, full: Sequence[str], little: Sequence[str]) -> tuple[str, ...]:
+        """Return the levels of load that real targets are measured at, in the study's order.
+
+        >>> Request(levels=("20", "4")).levels_of(("4", "20", "100"), ("20",))
+        ('4', '20')
+        """
+        if self.levels:
+            return tuple(one for one in full if one in self.levels)
+        return tuple(little if self.measures_little else full)
 
     @property
     def real(self) -> tuple[str, ...]:
@@ -166,6 +190,7 @@ class Study:
         paper: author, title, place and year.
         summary: what it asks, in a line.
         run: does it.
+        levels: of load, those that real targets may be measured at; empty where it has no such.
     """
 
     name: str
@@ -173,6 +198,7 @@ class Study:
     paper: str
     summary: str
     run: Callable[[Request], Result]
+    levels: tuple[str, ...] = ()
 
 
 def share(value: float) -> str:

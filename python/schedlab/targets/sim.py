@@ -33,8 +33,9 @@ def simulate(
         workload: a workload, its text ``name:key=value,…``, or the path of its JSON file.
         scheduler: a scheduler or a kernel release; without it the running kernel's.
         machine: without it as many CPUs as this machine has, with its calibrated costs.
-        attributes: scheduling attributes of every task, in place of the workload's own; a policy
-            ``ext:…`` gives the simulated scheduler its thread weights.
+        attributes: scheduling attributes of every task, in place of the workload's own; with a
+            policy ``ext:…`` the sched_ext scheduler's rules with such weights take the place of
+            the release's.
         seed: of every random stream.
         phase_ns: how long after a timer tick the run begins; of a real run that is chance.
         trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
@@ -51,6 +52,7 @@ def simulate(
     """
     work = _workload(workload, attributes)
     rules = _scheduler(scheduler)
+    ext = attributes is not None and attributes.ext is not None
     if attributes is not None and attributes.ext is not None:
         if rules.weights not in ("none", attributes.ext):
             raise InputError(
@@ -63,7 +65,7 @@ def simulate(
         raise InputError(f"a phase of {phase_ns} ns; allowed: 0 or more")
     if trace is None:
         return Outcome.from_json(
-            _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns)
+            _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns, ext=ext)
         )
     path = Path(trace)
     kind = trace_format(path)
@@ -76,6 +78,7 @@ def simulate(
             phase=phase_ns,
             trace=temporary,
             ftrace=kind == "ftrace text",
+            ext=ext,
         )
     return Outcome.from_json(text)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from schedlab.errors import InputError, RunError
 from schedlab.files import make_directory
 from schedlab.processes import Completed
-from schedlab.vm import kernels
+from schedlab.vm import disk, kernels
 from schedlab.vm.accelerator import choose
 from schedlab.vm.command import qemu_command
 from schedlab.vm.control import Control
@@ -67,6 +67,7 @@ class Guest:
         self._console = console
         self._jobs = 0
         self._inside: dict[Path, str] = {}
+        self._has_disk = False
 
     @classmethod
     @contextmanager
@@ -175,7 +176,8 @@ class Guest:
             command: the program, by path or as found on our ``PATH``, and its arguments.
             text: its standard input.
             timeout: seconds after which the guest is ended.
-            environment: further variables; ``HOME``, ``PATH`` and ``OUT`` are there.
+            environment: further variables; ``HOME``, ``PATH`` and ``OUT`` are there, and
+                ``TMPDIR`` is the guest's disk if it has one.
 
         Returns:
             What came of it; a command that is not there has code 127 as in a shell.
@@ -192,6 +194,7 @@ class Guest:
         variables = {
             "HOME": "/root",
             "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+            **({"TMPDIR": disk.PLACE} if self._has_disk else {}),
             **(environment or {}),
             "OUT": SHARED,
         }
@@ -228,6 +231,17 @@ class Guest:
                 raise RunError(f"the guest cannot copy '{program}': {done.errors.strip()}")
             self._inside[program] = place
         return place
+
+    def need_disk(self, mebibytes: int) -> None:
+        """Give the guest a disk of its own, see `schedlab.vm.disk`, unless it has it already.
+
+        Raises:
+            InputError: its kernel has no such module.
+            RunError: the guest could not make it.
+        """
+        if not self._has_disk:
+            disk.make(self, mebibytes)
+            self._has_disk = True
 
     def _await(self, beginning: str, timeout: float, what: str) -> str:
         """Return the rest of the line that begins so; end the guest and keep its console if not."""

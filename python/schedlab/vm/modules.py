@@ -6,6 +6,7 @@ that was unpacked and never installed, without ``modules.dep``, will do.
 
 import lzma
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.errors import InputError
@@ -16,11 +17,15 @@ NEEDED = ("virtio_pci", "9p", "9pnet_virtio", "overlay")
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
-def load_order(directory: Path | None) -> list[tuple[str, bytes]]:
+def load_order(
+    directory: Path | None, needed: Sequence[str] = NEEDED, *, where_there: Sequence[str] = ()
+) -> list[tuple[str, bytes]]:
     """Return the modules to be loaded, each after those it depends on, as file name and content.
 
     Args:
         directory: the kernel's modules; None for a kernel with everything built in.
+        needed: what is wanted.
+        where_there: what is wanted if the kernel has it.
 
     Raises:
         InputError: the kernel has one of them neither as a module nor built in.
@@ -46,7 +51,7 @@ def load_order(directory: Path | None) -> list[tuple[str, bytes]]:
                 add(dependency.replace("-", "_"), f"by '{name}'")
         done[name] = data
 
-    for name in NEEDED:
+    for name in (*(one for one in where_there if one in files), *needed):
         add(name, "in a guest")
     return [(f"{name}.ko", data) for name, data in done.items()]
 

@@ -29,11 +29,19 @@ _TIME = re.compile(r" (\d+)\.(\d{9}): ")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What was really done, and what was predicted of it."""
+    """What was really done, and what was predicted of it.
+
+    Attributes:
+        real: what was recorded.
+        predicted: what was predicted from the recording in which nothing was changed.
+        release: the kernel.
+        described: the workload's own description, simulated: no recording stands in between.
+    """
 
     real: Behaviour
     predicted: Behaviour
     release: str = ""
+    described: Behaviour | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +167,24 @@ def _pairs(
                 in_roles(real.behaviour, work),
                 predict(first, work, change, costs),
                 real.scheduler.release if real.scheduler is not None else "",
+                _described(register, work, change, real, costs),
             )
         except SchedlabError as error:
             pairs[name, what] = str(error)
     return pairs
+
+
+def _described(
+    register: Register, work: Described, change: Change | None, real: Inferred, costs: Costs
+) -> Behaviour | None:
+    """Simulate what the runner was told to do, for as long as is looked at, set as recorded."""
+    if real.scheduler is None or real.cpus is None:
+        return None
+    protocol = register.protocol
+    length = format_time(parse_time(protocol.end) - parse_time(protocol.begin))
+    text = work.text(length, {} if change is None else change.tasks)
+    machine = Machine(real.cpus, costs)
+    return simulated(workload_of(text), real.scheduler, machine, phase_ns=real.phase_ns)
 
 
 def _look(protocol: Protocol, trace: Path, costs: Costs) -> Inferred:

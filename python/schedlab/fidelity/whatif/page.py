@@ -21,6 +21,11 @@ changes nothing. What the simulator charges for by itself was measured there by 
 (`schedlab calibrate`) while it was recorded, too.
 """
 
+_DESCRIBED = """\
+The workload's own description, simulated as it was really set, beside what was real: what is off
+above and not here was lost on the way through the recording.
+"""
+
 _NAMES: Mapping[Metric, str] = {
     "shares": "CPU shares of the tasks (%)",
     "switches": "switches",
@@ -86,6 +91,14 @@ def page(
                 *table(
                     ("workload", "change", "place", "switches", "p99 latency"),
                     _effects(collected),
+                ),
+                "",
+                "## Without a recording",
+                "",
+                _DESCRIBED,
+                *table(
+                    ("workload", "change", "place", "switches", "p99 latency"),
+                    _without(collected),
                 ),
                 "",
                 "## Workloads and changes",
@@ -204,6 +217,19 @@ def _effects(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
                     ),
                 )
             )
+    return rows
+
+
+def _without(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for place, there in collected.items():
+        for (workload, change), pair in {} if isinstance(there, str) else there.pairs.items():
+            if isinstance(pair, str) or pair.described is None:
+                continue
+            real, found = pair.real, pair.described
+            switches = f"{number(found.switches)} / {number(real.switches)}"
+            tails = (number(at.latency.p99_ns, time=True) for at in (found, real))
+            rows.append((workload, change, place, switches, " / ".join(tails)))
     return rows
 
 

@@ -1,0 +1,69 @@
+"""A disk of a guest's own, whose accesses take a time that is set.
+
+Files of a guest live in its memory, where nothing is waited for and ``O_DIRECT`` is refused. This
+disk is a null block device (``Documentation/block/null_blk.rst``) that keeps what is written, also
+in the guest's memory, and completes each access by a timer of the guest's: after `LATENCY_NS` of
+its clock, whichever that is. Accesses under way at the same time do not wait for one another.
+"""
+
+from typing import TYPE_CHECKING
+
+from schedlab.errors import RunError
+from schedlab.vm.modules import load_order
+
+if TYPE_CHECKING:
+    from schedlab.vm.guest import Guest
+
+LATENCY_NS = 100_000
+"""Nanoseconds an access takes, as on the disk of the simulator's small server."""
+
+PLACE = "/disk"
+"""Where the guest has it."""
+
+_MODULES = ("null_blk", "ext4")
+# Up to 6.12 ext4 asks for it by name once it is mounted, and nobody would answer.
+_WHERE_THERE = ("crc32c_generic",)
+
+_SCRIPT = f"""\
+set -e
+while read module arguments; do
+    busybox insmod "$OUT/modules/$module" $arguments
+done < "$OUT/modules/order"
+mkdir -p /sys/kernel/config {PLACE}
+[ -d /sys/kernel/config/nullb ] || mount -t configfs configfs /sys/kernel/config
+cd /sys/kernel/config/nullb
+mkdir nullb0 && cd nullb0
+echo "$1" > size
+echo 1 > memory_backed
+echo 2 > irqmode
+echo {LATENCY_NS} > completion_nsec
+echo 1 > power
+mke2fs -q -F -t ext4 -O ^has_journal -E nodiscard /dev/nullb0
+mount -t ext4 -o noatime /dev/nullb0 {PLACE}
+chmod 1777 {PLACE}
+"""
+
+
+def make(guest: "Guest", mebibytes: int) -> None:
+    """Give a guest its disk, once, with an ext4 file system without a journal.
+
+    Args:
+        guest: a guest that is up.
+        mebibytes: the disk's size; what is written takes as much of the guest's memory.
+
+    Raises:
+        InputError: its kernel has no such module.
+        RunError: the guest could not make it.
+    """
+    modules = guest.shared / "modules"
+    modules.mkdir()
+    order = load_order(guest.kernel.modules, _MODULES, where_there=_WHERE_THERE)
+    for name, data in order:
+        (modules / name).write_bytes(data)
+    # It would make a device of its own.
+    arguments = {"null_blk.ko": "nr_devices=0"}
+    lines = [f"{name} {arguments.get(name, '')}\n" for name, _ in order]
+    (modules / "order").write_text("".join(lines), encoding="ascii")
+    done = guest.run(["sh", "-c", _SCRIPT, "sh", str(mebibytes)], timeout=300)
+    if done.code != 0:
+        raise RunError(f"the guest cannot make a disk: {done.errors.strip() or done.output}")
