@@ -114,3 +114,30 @@ def test_the_server_answers_with_what_went_wrong() -> None:
 def test_a_guest_whose_clock_counts_instructions_has_one_cpu() -> None:
     with pytest.raises(InputError, match="has one CPU, not 2: leave --cpus out"):
         Virtual("6.1@icount", cpus=2)
+
+
+def test_a_programs_first_run_in_a_counting_guest_is_dropped(
+    guest: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del guest  # it sees to it that the kernel is there
+    asked: list[tuple[str, object]] = []
+
+    def ask(
+        target: Virtual, request: dict[str, str], attributes: object, knobs: object, timeout: float
+    ) -> dict[str, dict[str, int]]:
+        del target, attributes, timeout
+        asked.append((request["program"], knobs))
+        return {"values": {"requests": len(asked)}}
+
+    monkeypatch.setattr(Virtual, "_ask", ask)
+    counting = Virtual("5.10@icount")
+    knobs = {"latency": "20ms"}
+    # The first is for its pages, under no knobs; the same program with other options has them.
+    assert counting.measure_program("apache:concurrency=4", knobs=knobs) == {"requests": 2}
+    assert counting.measure_program("apache:concurrency=20", knobs=knobs) == {"requests": 3}
+    assert asked == [
+        ("apache:concurrency=4", None),
+        ("apache:concurrency=4", knobs),
+        ("apache:concurrency=20", knobs),
+    ]
+    assert Virtual("5.10").measure_program("rt-hackbench") == {"requests": 4}

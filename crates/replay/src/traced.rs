@@ -466,3 +466,23 @@ pub(crate) fn stayed(records: &[Record]) -> BTreeSet<usize> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use schedlab_trace::Reader;
+
+    use super::*;
+
+    /// Only fair tasks have a virtual time to be charged (`update_curr_rt` tells 0): what was asked for a task before such a charge made it
+    /// real-time, though it is seen as an ordinary one later, after another change.
+    #[test]
+    fn a_charge_without_a_virtual_time_tells_of_the_real_time_class() {
+        let text = "\
+ a-7 0d.h1. 1.1: sched_stat_runtime: comm=a pid=7 runtime=5 [ns] vruntime=0 [ns]
+ b-8 0d..2. 1.2: sched_waking: comm=a pid=7 prio=120 target_cpu=0
+";
+        let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
+        assert_eq!(priority_of(&records, 7), Some(LOWEST_REAL_TIME));
+        assert_eq!(priority_of(&records[1..], 7), Some(120));
+    }
+}

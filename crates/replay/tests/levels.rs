@@ -73,6 +73,12 @@ fn cfs_is_exact_with_tracepoints_alone_as_tasks_change() {
     }
 }
 
+/// Of 5.10.223: a real-time task changes others, and nobody is charged for what it asks, as a fair task that asks is.
+#[test]
+fn changes_by_a_real_time_task_come_at_once() {
+    assert_exact_but_warm_up(&own_at(Level::L0, "changes-l0-5.10.txt.gz"), "changes-l0-5.10");
+}
+
 /// SCHED_BATCH shows nowhere in the tracepoints of `sched_setattr(2)`: the first wake-up that should have preempted and did not tells,
 /// and proves nothing itself.
 #[test]

@@ -39,6 +39,27 @@ fn each_cpu_decides_as_recorded() {
     }
 }
 
+/// The beginnings of two longer ones. A task that lingers is brought to a CPU that idles, whose schedule takes it off and runs nobody. And
+/// a task wakes elsewhere while the queue that it was on is brought up to date: it is aged to the time before, and its load is taken
+/// out later (`cfs_rq->removed`).
+#[test]
+fn what_two_cpus_do_at_once_comes_out_as_recorded() {
+    for name in ["sleepers-4-apart-6.12", "pipes-4-apart-6.12"] {
+        let report = report(name);
+        assert_eq!((report.resynchronisations, report.unexplained), (0, 0), "{name}");
+        let (decisions, state) = (&report.decisions, &report.state);
+        for score in [decisions.pick, decisions.tick, decisions.wakeup, decisions.placement] {
+            exact(score, name);
+        }
+        let times = [state.vruntime, state.deadline, state.lag, state.slice, state.exec_start];
+        assert!(times.iter().all(|time| time.compared > 0 && time.max_error_ns == 0), "{name}: {state:?}");
+        for counts in [state.nr_running, state.load, state.avg_vruntime] {
+            assert!(counts.compared > 0 && counts.equal == counts.compared, "{name}: {state:?}");
+        }
+        assert!(state.pelt.compared > 150 && state.pelt.equal == state.pelt.compared, "{name}: {state:?}");
+    }
+}
+
 /// Which CPU a woken task gets hangs on who idles at that very moment, which other CPUs change: nine in ten, and more often than who
 /// takes the one where it was; where that is always right, so are we.
 #[test]

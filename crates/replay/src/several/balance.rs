@@ -17,9 +17,9 @@ impl<'a> Several<'a> {
         self.sched.update_blocked_load(cpu);
         let context = step.first().map(|entry| entry.record.flags.context);
         let soft = matches!(context, Some(Context::SoftInterrupt | Context::HardInSoftInterrupt));
-        if soft && cpu.index() == by {
-            // run_rebalance_domains goes on so; without domains above there is nothing else that would be due.
-            self.sched.balance_lowest_domain(cpu);
+        // run_rebalance_domains goes on so for the CPU that runs it, and nohz_idle_balance for each that idles.
+        if soft && (cpu.index() == by || self.sched.idle_cpu(cpu)) {
+            self.sched.rebalance(cpu);
         }
     }
 

@@ -96,15 +96,15 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
 
 /// A task that wakes elsewhere leaves its load behind without the lock of the queue that it was on. Whoever holds that, and may have
 /// taken it before, takes the load out where the averages are next brought up to date: a step within which a task left so comes after
-/// that where it still looks at them, else before.
+/// that where it had not looked at them yet, else before.
 fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     let mut updates: Vec<Vec<Update>> = vec![Vec::new(); streams.len()];
     for (step, found) in steps.iter().enumerate() {
         let entries = &streams[found.by][found.from..found.to];
         let line = |entry: &Entry<'_>| entry.record.line;
         let (Some(first), Some(end)) = (entries.first().map(line), entries.last().map(line)) else { continue };
-        if let Some(last) = entries.iter().rfind(|entry| &*entry.record.event == "k_lacfs").map(line) {
-            updates[queue_of(entries, found.by, streams.len())].push(Update { first, last, end, step });
+        if let Some(look) = entries.iter().find(|entry| &*entry.record.event == "k_lacfs").map(line) {
+            updates[queue_of(entries, found.by, streams.len())].push(Update { first, look, end, step });
         }
     }
     for updates in &mut updates {
@@ -120,7 +120,7 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
         let begun = updates.partition_point(|update| 2 * update.first < place);
         let Some(update) = begun.checked_sub(1).map(|at| updates[at]) else { continue };
         let step = &mut steps[update.step].place;
-        if place < 2 * update.last {
+        if place < 2 * update.look {
             *step = (*step).max(place + 1);
         } else if place < 2 * update.end {
             *step = (*step).min(place - 1);
@@ -128,11 +128,11 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     }
 }
 
-/// A step that brings a queue's averages up to date: its first line, where it last does so, and its last line.
+/// A step that brings a queue's averages up to date: its first line, where it first does so, and its last line.
 #[derive(Debug, Clone, Copy)]
 struct Update {
     first: u64,
-    last: u64,
+    look: u64,
     end: u64,
     step: usize,
 }

@@ -108,15 +108,20 @@ impl<'a> Several<'a> {
             return;
         }
         let from = self.sched.task_cpu(task);
-        // What the task's averages are brought up to shows the time: the second look is at the clock.
-        let shown = step.iter().filter(|entry| &*entry.record.event == "k_lablk").nth(1);
-        if let Some(now) = shown.and_then(|entry| entry.record.number("now")) {
+        // What the task's averages are brought up to shows the time: first its queue's, then by the clock.
+        let looks = step.iter().filter(|entry| &*entry.record.event == "k_lablk");
+        let mut shown = looks.map(|entry| entry.record.number("now").unwrap_or(0));
+        let (updated, clock) = (shown.next(), shown.next());
+        if let Some(now) = clock {
             let clocks = self.clocks[from.index()];
             self.sched.set_clocks(from, clocks);
             let ahead = now.saturating_sub(clocks.clock_pelt.as_nanos());
             self.sched.set_machine_clock(schedlab_model::Time::from_nanos(clocks.clock.as_nanos() + ahead));
         }
-        self.sched.migrate_waking(task, CpuId(to as u32));
+        match updated {
+            Some(updated) => self.sched.migrate_waking_from(task, CpuId(to as u32), updated),
+            None => self.sched.migrate_waking(task, CpuId(to as u32)),
+        }
         self.migrating.insert(task);
     }
 

@@ -35,6 +35,14 @@ impl<D: Decider> Sched<D> {
         self.set_task_cpu(task, to);
     }
 
+    /// The same where it read that its old queue's averages are of the time `updated`: somebody may just be bringing them up to date.
+    pub fn migrate_waking_from(&mut self, task: TaskId, to: CpuId, updated: u64) {
+        let queue = self.entity(task).cfs_rq;
+        let now = self.replace_load_time(queue, updated);
+        self.set_task_cpu(task, to);
+        self.replace_load_time(queue, now);
+    }
+
     /// The second part of a wake-up, `ttwu_do_activate`, on the CPU that was chosen (`sched_ttwu_pending` where that is remote). False, and
     /// nothing done, if the task is not asleep.
     pub fn activate_waking(&mut self, task: TaskId, migrated: bool) -> bool {
@@ -70,12 +78,12 @@ impl<D: Decider> Sched<D> {
         self.update_blocked_averages(cpu);
     }
 
-    /// `load_balance` of a CPU's lowest domain, as the recording tells that the CPU balances: who is busiest is asked
+    /// `rebalance_domains`, as the recording tells that the CPU may balance: each domain that is due does, who is busiest is asked
     /// ([`Decider::balance`]), and the rest follows from what the decider says.
-    pub fn balance_lowest_domain(&mut self, cpu: CpuId) {
-        if self.balance.domains.cpus.get(cpu.index()).is_some_and(|place| !place.levels.is_empty()) {
+    pub fn rebalance(&mut self, cpu: CpuId) {
+        if self.balance.on() {
             let idle = if self.idle_cpu(cpu) { Idle::Idle } else { Idle::Busy };
-            self.load_balance(cpu, 0, idle, false);
+            self.rebalance_domains(cpu, idle);
         }
     }
 

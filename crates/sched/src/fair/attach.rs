@@ -57,6 +57,12 @@ impl<D: Decider> Sched<D> {
         self.loads = Some(loads);
     }
 
+    /// Up to when a queue's averages are (`last_update_time`), and from now on are said to be.
+    pub(crate) fn replace_load_time(&mut self, cfs: CfsRqId, time: u64) -> u64 {
+        let avg = self.loads.as_deref_mut().map(|loads| &mut loads.queues[cfs.index()].avg);
+        avg.map_or(time, |avg| std::mem::replace(&mut avg.last_update_time, time))
+    }
+
     /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it. Its own averages go on:
     /// a task that left the fair class ages.
     pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
