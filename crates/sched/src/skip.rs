@@ -21,7 +21,7 @@ use schedlab_model::{CpuId, Policy, Series, TaskState, Time};
 use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::EntityId;
+use crate::entity::{CfsRqId, EntityId};
 use crate::runqueue::Clocks;
 
 impl<D: Decider> Sched<D> {
@@ -99,9 +99,14 @@ impl<D: Decider> Sched<D> {
         if let Some(until_hrtick) = self.ticks_until_hrtick(cpu, next_tick) {
             return until_hrtick;
         }
+        let ideal = self.sched_slice(cfs, se);
+        self.inactive_ticks_cfs(cfs, se, ideal, next_tick)
+    }
+
+    /// Of a task that is not alone under CFS, whose slice is `ideal`.
+    pub(crate) fn inactive_ticks_cfs(&mut self, cfs: CfsRqId, se: EntityId, ideal: u64, next_tick: u64) -> u64 {
         // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
         let tick = self.rules.tick;
-        let ideal = self.sched_slice(cfs, se);
         let entity = &self.entities[se.index()];
         let partial = next_tick.saturating_sub(entity.exec_start);
         let first = entity.sum_exec_runtime - entity.prev_sum_exec_runtime + partial;
@@ -112,12 +117,16 @@ impl<D: Decider> Sched<D> {
         // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
         let vruntime = entity.vruntime;
         let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return until_ideal };
-        let granularity = self.rules.tunables.min_granularity.as_nanos();
-        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
         let ahead = vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
         let step = self.calc_delta_fair(tick, se);
         // Beyond a signed number's range there is room for ages.
         let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
+        if room >= 0 && u128::from(step) * u128::from(until_ideal.saturating_sub(1)) <= room as u128 {
+            // room / step + 1 is no less: no need to divide.
+            return until_ideal;
+        }
+        let granularity = self.rules.tunables.min_granularity.as_nanos();
+        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
         let until_ahead = match (room < 0, step) {
             (true, _) => 0,
             (false, 0) => u64::MAX,

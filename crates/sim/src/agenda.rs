@@ -33,16 +33,6 @@ impl Key {
     }
 
     #[inline]
-    pub(crate) const fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    #[inline]
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    #[inline]
     pub(crate) const fn time(self) -> u64 {
         self.0 >> 2
     }

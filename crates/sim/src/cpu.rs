@@ -90,13 +90,13 @@ impl Cpu {
     /// What it does next.
     ///
     /// `hrtick` is when its high-resolution tick is due; with nothing to run that would do nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&self, tick_cost: u64, period: u64, hrtick: u64) -> Key {
         let schedule = Key::new(self.resched_at, Kind::Schedule);
         if self.current == NONE {
             return schedule;
         }
-        let end = self.interrupted_end(tick_cost, period);
+        let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
         let ticks = Key::new(self.acting_tick, Kind::Tick).min(Key::new(hrtick, Kind::Timer));
         Key::new(end, Kind::Completion).min(ticks).min(schedule)
     }
@@ -104,7 +104,7 @@ impl Cpu {
     /// When the operation ends, with the ticks that come until then.
     #[inline]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
-        if self.rate == NOMINAL && self.spare == 0 || tick_cost == 0 || self.end <= self.next_tick {
+        if self.rate == NOMINAL && self.spare == 0 || self.end <= self.next_tick {
             return interrupted_end(self.end, self.next_tick, tick_cost, period);
         }
         // As there, in millionths of a nanosecond of work.

@@ -35,7 +35,9 @@ pub(crate) struct Engine<'a, S> {
     phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
-    skip_ticks: bool,
+    pub(crate) skip_ticks: bool,
+    /// All queues are flat, from beginning to end (`flat.rs`).
+    flat: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
     limit: u64,
@@ -49,7 +51,7 @@ pub(crate) struct Engine<'a, S> {
     cancel: Option<&'a AtomicBool>,
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
-    last_tick: (u64, u32),
+    pub(crate) last_tick: (u64, u32),
     /// CPUs with nothing to run that nobody has told to schedule yet.
     pub(crate) idle: u32,
     /// Tasks that have not ended.
@@ -109,6 +111,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             pace: Pace::new(machine),
             // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
             skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
+            flat: false,
             skips_beside_others: false,
             end: program.duration().map_or(u64::MAX, Time::as_nanos),
             limit: options.time_limit.as_nanos().min(NEVER - 1),
@@ -146,6 +149,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
+        self.flat = self.is_flat();
         self.start()?;
         while self.alive > 0 {
             self.events += 1;
@@ -174,7 +178,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 if time > self.limit {
                     return Err(self.over_limit());
                 }
-                debug_assert!(time > self.now, "time went back");
+                debug_assert!(
+                    time > self.now,
+                    "time went back: {key:?} {timer:?} {rule:?} {bandwidth:?} at {}",
+                    self.now
+                );
                 self.now = time;
                 self.sched.set_machine_clock(Time::from_nanos(time));
                 self.operations = 0;
@@ -196,12 +204,15 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 continue;
             }
             if timer < key {
-                if let Some(task) = self.arena.timers.pop() {
-                    self.timer(task);
+                match self.arena.timers.pop() {
+                    Some(task) if self.flat => self.flat_timer(task, key)?,
+                    Some(task) => self.timer(task),
+                    None => {}
                 }
                 continue;
             }
             match key.kind() {
+                Kind::Completion if self.flat && self.flat_completion(cpu)? => {}
                 Kind::Completion => {
                     self.catch_up(cpu);
                     self.operate(cpu, true)?;
@@ -336,6 +347,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// A tick that can be made up for later is only marked as such; which one cannot is asked when the first is due, so that a
     /// queue that changes all the time is asked once a tick at most.
     fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
+        if self.flat && self.flat_tick(cpu)? {
+            return Ok(());
+        }
         let next_tick = self.arena.cpus[cpu as usize].acting_tick;
         // One that was put off until now is known not to be skipped.
         let put_off = self.arena.cpus[cpu as usize].next_tick < next_tick;
@@ -446,7 +460,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// to go, even where somebody was taken off the queue.
     #[inline]
     pub(crate) fn refresh(&mut self, cpu: u32) {
-        let goes = self.must_switch(cpu);
+        // Nobody is throttled on a flat queue.
+        let goes = if self.flat { self.sched.need_resched(CpuId(cpu)) } else { self.must_switch(cpu) };
         let record = &mut self.arena.cpus[cpu as usize];
         if record.current != NONE && goes {
             record.resched_at = self.now;

@@ -41,6 +41,9 @@ mod cpu;
 mod engine;
 mod error;
 mod files;
+mod flat;
+#[cfg(test)]
+mod flat_tests;
 mod groups;
 mod hotplug;
 mod many;
@@ -78,7 +81,7 @@ pub struct Options<'a> {
     /// How long after a tick the run begins, less than from tick to tick (the rest of a division by that counts). Where in the kernel's
     /// rhythm a real run falls is chance.
     pub phase: Time,
-    /// Do every tick when it is due. Changes nothing but the time that the simulation takes.
+    /// Do every tick when it is due, and take no short way (`flat.rs`). Changes nothing but the time that the simulation takes.
     pub no_tick_skip: bool,
     /// Simulated time after which a run that is not over is given up.
     pub time_limit: Time,

@@ -16,6 +16,8 @@ pub(crate) struct Prices {
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
+    /// No switch costs anything.
+    free_switches: bool,
     pub(crate) wakeup: u64,
     pub(crate) wakeup_remote: u64,
     pub(crate) idle_exit: u64,
@@ -64,7 +66,13 @@ impl Prices {
         let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
         // Where nobody measured connections, they are as any stream socket.
         let connection = |own: Time, socket: Time| if own == Time::ZERO { call(socket) } else { own.as_nanos() };
+        let free = |costs: &[Time]| costs.iter().all(|cost| *cost == Time::ZERO);
         Ok(Self {
+            free_switches: free(&[
+                costs.switch,
+                costs.cache_refill.min(costs.cache_refill_limit),
+                costs.cache_refill_llc,
+            ]),
             switch: costs.switch.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
@@ -145,6 +153,9 @@ impl Prices {
     /// another last-level cache nothing in that either.
     #[inline]
     pub(crate) fn switch_on(&self, topology: &Topology, cpus: &[Cpu], task: &Task, cpu: u32, others: u32) -> u64 {
+        if self.free_switches {
+            return 0;
+        }
         let since = |cpu: u32| (cpus[cpu as usize].switches - task.ran_at).min(u64::from(others));
         if task.ran_on == cpu {
             return self.switch(since(cpu));

@@ -430,7 +430,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    fn come(&mut self, cpu: u32, task: u32) {
+    pub(crate) fn come(&mut self, cpu: u32, task: u32) {
         let record = &mut self.arena.cpus[cpu as usize];
         record.current = task;
         let account = &mut self.arena.accounts[task as usize];

@@ -196,6 +196,11 @@ impl<D: Decider> Sched<D> {
         self.balance.domains.cpus.get(cpu.index()).map_or(&[], |place| &place.levels)
     }
 
+    /// What balancing remembers of a CPU beyond its domains, to be compared with that of another run.
+    pub fn balance_state(&self, cpu: CpuId) -> impl std::fmt::Debug {
+        (self.balance.cpus.get(cpu.index()), &self.balance.nohz)
+    }
+
     /// The groups of one of a CPU's domains with their CPUs, its own first.
     pub fn domain_groups(&self, cpu: CpuId, level: usize) -> Vec<(&Group, Vec<u32>)> {
         let domain = self.domains(cpu).get(level);

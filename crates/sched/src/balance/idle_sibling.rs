@@ -9,7 +9,7 @@ use crate::decider::Decider;
 
 impl<D: Decider> Sched<D> {
     /// `select_idle_sibling`; `this` is where the waker runs.
-    pub(super) fn select_idle_sibling(&mut self, task: TaskId, previous: CpuId, target: CpuId, this: CpuId) -> CpuId {
+    pub(crate) fn select_idle_sibling(&mut self, task: TaskId, previous: CpuId, target: CpuId, this: CpuId) -> CpuId {
         if self.choose_idle_cpu(target, task) {
             return target;
         }

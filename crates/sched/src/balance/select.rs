@@ -232,7 +232,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `record_wakee`: how often the waker wakes another task than last time, the past halved once a second.
-    fn record_wakee(&mut self, task: TaskId, cpu: CpuId) {
+    pub(crate) fn record_wakee(&mut self, task: TaskId, cpu: CpuId) {
         let (now, second) = (self.jiffies(cpu), self.balance.hz);
         let waker = self.waker(cpu);
         if now > waker.decayed + second {

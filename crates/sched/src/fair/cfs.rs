@@ -161,6 +161,11 @@ impl<D: Decider> Sched<D> {
     /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.
     pub(crate) fn check_preempt_tick(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
         let ideal_runtime = self.sched_slice(cfs, curr);
+        self.slice_is_over(cfs, curr, ideal_runtime)
+    }
+
+    /// The same with the slice known.
+    pub(crate) fn slice_is_over(&mut self, cfs: CfsRqId, curr: EntityId, ideal_runtime: u64) -> bool {
         let entity = &self.entities[curr.index()];
         let delta_exec = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
         if delta_exec > ideal_runtime {

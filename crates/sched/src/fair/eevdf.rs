@@ -119,7 +119,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_entity_lag`: whether the lag is not what the entity's place says.
-    pub(super) fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
+    pub(crate) fn update_entity_lag(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
         let average = self.avg_vruntime(cfs);
         let mut lag = self.entity_lag(cfs, average, se);
         let entity = &mut self.entities[se.index()];
@@ -189,7 +189,7 @@ impl<D: Decider> Sched<D> {
 
     /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the
     /// shortest slice of the queue (without RUN_TO_PARITY the unscaled base slice), at most its own.
-    pub(super) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(crate) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let (deadline, own) = (self.entities[se.index()].deadline, self.entities[se.index()].slice);
         let mut protected = deadline;
         if self.rules.series != Series::V6_12 {
@@ -280,7 +280,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `place_entity`: V less the lag it left with, inflated by what its own coming does to V; then a deadline one request away.
-    pub(super) fn place_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
+    pub(crate) fn place_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let average = self.avg_vruntime(cfs);
         if !self.entities[se.index()].custom_slice {
             self.entities[se.index()].slice = self.rules.tunables.base_slice.as_nanos();
@@ -351,7 +351,7 @@ impl<D: Decider> Sched<D> {
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
-    pub(super) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+    pub(crate) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let delay = flags.has(DequeueFlags::SLEEP)
             && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL).and(DequeueFlags::THROTTLE));
         delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
@@ -418,7 +418,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `set_delayed`: from now on it lingers. An empty group counts for none below it anyway.
-    pub(super) fn set_delayed(&mut self, se: EntityId) {
+    pub(crate) fn set_delayed(&mut self, se: EntityId) {
         self.entities[se.index()].sched_delayed = true;
         self.count_delayed(se, |count| count + 1);
     }

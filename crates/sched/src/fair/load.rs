@@ -27,8 +27,8 @@ impl Action {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EntityLoad {
-    pub(super) avg: SchedAvg,
+pub(crate) struct EntityLoad {
+    pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
     runnable_weight: u64,
 }
@@ -36,8 +36,8 @@ pub(super) struct EntityLoad {
 /// Every entity's and every queue's averages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Loads {
-    pub(super) entities: Vec<EntityLoad>,
-    pub(super) queues: Vec<QueueLoad>,
+    pub(crate) entities: Vec<EntityLoad>,
+    pub(crate) queues: Vec<QueueLoad>,
 }
 
 impl<D: Decider> Sched<D> {
@@ -117,12 +117,12 @@ impl<D: Decider> Sched<D> {
         self.loads.take()
     }
 
-    pub(super) fn sums(&self) -> Sums {
+    pub(crate) fn sums(&self) -> Sums {
         Sums::of(self.rules.series)
     }
 
     /// `se_weight`.
-    pub(super) fn se_weight(&self, se: EntityId) -> u64 {
+    pub(crate) fn se_weight(&self, se: EntityId) -> u64 {
         self.entities[se.index()].load.scaled >> 10
     }
 
@@ -134,7 +134,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    pub(super) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+    pub(crate) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
         if self.entities[se.index()].my_q.is_some() {
             self.propagate_entity_load_avg(cfs, se, action);
             return;
@@ -193,22 +193,27 @@ impl<D: Decider> Sched<D> {
     }
 
     /// What `count` ticks do to the averages of the running task and its queue, the first at `first`, one tick apart, none of which
-    /// acts: the first folds in what left the queue since it was last looked at, the others find nothing changed.
+    /// acts: the first folds in what left the queue since it was last looked at, if anybody did, the others find nothing changed.
     pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
-        self.set_clocks(cpu, Clocks::all(first));
-        self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        let left = self.loads.as_ref().is_some_and(|loads| loads.queues[cfs.index()].removed.count > 0);
+        if left {
+            self.set_clocks(cpu, Clocks::all(first));
+            self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        }
         let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
         let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
         let Some(loads) = &mut self.loads else { return };
         let queue = &mut loads.queues[cfs.index()];
-        let now = first.as_nanos().wrapping_sub(queue.throttled_time);
-        queue.avg.add_ticks(now, tick, count - 1, (weight, tasks), 1);
+        let (before, count) =
+            if left { (first.as_nanos(), count - 1) } else { (first.as_nanos().wrapping_sub(tick), count) };
+        let now = before.wrapping_sub(queue.throttled_time);
+        queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
         let own_avg = &mut loads.entities[se.index()].avg;
         if own_avg.last_update_time != 0 {
-            own_avg.add_ticks(now, tick, count - 1, (own, runnable), entity.load.scaled >> 10);
+            own_avg.add_ticks(now, tick, count, (own, runnable), entity.load.scaled >> 10);
         }
     }
 

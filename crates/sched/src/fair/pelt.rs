@@ -67,6 +67,15 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// [`decay_load`] of one period.
+#[inline]
+pub(super) const fn decay_once(value: u64) -> u64 {
+    ((value as u128 * YN_INVERSE[1] as u128) >> 32) as u64
+}
+
+/// What [`accumulate_segments`] adds for the whole periods of a stretch over one boundary.
+pub(super) const WHOLE_OF_ONE: u32 = LOAD_AVG_MAX - decay_once(LOAD_AVG_MAX as u64) as u32 - 1024;
+
 /// ⌈2⁶⁴ / divider⌉ of every divider there is ([`SchedAvg::divider`]), by the place in the period.
 static RECIPROCALS: [u64; 1024] = {
     let mut table = [0; 1024];
@@ -147,35 +156,50 @@ impl SchedAvg {
         self.accumulate(delta, load, runnable, running)
     }
 
-    /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
-    /// nanoseconds, with the same `(load, runnable)` and `weight`.
-    ///
-    /// Exact because each sum takes the same steps, truncations included. Only averages that the next step would have overwritten are
-    /// not computed: the last one is, from the sums as they are when a period ended last.
-    pub fn add_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
-        let (mut now, mut behind) = (now, false);
-        for _ in 0..count {
-            now = now.wrapping_add(tick);
-            let delta = now.wrapping_sub(self.last_update_time) >> 10;
-            if behind && delta + u64::from(self.period_contrib) < 1024 {
-                self.update_avg(weight);
-                behind = false;
-            }
-            behind |= self.update_sum(now, load, runnable, true);
+    /// [`SchedAvg::update_sum`] of what neither ran nor could have run, and had no weight: its sums decay, and nothing is added.
+    #[inline]
+    pub fn age(&mut self, now: u64) -> bool {
+        let delta = now.wrapping_sub(self.last_update_time);
+        if (delta as i64) < 0 {
+            self.last_update_time = now;
+            return false;
         }
-        if behind {
-            self.update_avg(weight);
+        let delta = delta >> 10;
+        self.last_update_time += delta << 10;
+        let reached = delta + u64::from(self.period_contrib);
+        self.period_contrib = (reached % 1024) as u32;
+        let periods = reached / 1024;
+        if periods == 0 {
+            return false;
         }
+        if periods > LOAD_AVG_PERIOD * 63 {
+            (self.load_sum, self.runnable_sum, self.util_sum) = (0, 0, 0);
+            return true;
+        }
+        let (halvings, factor) = (periods / LOAD_AVG_PERIOD, YN_INVERSE[(periods % LOAD_AVG_PERIOD) as usize]);
+        let decay = |sum: u64| ((u128::from(sum >> halvings) * u128::from(factor)) >> 32) as u64;
+        self.load_sum = decay(self.load_sum);
+        self.runnable_sum = decay(self.runnable_sum);
+        self.util_sum = decay(u64::from(self.util_sum)) as u32;
+        true
     }
 
     /// `accumulate_sum`, of `delta` µs.
-    #[inline]
+    #[inline(always)]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
         let mut contribution = delta as u32;
         let reached = delta + u64::from(self.period_contrib);
         let periods = reached / 1024;
         let rest = (reached % 1024) as u32;
-        if periods > 0 {
+        if periods == 1 {
+            // The most frequent of all: the same with the one factor known, and with no whole period in between ([`WHOLE_OF_ONE`]).
+            self.load_sum = decay_once(self.load_sum);
+            self.runnable_sum = decay_once(self.runnable_sum);
+            self.util_sum = decay_once(u64::from(self.util_sum)) as u32;
+            if load > 0 {
+                contribution = decay_once(u64::from(1024 - self.period_contrib)) as u32 + WHOLE_OF_ONE + rest;
+            }
+        } else if periods > 1 {
             self.load_sum = decay_load(self.load_sum, periods);
             self.runnable_sum = decay_load(self.runnable_sum, periods);
             self.util_sum = decay_load(u64::from(self.util_sum), periods) as u32;
@@ -220,7 +244,7 @@ pub(crate) const fn at_least(sum: u64, average: u64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -260,7 +284,7 @@ mod tests {
     }
 
     /// One stretch of an entity's life: µs, weight, runnable tasks, running.
-    fn stretches(longest: u64) -> impl Strategy<Value = Vec<(u64, u64, u64, bool)>> {
+    pub(in crate::fair) fn stretches(longest: u64) -> impl Strategy<Value = Vec<(u64, u64, u64, bool)>> {
         let stretch = (1..longest, prop_oneof![Just(0u64), 2..90_000u64], 1..40u64, any::<bool>());
         proptest::collection::vec(stretch, 1..150)
     }
@@ -346,33 +370,21 @@ mod tests {
     }
 
     proptest! {
-        /// A queue of any weight, at any place in its period, that runs on: at once, and tick after tick. 976 µs and a bit at HZ = 1000
-        /// end a period most of the time, but not always.
+        /// What sleeps, for any time from none to far beyond what is remembered, and backwards.
         #[test]
-        fn ticks_at_once_are_ticks_one_by_one(
-            life in stretches(3_000),
-            tick in prop_oneof![Just(1_000_000u64), Just(4_000_000), Just(10_000_000), 1u64..20_000_000],
-            count in 0u64..300,
-            load in prop_oneof![Just(0u64), 1..1_000_000u64],
-            (runnable, weight, offset) in (0u64..100, 1u64..90_000, 0u64..1024),
+        fn ageing_is_an_update_without_weight(
+            life in stretches(3_000), asleep in prop_oneof![0u64..5_000_000, 0..1u64 << 40, Just(u64::MAX - 5_000)],
         ) {
             let mut average = SchedAvg::default();
-            let mut now = offset;
+            let mut now = 0u64;
             for (length, load, runnable, running) in life {
                 now += length << 10;
-                if average.update_sum(now, load, runnable, running) {
-                    average.update_avg(weight);
-                }
+                average.update_sum(now, load, runnable, running);
             }
-            let mut at_once = average;
-            at_once.add_ticks(now, tick, count, (load, runnable), weight);
-            for _ in 0..count {
-                now += tick;
-                if average.update_sum(now, load, runnable, true) {
-                    average.update_avg(weight);
-                }
-            }
-            prop_assert_eq!(at_once, average);
+            let mut aged = average;
+            let now = now.wrapping_add(asleep);
+            prop_assert_eq!(aged.age(now), average.update_sum(now, 0, 0, false));
+            prop_assert_eq!(aged, average);
         }
     }
 

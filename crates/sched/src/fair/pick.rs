@@ -51,7 +51,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `set_next_entity`.
-    fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId, first: bool) {
+    pub(crate) fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId, first: bool) {
         let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
         let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
         self.clear_buddies(cfs, se);

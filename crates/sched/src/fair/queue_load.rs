@@ -6,26 +6,26 @@ use crate::fair::sums::{Removed, Sums};
 
 /// The part of `struct cfs_rq` that load tracking needs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct QueueLoad {
-    pub(super) avg: SchedAvg,
-    pub(super) removed: Removed,
-    pub(super) propagate: bool,
-    pub(super) prop_runnable_sum: i64,
+pub(crate) struct QueueLoad {
+    pub(crate) avg: SchedAvg,
+    pub(crate) removed: Removed,
+    pub(crate) propagate: bool,
+    pub(crate) prop_runnable_sum: i64,
     /// `tg_load_avg_contrib`: what the group's sum has of it.
-    pub(super) contribution: i64,
+    pub(crate) contribution: i64,
     /// `last_update_tg_load_avg`.
-    pub(super) contributed_at: u64,
+    pub(crate) contributed_at: u64,
     /// `pelt_clock_throttled`: its clock stands still.
-    pub(super) stopped: bool,
+    pub(crate) stopped: bool,
     /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
-    pub(super) throttled_at: u64,
-    pub(super) throttled_time: u64,
+    pub(crate) throttled_at: u64,
+    pub(crate) throttled_time: u64,
 }
 
 impl QueueLoad {
     /// `cfs_rq_clock_pelt`: stands still while the queue is throttled.
     #[inline]
-    pub(super) fn clock(&self, clock_pelt: u64) -> u64 {
+    pub(crate) fn clock(&self, clock_pelt: u64) -> u64 {
         let now = if self.stopped { self.throttled_at } else { clock_pelt };
         now.wrapping_sub(self.throttled_time)
     }
@@ -33,7 +33,7 @@ impl QueueLoad {
 
 /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
 #[inline]
-pub(super) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
+pub(crate) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
     let mut decayed = false;
     if load.removed.count > 0 {
         let removed = std::mem::take(&mut load.removed);
@@ -52,7 +52,7 @@ pub(super) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u
 }
 
 /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
-pub(super) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64, sums: Sums) {
+pub(crate) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64, sums: Sums) {
     let divider = u64::from(queue.avg.divider());
     (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
     avg.util_sum = (avg.util_avg * divider) as u32;
@@ -69,7 +69,7 @@ pub(super) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, 
 }
 
 /// `detach_entity_load_avg`.
-pub(super) fn detach_entity_load_avg(queue: &mut QueueLoad, avg: &SchedAvg, weight: u64, sums: Sums) {
+pub(crate) fn detach_entity_load_avg(queue: &mut QueueLoad, avg: &SchedAvg, weight: u64, sums: Sums) {
     sums.detach(&mut queue.avg, avg, weight);
     queue.propagate = true;
     queue.prop_runnable_sum -= avg.load_sum as i64;

@@ -67,6 +67,12 @@ impl Slices {
 
     #[inline]
     fn remove(&mut self, slice: u64) {
+        if let [(only, count @ 2..)] = &mut self.0[..]
+            && *only == slice
+        {
+            *count -= 1;
+            return;
+        }
         if let Ok(place) = self.0.binary_search_by_key(&slice, |(slice, _)| *slice) {
             self.0[place].1 -= 1;
             if self.0[place].1 == 0 {
@@ -89,6 +95,12 @@ impl Run {
         if self.entries.front().is_none_or(|first| !first.before(key, sequence)) {
             return 0;
         }
+        // Whoever goes to the end, or is there, is found as fast.
+        match self.entries.back() {
+            Some(last) if last.before(key, sequence) => return self.entries.len(),
+            Some(last) if last.sequence == sequence => return self.entries.len() - 1,
+            _ => {}
+        }
         self.entries.partition_point(|queued| queued.before(key, sequence))
     }
 
@@ -110,11 +122,24 @@ impl Run {
         let position = self.position(key, sequence);
         self.entries.get(position).filter(|entry| entry.sequence == sequence)?;
         let entry = self.entries.remove(position)?;
+        self.left(&entry);
+        Some((position, entry.slice))
+    }
+
+    /// Takes the first entry out: its slice.
+    #[inline]
+    fn take_first(&mut self) -> u64 {
+        let Some(entry) = self.entries.pop_front() else { return 0 };
+        self.left(&entry);
+        entry.slice
+    }
+
+    #[inline]
+    fn left(&mut self, entry: &Entry) {
         self.stale += u32::from(entry.vruntime == self.least);
         if self.stale == STALE {
             self.refresh_least();
         }
-        Some((position, entry.slice))
     }
 }
 
@@ -178,6 +203,16 @@ impl Timeline {
         if self.runs.is_empty() {
             self.runs.push_back(Run::of(VecDeque::with_capacity(RUN)));
         }
+        if let Some(run) = self.runs.back_mut()
+            && run.entries.len() < RUN - 1
+            && run.entries.back().is_some_and(|last| last.before(key, sequence))
+        {
+            // Behind all others.
+            run.least = run.least.min(vruntime);
+            run.entries.push_back(Entry { key, sequence, vruntime, slice, entity });
+            self.count(1);
+            return sequence;
+        }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
         let before = run.entries.len();
@@ -197,8 +232,14 @@ impl Timeline {
 
     /// Takes out the entity that was queued under `key` with `sequence`; false if there is none. O(log n).
     pub fn remove(&mut self, key: Vruntime, sequence: u64) -> bool {
-        if self.runs.is_empty() {
-            return false;
+        let Some(first) = self.runs.front_mut() else { return false };
+        if first.entries.len() > 1 && first.entries.front().is_some_and(|entry| entry.sequence == sequence) {
+            // The first of all.
+            let slice = first.take_first();
+            self.slices.remove(slice);
+            self.length -= 1;
+            self.count(1);
+            return true;
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];

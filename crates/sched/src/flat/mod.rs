@@ -1,0 +1,50 @@
+//! The short way of flat fair queues: what `core.rs` and `fair/` do step by step, in one go.
+//!
+//! Flat is a machine on which all tasks are SCHED_OTHER and may run anywhere, without groups, bandwidth, high-resolution ticks, a policy of
+//! the user's own or CPUs that go off line ([`Sched::is_flat`], and the driver's word that this stays so). There most of what a
+//! sequence asks has one answer: no class but the fair one has anybody, nobody is throttled, no level stands above a queue, nothing is to
+//! be pushed or pulled. What is left is written here once for each of the sequences that make up nearly all of a run:
+//!
+//! - `wake.rs`: a sleeper's timer expires, and its CPU, if that idles, takes it (`select_task_rq`, `try_to_wake_up`, `schedule`);
+//! - `block.rs`: the running task goes to sleep, and somebody else or nobody runs (`schedule`);
+//! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
+//!   (`task_tick_fair`, `schedule`).
+//!
+//! Exact, and not only close, for these reasons.
+//!
+//! - The state is the same: each function leaves queues, entities, averages and balancing as the long way does, and whatever comes next
+//!   may take either. Where an answer is not the one assumed, a function changes nothing and says that the long way is to be
+//!   taken.
+//! - Arithmetic is that of `fair/`: the same functions are called, or their operations are done in the same order.
+//! - What is left out does nothing. Above all, averages are brought up to the same clock several times within one sequence: after the
+//!   first time no whole microsecond (1024 ns) is left to be added, so that `update_sum` returns at once.
+//!
+//! `crates/sim/src/flat_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
+
+mod block;
+mod tick;
+mod wake;
+
+pub use tick::FlatTick;
+
+use schedlab_model::Series;
+
+use crate::core::Sched;
+use crate::decider::Ours;
+
+impl Sched<Ours> {
+    /// Whether the short way may be taken as long as nobody changes what a task or a CPU is.
+    pub fn is_flat(&self) -> bool {
+        let plain =
+            |task: &crate::entity::TaskStruct| task.policy == schedlab_model::Policy::Other && task.affinity.is_none();
+        self.balance.moves_tasks()
+            && !self.balance.other_classes
+            && !self.has_groups()
+            && self.custom.is_none()
+            && self.offline.is_none()
+            && self.rules.weights.is_none()
+            && !self.rules.has_hrtick()
+            && matches!(self.rules.series, Series::V5_10 | Series::V6_1 | Series::V6_12)
+            && self.tasks.iter().all(plain)
+    }
+}

@@ -1,0 +1,207 @@
+//! The short way of flat queues (`schedlab_sched`'s `flat`): the engine's part of it.
+//!
+//! Each function does what the long way would, or says that it does not apply. [`Options::no_tick_skip`] never takes it.
+//!
+//! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
+
+use schedlab_model::{CpuId, EventKind, EventSink, Policy, TaskId, TaskState, Time};
+use schedlab_program::Op;
+
+use crate::SimError;
+use crate::agenda::{Key, Kind, NEVER};
+use crate::engine::{Engine, task_id};
+use crate::task::{Stage, State};
+use crate::wait::NONE;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// Whether the run is flat from beginning to end: no task, CPU or group is ever changed.
+    pub(crate) fn is_flat(&self) -> bool {
+        let plain = |template: &schedlab_program::Template| {
+            let attributes = template.attributes.as_ref();
+            attributes.is_none_or(|attributes| attributes.policy == Policy::Other && attributes.affinity.is_empty())
+        };
+        self.skip_ticks
+            && self.pools.is_none()
+            && self.pace.is_none()
+            && self.changes.is_empty()
+            && self.program.changes().is_empty()
+            && self.program.templates().iter().all(plain)
+            && self.sched.is_flat()
+    }
+
+    /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
+    /// before that, the [`Engine::rescheduled`] that would follow. `first` is what CPUs have to do first.
+    pub(crate) fn flat_timer(&mut self, task: u32, first: Key) -> Result<(), SimError> {
+        let home = self.arena.tasks[task as usize].cpu;
+        if self.skips_beside_others {
+            self.catch_up(home);
+        }
+        let target = self.sched.flat_select(task_id(task)).0;
+        let record = &mut self.arena.tasks[task as usize];
+        (record.cpu, record.state) = (target, State::Runnable);
+        let account = &mut self.arena.accounts[task as usize];
+        account.sleep += self.now - account.since;
+        account.since = self.now;
+        if home != target {
+            self.arena.identities[task as usize].migrations += 1;
+            // Its virtual time is relative to the queue it leaves, as that stands now.
+            self.catch_up(home);
+            let (from, to) = (CpuId(home), CpuId(target));
+            self.emit(home, EventKind::Migrate { task: task_id(task), from, to });
+        }
+        self.touch(target);
+        let record = &self.arena.cpus[target as usize];
+        let idles = record.current == NONE && record.resched_at == NEVER;
+        // Nothing else at this instant comes before a CPU schedules.
+        let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
+        let at_once = idles && self.prices.idle_exit == 0 && alone;
+        let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
+        self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
+        if !runs {
+            self.queued(task, target, home);
+            self.settle_moves(home);
+        }
+        let remote = if target == home { 0 } else { self.prices.wakeup_remote };
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        let cost = self.prices.wakeup + remote + looked_at;
+        // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
+        let interrupted = self.arena.cpus[home as usize].current != NONE;
+        if interrupted && (cost > 0 || target == home) {
+            self.catch_up(home);
+            self.arena.cpus[home as usize].bill(cost);
+            self.refresh(home);
+        }
+        if !runs {
+            return Ok(());
+        }
+        self.idle -= 1;
+        let next_tick = self.tick_after_now();
+        let record = &mut self.arena.cpus[target as usize];
+        (record.next_tick, record.acting_tick) = (next_tick, next_tick);
+        self.taken(target, TaskId::IDLE, TaskState::Running, task_id(task));
+        self.operate(target, false)
+    }
+
+    /// Somebody else has the CPU: the books of a switch.
+    fn taken(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
+        self.emit(cpu, EventKind::Switch { previous, state, next });
+        self.tell_standings([previous, next]);
+        self.switches += 1;
+        if next != TaskId::IDLE {
+            self.come(cpu, next.0);
+        }
+    }
+
+    /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`]. False,
+    /// and nothing done, where something else is complete.
+    pub(crate) fn flat_completion(&mut self, cpu: u32) -> Result<bool, SimError> {
+        let task = self.arena.cpus[cpu as usize].current;
+        let record = &self.arena.tasks[task as usize];
+        let (Op::Run(time), Stage::Act) = (record.op, record.stage) else { return Ok(false) };
+        if self.sched.need_resched(CpuId(cpu)) {
+            return Ok(false);
+        }
+        self.catch_up(cpu);
+        self.count_operation()?;
+        self.arena.accounts[task as usize].user += time.as_nanos();
+        let record = &mut self.arena.tasks[task as usize];
+        record.done();
+        record.op = record.cursor.next(self.program);
+        record.debt += self.prices.operation;
+        match record.op {
+            Op::Sleep(time) if record.debt == 0 && self.prices.system_call == 0 => {
+                self.count_operation()?;
+                self.set_timer(task, time.as_nanos());
+                self.flat_sleep(cpu, task)?;
+            }
+            _ => {
+                // It was fetched, but nobody looked at it yet.
+                record.stage = Stage::Retry;
+                self.operate(cpu, false)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The running task goes to sleep: [`Engine::switch`] and what follows.
+    fn flat_sleep(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
+        let state = TaskState::Interruptible;
+        self.touch(cpu);
+        if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
+            self.look_at_all();
+        }
+        let Some(next) = self.sched.flat_block(CpuId(cpu)) else {
+            self.switch(cpu, state);
+            return self.operate(cpu, false);
+        };
+        self.settle_moves(cpu);
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        if looked_at > 0 && next != TaskId::IDLE {
+            self.arena.tasks[next.index()].debt += looked_at;
+        }
+        let record = &mut self.arena.cpus[cpu as usize];
+        (record.resched_at, record.called) = (NEVER, false);
+        self.leave(cpu, task, state);
+        if next == TaskId::IDLE {
+            let record = &mut self.arena.cpus[cpu as usize];
+            (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
+            record.acting_tick = NEVER;
+            self.idle += 1;
+            self.taken(cpu, task_id(task), state, next);
+            self.arena.agenda.set(cpu, Key::NEVER);
+            return Ok(());
+        }
+        self.taken(cpu, task_id(task), state, next);
+        self.resume(cpu, next.0)
+    }
+
+    /// A tick, with those that were put off before it, and the switch to another task if it comes to that; false where it is to be done
+    /// the long way.
+    ///
+    /// Ticks to come that will not act are put off at once, and not only once the first of them is due: nobody asks about a queue that
+    /// changes in between ([`Engine::touch`] looks at them anew).
+    pub(crate) fn flat_tick(&mut self, cpu: u32) -> Result<bool, SimError> {
+        let record = &self.arena.cpus[cpu as usize];
+        let (first, due) = (record.next_tick, record.acting_tick);
+        let count = if first == due { 1 } else { (due - first) / self.period + 1 };
+        let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
+        self.last_tick = (self.now, cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.bill(count * self.prices.tick);
+        record.next_tick = due + self.period;
+        record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
+        self.skips_beside_others |= tick.inactive > 0;
+        if !tick.scheduled {
+            self.refresh(cpu);
+            return Ok(true);
+        }
+        (record.resched_at, record.called) = (NEVER, false);
+        let (previous, next) = (tick.previous, tick.next);
+        if previous == next {
+            self.arena.tasks[next.index()].remaining = record.suspend(self.now);
+        } else {
+            self.leave(cpu, previous.0, TaskState::Running);
+            self.taken(cpu, previous, TaskState::Running, next);
+        }
+        self.resume(cpu, next.0)?;
+        Ok(true)
+    }
+
+    /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
+    fn resume(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
+        let record = &mut self.arena.tasks[task as usize];
+        if matches!(record.stage, Stage::Fetch | Stage::Retry) {
+            return self.operate(cpu, false);
+        }
+        let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.end = self.now;
+        record.bill(cost);
+        if record.end == self.now {
+            return self.operate(cpu, true);
+        }
+        let key = record.key(self.prices.tick, self.period, NEVER);
+        self.arena.agenda.set(cpu, key);
+        Ok(())
+    }
+}
