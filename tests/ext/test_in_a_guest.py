@@ -17,7 +17,8 @@ from schedlab import _core
 from schedlab.errors import SchedlabError
 from schedlab.model import Attributes, Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
-from schedlab.targets import ext, host, vm
+from schedlab.studies import greedy
+from schedlab.targets import ext, group_weights, host, vm
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import Guest, archive, cached
 
@@ -259,6 +260,23 @@ def test_workloads_run_under_the_policy(guest: Guest) -> None:
     assert [task.run_ns > 0 for task in seen.tasks] == [True] * len(seen.tasks)
     log = guest.run(["dmesg"]).output
     assert log.count('BPF scheduler "schedlab" enabled') == 1
+
+
+def test_a_controller_of_group_weights_gives_processes_equal_shares(guest: Guest) -> None:
+    # Under the kernel's own class 1 and 4 threads on a CPU have 20 and 80 %; by processes, halves.
+    processes = [
+        greedy.process(name, count, 5_000_000_000, affinity=(0,))
+        for name, count in (("A", 1), ("B", 4))
+    ]
+    described = json.loads(greedy.workload("pair", processes).json) | {"duration": "3s"}
+    work = Workload.from_dict(described)
+    for around, expected in (((), 0.2), (group_weights.around("pfs", 2), 0.5)):
+        outcome = vm.run(work, guest, around=around, timeout=120)
+        got = {"A": 0, "B": 0}
+        for task in outcome.tasks:
+            got[task.name[0]] += task.run_ns
+        assert abs(got["A"] / sum(got.values()) - expected) < TOLERANCE, (around, got)
+    assert guest.run(["ls", "-d", "/sys/fs/cgroup/schedlab-weights"]).code != 0
 
 
 def test_commands_run_under_the_policy_and_no_longer(guest: Guest) -> None:

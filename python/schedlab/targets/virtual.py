@@ -129,8 +129,12 @@ class Virtual:
         knobs: Mapping[str, str] | None = None,
         seed: int = 1,
         timeout: float = 60.0,
+        around: Sequence[str] = (),
     ) -> Outcome:
-        """Run a workload with real tasks on the guest's kernel, its files on the guest's disk."""
+        """Run a workload with real tasks on the guest's kernel, its files on the guest's disk.
+
+        Arguments are those of `vm.run`.
+        """
         guest = self._booted()
         if json.loads(workload.json).get("files"):
             guest.need_disk(round(_DISK * self._memory))
@@ -141,6 +145,7 @@ class Virtual:
             knobs=knobs,
             seed=seed,
             timeout=timeout,
+            around=around,
         )
 
     def execute(

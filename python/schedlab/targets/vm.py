@@ -1,6 +1,6 @@
 """A kernel in a virtual machine, through the native runner: the same as `host`, in a guest."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlab.errors import InputError
@@ -22,6 +22,7 @@ def run(
     seed: int = 1,
     timeout: float = 60.0,
     delays: bool = False,
+    around: Sequence[str] = (),
 ) -> Outcome:
     """Run a workload in a guest that is up; one boot serves any number of runs.
 
@@ -40,6 +41,7 @@ def run(
         timeout: seconds after which all its tasks are ended; a guest that then does not answer is
             ended too.
         delays: measure how long each task waited for a CPU, some microseconds a task.
+        around: words of a command that runs the runner, such as `group_weights.around`'s.
 
     Returns:
         As on the host; ``target`` is ``vm``, ``accelerator`` says whether the guest's instructions
@@ -63,6 +65,8 @@ def run(
         command.append("--delays")
     with guest_knobs.applied(guest, knobs or {}) as found:
         # The runner keeps the time itself; the margin is for a guest that hangs.
-        done = guest.run(ext.wrapped(command, attributes), text=work.json, timeout=timeout + 30)
+        done = guest.run(
+            [*around, *ext.wrapped(command, attributes)], text=work.json, timeout=timeout + 30
+        )
         outcome = Outcome.from_json(host.printed(done))
     return replace(outcome, target="vm", accelerator=guest.accelerator, knobs=found)
