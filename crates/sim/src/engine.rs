@@ -466,7 +466,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if record.current != NONE && goes {
             record.resched_at = self.now;
         }
-        let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, Time::as_nanos);
+        // One that is set to the past is due at once, as any timer.
+        let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, |due| due.as_nanos().max(self.now));
         let key = record.key(self.prices.tick, self.period, hrtick);
         self.arena.agenda.set(cpu, key);
     }
