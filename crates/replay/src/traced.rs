@@ -139,9 +139,13 @@ impl<'a> Traced<'a> {
             self.requests.remove(&previous.pid);
             return Some(Step::YieldNow { runtime: None });
         }
-        // An interrupt that finds preemption enabled comes after the schedule.
+        // An interrupt that finds preemption enabled comes after the schedule, unless that is still asked for; one that finds it disabled
+        // does if no schedule follows.
         let interrupted = matches!(record.kind, RecordKind::TimerEntry { .. });
-        let outside = self.counts && record.flags.preempt_depth == 0 && interrupted;
+        let outside = self.counts
+            && interrupted
+            && !record.flags.wants_resched()
+            && (record.flags.preempt_depth == 0 || self.goes_on_from(at, record.pid));
         if !self.counts && interrupted && self.yielded == Some(record.pid) {
             (self.yielded, self.due_at) = (None, None);
             // Unless the schedule shows to be still to come.

@@ -34,6 +34,15 @@ impl Traced<'_> {
         }
     }
 
+    /// Whether a task is seen next, by itself, at something else than being charged or leaving.
+    pub(super) fn goes_on_from(&self, at: usize, pid: Pid) -> bool {
+        let mut own =
+            self.records[at..].iter().filter(|record| record.pid == pid && record.flags.context == Context::Task);
+        let schedules =
+            |record: &Record| matches!(record.kind, RecordKind::StatRuntime { .. } | RecordKind::Switch { .. });
+        own.next().is_some_and(|next| !schedules(next))
+    }
+
     /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
     /// aside.
     pub(super) fn yields_from(&self, at: usize, pid: Pid) -> bool {
@@ -109,5 +118,37 @@ mod tests {
         // It charges for the yield only then: it had not come to it before.
         let charge = " a-368 0d..1. 238.287100000: sched_stat_runtime: comm=a pid=368 runtime=102000\n";
         assert_eq!(steps(&format!("{preempted}{charge}"), "7.2.13"), ["tick", "schedule", "schedule", "yield"]);
+    }
+
+    /// Of 6.12.107: the interrupt finds preemption enabled, but the yield's charge has asked for a schedule, which is still to come. It is
+    /// the one that lets the task go.
+    #[test]
+    fn an_interrupt_that_finds_a_schedule_asked_for_comes_before_it() {
+        let text = "\
+ a-627 0...1. 8674.532195934: sys_enter_sched_yield:
+ a-627 0d..1. 8674.532339518: sched_stat_runtime: comm=a pid=627 runtime=943552
+ a-627 0dNh.. 8674.532501406: hrtimer_expire_entry: hrtimer=0x1 now=8674518136192 function=hrtimer_wakeup
+ a-627 0dNh.. 8674.532697950: hrtimer_expire_exit: hrtimer=0x1
+ a-627 0dN.2. 8674.532845886: sched_stat_runtime: comm=a pid=627 runtime=325408
+ a-627 0d..2. 8674.532997726: sched_switch: prev_comm=a prev_pid=627 prev_prio=120 prev_state=R ==> next_comm=b next_pid=628 next_prio=49
+";
+        assert_eq!(steps(text, "6.12.107"), ["yield", "schedule"]);
+    }
+
+    /// Of 6.12.107: the interrupt finds preemption disabled, but not in the yield: the schedule after that picked the task again, for it
+    /// enters a system call next, in which the interrupt came.
+    #[test]
+    fn an_interrupt_in_the_next_system_call_comes_after_the_schedule() {
+        let text = "\
+ a-627 0...1. 8674.577934366: sys_enter_sched_yield:
+ a-627 0d..1. 8674.578070718: sched_stat_runtime: comm=a pid=627 runtime=670752
+ a-627 0d.h1. 8674.578562558: hrtimer_expire_entry: hrtimer=0x1 now=8674564197344 function=tick_nohz_handler
+ a-627 0d.h2. 8674.578773470: sched_stat_runtime: comm=a pid=627 runtime=655552
+ a-627 0d.h1. 8674.578901534: hrtimer_expire_exit: hrtimer=0x1
+ a-627 0...1. 8674.579517086: sys_enter_sched_yield:
+ a-627 0d..1. 8674.579653502: sched_stat_runtime: comm=a pid=627 runtime=927232
+ a-627 0d..2. 8674.579962590: sched_switch: prev_comm=a prev_pid=627 prev_prio=120 prev_state=R ==> next_comm=b next_pid=628 next_prio=49
+";
+        assert_eq!(steps(text, "6.12.107"), ["yield", "pick", "tick", "yield", "schedule"]);
     }
 }
