@@ -34,13 +34,14 @@ impl Traced<'_> {
         }
     }
 
-    /// Whether a task is seen next, by itself, at something else than being charged or leaving.
+    /// Whether a task is seen next, by itself, at something else than being charged or leaving, while a schedule is asked for: none came
+    /// since that was.
     pub(super) fn goes_on_from(&self, at: usize, pid: Pid) -> bool {
         let mut own =
             self.records[at..].iter().filter(|record| record.pid == pid && record.flags.context == Context::Task);
         let schedules =
             |record: &Record| matches!(record.kind, RecordKind::StatRuntime { .. } | RecordKind::Switch { .. });
-        own.next().is_some_and(|next| !schedules(next))
+        own.next().is_some_and(|next| next.flags.wants_resched() && !schedules(next))
     }
 
     /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
@@ -136,7 +137,7 @@ mod tests {
     }
 
     /// Of 6.12.107: the interrupt finds preemption disabled, but not in the yield: the schedule after that picked the task again, for it
-    /// enters a system call next, in which the interrupt came.
+    /// enters a system call next, in which the interrupt came, and the schedule that the interrupt asks for is still to come.
     #[test]
     fn an_interrupt_in_the_next_system_call_comes_after_the_schedule() {
         let text = "\
@@ -144,11 +145,25 @@ mod tests {
  a-627 0d..1. 8674.578070718: sched_stat_runtime: comm=a pid=627 runtime=670752
  a-627 0d.h1. 8674.578562558: hrtimer_expire_entry: hrtimer=0x1 now=8674564197344 function=tick_nohz_handler
  a-627 0d.h2. 8674.578773470: sched_stat_runtime: comm=a pid=627 runtime=655552
- a-627 0d.h1. 8674.578901534: hrtimer_expire_exit: hrtimer=0x1
- a-627 0...1. 8674.579517086: sys_enter_sched_yield:
- a-627 0d..1. 8674.579653502: sched_stat_runtime: comm=a pid=627 runtime=927232
+ a-627 0dNh1. 8674.578901534: hrtimer_expire_exit: hrtimer=0x1
+ a-627 0.N.1. 8674.579517086: sys_enter_sched_yield:
+ a-627 0dN.1. 8674.579653502: sched_stat_runtime: comm=a pid=627 runtime=927232
  a-627 0d..2. 8674.579962590: sched_switch: prev_comm=a prev_pid=627 prev_prio=120 prev_state=R ==> next_comm=b next_pid=628 next_prio=49
 ";
         assert_eq!(steps(text, "6.12.107"), ["yield", "pick", "tick", "yield", "schedule"]);
+    }
+
+    /// Of 6.1.176: the interrupt comes into the yield, and the schedule that both ask for charges nothing and picks the task again.
+    #[test]
+    fn an_interrupt_in_a_yield_comes_before_its_schedule() {
+        let text = "\
+ a-574 0...1. 7129.177477929: sys_enter_sched_yield:
+ a-574 0d..1. 7129.177602121: sched_stat_runtime: comm=a pid=574 runtime=1166337 vruntime=669109901587
+ a-574 0d.h1. 7129.177634249: hrtimer_expire_entry: hrtimer=0x1 now=7129168067756 function=tick_sched_timer
+ a-574 0d.h2. 7129.177834250: sched_stat_runtime: comm=a pid=574 runtime=183488 vruntime=669110085075
+ a-574 0dNh1. 7129.177916330: hrtimer_expire_exit: hrtimer=0x1
+ a-574 0...1. 7129.178517086: sys_enter_sched_yield:
+";
+        assert_eq!(steps(text, "6.1.176")[..3], ["yield", "tick", "pick"]);
     }
 }
