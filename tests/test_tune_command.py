@@ -55,11 +55,15 @@ def test_a_finished_tuning_runs_nothing_again(tmp_path: Path, capsys: Capture) -
 def test_a_stopped_tuning_goes_on(
     number: signal.Signals, after: int, tmp_path: Path, capsys: Capture
 ) -> None:
+    # Before there is a file `go` whoever comes to so many marks waits to be stopped.
+    early = f"[ -e {{marks}}.go ] || [ $(wc -c < {{marks}}) -lt {after} ] || sleep 5"
+    command = f"sh -c 'echo >> {{marks}}; {early}; echo v 7'"
     whole = tmp_path / "whole"
     whole.mkdir()
-    _json(_line(whole, COUNTED), capsys)
+    (whole / "marks.go").touch()
+    _json(_line(whole, command), capsys)
     marks = tmp_path / "marks"
-    line = _line(tmp_path, COUNTED)
+    line = _line(tmp_path, command)
     process = subprocess.Popen([SCHEDLAB, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (marks.exists() and len(marks.read_text()) >= after):
         assert process.poll() is None
@@ -72,6 +76,7 @@ def test_a_stopped_tuning_goes_on(
         assert said.decode().endswith("error: interrupted\n")
     with sqlite3.connect(tmp_path / "runs.db") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    (tmp_path / "marks.go").touch()
     value = _json(line, capsys)
     assert value["best"] == {}
     # At most the run that was cut off is run twice.
