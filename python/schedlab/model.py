@@ -153,7 +153,8 @@ class Workload:
 
         >>> import schedlab
         >>> hog = {"tasks": {"hog": {"instance": 2, "loop": 1, "run": 5000}}}
-        >>> len(schedlab.simulate(Workload.from_dict(hog)).tasks)
+        >>> machine = schedlab.Machine(1, "ideal")
+        >>> len(schedlab.simulate(Workload.from_dict(hog), machine=machine).tasks)
         2
         """
         return cls._from_text(json.dumps(value), "workload", "workload")
