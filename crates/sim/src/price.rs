@@ -13,6 +13,7 @@ const DEAREST: Time = Time::from_millis(1_000_000);
 #[derive(Debug, Clone)]
 pub(crate) struct Prices {
     pub(crate) switch: u64,
+    pub(crate) schedule: u64,
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
@@ -74,6 +75,7 @@ impl Prices {
                 costs.cache_refill_llc,
             ]),
             switch: costs.switch.as_nanos(),
+            schedule: costs.schedule.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
@@ -114,6 +116,11 @@ impl Prices {
     /// How long an access keeps the disk from others, and how long it takes beyond that.
     pub(crate) const fn disk(&self, bytes: u32) -> (u64, u64) {
         (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
+    }
+
+    /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
+    pub(crate) const fn at_once(&self) -> bool {
+        self.idle_exit == 0 && self.wakeup == 0 && self.schedule == 0
     }
 
     /// Entering a write.
@@ -180,9 +187,10 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 29] {
+fn named(costs: &Costs) -> [(&'static str, Time); 30] {
     [
         ("switch", costs.switch),
+        ("schedule", costs.schedule),
         ("cache_refill", costs.cache_refill),
         ("cache_refill_limit", costs.cache_refill_limit),
         ("cache_refill_llc", costs.cache_refill_llc),

@@ -79,7 +79,7 @@ proptest! {
         let one = run(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
-        let patience = (case.machine.costs.idle_exit == Time::ZERO).then_some(0);
+        let patience = common::leave_idle_at_once(&case.machine.costs).then_some(0);
         watcher::check(&one.1, &one.0, &case.machine, patience, case.allowed(&names)).map_err(TestCaseError::fail)?;
         let every = Options { no_tick_skip: true, ..options };
         let every = run(&case.workload, &case.scheduler, &case.machine, &every);
