@@ -409,10 +409,11 @@ impl<S: EventSink> Engine<'_, S> {
 fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
     // What did not fit at first goes in within the same system call.
-    let entry = if record.moved == 0 && !record.slept { prices.write(channel.is_pipe()) } else { 0 };
+    let begins = record.moved == 0 && !(record.slept && prices.sleeps_within_calls);
+    let entry = if begins { prices.write(channel.is_pipe()) } else { 0 };
     if record.planned == 0 {
         record.stage = Stage::Block;
-        return entry.saturating_add(prices.block);
+        return prices.to_sleep(entry);
     }
     entry.saturating_add(prices.copy(record.planned))
 }
@@ -422,10 +423,11 @@ fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices)
 fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.readable().min(bytes - record.moved);
     // Who slept for it is in the system call already.
-    let entry = if record.slept { 0 } else { prices.read(channel.is_pipe()) };
+    let begins = !(record.slept && prices.sleeps_within_calls);
+    let entry = if begins { prices.read(channel.is_pipe()) } else { 0 };
     if record.planned == 0 {
         record.stage = Stage::Block;
-        return entry.saturating_add(prices.block);
+        return prices.to_sleep(entry);
     }
     entry.saturating_add(prices.copy(record.planned))
 }

@@ -29,6 +29,9 @@ pub(crate) struct Prices {
     read: [u64; 2],
     copy_per_kib: u64,
     pub(crate) block: u64,
+    /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
+    /// callbacks), looking for a message in vain and reading one are two things.
+    pub(crate) sleeps_within_calls: bool,
     pub(crate) migration: u64,
     pub(crate) balance: u64,
     pub(crate) operation: u64,
@@ -88,6 +91,7 @@ impl Prices {
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             block: costs.block.as_nanos(),
+            sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
@@ -133,6 +137,12 @@ impl Prices {
     #[inline]
     pub(crate) const fn read(&self, pipe: bool) -> u64 {
         self.read[pipe as usize]
+    }
+
+    /// Going to sleep for want of a message, in a call that takes `entry` to begin.
+    #[inline]
+    pub(crate) const fn to_sleep(&self, entry: u64) -> u64 {
+        if self.sleeps_within_calls { entry.saturating_add(self.block) } else { self.block }
     }
 
     /// Copying `bytes` into or out of the kernel, rounded down.
