@@ -48,9 +48,10 @@ def measured(request: Request, target: str) -> Runs:
     """Run fio under every value, and under the default twice."""
     assert request.measure is not None
     values = ("300ms", DEFAULT) if request.quick else VALUES
-    # A guest that counts instructions is slow; what is written lives in its memory.
-    little = request.measures_little or target.endswith("@icount")
-    program = Fio.parse("fio:size=8m" if little else "fio:size=64m")
+    # A guest that counts instructions is slow, and its disk in its memory.
+    slow = target.endswith("@icount")
+    size = "2m" if slow else "8m" if request.measures_little else "64m"
+    program = Fio.parse(f"fio:size={size}")
     arms = {value: (program, Setting({"rt_runtime": value})) for value in values}
     arms["A/A"] = (program, Setting({"rt_runtime": DEFAULT}))
     runs = request.measure("rt_runtime", arms, target, blocks=request.blocks_of(15, 6))

@@ -151,7 +151,7 @@ def _slow() -> tuple[str, ...]:
     return (
         "A guest whose clock counts instructions (@icount) has one CPU of 125 MHz, so to say, and "
         "a disk in its memory whose accesses take 100 us each: its bandwidth is the CPU's, which "
-        "is what the limit divides; files are of 8 MiB there (fio: four of them).",
+        "is what the limit divides. fio writes four files of 2 MiB there.",
     )
 
 
