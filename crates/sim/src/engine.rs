@@ -316,20 +316,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
     }
 
-    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has.
-    pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
-        let record = &mut self.arena.cpus[cpu as usize];
-        let idles = record.current == NONE && record.resched_at == NEVER;
-        if self.prices.idle_exit == 0 || !idles || record.awake_at == self.now {
-            return false;
-        }
-        if record.awake_at < self.now {
-            record.awake_at = self.now + self.prices.idle_exit;
-        }
-        self.arena.timers.push(Key::new(record.awake_at, Kind::Timer), task);
-        true
-    }
-
     /// A timer of the rules expires: they look at one CPU's queue, or at every one.
     fn rule_timer(&mut self) {
         let Some((time, timer)) = self.sched.next_timer() else { return };

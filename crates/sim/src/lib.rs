@@ -62,6 +62,7 @@ mod sync;
 mod task;
 mod timers;
 mod wait;
+mod way;
 
 use std::sync::atomic::AtomicBool;
 
