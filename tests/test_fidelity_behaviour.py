@@ -12,7 +12,7 @@ from schedlab.fidelity.behaviour import Line, Register, judge
 from schedlab.fidelity.behaviour.collect import Collected, jobs
 from schedlab.fidelity.behaviour.judge import Finding, find
 from schedlab.fidelity.behaviour.page import figure, page
-from schedlab.fidelity.observing import METRICS, Metric, Observation, distance, medians
+from schedlab.fidelity.observing import METRICS, RECORDED, Metric, Observation, distance, medians
 from schedlab.model import Costs
 
 VALIDATION = Path(__file__).parent.parent / "validation"
@@ -78,9 +78,24 @@ def test_the_file_is_as_the_issue_asks() -> None:
         assert line.limit == limits[line.metric]
         # What is known to diverge lies outside of what would agree.
         assert line.size is None or line.size[1] > line.limit
-    # Every workload can be built.
+    # Every workload can be built; rt-app's examples where that is installed.
     for part in REGISTER.workloads.values():
-        assert part.workload.json
+        example = Path(part.run)
+        assert not example.is_absolute() or example.is_relative_to("/usr/share/doc/rt-app/examples")
+        if not example.is_absolute() or example.exists():
+            assert part.workload.json
+
+
+def test_every_program_of_the_issue_has_lines_on_every_kernel() -> None:
+    programs = ("hackbench", "pi", "copy", "mixed", "schbench", "http", "aio", "pipe")
+    examples = {name for name, part in REGISTER.workloads.items() if "rt-app" in part.run}
+    assert examples
+    for place in ("vm:5.10", "vm:6.1", "vm:6.12", "vm:7.2", "host"):
+        there = {(line.workload, line.metric) for line in REGISTER.lines if line.place == place}
+        for name in (*programs, *examples):
+            # Nobody is woken where nobody sleeps.
+            metrics = [metric for metric in METRICS if name != "pi" or metric not in RECORDED]
+            assert all((name, metric) in there for metric in metrics), (name, place)
 
 
 def test_a_kernel_that_is_noisier_than_the_tolerance_widens_it() -> None:
@@ -153,6 +168,10 @@ def test_a_and_a_runs_come_before_those_that_are_judged() -> None:
     # Nothing of it needs a recording, and no two are one.
     assert not any(job.recorded for job in todo)
     assert len({job.key for job in todo}) == 3
+    # What is fixed already is not measured again, and the others' runs stay what they were.
+    left = jobs(register, "vm:6.1", noise=2, judged=1, fixed=["pi"])
+    assert left == todo[2:]
+    assert jobs(register, "vm:6.1", noise=2, judged=1, fixed=["other"]) == todo
 
 
 def test_the_page_tells_what_fails_and_what_was_not_run() -> None:
