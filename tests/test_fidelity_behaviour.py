@@ -1,6 +1,7 @@
 """What behaviour is held to, and that each of its bounds can fail."""
 
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from schedlab.calibration import Calibration
 from schedlab.errors import InputError
 from schedlab.fidelity import noise
 from schedlab.fidelity.behaviour import Line, Register, judge
+from schedlab.fidelity.behaviour import collect as collecting
 from schedlab.fidelity.behaviour.collect import Collected, jobs
 from schedlab.fidelity.behaviour.judge import Finding, find
 from schedlab.fidelity.behaviour.page import figure, page
@@ -172,6 +174,44 @@ def test_a_and_a_runs_come_before_those_that_are_judged() -> None:
     left = jobs(register, "vm:6.1", noise=2, judged=1, fixed=["pi"])
     assert left == todo[2:]
     assert jobs(register, "vm:6.1", noise=2, judged=1, fixed=["other"]) == todo
+
+
+class _WithHoles:
+    """A place whose recordings have holes."""
+
+    kernel = "6.1.0-50-amd64"
+    clock = "host"
+
+    def calibrate(self, **_: object) -> Calibration:
+        return Calibration(Costs.load("ideal"), kernel=self.kernel, cpus=1, hz=250)
+
+    def pause(self, _: float) -> None:
+        pass
+
+    def run(self, *_: object, **__: object) -> Observation:
+        return Observation({"ping": 0.5, "pong": 0.5}, {"turnaround": 100.0})
+
+    def record(self, *_: object, **__: object) -> Observation:
+        raise InputError("the kernel lost events")
+
+
+def test_where_recordings_are_refused_the_rest_is_still_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SMALL.replace("pi:tasks=2", "pipe:loops=1").replace('"share"', '"p50"')
+    text = text.replace("limits = { share", "limits = { p50")
+    register = Register.parse(text).of(["host"])
+    monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
+    told: list[str] = []
+    there = collecting.collect(register, "host", tmp_path, told.append)
+    assert isinstance(there, Collected)
+    assert len([line for line in told if "not recorded: the kernel lost events" in line]) == 9
+    assert len(there.real["pi"]) == 3
+    failures = {
+        finding.line.metric: finding.failure for finding in judge(register, {"host": there}, {})
+    }
+    assert failures["p50"] == "nothing was compared"
+    assert "apart" in failures["turnaround"]
 
 
 def test_the_page_tells_what_fails_and_what_was_not_run() -> None:

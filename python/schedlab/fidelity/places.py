@@ -28,8 +28,10 @@ DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
 
 _RECORDING = """\
-cd /sys/kernel/tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
-trap 'rmdir /sys/kernel/tracing/instances/schedlab-costs' EXIT
+tracing=/sys/kernel/tracing
+[ -d $tracing/instances ] || tracing=/sys/kernel/debug/tracing
+cd $tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
+trap "rmdir $tracing/instances/schedlab-costs" EXIT
 for event in sched_switch sched_waking sched_process_fork; do
     echo 1 > events/sched/$event/enable
 done
