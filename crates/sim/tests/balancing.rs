@@ -102,23 +102,6 @@ fn nobody_moves_where_none_may_be_looked_at() {
     }
 }
 
-/// `task_hot`: who ran less than `migration_cost` ago is left where it is until balancing has failed more than `cache_nice_tries` times, 1
-/// within a cache. So where nobody is ever cold the three that share two CPUs move only at every third balancing, not at every second.
-#[test]
-fn the_hot_stay_longer() {
-    for release in CURRENT {
-        let moved = |migration_cost: &str| {
-            let mut scheduler = scheduler(release);
-            scheduler.set("migration_cost", migration_cost).expect("a knob of the release");
-            let options = schedlab_sim::Options { seed: 1, ..schedlab_sim::Options::default() };
-            let ran = common::run_with(&hogs(3, 600), &scheduler, &machine(2, "smt=1"), &options).expect("it runs");
-            ran.0.tasks.iter().map(|task| task.migrations).sum::<u64>()
-        };
-        let (cold, hot) = (moved("0ns"), moved("1s"));
-        assert!(hot >= 2 && hot < cold, "{release}: {hot} of {cold}");
-    }
-}
-
 /// `active_load_balance_cpu_stop`: two that run on both threads of a core, beside a core that idles, wait for nothing that could be
 /// pulled; after `cache_nice_tries` + 2 attempts, 3 within a cache, a running one is pushed.
 #[test]
