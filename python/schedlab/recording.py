@@ -95,14 +95,15 @@ def record(
     if not path.parent.is_dir():
         raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
     runner = str(host.runner()) if guest is None else guest.inside(host.runner())
+    within = f"{round(timeout * 1000)}ms" if guest is None else guest.patience(timeout)
     if isinstance(what, Workload):
         command, text = [runner, "run", "-", f"--seed={seed}"], what.json
-        command.append(f"--timeout={round(timeout * 1000)}ms")
+        command.append(f"--timeout={within}")
     else:
         command, text = list(what), ""
     if not command:
         raise InputError("there is no command to record")
-    options = [f"--buffer={buffer}", f"--timeout={round(timeout * 1000)}ms"]
+    options = [f"--buffer={buffer}", f"--timeout={within}"]
     if level is not None:
         options.append(f"--level={level}")
     # The recorder keeps the time itself; the margin is for what it does before and after, which
