@@ -115,8 +115,6 @@ def test_weights_and_limits_of_groups_and_sessions_act_in_a_guest(
     fetched: Callable[[str], KernelImage],
 ) -> None:
     with Guest.boot(fetched("6.12"), clock="instructions") as guest:
-        # Its clock leaps while it waits for us: a day is what no run takes, in milliseconds.
-        assert guest.patience(1.0) == "86400000ms"
         before = guest.run(["ls", "/sys/fs/cgroup"]).output
         assert "cgroup.controllers" in before
         outcome = vm.run(GROUPS, guest)

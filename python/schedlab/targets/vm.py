@@ -60,7 +60,7 @@ def run(
     if timeout <= 0:
         raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
     command = [guest.inside(host.runner()), "run", "-", f"--seed={seed}"]
-    command.append(f"--timeout={guest.patience(timeout)}")
+    command.append(f"--timeout={round(timeout * 1000)}ms")
     if delays:
         command.append("--delays")
     with guest_knobs.applied(guest, knobs or {}) as found:

@@ -32,9 +32,6 @@ INSTRUCTION_NS = 2
 _OWN = "/dev/shm/schedlab-programs"  # noqa: S108
 """Where a guest keeps programs in its own memory."""
 
-LEAPS = 86_400.0
-"""Seconds of a guest's clock that counts instructions that no run lasts, leaps and all."""
-
 # Time passes by instructions alone: an idle guest goes on to its next timer at once.
 _COUNTED = ("-icount", f"shift={INSTRUCTION_NS.bit_length() - 1},sleep=off")
 
@@ -215,15 +212,6 @@ class Guest:
             raise RunError(f"cannot hand a command to the guest: {error.strerror}") from None
         finally:
             shutil.rmtree(place, ignore_errors=True)
-
-    def patience(self, seconds: float) -> str:
-        """Return the time limit of a program in the guest that keeps its limit by itself.
-
-        A clock that counts instructions leaps ahead to the next timer while the guest waits for
-        this machine, for a file say, and by minutes where that is busy. Only the limit of `run` is
-        kept there, by this machine's clock; what is ended by it takes the guest with it.
-        """
-        return f"{round((seconds if self.clock == 'host' else LEAPS) * 1000)}ms"
 
     def inside(self, program: Path) -> str:
         """Return where the guest has a copy of a program in its own memory.
