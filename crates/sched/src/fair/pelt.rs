@@ -137,6 +137,12 @@ impl SchedAvg {
         PELT_MIN_DIVIDER + self.period_contrib
     }
 
+    /// When the current period began, in microseconds of the PELT clock.
+    #[inline]
+    pub(crate) const fn period_start(&self) -> u64 {
+        (self.last_update_time >> 10).wrapping_sub(self.period_contrib as u64)
+    }
+
     /// `___update_load_sum`: brings the sums up to `now` (nanoseconds of the PELT clock), through which the entity weighed `load`,
     /// had `runnable` tasks and was `running` or not. True if a period ended, so that the averages are to follow.
     #[inline]

@@ -8,6 +8,8 @@ use crate::fair::sums::{Removed, Sums};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct QueueLoad {
     pub(crate) avg: SchedAvg,
+    /// `util_est` of a root queue: what is expected of its queued tasks.
+    pub(crate) util_est: u32,
     pub(crate) removed: Removed,
     pub(crate) propagate: bool,
     pub(crate) prop_runnable_sum: i64,

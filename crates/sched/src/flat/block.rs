@@ -20,6 +20,10 @@ impl Sched<Ours> {
         let se = self.tasks[previous.index()].se;
         self.tasks[previous.index()].life = Life::Asleep;
         let eevdf = self.rules.eevdf();
+        self.util_est_dequeue(cpu, se);
+        if eevdf {
+            self.util_est_update(se);
+        }
         // dequeue_entity
         let charged = if eevdf {
             self.update_curr_cfs(cfs);
@@ -36,6 +40,8 @@ impl Sched<Ours> {
             self.update_load_avg_slow(cfs, se, Action::UPDATE);
             if eevdf {
                 self.update_entity_lag(cfs, se);
+            } else {
+                self.util_est_update(se);
             }
             self.balance.cfs_tasks.remove(cpu, previous);
             let entity = &mut self.entities[se.index()];

@@ -130,9 +130,10 @@ impl Sched<Ours> {
         let weight = entity.load.scaled >> 10;
         let Some(loads) = self.loads.as_deref_mut() else { return };
         let now = loads.queues[cfs.index()].clock(rq.clock_pelt);
-        let avg = &mut loads.entities[se.index()].avg;
-        if avg.last_update_time != 0 && avg.update_sum(now, 1, 1, false) {
-            avg.update_avg(weight);
+        let own = &mut loads.entities[se.index()];
+        if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 1, false) {
+            own.avg.update_avg(weight);
+            own.util_est.changed();
         }
     }
 }

@@ -130,12 +130,16 @@ impl Sched<Ours> {
         let sums = self.sums();
         let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.se_weight(se));
         let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
+        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
         let now = load.clock(self.rqs[cpu.index()].clock_pelt);
-        let attached = avg.last_update_time != 0;
-        if attached && avg.age(now) {
-            avg.update_avg(weight);
+        let attached = own.avg.last_update_time != 0;
+        // util_est_enqueue; the estimate follows once a period has ended.
+        load.util_est += own.util_est.value() as u32;
+        if attached && own.avg.age(now) {
+            own.avg.update_avg(weight);
+            own.util_est.changed();
         }
+        let avg = &mut own.avg;
         if queue.load.scaled == 0 && load.removed.count == 0 {
             if load.avg.age(now) {
                 load.avg.update_avg(1);
