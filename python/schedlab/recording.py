@@ -116,8 +116,8 @@ def record(
     # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
     inside = "/dev/shm/recording.txt"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
-    # Nor is the workload read from there meanwhile: a clock that counts instructions leaps from timer
-    # to timer while the guest waits for this machine, and over the time limit where that is busy.
+    # Nor is the workload read from there meanwhile: a clock that counts instructions leaps from
+    # timer to timer while the guest waits for this machine, over the time limit if that is busy.
     script = 'file=$1; shift; cat > "$file.input"; "$@" < "$file.input" && mv "$file" "$OUT/"'
     copy = ["sh", "-c", script, "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
