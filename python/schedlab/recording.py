@@ -118,7 +118,8 @@ def record(
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
     # Nor is the workload read from there meanwhile: a clock that counts instructions leaps from
     # timer to timer while the guest waits for this machine, over the time limit if that is busy.
-    script = 'file=$1; shift; cat > "$file.input"; "$@" < "$file.input" && mv "$file" "$OUT/"'
+    read = 'cat > "$file.input" && exec < "$file.input" && rm "$file.input"'
+    script = f'file=$1; shift; {read} && "$@" && mv "$file" "$OUT/"'
     copy = ["sh", "-c", script, "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
     _move(guest.shared / Path(inside).name, path)
