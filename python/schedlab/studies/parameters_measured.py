@@ -37,7 +37,7 @@ def measured(request: Request, target: str) -> Runs:
     levels = request.levels_of([str(one) for one in CONCURRENCIES], ("20",))
     found: dict[tuple[str, str, int], Sequence[float]] = {}
     for concurrency in map(int, levels):
-        time = "1s" if concurrency < _MANY else "5s"
+        time = "1s" if concurrency < _MANY else "5s" if target.endswith("@icount") else "2s"
         program = Apache.parse(f"apache:concurrency={concurrency},time={time}")
         arms = {name: (program, Setting(usual)) for name in ("default", "A/A")}
         for knob in knobs:
