@@ -208,6 +208,26 @@ def _leads(
     )
 
 
+def answer(target: str, runs: Runs) -> str:
+    """Say in a sentence what each knob does to Apache on a real kernel, by its furthest value."""
+    base, least = _all(runs, "default", ""), noise(runs)
+    words = []
+    for knob in KNOBS:
+        if any(one == knob for one, _, _ in runs):
+            ratios = {
+                value: stats.paired_ratio(base, _all(runs, knob, value))
+                for value in _values(runs, knob)[1:]
+            }
+            value = max(ratios, key=lambda one: abs(np.log(ratios[one].value)))
+            ratio = ratios[value]
+            apart = "" if _apart(ratio, least) else ", no more than noise"
+            words.append(f"{knob} {value} {ratio.value - 1:+.1%}{apart}")
+    return (
+        f"Apache on {target}, all connections together, against the default: {'; '.join(words)}. "
+        f"The default run twice differs from itself by up to {np.expm1(least):.1%}."
+    )
+
+
 def tables(real: Mapping[str, Runs]) -> tuple[Table, ...]:
     """Return every setting's runs as the report prints them, and each against the default."""
     if not real:
