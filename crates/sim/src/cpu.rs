@@ -21,6 +21,11 @@ pub(crate) struct Cpu {
     pub(crate) acting_tick: u64,
     /// When it schedules because someone told it to.
     pub(crate) resched_at: u64,
+    /// It is on its way to schedule: until `resched_at` it works off an interrupt or, where that is [`NEVER`], until `end` what is
+    /// left of a system call.
+    pub(crate) leaving: bool,
+    /// When it last left idle for a timer's interrupt, or will have.
+    pub(crate) awake_at: u64,
     /// It was told to, while idle, because a task waits elsewhere.
     pub(crate) called: bool,
     /// It is on line.
@@ -40,6 +45,8 @@ impl Cpu {
         next_tick: NEVER,
         acting_tick: NEVER,
         resched_at: NEVER,
+        leaving: false,
+        awake_at: 0,
         called: false,
         online: true,
         busy: 0,

@@ -33,6 +33,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// before that, the [`Engine::rescheduled`] that would follow. `first` is what CPUs have to do first.
     pub(crate) fn flat_timer(&mut self, task: u32, first: Key) -> Result<(), SimError> {
         let home = self.arena.tasks[task as usize].cpu;
+        if self.comes_late(task, home) {
+            return Ok(());
+        }
         if self.skips_beside_others {
             self.catch_up(home);
         }
@@ -54,22 +57,21 @@ impl<S: EventSink> Engine<'_, S> {
         let idles = record.current == NONE && record.resched_at == NEVER;
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
-        let at_once = idles && self.prices.idle_exit == 0 && alone;
+        let at_once = idles && self.prices.at_once() && alone;
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
+        let (remote, exit) =
+            if target == home { (0, 0) } else { (self.prices.wakeup_remote, self.way_out_of_idle(target)) };
+        let cost = self.prices.wakeup + remote;
         if !runs {
-            self.queued(task, target, home);
+            self.queued(task, target, home, cost + exit);
             self.settle_moves(home);
         }
-        let remote = if target == home { 0 } else { self.prices.wakeup_remote };
-        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let cost = self.prices.wakeup + remote + looked_at;
+        let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
         let interrupted = self.arena.cpus[home as usize].current != NONE;
         if interrupted && (cost > 0 || target == home) {
-            self.catch_up(home);
-            self.arena.cpus[home as usize].bill(cost);
-            self.refresh(home);
+            self.interrupted(home, cost);
         }
         if !runs {
             return Ok(());
@@ -140,7 +142,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks[next.index()].debt += looked_at;
         }
         let record = &mut self.arena.cpus[cpu as usize];
-        (record.resched_at, record.called) = (NEVER, false);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         self.leave(cpu, task, state);
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
@@ -162,6 +164,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// changes in between ([`Engine::touch`] looks at them anew).
     pub(crate) fn flat_tick(&mut self, cpu: u32) -> Result<bool, SimError> {
         let record = &self.arena.cpus[cpu as usize];
+        if record.leaving {
+            return Ok(false);
+        }
         let (first, due) = (record.next_tick, record.acting_tick);
         let count = if first == due { 1 } else { (due - first) / self.period + 1 };
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
@@ -175,10 +180,11 @@ impl<S: EventSink> Engine<'_, S> {
             self.refresh(cpu);
             return Ok(true);
         }
-        (record.resched_at, record.called) = (NEVER, false);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         let (previous, next) = (tick.previous, tick.next);
         if previous == next {
-            self.arena.tasks[next.index()].remaining = record.suspend(self.now);
+            let left_over = record.suspend(self.now);
+            self.arena.tasks[next.index()].interrupted(left_over);
         } else {
             self.leave(cpu, previous.0, TaskState::Running);
             self.taken(cpu, previous, TaskState::Running, next);
