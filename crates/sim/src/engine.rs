@@ -152,6 +152,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.flat = self.is_flat();
         self.start()?;
         while self.alive > 0 {
+            if self.flat && self.flat_step()? {
+                continue;
+            }
             self.events += 1;
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
@@ -203,26 +206,54 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.bandwidth_timer();
                 continue;
             }
-            if timer < key {
-                match self.arena.timers.pop() {
-                    Some(task) if self.flat => self.flat_timer(task, key)?,
-                    Some(task) => self.timer(task),
-                    None => {}
-                }
-                continue;
-            }
-            match key.kind() {
-                Kind::Completion if self.flat && self.flat_completion(cpu)? => {}
-                Kind::Completion => {
-                    self.catch_up(cpu);
-                    self.operate(cpu, true)?;
-                }
-                Kind::Tick => self.tick(cpu)?,
-                Kind::Timer => self.hrtick(cpu)?,
-                Kind::Schedule => self.rescheduled(cpu)?,
-            }
+            self.event(key, cpu, timer)?;
         }
         Ok(())
+    }
+
+    /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
+    #[inline(always)]
+    fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
+        if timer < key {
+            match self.arena.timers.pop() {
+                Some(task) if self.flat => self.flat_timer(task, key)?,
+                Some(task) => self.timer(task),
+                None => {}
+            }
+            return Ok(());
+        }
+        match key.kind() {
+            Kind::Completion if self.flat && self.flat_completion(cpu)? => Ok(()),
+            Kind::Completion => {
+                self.catch_up(cpu);
+                self.operate(cpu, true)
+            }
+            Kind::Tick => self.tick(cpu),
+            Kind::Timer => self.hrtick(cpu),
+            Kind::Schedule => self.rescheduled(cpu),
+        }
+    }
+
+    /// The next event of a flat run, if it is none of the rare ones, in what little the loop above comes to then: no group has a timer,
+    /// no CPU goes off line. False, and nothing done, where the run or the workload may be over, or a timer of the rules is due.
+    #[inline(always)]
+    fn flat_step(&mut self) -> Result<bool, SimError> {
+        let (key, cpu) = self.arena.agenda.first();
+        let timer = self.arena.timers.first();
+        let time = key.min(timer).time();
+        let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
+        if time >= self.end.min(rule) || time > self.limit || cancelled {
+            return Ok(false);
+        }
+        self.events += 1;
+        if time != self.now {
+            self.now = time;
+            self.sched.set_machine_clock(Time::from_nanos(time));
+            self.operations = 0;
+        }
+        self.event(key, cpu, timer)?;
+        Ok(true)
     }
 
     /// The run's time is over: whoever is left ends where it stands.

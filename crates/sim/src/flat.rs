@@ -83,13 +83,58 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Somebody else has the CPU: the books of a switch.
+    #[inline(always)]
     fn taken(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
         self.emit(cpu, EventKind::Switch { previous, state, next });
         self.tell_standings([previous, next]);
         self.switches += 1;
         if next != TaskId::IDLE {
-            self.come(cpu, next.0);
+            self.flat_come(cpu, next.0);
         }
+    }
+
+    /// [`Engine::leave`] of a task that goes on to live, of a CPU that always is as fast.
+    #[inline(always)]
+    fn flat_leave(&mut self, cpu: u32, task: u32, state: TaskState) {
+        let arena = &mut self.arena;
+        let (record, left) = (&mut arena.cpus[cpu as usize], &mut arena.tasks[task as usize]);
+        let account = &mut arena.accounts[task as usize];
+        let ran = self.now - account.since;
+        record.busy += ran;
+        account.run += ran;
+        account.since = self.now;
+        if state == TaskState::Running {
+            account.involuntary += 1;
+            (left.remaining, left.state) = (record.end - self.now, State::Runnable);
+        } else {
+            account.voluntary += 1;
+            left.state = State::Asleep;
+        }
+        record.end = self.now;
+    }
+
+    /// [`Engine::come`] to such a CPU.
+    #[inline(always)]
+    fn flat_come(&mut self, cpu: u32, task: u32) {
+        if matches!(self.arena.tasks[task as usize].op, Op::Busy(_)) {
+            return self.come(cpu, task);
+        }
+        let arena = &mut self.arena;
+        let (account, comer) = (&mut arena.accounts[task as usize], &mut arena.tasks[task as usize]);
+        let delay = self.now - account.since;
+        account.wait += delay;
+        account.max_delay = account.max_delay.max(delay);
+        account.since = self.now;
+        comer.state = State::Running;
+        let switches = arena.cpus[cpu as usize].switches;
+        if comer.ran_on != cpu || comer.ran_at != switches {
+            if !self.prices.free_switches {
+                comer.debt += self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+            }
+            (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
+            arena.cpus[cpu as usize].switches = switches + 1;
+        }
+        arena.cpus[cpu as usize].current = task;
     }
 
     /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`]. False,
@@ -141,7 +186,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let record = &mut self.arena.cpus[cpu as usize];
         (record.resched_at, record.called) = (NEVER, false);
-        self.leave(cpu, task, state);
+        self.flat_leave(cpu, task, state);
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
@@ -167,7 +212,7 @@ impl<S: EventSink> Engine<'_, S> {
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.bill(count * self.prices.tick);
+        record.end = record.end.saturating_add(count * self.prices.tick);
         record.next_tick = due + self.period;
         record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
         self.skips_beside_others |= tick.inactive > 0;
@@ -180,7 +225,7 @@ impl<S: EventSink> Engine<'_, S> {
         if previous == next {
             self.arena.tasks[next.index()].remaining = record.suspend(self.now);
         } else {
-            self.leave(cpu, previous.0, TaskState::Running);
+            self.flat_leave(cpu, previous.0, TaskState::Running);
             self.taken(cpu, previous, TaskState::Running, next);
         }
         self.resume(cpu, next.0)?;
@@ -188,6 +233,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
+    #[inline(always)]
     fn resume(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let record = &mut self.arena.tasks[task as usize];
         if matches!(record.stage, Stage::Fetch | Stage::Retry) {
@@ -195,8 +241,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
         let record = &mut self.arena.cpus[cpu as usize];
-        record.end = self.now;
-        record.bill(cost);
+        record.end = self.now.saturating_add(cost);
         if record.end == self.now {
             return self.operate(cpu, true);
         }

@@ -38,26 +38,27 @@ pub(crate) struct TaskState {
     pub(crate) recent_used_cpu: CpuId,
 }
 
-/// Of a CPU's run queue. Clocks in nanoseconds, `next_` and `last_` in ticks.
+/// Of a CPU's run queue, what every tick and wake-up touches in the first cache line. Clocks in nanoseconds, `next_` and `last_` in ticks.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(crate) struct CpuState {
     pub(crate) next_balance: u64,
     /// `idle_stamp`: since when it idles.
     pub(crate) idle_stamp: Option<u64>,
     pub(crate) avg_idle: u64,
-    pub(crate) wake_stamp: u64,
-    pub(crate) wake_avg_idle: u64,
-    pub(crate) max_idle_balance_cost: u64,
+    /// Whom interrupts wake while it idles.
+    pub(crate) wakes: Wakes,
+    /// `push_cpu`, while `active_balance` is set.
+    pub(crate) push_cpu: Option<CpuId>,
     /// `nohz_tick_stopped`.
     pub(crate) tick_stopped: bool,
     pub(crate) has_blocked_load: bool,
+    pub(crate) max_idle_balance_cost: u64,
+    pub(crate) wake_stamp: u64,
+    pub(crate) wake_avg_idle: u64,
     pub(crate) last_blocked_update: u64,
-    /// `push_cpu`, while `active_balance` is set.
-    pub(crate) push_cpu: Option<CpuId>,
     /// `cpu_capacity`: what real-time and deadline tasks leave of 1024.
     pub(crate) capacity: u64,
-    /// Whom interrupts wake while it idles.
-    pub(crate) wakes: Wakes,
     /// `distribute_cpu_mask_prev`.
     pub(crate) distributed: u32,
     /// `avg_rt`, `avg_dl`: the time that real-time and deadline tasks take.

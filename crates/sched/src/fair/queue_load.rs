@@ -4,22 +4,24 @@ use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::sums::{Removed, Sums};
 
-/// The part of `struct cfs_rq` that load tracking needs.
+/// The part of `struct cfs_rq` that load tracking needs, in two cache lines but for what only groups need.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
 pub(crate) struct QueueLoad {
     pub(crate) avg: SchedAvg,
-    pub(crate) removed: Removed,
     pub(crate) propagate: bool,
+    /// `pelt_clock_throttled`: its clock stands still.
+    pub(crate) stopped: bool,
+    pub(crate) removed: Removed,
+    /// `throttled_clock_pelt_time`: for how long it did.
+    pub(crate) throttled_time: u64,
     pub(crate) prop_runnable_sum: i64,
     /// `tg_load_avg_contrib`: what the group's sum has of it.
     pub(crate) contribution: i64,
     /// `last_update_tg_load_avg`.
     pub(crate) contributed_at: u64,
-    /// `pelt_clock_throttled`: its clock stands still.
-    pub(crate) stopped: bool,
-    /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
+    /// `throttled_clock_pelt`: since when it does.
     pub(crate) throttled_at: u64,
-    pub(crate) throttled_time: u64,
 }
 
 impl QueueLoad {
