@@ -35,6 +35,8 @@ pub(crate) struct Engine<'a, S> {
     phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
+    /// The tick after some instant of the last while, [`Engine::tick_after_now`].
+    tick_ahead: u64,
     pub(crate) skip_ticks: bool,
     /// All queues are flat, from beginning to end (`flat.rs`).
     flat: bool,
@@ -109,6 +111,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             prices,
             topology: &machine.topology,
             pace: Pace::new(machine),
+            tick_ahead: 0,
             // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
             skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
             flat: false,
@@ -509,8 +512,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     /// The first tick after now.
-    pub(crate) const fn tick_after_now(&self) -> u64 {
-        ((self.now + self.phase) / self.period + 1) * self.period - self.phase
+    #[inline]
+    pub(crate) fn tick_after_now(&mut self) -> u64 {
+        // Mostly it is the one that was found last, or comes soon after: no need to divide.
+        let (now, next) = (self.now, self.tick_ahead);
+        if now.wrapping_sub(next.wrapping_sub(self.period)) >= self.period {
+            self.tick_ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
+        }
+        self.tick_ahead
     }
 }
 

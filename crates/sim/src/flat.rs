@@ -6,6 +6,7 @@
 
 use schedlab_model::{CpuId, EventKind, EventSink, Policy, TaskId, TaskState, Time};
 use schedlab_program::Op;
+use schedlab_sched::Clocks;
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
@@ -49,9 +50,14 @@ impl<S: EventSink> Engine<'_, S> {
             let (from, to) = (CpuId(home), CpuId(target));
             self.emit(home, EventKind::Migrate { task: task_id(task), from, to });
         }
-        self.touch(target);
         let record = &self.arena.cpus[target as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;
+        if idles {
+            // It has no ticks.
+            self.sched.set_clocks(CpuId(target), Clocks::all(Time::from_nanos(self.now)));
+        } else {
+            self.touch(target);
+        }
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
         let at_once = idles && self.prices.idle_exit == 0 && alone;
@@ -65,8 +71,8 @@ impl<S: EventSink> Engine<'_, S> {
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         let cost = self.prices.wakeup + remote + looked_at;
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
-        let interrupted = self.arena.cpus[home as usize].current != NONE;
-        if interrupted && (cost > 0 || target == home) {
+        let interrupted = (cost > 0 || target == home) && self.arena.cpus[home as usize].current != NONE;
+        if interrupted {
             self.catch_up(home);
             self.arena.cpus[home as usize].bill(cost);
             self.refresh(home);
@@ -74,12 +80,49 @@ impl<S: EventSink> Engine<'_, S> {
         if !runs {
             return Ok(());
         }
+        self.take_woken(target, task)
+    }
+
+    /// An idle CPU takes a task that was woken just now.
+    #[inline(always)]
+    fn take_woken(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         self.idle -= 1;
         let next_tick = self.tick_after_now();
-        let record = &mut self.arena.cpus[target as usize];
+        let record = &mut self.arena.cpus[cpu as usize];
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
-        self.taken(target, TaskId::IDLE, TaskState::Running, task_id(task));
-        self.operate(target, false)
+        let comer = &self.arena.tasks[task as usize];
+        if comer.stage != Stage::Fetch || !self.prices.free_switches {
+            self.taken(cpu, TaskId::IDLE, TaskState::Running, task_id(task));
+            return self.resume(cpu, task);
+        }
+        self.emit(cpu, EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task_id(task) });
+        self.tell_standings([TaskId::IDLE, task_id(task)]);
+        self.switches += 1;
+        // As `flat_come` and `operate` do it where the task did not wait, a switch costs nothing, and an operation comes.
+        let arena = &mut self.arena;
+        let (record, comer) = (&mut arena.cpus[cpu as usize], &mut arena.tasks[task as usize]);
+        record.current = task;
+        if comer.ran_on != cpu || comer.ran_at != record.switches {
+            record.switches += 1;
+            (comer.ran_on, comer.ran_at) = (cpu, record.switches);
+        }
+        comer.state = State::Running;
+        comer.op = comer.cursor.next(self.program);
+        comer.debt += self.prices.operation;
+        let Op::Run(time) = comer.op else {
+            // It was fetched, but nobody looked at it yet.
+            comer.stage = Stage::Retry;
+            return self.operate(cpu, false);
+        };
+        (comer.stage, comer.remaining) = (Stage::Act, time.as_nanos());
+        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
+        record.end = self.now.saturating_add(cost);
+        if record.end == self.now {
+            return self.operate(cpu, true);
+        }
+        let key = record.key(self.prices.tick, self.period, NEVER);
+        arena.agenda.set(cpu, key);
+        Ok(())
     }
 
     /// Somebody else has the CPU: the books of a switch.
@@ -148,8 +191,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
         self.catch_up(cpu);
         self.count_operation()?;
-        self.arena.accounts[task as usize].user += time.as_nanos();
         let record = &mut self.arena.tasks[task as usize];
+        self.arena.accounts[task as usize].user += time.as_nanos();
         record.done();
         record.op = record.cursor.next(self.program);
         record.debt += self.prices.operation;
@@ -168,10 +211,13 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(true)
     }
 
-    /// The running task goes to sleep: [`Engine::switch`] and what follows.
+    /// The running task, whose CPU's ticks were made up for, goes to sleep: [`Engine::switch`] and what follows.
+    #[inline(always)]
     fn flat_sleep(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let state = TaskState::Interruptible;
-        self.touch(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
         }
@@ -181,14 +227,10 @@ impl<S: EventSink> Engine<'_, S> {
         };
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        if looked_at > 0 && next != TaskId::IDLE {
-            self.arena.tasks[next.index()].debt += looked_at;
-        }
+        self.flat_leave(cpu, task, state);
         let record = &mut self.arena.cpus[cpu as usize];
         (record.resched_at, record.called) = (NEVER, false);
-        self.flat_leave(cpu, task, state);
         if next == TaskId::IDLE {
-            let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
             self.idle += 1;
@@ -196,6 +238,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.agenda.set(cpu, Key::NEVER);
             return Ok(());
         }
+        self.arena.tasks[next.index()].debt += looked_at;
         self.taken(cpu, task_id(task), state, next);
         self.resume(cpu, next.0)
     }

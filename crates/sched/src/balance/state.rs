@@ -28,6 +28,19 @@ pub(crate) struct Wakes {
 
 impl Wakes {
     const NONE: Self = Self { flips: 0, decayed: 0, last: TaskId::IDLE };
+
+    /// `record_wakee`: in the tick `now`, with so many ticks a `second`.
+    #[inline]
+    pub(crate) fn record(&mut self, task: TaskId, now: u64, second: u64) {
+        if now > self.decayed + second {
+            self.flips >>= 1;
+            self.decayed = now;
+        }
+        if self.last != task {
+            self.last = task;
+            self.flips += 1;
+        }
+    }
 }
 
 /// Of a task.
@@ -88,6 +101,7 @@ pub(crate) struct TaskLists {
 const NOBODY: TaskId = TaskId::IDLE;
 
 impl TaskLists {
+    #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, task: TaskId) {
         let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
         if self.links.len() <= task.index() {
@@ -102,6 +116,7 @@ impl TaskLists {
         self.links[task.index()] = [NOBODY, second];
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, cpu: CpuId, task: TaskId) {
         let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
         let [before, after] = self.links[task.index()];
@@ -231,6 +246,7 @@ impl Balance {
 }
 
 /// `update_avg`: an average of which the past counts seven eighths.
+#[inline]
 pub(crate) fn update_avg(average: &mut u64, sample: u64) {
     let difference = sample.wrapping_sub(*average) as i64;
     *average = average.wrapping_add((difference / 8) as u64);

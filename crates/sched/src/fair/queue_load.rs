@@ -31,20 +31,26 @@ impl QueueLoad {
         let now = if self.stopped { self.throttled_at } else { clock_pelt };
         now.wrapping_sub(self.throttled_time)
     }
+
+    /// Takes out what left since the queue was last looked at: whether anything did.
+    #[inline]
+    pub(crate) fn take_out(&mut self, sums: Sums) -> bool {
+        if self.removed.count == 0 {
+            return false;
+        }
+        let removed = std::mem::take(&mut self.removed);
+        let divider = u64::from(self.avg.divider());
+        sums.remove(&mut self.avg, removed);
+        self.propagate = true;
+        self.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
+        true
+    }
 }
 
 /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
 #[inline]
 pub(crate) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
-    let mut decayed = false;
-    if load.removed.count > 0 {
-        let removed = std::mem::take(&mut load.removed);
-        let divider = u64::from(load.avg.divider());
-        sums.remove(&mut load.avg, removed);
-        load.propagate = true;
-        load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
-        decayed = true;
-    }
+    let mut decayed = load.take_out(sums);
     let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
     if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
         load.avg.update_avg(1);
