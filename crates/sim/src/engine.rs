@@ -3,10 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{
-    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
-};
-use schedlab_program::{Op, Program};
+use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology};
+use schedlab_program::Program;
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
@@ -14,7 +12,6 @@ use crate::arena::Arena;
 use crate::groups::Pools;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
-use crate::task::{Stage, State};
 use crate::wait::NONE;
 use crate::{Options, SimError, hotplug, setting};
 
@@ -42,15 +39,15 @@ pub(crate) struct Engine<'a, S> {
     flat: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
-    limit: u64,
+    pub(crate) limit: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
-    end: u64,
+    pub(crate) end: u64,
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
     pub(crate) sink: &'a mut S,
     /// CPUs that are still to go off line or come back.
     pub(crate) changes: &'a [CpuChange],
-    cancel: Option<&'a AtomicBool>,
+    pub(crate) cancel: Option<&'a AtomicBool>,
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
     pub(crate) last_tick: (u64, u32),
@@ -59,9 +56,9 @@ pub(crate) struct Engine<'a, S> {
     /// Tasks that have not ended.
     pub(crate) alive: u32,
     /// Operations at this instant so far.
-    operations: u64,
+    pub(crate) operations: u64,
     /// Events so far.
-    events: u64,
+    pub(crate) events: u64,
     pub(crate) switches: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -216,7 +213,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
     /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
     #[inline(always)]
-    fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
+    pub(crate) fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
         if timer < key {
             match self.arena.timers.pop() {
                 Some(task) if self.flat => self.flat_timer(task, key)?,
@@ -234,68 +231,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
             Kind::Tick => self.tick(cpu),
             Kind::Timer => self.hrtick(cpu),
             Kind::Schedule => self.rescheduled(cpu),
-        }
-    }
-
-    /// The next event of a flat run, if it is none of the rare ones, in what little the loop above comes to then: no group has a timer,
-    /// no CPU goes off line. False, and nothing done, where the run or the workload may be over, or a timer of the rules is due.
-    #[inline(always)]
-    fn flat_step(&mut self) -> Result<bool, SimError> {
-        let (key, cpu) = self.arena.agenda.first();
-        let timer = self.arena.timers.first();
-        let time = key.min(timer).time();
-        let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
-        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
-        if time >= self.end.min(rule) || time > self.limit || cancelled {
-            return Ok(false);
-        }
-        self.events += 1;
-        if time != self.now {
-            self.now = time;
-            self.sched.set_machine_clock(Time::from_nanos(time));
-            self.operations = 0;
-        }
-        self.event(key, cpu, timer)?;
-        Ok(true)
-    }
-
-    /// The run's time is over: whoever is left ends where it stands.
-    fn end(&mut self) {
-        self.now = self.end;
-        for cpu in 0..self.arena.cpus.len() as u32 {
-            let task = self.arena.cpus[cpu as usize].current;
-            if task != NONE {
-                // Skipped ticks took some of its time.
-                self.catch_up_before(cpu, self.end);
-                let record = &mut self.arena.cpus[cpu as usize];
-                record.end = record.end.max(self.now);
-                self.arena.tasks[task as usize].remaining = record.suspend(self.now);
-                self.count_part(task as usize);
-                self.leave(cpu, task, TaskState::Dead);
-            }
-        }
-        for task in 0..self.arena.tasks.len() {
-            if self.arena.tasks[task].state == State::Runnable {
-                self.count_part(task);
-            }
-            let account = &mut self.arena.accounts[task];
-            let since = self.now - account.since;
-            match self.arena.tasks[task].state {
-                State::Dead | State::Running => continue,
-                State::Runnable => account.wait += since,
-                State::Asleep => account.sleep += since,
-            }
-            self.arena.identities[task].died = self.now;
-            self.alive -= 1;
-        }
-    }
-
-    /// The part of its computing that a task had done when it was cut short.
-    fn count_part(&mut self, task: usize) {
-        let record = &self.arena.tasks[task];
-        if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
-            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
-            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
         }
     }
 
@@ -446,7 +381,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     /// Makes up for the CPU's ticks before `time`.
-    fn catch_up_before(&mut self, cpu: u32, time: u64) {
+    pub(crate) fn catch_up_before(&mut self, cpu: u32, time: u64) {
         let record = &mut self.arena.cpus[cpu as usize];
         let first = record.next_tick;
         if first >= time {

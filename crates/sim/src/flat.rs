@@ -4,6 +4,8 @@
 //!
 //! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use schedlab_model::{CpuId, EventKind, EventSink, Policy, TaskId, TaskState, Time};
 use schedlab_program::Op;
 use schedlab_sched::Clocks;
@@ -28,6 +30,28 @@ impl<S: EventSink> Engine<'_, S> {
             && self.program.changes().is_empty()
             && self.program.templates().iter().all(plain)
             && self.sched.is_flat()
+    }
+
+    /// The next event of a flat run, if it is none of the rare ones, in what little the engine's loop comes to then: no group has a timer,
+    /// no CPU goes off line. False, and nothing done, where the run or the workload may be over, or a timer of the rules is due.
+    #[inline(always)]
+    pub(crate) fn flat_step(&mut self) -> Result<bool, SimError> {
+        let (key, cpu) = self.arena.agenda.first();
+        let timer = self.arena.timers.first();
+        let time = key.min(timer).time();
+        let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
+        if time >= self.end.min(rule) || time > self.limit || cancelled {
+            return Ok(false);
+        }
+        self.events += 1;
+        if time != self.now {
+            self.now = time;
+            self.sched.set_machine_clock(Time::from_nanos(time));
+            self.operations = 0;
+        }
+        self.event(key, cpu, timer)?;
+        Ok(true)
     }
 
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes

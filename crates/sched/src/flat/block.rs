@@ -85,7 +85,7 @@ impl Sched<Ours> {
         Some(next)
     }
 
-    /// `update_curr` but for `min_vruntime`, and for what it may ask for, which comes anyway: whether any time passed.
+    /// `update_curr` but for `min_vruntime`: whether any time passed.
     #[inline(always)]
     fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
         let (now, entity) = (self.rqs[cpu.index()].clock_task, &mut self.entities[se.index()]);
@@ -98,7 +98,10 @@ impl Sched<Ours> {
         entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
         if self.rules.eevdf() {
             self.dl_server_update(cpu, delta);
-            self.served(cfs, se);
+            if self.served(cfs, se) {
+                // Whoever looks for work on the way asks whether the CPU is to schedule.
+                self.resched_curr_lazy(cpu);
+            }
         }
         true
     }
