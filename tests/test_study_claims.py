@@ -4,19 +4,19 @@ import math
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from schedlab import Scheduler, simulate
 from schedlab.studies import (
     cfs_parameters,
     papers,
     parameters,
     parameters_measured,
     policies,
-    programs,
-    rt_runtime,
+    rt_fio,
+    rt_writes,
     thread_fairness,
 )
 from schedlab.studies.machines import typical
@@ -64,22 +64,100 @@ def test_the_three_noisiest_rows_of_the_real_time_report_are_its_lowest() -> Non
 def test_throttling_leaves_the_writers_what_is_left_of_each_period() -> None:
     # Beside a FIFO task that never sleeps they have the CPU for 1 s - rt_runtime of each second:
     # 0.9 s against 0.5 s. They need 60 us and some 5 us of system time for a write of 64 KiB: far
-    # less than the disk could take, so that bandwidth goes as their time.
-    machine = typical(1)
-    writes = 40_000
-    speeds = [
-        rt_runtime.bandwidth(
-            simulate(
-                programs.writing(writes, programs.real_time_load(1.0)),
-                scheduler=Scheduler("6.1", knobs={"rt_runtime": value}),
-                machine=machine,
-            ),
-            writes,
-        )
+    # less than the disk could take, so that bandwidth goes as their time. The task's jobs go as
+    # what it has: 0.1 s against 0.5 s.
+    found = [
+        rt_writes.simulated("6.1", {"rt_runtime": value}, 1.0, 4, typical(1))
         for value in ("100ms", "500ms")
     ]
-    # The last period is cut where the writes end: of some three periods and of five.
-    assert speeds[0] / speeds[1] == pytest.approx(0.9 / 0.5, rel=0.05)
+    assert found[0].bandwidth / found[1].bandwidth == pytest.approx(0.9 / 0.5, rel=0.05)
+    # A job of 10 ms: within one of 10 or 50 a second, and a tick (4 ms) of each of four periods.
+    assert found[0].jobs == pytest.approx(0.1, abs=0.02)
+    assert found[1].jobs == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_limit_costs_a_task_that_asks_for_more_its_jobs() -> None:
+    # A task of 60 % that may run for half a second of each does 50 of its 60 ms x 10 a second.
+    limited, free = (
+        rt_writes.simulated("6.1", {"rt_runtime": value}, 0.6, 4, typical(1))
+        for value in ("500ms", "950ms")
+    )
+    assert limited.jobs == pytest.approx(0.5 / 0.6, abs=0.02)
+    assert free.jobs == pytest.approx(1.0, abs=0.01)
+    # It is ever more behind, so that it runs without a pause until its half second is used up, and
+    # then waits for the other half: a job of 6 ms in between takes 506 ms.
+    assert limited.longest == pytest.approx(0.506, abs=0.005)
+
+
+def _beside(
+    speeds: Mapping[rt_writes.Key, float], jobs: Mapping[rt_writes.Key, float]
+) -> dict[rt_writes.Key, list[dict[str, float]]]:
+    """Return made-up runs, six of each setting, that scatter by 1 %."""
+    rng = random.Random(1)
+    return {
+        key: [
+            {
+                "bandwidth": speed * math.exp(rng.gauss(0, 0.01)),
+                "jobs": jobs.get(key, 1.0),
+                "longest": 0.01,
+            }
+            for _ in range(6)
+        ]
+        for key, speed in speeds.items()
+    }
+
+
+def _limited(gains: float) -> dict[rt_writes.Key, list[dict[str, float]]]:
+    keys = rt_writes.settings(throttles=True, little=True)
+    speeds = dict.fromkeys(keys, 20.0)
+    speeds["rt_runtime", "100ms", 1.0] *= gains
+    speeds["rt_runtime", "500ms", 1.0] *= gains**0.5
+    speeds["rt_runtime", "500ms", 0.6] *= gains**0.2
+    return _beside(speeds, {("rt_runtime", "500ms", 0.6): 0.5 / 0.6 if gains > 1 else 1.0})
+
+
+def test_what_a_limit_gives_real_writers_is_found() -> None:
+    verdicts = [str(one.verdict) for one in rt_writes.claims("vm", _limited(10))]
+    assert verdicts == ["confirmed", "confirmed", "confirmed"]
+
+
+def test_a_limit_that_does_nothing_is_found() -> None:
+    left, costs, idle = rt_writes.claims("vm", _limited(1))
+    assert str(left.verdict) != "confirmed"
+    assert str(costs.verdict) != "confirmed"
+    assert str(idle.verdict) == "confirmed"
+
+
+def test_a_kernel_that_serves_fair_tasks_is_judged_by_the_server() -> None:
+    keys = rt_writes.settings(throttles=False, little=True)
+    speeds = dict.fromkeys(keys, 20.0)
+    speeds["fair_server_runtime", "50ms", 1.0] = 2.0
+    unlimited, served = rt_writes.claims("vm", _beside(speeds, {}))
+    assert str(unlimited.verdict) == "confirmed"
+    assert str(served.verdict) == "confirmed"
+    # Where the limit still throttles, the task loses jobs, and the claim does not hold.
+    lost = {key: 0.2 for key in keys if key[:2] == ("rt_runtime", "100ms")}
+    assert str(rt_writes.claims("vm", _beside(speeds, lost))[0].verdict) != "confirmed"
+
+
+def _fio(effect: float, again: float = 1.0) -> dict[str, list[float]]:
+    rng = random.Random(1)
+    names = {**dict.fromkeys(rt_fio.VALUES, 1.0), "300ms": effect, "A/A": again}
+    return {
+        name: [100 * ratio * math.exp(rng.gauss(0, 0.005)) for _ in range(15)]
+        for name, ratio in names.items()
+    }
+
+
+def test_fio_that_one_value_moves_is_told_from_noise() -> None:
+    def varies(runs: dict[str, list[float]]) -> str:
+        return str(rt_fio.claims({"vm": runs})[0].verdict)
+
+    assert varies(_fio(1.2)) == "confirmed"
+    # Everything is within 5 % of the default.
+    assert varies(_fio(1.0)) == "contradicted"
+    # The default differs as much from itself.
+    assert varies(_fio(1.2, 1.2)) == "not confirmed"
 
 
 def test_the_readme_has_the_claims_of_the_pages() -> None:
@@ -133,6 +211,26 @@ def test_the_worst_default_is_found() -> None:
     for knob in KNOBS:
         assert verdicts[f"the default of {knob} performs worst"] == "confirmed"
         assert verdicts[f"{knob} changes Apache's throughput"] == "confirmed"
+
+
+def test_a_peak_between_the_ends_is_found() -> None:
+    # 5 ms is the best, 1 ms is worse than it, as 20 ms is.
+    peaked = {("latency", "5ms"): 1.1, ("latency", "10ms"): 1.06, ("latency", "1ms"): 0.98}
+    words = "with smaller {} throughput improves up to a threshold, then declines"
+    assert _judged(_runs(peaked, 0.002))[words.format("latency")] == "confirmed"
+    # The smaller the better: no decline; the larger the better: the contrary.
+    assert _judged(_runs({("latency", "1ms"): 1.1}, 0.002))[words.format("latency")] != "confirmed"
+    grown = _judged(_runs({("latency", "20ms"): 1.1}, 0.002))
+    assert grown[words.format("latency")] == "contradicted"
+
+
+def test_few_runs_are_judged_over_all_concurrencies() -> None:
+    # Two runs at each of two concurrencies are no verdict; their four pairs together are none
+    # either, but three at each are six pairs, which may be one.
+    effects = {("latency", value): 1.05 for value in KNOBS["latency"][1:]}
+    verdicts = _judged(_runs(effects, 0.002, blocks=3))
+    assert verdicts["latency changes Apache's throughput"] == "confirmed"
+    assert verdicts["rr_timeslice changes Apache's throughput"] == "contradicted"
 
 
 def test_noise_confirms_nothing() -> None:

@@ -194,6 +194,28 @@ def test_tune_prints_best_default_and_executions(
     assert all(count <= 620 for count in value["executions"])
 
 
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        # Two hogs of 100 ms have a CPU each; on two threads of a core that slow each other to half
+        # their speed they take twice as long.
+        ("", 0.1),
+        ("--topology smt=2 --speed smt=50%", 0.2),
+        # Of one CPU that is shared evenly, both end within a tick of 200 ms; in groups of 1 and 9
+        # the one of 1 ends last, at 200 ms, as nothing else is left to run.
+        ("--cpus 1 --group /a:shares=1024,tasks=1 --group /b:shares=9216", 0.2),
+    ],
+)
+def test_tune_searches_on_the_machine_that_is_described(
+    more: str, seconds: float, tmp_path: Path, capsys: Capture
+) -> None:
+    line = "tune hogs:tasks=2,time=100ms --knobs latency --executions 2 --kernel 6.1 --costs ideal"
+    cpus = "" if "--cpus" in more else "--cpus 2"
+    text = _run(f"{line} {cpus} {more} --store {tmp_path / 'runs.db'} --json", capsys)
+    (gain,) = json.loads(text)["gains"]
+    assert (gain["metric"], gain["default"]) == ("turnaround", pytest.approx(seconds))
+
+
 def test_calibrate_writes_where_runs_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

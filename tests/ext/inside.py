@@ -45,7 +45,8 @@ def workload(described: list[Process]) -> str:
             fork = {"fork": {"task": f"{name}t", "count": process["threads"] - 1}}
             steps = [fork] if process["threads"] > 1 else []
             steps = [*steps, {"run": {"fixed": LONG}}, "join"]
-        attributes = {"nice": process["nice"], "affinity": process["affinity"]}
+        kept = ("nice", "affinity", "policy")
+        attributes = {key: process[key] for key in kept if key in process}
         tasks.append({"name": name, "instances": 1, "attributes": attributes, "steps": steps})
         for kind, length in process.get("kinds", {"t": LONG}).items():
             run = {"run": {"fixed": length}}
@@ -147,17 +148,8 @@ def until(condition: Callable[[], bool], limit: float = 200.0) -> None:
 
 
 def shares(pids: list[int], window: float) -> list[float]:
-    """Return what part each process gets of what all get, for some seconds from now.
-
-    It is the middle one of three times: once in a minute or two something of the guest's own takes
-    a tenth of a second out of one, which is no share.
-    """
+    """Return what part each process gets of what all get, for some seconds from now."""
     time.sleep(SETTLE)
-    found = sorted(_shares_once(pids, window) for _ in range(3))
-    return found[1]
-
-
-def _shares_once(pids: list[int], window: float) -> list[float]:
     before = [cpu_time(pid) for pid in pids]
     time.sleep(window)
     used = [cpu_time(pid) - past for pid, past in zip(pids, before, strict=True)]
@@ -286,6 +278,26 @@ def behind() -> None:
                 time.sleep(0.1)
         held = loader.poll() is None
     tell("behind", "pfs", held=held)
+
+
+def jumping() -> None:
+    """Measure two processes bound to a CPU while the other one moves the clock by leaps.
+
+    There a thread of nice 19 runs for 10 ms now and then, 683 ms of virtual time. On the CPU of the
+    two a real-time thread takes whoever runs off in between, without anybody being looked for.
+    """
+
+    def now_and_then(time_on: str, time_off: str, **attributes: object) -> Process:
+        round_of = [{"run": {"fixed": time_on}}, {"sleep": {"fixed": time_off}}]
+        steps = [{"loop": {"count": 100_000, "steps": round_of}}]
+        return {"threads": 1, "nice": 0, "kinds": {}, "steps": steps, **attributes}
+
+    leaper = now_and_then("10ms", "90ms", nice=19, affinity=[1])
+    interrupter = now_and_then("200us", "3ms", affinity=[0], policy={"fifo": 1})
+    with scheduling("pfs") as loader:
+        with running([*processes((1, 0), (4, 0), cpu=0), leaper, interrupter]) as pids:
+            tell("jumping", "pfs", shares=shares(pids[:2], 6.0))
+        assert loader.poll() is None, "the scheduler was taken away"
 
 
 def extremes() -> None:

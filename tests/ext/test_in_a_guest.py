@@ -184,6 +184,12 @@ def test_nobody_starves_who_is_ahead_of_the_others(guest: Guest) -> None:
     assert [line["held"] for line in held] == [True, True]
 
 
+def test_a_clock_that_leaps_takes_nothing_from_whoever_runs(guest: Guest) -> None:
+    (line,) = _inside(guest, "jumping")
+    # Both processes' threads run on the same CPU: however far their queue is moved, halves.
+    _assert_near(line, [0.5, 0.5])
+
+
 def test_the_lag_cap_lets_the_least_of_threads_run(guest: Guest) -> None:
     (line,) = _inside(guest, "extremes")
     # By weight it has 15 of 88776, 2 ms of 12 s, and would wait for 30 s. The cap of 500 ms counts

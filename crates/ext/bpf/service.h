@@ -175,6 +175,20 @@ static u64 follow(struct queue *queue, u64 key)
 	return least;
 }
 
+/*
+ * Have a queue follow before a thread of it is held to the clock: where the clock has leapt since the queue was looked at, the thread
+ * alone would be moved up to it, and a second time with its queue.
+ */
+static void catch_up(struct queue *queue, u32 index)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, index, 0) {
+		follow(queue, p->scx.dsq_vtime);
+		break;
+	}
+}
+
 /* Move a thread as far as its queue was moved. */
 static void keep_up(struct thread *thread, struct queue *queue)
 {
@@ -250,6 +264,7 @@ static void charge(struct task_struct *p, struct thread *thread, u64 weight)
 		weigh_in(thread, weight);
 	if (!queue)
 		return;
+	catch_up(queue, thread->queue);
 	keep_up(thread, queue);
 	/*
 	 * Threads that start, run less than a slice and end would all have the clock's vtime, and whoever is later would wait for

@@ -54,7 +54,7 @@ mod timers;
 pub use balance::WakeKind;
 pub use balance::domains::{Domain, DomainFlags, Group, Shape};
 pub use balance::env::Idle;
-pub use balance::recorded::Past;
+pub use balance::recorded::{DomainPast, Past};
 pub use balance::state::Migration;
 pub use class::{Class, DequeueFlags, EnqueueFlags};
 pub use core::{Sched, Scheduled};

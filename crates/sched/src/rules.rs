@@ -77,6 +77,11 @@ impl Rules {
         self.series.is_eevdf()
     }
 
+    /// Whether a task's utilisation is estimated before its averages are brought up to when it goes to sleep.
+    pub(crate) const fn estimates_before_leaving(&self) -> bool {
+        matches!(self.series, Series::V6_12 | Series::V6_18)
+    }
+
     /// Whether weights carry ten more bits than the nice table (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).
     pub(crate) const fn load_shift(&self) -> u32 {
         if matches!(self.series, Series::V2_6_24) { 0 } else { 10 }

@@ -5,25 +5,21 @@ mod common;
 #[expect(dead_code, reason = "the example's main is not called here")]
 mod round_robin;
 
-use common::random::{Case, case, limited};
-use common::{milliseconds, scheduler, task, watcher, workload};
+use common::random::case;
+use common::{milliseconds, policies, scheduler, task, workload};
 use proptest::prelude::*;
 use round_robin::RoundRobin;
-use schedlab_model::{Attributes, Event, Machine, Outcome, Policy, Scheduler, Step, Time, Workload};
-use schedlab_program::Program;
-use schedlab_sim::{Options, SimError, simulate_policy};
+use schedlab_model::{Attributes, Machine, Outcome, Policy, Scheduler, Step, Time, Workload};
+use schedlab_sim::Options;
 
-fn run(
-    workload: &Workload,
-    scheduler: &Scheduler,
-    machine: &Machine,
-    options: &Options,
-) -> Result<(Outcome, Vec<Event>), SimError> {
-    let program = Program::compile(workload).expect("a workload that compiles");
-    let policy = RoundRobin::new(machine.cpus, Time::from_millis(10));
-    let mut events = Vec::new();
-    let outcome = simulate_policy(&program, scheduler, machine, options, Box::new(policy), &mut events)?;
-    Ok((outcome, events))
+fn policy(machine: &Machine) -> Box<RoundRobin> {
+    Box::new(RoundRobin::new(machine.cpus, Time::from_millis(10)))
+}
+
+/// Runs on one CPU to the end.
+fn run(workload: &Workload, scheduler: &Scheduler) -> Outcome {
+    let machine = Machine::ideal(1);
+    policies::run(workload, scheduler, &machine, &Options::default(), policy(&machine)).expect("a run that ends").0
 }
 
 fn hog(name: &str, attributes: Attributes) -> schedlab_model::Task {
@@ -38,8 +34,7 @@ fn everybody_has_a_quantum_in_turn() {
         let scheduler = Scheduler { hz: 1000, ..scheduler(release) };
         let nice = Attributes { nice: 10, ..Attributes::default() };
         let workload = workload(vec![hog("a", Attributes::default()), hog("b", nice)]);
-        let (outcome, _) =
-            run(&workload, &scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
+        let outcome = run(&workload, &scheduler);
         let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
         assert_eq!((ends, outcome.switches), (vec![50, 60], 7), "{release}");
     }
@@ -50,8 +45,7 @@ fn everybody_has_a_quantum_in_turn() {
 #[test]
 fn a_quantum_ends_with_a_tick() {
     let workload = workload(vec![hog("a", Attributes::default()), hog("b", Attributes::default())]);
-    let (outcome, _) =
-        run(&workload, &scheduler("6.1"), &Machine::ideal(1), &Options::default()).expect("a run that ends");
+    let outcome = run(&workload, &scheduler("6.1"));
     let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
     assert_eq!(ends, [54, 60]);
 }
@@ -62,7 +56,7 @@ fn the_classes_above_stay() {
     let scheduler = Scheduler { hz: 1000, ..scheduler("6.1") };
     let fifo = Attributes { policy: Policy::Fifo(1), ..Attributes::default() };
     let workload = workload(vec![hog("a", Attributes::default()), hog("b", Attributes::default()), hog("fifo", fifo)]);
-    let (outcome, _) = run(&workload, &scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
+    let outcome = run(&workload, &scheduler);
     let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns / 1_000_000).collect();
     assert_eq!(ends, [80, 90, 30]);
 }
@@ -73,16 +67,6 @@ proptest! {
     /// Whatever runs, the books are kept, and skipping ticks changes nothing.
     #[test]
     fn every_run_keeps_the_books(case in case()) {
-        // A CPU whose real-time tasks are throttled idles beside them.
-        let case = Case { scheduler: limited(case.scheduler, Some("unlimited")), ..case };
-        let options = Options { seed: 3, ..Options::default() };
-        let one = run(&case.workload, &case.scheduler, &case.machine, &options)
-            .map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
-        let patience = (case.machine.costs.idle_exit == Time::ZERO).then_some(0);
-        watcher::check(&one.1, &one.0, &case.machine, patience, case.allowed(&names)).map_err(TestCaseError::fail)?;
-        let every = Options { no_tick_skip: true, ..options };
-        let every = run(&case.workload, &case.scheduler, &case.machine, &every);
-        prop_assert_eq!(Ok(&one), every.as_ref());
+        policies::keeps_the_books(case, policy)?;
     }
 }

@@ -2,25 +2,15 @@
 
 mod common;
 
-use common::random::{Case, case, limited};
-use common::{milliseconds, scheduler, task, watcher, workload};
+use common::random::case;
+use common::{milliseconds, policies, scheduler, task, workload};
 use proptest::prelude::*;
-use schedlab_model::{Attributes, Event, Machine, Outcome, Scheduler, Step, Task, TaskKind, Time, Workload};
-use schedlab_program::Program;
+use schedlab_model::{Attributes, Machine, Scheduler, Step, Task, TaskKind, Time, Workload};
 use schedlab_sched::{ThreadFair, ThreadFairKnobs};
-use schedlab_sim::{Options, SimError, simulate_policy};
+use schedlab_sim::Options;
 
-fn run(
-    workload: &Workload,
-    scheduler: &Scheduler,
-    machine: &Machine,
-    options: &Options,
-) -> Result<(Outcome, Vec<Event>), SimError> {
-    let program = Program::compile(workload).expect("a workload that compiles");
-    let policy = ThreadFair::new(&vec![0; machine.cpus as usize], ThreadFairKnobs::default());
-    let mut events = Vec::new();
-    let outcome = simulate_policy(&program, scheduler, machine, options, Box::new(policy), &mut events)?;
-    Ok((outcome, events))
+fn policy(machine: &Machine) -> Box<ThreadFair> {
+    Box::new(ThreadFair::new(&vec![0; machine.cpus as usize], ThreadFairKnobs::default()))
 }
 
 /// A process whose threads compute for ever: the first makes the others.
@@ -40,7 +30,9 @@ fn shares(weights: &str, cpus: u32, processes: &[(u32, Attributes)]) -> Vec<f64>
     let tasks = processes.iter().zip(letters).flat_map(|((threads, how), name)| process(name, *threads, how.clone()));
     let workload = Workload { duration: Some(Time::from_millis(8000)), ..workload(tasks.collect()) };
     let scheduler = Scheduler { weights: weights.parse().expect("a rule"), ..scheduler("7.2") };
-    let (outcome, _) = run(&workload, &scheduler, &Machine::ideal(cpus), &Options::default()).expect("a run");
+    let machine = Machine::ideal(cpus);
+    let run = policies::run(&workload, &scheduler, &machine, &Options::default(), policy(&machine));
+    let (outcome, _) = run.expect("a run that ends");
     let total = |letter: &&str| -> f64 {
         outcome.tasks.iter().filter(|task| task.name.starts_with(*letter)).map(|task| task.run_ns as f64).sum()
     };
@@ -110,16 +102,6 @@ proptest! {
     /// Whatever runs, the books are kept, no CPU idles beside a task that may run there, and skipping ticks changes nothing.
     #[test]
     fn every_run_keeps_the_books(case in case()) {
-        // A CPU whose real-time tasks are throttled idles beside them.
-        let case = Case { scheduler: limited(case.scheduler, Some("unlimited")), ..case };
-        let options = Options { seed: 3, ..Options::default() };
-        let one = run(&case.workload, &case.scheduler, &case.machine, &options)
-            .map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
-        let patience = (case.machine.costs.idle_exit == Time::ZERO).then_some(0);
-        watcher::check(&one.1, &one.0, &case.machine, patience, case.allowed(&names)).map_err(TestCaseError::fail)?;
-        let every = Options { no_tick_skip: true, ..options };
-        let every = run(&case.workload, &case.scheduler, &case.machine, &every);
-        prop_assert_eq!(Ok(&one), every.as_ref());
+        policies::keeps_the_books(case, policy)?;
     }
 }

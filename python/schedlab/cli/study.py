@@ -3,8 +3,6 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from schedlab import files
 from schedlab.cli import comparing, options
 from schedlab.errors import InputError, SchedlabError
-from schedlab.report.terminal import emit_json, err, note, say, show
+from schedlab.report.telling import telling
+from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.store import Store
 from schedlab.studies.measuring import Measuring
-from schedlab.studies.study import Request, Study, Tell, silent
+from schedlab.studies.study import Request, Study
 from schedlab.targets.facts import facts
 
 
@@ -142,7 +140,7 @@ def _carry_out(
     where = {one.name: one for one in comparing.targets(",".join(real), None, None, None, None)}
     here, begun = facts(), time.monotonic()
     words, seed = sys.argv[1:], request.seed
-    with Store(file) as store, comparing.ending(list(where.values())), _bar() as tell:
+    with Store(file) as store, comparing.ending(list(where.values())), telling() as tell:
         plan = {
             "study": chosen.name,
             "quick": request.quick,
@@ -183,25 +181,3 @@ def _carry_out(
     if here.busy and real:
         note(f"other work was running (load average {here.load}): what was measured is disturbed")
     return summary
-
-
-@contextmanager
-def _bar() -> Iterator[Tell]:
-    """Show what is being done, how much of it, and the time left, on a terminal."""
-    console = err()
-    if not console.is_terminal:
-        yield silent
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        current = ""
-
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal current
-            if what != current:
-                bar.reset(task, description=what, total=total)
-                current = what
-            bar.update(task, completed=done, total=total)
-
-        yield tell

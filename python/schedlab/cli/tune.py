@@ -95,9 +95,14 @@ def command(
     ] = 1,
     kernel: options.Kernel = None,
     cpus: options.Cpus = None,
+    topology: options.Topology = None,
+    speed: options.Speed = None,
     hz: options.Hz = None,
     given: options.Set = None,
     costs: options.Costs = None,
+    weights: options.Weights = None,
+    group: options.Group = None,
+    session: options.Session = None,
     seed: options.Seed = 1,
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="Searches, from --seed on.", min=1)
@@ -123,8 +128,21 @@ def command(
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
     'total: (.*)' -- ./my-benchmark --flag[/bold]
     """
-    target = _target(on, kernel, cpus, hz, costs, given)
-    what = comparing.subjects(workloads or [], run, metric, better)
+    target = comparing.targets(
+        _one(on),
+        kernel,
+        cpus,
+        hz,
+        costs,
+        topology=topology,
+        speed=speed,
+        weights=weights,
+        groups=bool(group or session),
+    )[0]
+    target = _with_knobs(target, kernel, hz, given, weights)
+    what = comparing.grouped(
+        comparing.subjects(workloads or [], run, metric, better), group or [], session or []
+    )
     if by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
     if target.real and seeds > 1:
@@ -201,23 +219,20 @@ def command(
         _write(file, found.best, target, what, certified)
 
 
-def _target(  # noqa: PLR0917 - options as they come
-    on: str,
-    kernel: str | None,
-    cpus: int | None,
-    hz: int | None,
-    costs: str | None,
-    given: list[str] | None,
-) -> Target:
+def _one(on: str) -> str:
     if "," in on:
         raise InputError(f"--on is '{on}'; allowed: one of sim, host, vm:KERNEL")
-    target = comparing.targets(on or "nowhere", kernel, cpus, hz, costs)[0]
+    return on or "nowhere"
+
+
+def _with_knobs(
+    target: Target, kernel: str | None, hz: int | None, given: list[str] | None, weights: str | None
+) -> Target:
     if not given:
         return target
     if not isinstance(target, Simulated):
-        raise InputError(f"--set means nothing with --on {on}: leave it out")
-    scheduler = options.scheduler_of(kernel, hz, given)
-    return Simulated(scheduler, target.machine)
+        raise InputError(f"--set means nothing with --on {target.name}: leave it out")
+    return Simulated(options.scheduler_of(kernel, hz, given, weights), target.machine)
 
 
 def _verified_on(verify: str | None, target: Target) -> Target | None:

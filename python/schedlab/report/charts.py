@@ -39,6 +39,7 @@ def lines(
     log: bool = False,
     zero: bool = False,
     facet: str | None = None,
+    free: bool = False,
 ) -> Chart:
     """Draw lines, one a value of ``color``, and points beside them that no line joins.
 
@@ -52,6 +53,7 @@ def lines(
         log: whether the horizontal axis is logarithmic.
         zero: whether the vertical axis begins at zero.
         facet: field with a panel a value; none otherwise.
+        free: each panel has a vertical axis of its own.
     """
     everything = [*values, *points]
     horizontal = alt.X(
@@ -72,11 +74,10 @@ def lines(
     panel = alt.layer(*layers, data=_data(everything)) if not points else whole
     for layer in panel.layer:
         layer.data = alt.Undefined
-    return _chart(
-        panel.properties(width=200, height=150).facet(
-            facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3
-        )
+    panels = panel.properties(width=200, height=150).facet(
+        facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3
     )
+    return _chart(panels.resolve_scale(y="independent") if free else panels)
 
 
 def intervals(

@@ -24,7 +24,7 @@ table { border-collapse: collapse; font-size: .85rem; margin: .5rem 0; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #e4e7eb;
          vertical-align: top; }
-th:first-child, td:first-child, .words td { text-align: left; }
+th:first-child, td:first-child, .words th, .words td { text-align: left; }
 .confirmed { color: #1b6b3a; font-weight: 600; } .contradicted { color: #a11d1d; font-weight: 600; }
 .not-confirmed { color: #7a5200; font-weight: 600; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
@@ -33,7 +33,25 @@ figcaption { font-size: .85rem; color: #52606d; max-width: 44rem; }
 button { font: inherit; padding: .1rem .5rem; }
 pre { font-size: .8rem; overflow-x: auto; background: #f5f7fa; padding: .6rem; }
 footer { margin-top: 2rem; font-size: .8rem; color: #52606d; }
-@media print { .buttons { display: none; } figure, table { break-inside: avoid; } }
+nav { font-size: .9rem; margin: 1rem 0; } nav a { margin-right: .9rem; white-space: nowrap; }
+a { color: #2563a8; } :focus-visible { outline: 2px solid #2563a8; outline-offset: 2px; }
+tbody tr:nth-child(even) { background: #f8f9fb; }
+@media (max-width: 40rem) {
+  figure svg { max-width: none; }
+  .words table, .words tbody, .words tr, .words td { display: block; text-align: left; }
+  .words thead { position: absolute; clip-path: inset(50%); }
+  .words tr { border: 1px solid #e4e7eb; border-radius: 4px; margin: .6rem 0; }
+  .words td { border: 0; }
+  .words td::before { content: attr(data-label) ": "; color: #52606d; font-weight: 400; }
+  .words td:first-child { font-weight: 600; } .words td:first-child::before { content: none; }
+}
+@media print {
+  body { max-width: none; font-size: 10pt; padding: 0; } nav, .buttons { display: none; }
+  .wide, .timeline .lanes, pre { overflow: visible; } pre { white-space: pre-wrap; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } table { font-size: 7.5pt; }
+  th, td { padding: .1rem .3rem; }
+  figure svg, .timeline svg { max-width: 100%; height: auto; }
+}
 """
 
 
@@ -50,6 +68,7 @@ def report(summary: Values) -> str:
     parts = [
         f"<h1>{_text(title)}</h1>",
         *[f'<p class="answer">{_text(sentence)}</p>' for sentence in summary["answers"]],
+        _ways(summary),
         _claims(summary["claims"]),
         _figures(summary["figures"]),
         _timeline(summary.get("timeline")),
@@ -72,17 +91,40 @@ def svg(chart: Values) -> str:
     return vl_convert.vegalite_to_svg(dict(chart))
 
 
+def _ways(summary: Values) -> str:
+    """Return the links to the parts that there are."""
+    parts = {
+        "claims": "Claims",
+        "figures": "Figures" if summary["figures"] else "",
+        "run": "One run" if summary.get("timeline") else "",
+        "numbers": "Numbers" if any(one["shown"] for one in summary["tables"]) else "",
+        "otherwise": "What is done otherwise" if summary["notes"] else "",
+        "repeat": "To repeat it",
+    }
+    links = " ".join(f'<a href="#{name}">{text}</a>' for name, text in parts.items() if text)
+    return f'<nav aria-label="Parts of this report">{links}</nav>'
+
+
 def _claims(claims: Sequence[Values]) -> str:
+    counts: dict[str, int] = {}
+    for one in claims:
+        counts[one["verdict"]] = counts.get(one["verdict"], 0) + 1
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     rows = "".join(
-        f"<tr><td>{_text(one['claim'])}</td><td>{_text(one['paper'])}</td>"
-        f"<td>{_text(one['ours'])}{_interval(one['interval'])}</td>"
-        f'<td class="{one["verdict"].replace(" ", "-")}">{_text(one["verdict"])}</td></tr>'
+        f"<tr><td>{_text(one['claim'])}</td>"
+        f'<td data-label="paper">{_text(one["paper"])}</td>'
+        f'<td data-label="ours">{_text(one["ours"])}{_interval(one["interval"])}</td>'
+        f'<td data-label="verdict" class="{one["verdict"].replace(" ", "-")}">'
+        f"{_text(one['verdict'])}</td></tr>"
         for one in claims
     )
+    heads = "".join(
+        f'<th scope="col">{head}</th>' for head in ("claim", "paper", "ours", "verdict")
+    )
     return (
-        '<h2>Claims</h2>\n<div class="wide"><table class="words"><thead><tr>'
-        "<th>claim</th><th>paper</th><th>ours</th><th>verdict</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
+        f'<h2 id="claims">Claims</h2>\n<p>{_text(counted)}.</p>\n'
+        '<div class="wide words" role="region" aria-label="Claims" tabindex="0"><table>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -99,26 +141,29 @@ def _figures(figures: Sequence[Values]) -> str:
         f"<figcaption>{_text(one['caption'])}</figcaption></figure>"
         for one in figures
     ]
-    return "<h2>Figures</h2>\n" + "\n".join(drawn)
+    return '<h2 id="figures">Figures</h2>\n' + "\n".join(drawn)
 
 
 def _timeline(data: Values | None) -> str:
-    return "" if data is None else f"<h2>One run</h2>\n{timeline.section(data)}"
+    return "" if data is None else f'<h2 id="run">One run</h2>\n{timeline.section(data)}'
 
 
 def _tables(tables: Sequence[Values]) -> str:
     shown = [one for one in tables if one["shown"]]
-    return "<h2>Numbers</h2>\n" + "\n".join(_table(one) for one in shown) if shown else ""
+    if not shown:
+        return ""
+    return '<h2 id="numbers">Numbers</h2>\n' + "\n".join(_table(one) for one in shown)
 
 
 def _table(table: Values) -> str:
-    head = "".join(f"<th>{_text(column)}</th>" for column in table["columns"])
+    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in table["columns"])
     body = "".join(
         "<tr>" + "".join(f"<td>{_text(_cell(cell))}</td>" for cell in row) + "</tr>"
         for row in table["rows"]
     )
     return (
-        f'<div class="wide"><table><caption>{_text(table["title"])}</caption>'
+        f'<div class="wide" role="region" aria-label="{_text(table["title"])}" tabindex="0">'
+        f"<table><caption>{_text(table['title'])}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -133,14 +178,14 @@ def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
     items = "".join(f"<li>{_text(note)}</li>" for note in notes)
-    return f"<h2>What is done otherwise, and why</h2>\n<ul>{items}</ul>"
+    return f'<h2 id="otherwise">What is done otherwise, and why</h2>\n<ul>{items}</ul>'
 
 
 def _repeat(summary: Values) -> str:
     files = ", ".join(f"{table['name']}.csv" for table in summary["tables"])
     facts = json.dumps(summary["repeat"], indent=1, sort_keys=True)
     return (
-        "<h2>To repeat it</h2>\n"
+        '<h2 id="repeat">To repeat it</h2>\n'
         f"<p>After {_text(summary['paper'])}.</p>"
         f"<pre>{_text(summary['command'])}</pre>"
         f"<p>Every number: summary.json, {_text(files)}.</p><pre>{_text(facts)}</pre>"

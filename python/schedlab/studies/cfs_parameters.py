@@ -251,7 +251,7 @@ def _level(speeds: Speeds, knob: str) -> str:
 def _threshold(source: str, speeds: Speeds) -> Claim:
     """Judge whether smaller values help up to a point, and then harm."""
     shapes = []
-    for knob in ("latency", "wakeup_granularity"):
+    for knob in parameters_measured.SHORTER:
         means = _means(speeds, knob)
         ordered = sorted(means, key=lambda value: float(value.rstrip("ms")))
         speeds_in_order = [means[value] for value in ordered]

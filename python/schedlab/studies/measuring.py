@@ -1,15 +1,20 @@
 """Runs on real targets for a study: in randomised blocks, each kept in the store as it finishes."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from schedlab import execution
 from schedlab.errors import NotPermittedError, RunError, SchedlabError
 from schedlab.execution import Cell
+from schedlab.settling import Arm as Run
 from schedlab.store import Store
 from schedlab.studies.study import Arm, Tell, silent
 from schedlab.targets.target import Target
+
+_TRIES = 3
+"""How often a run is tried that fails."""
 
 
 class Measuring:
@@ -70,9 +75,9 @@ class Measuring:
             name: Cell(f"{subject.name} on {target}", subject, setting, place)
             for name, (subject, setting) in arms.items()
         }
+        # Without the number of blocks: who asks for more later on goes on from those there are.
         plan = {
             "cells": [{"name": name} | cell.definition() for name, cell in cells.items()],
-            "blocks": blocks,
             "seed": self._seed,
         }
         experiment = self._store.begin("study", title, plan, self._command, afresh=self._afresh)
@@ -97,7 +102,7 @@ class Measuring:
                     if name not in found:
                         continue
                     try:
-                        found[name].append(runs[name](block, position))
+                        found[name].append(_persistently(runs[name], block, position))
                     except (NotPermittedError, RunError) as error:
                         # What a target cannot do it refuses at once; later on it is a failure.
                         if block > 0 or len(found) == 1:
@@ -110,4 +115,25 @@ class Measuring:
             raise
         finally:
             self._store.finish(experiment, state)
+        failed = [
+            f"{name} (block {block})"
+            for name, block in self._store.failures(experiment)
+            if name in found and block < blocks
+        ]
+        if failed:
+            again = ", ".join(failed)
+            self.refusals.append(f"{target}, {title}: failed at first and run again: {again}")
         return found
+
+
+def _persistently(run: Run, block: int, position: int) -> Mapping[str, float]:
+    """Run an arm; one that fails is tried again, so that one bad moment loses no long series.
+
+    Raises:
+        NotPermittedError: it may not be run there.
+        RunError: it failed every time.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(RunError):
+            return run(block, position)
+    return run(block, position)

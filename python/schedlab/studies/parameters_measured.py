@@ -22,6 +22,9 @@ default once more."""
 SHORTEST = {"min_granularity": "2250us"}
 """Goes with the defaults of 4 CPUs: the guest may have fewer, and scales what it is not told."""
 
+SHORTER = ("latency", "wakeup_granularity")
+"""Knobs that are to be made smaller for shorter delays."""
+
 _MANY = 500
 """Connections from which on a run takes longer: in a slow guest they are all made in a second."""
 
@@ -89,7 +92,31 @@ def claims(target: str, runs: Runs, paper: Mapping[str, str]) -> list[Claim]:
         )
         for knob in knobs
     ]
+    found += [_threshold(target, runs, knob) for knob in knobs if knob in SHORTER]
     return found
+
+
+def _threshold(target: str, runs: Runs, knob: str) -> Claim:
+    """Judge whether smaller values help up to a point, and then harm."""
+    ordered = sorted(_values(runs, knob), key=lambda value: float(value.removesuffix("ms")))
+    least = noise(runs)
+    largest = _all(runs, knob, ordered[-1])
+    means = [float(np.log(_all(runs, knob, value)).mean()) for value in ordered]
+    best = int(np.argmax(means))
+    peak = _all(runs, knob, ordered[best])
+    smaller = stats.paired_ratio(largest, peak)
+    rest = [stats.paired_ratio(_all(runs, knob, value), peak) for value in ordered[:best]]
+    rises = best < len(ordered) - 1 and _apart(smaller, least)
+    declines = any(_apart(one, least) for one in rest)
+    return Claim(
+        f"{target}: with smaller {knob} throughput improves up to a threshold, then declines",
+        "section 5, of the latency-like parameters",
+        f"best is {ordered[best]}, {smaller.value - 1:+.1%} of {ordered[-1]}"
+        + ("" if best else "; there is no smaller one")
+        + (f"; {ordered[0]} is {1 / rest[0].value - 1:+.1%} of the best" if rest else ""),
+        judged(rises and declines, against=not rises and best == len(ordered) - 1),
+        (smaller.interval.low, smaller.interval.high),
+    )
 
 
 def _values(runs: Runs, knob: str) -> list[str]:
@@ -116,17 +143,24 @@ def _apart(ratio: stats.Estimate, least: float) -> bool:
 
 
 def _acts(target: str, knob: str, runs: Runs) -> Claim:
-    """Judge whether a knob does anything at all."""
+    """Judge whether a knob does anything at all.
+
+    Concurrency by concurrency where each has pairs enough for a verdict, else all together.
+    """
+    concurrencies = sorted({concurrency for _, _, concurrency in runs})
+    alone = min(map(len, runs.values())) >= stats.minimum_pairs()
+    parts = [{one} for one in concurrencies] if alone else [set(concurrencies)]
     apart, tried, worst = 0, 0, None
-    for concurrency in sorted({concurrency for _, _, concurrency in runs}):
-        here = {key: values for key, values in runs.items() if key[2] == concurrency}
+    for part in parts:
+        here = {key: values for key, values in runs.items() if key[2] in part}
         base, least = _all(here, "default", ""), noise(here)
+        where = ", ".join(map(str, sorted(part)))
         for value in _values(here, knob)[1:]:
             ratio = stats.paired_ratio(base, _all(here, knob, value))
             tried += 1
             apart += _apart(ratio, least)
             if worst is None or abs(np.log(ratio.value)) > abs(np.log(worst[1].value)):
-                worst = (f"{value} at {concurrency}", ratio)
+                worst = (f"{value} at {where}", ratio)
     assert worst is not None
     name, ratio = worst
     return Claim(

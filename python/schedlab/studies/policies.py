@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlab import stats
 from schedlab.model import Attributes, Scheduler, Workload
 from schedlab.outcome import Outcome
 from schedlab.report import charts
@@ -269,6 +270,7 @@ def _claims(source: str, rows: Rows, paper: Rows) -> tuple[Claim, ...]:
             f"in {many} of {len(cells)}, median factor {median(switches):.3g} over the higher of "
             "the two",
             _most(many, len(cells)),
+            _interval(rows, lambda one: median(_switches(one, *cell) for cell in cells)),
         ),
         Claim(
             f"{source}: CFS uses less of the CPU than the others for I/O and mixed processes",
@@ -282,14 +284,29 @@ def _claims(source: str, rows: Rows, paper: Rows) -> tuple[Claim, ...]:
             f"{gain - 1:+.1%} ({heavy[1]})"
             + (", less than runs differ by" if repeated and not ahead else ""),
             judged(0.8 < gain < 1 - 0.002 and ahead, against=gain > 1 + _CLEAR),
+            _interval(rows, lambda one: _gain(one, heavy)),
         ),
         Claim(
             f"{source}: there is no clear winner overall",
             f"mean wall times {paper_spread - 1:.0%} apart",
             f"{spread - 1:.1%} apart (geometric means)",
             judged(spread < 1 + _CLEAR, against=spread > 1 + 4 * _CLEAR),
+            _interval(rows, _spread),
         ),
     )
+
+
+def _interval(rows: Rows, ratio: Callable[[Rows], float]) -> tuple[float, float] | None:
+    """Return the interval of a ratio over blocks of runs, 95 %; nothing where there is but one."""
+    blocks = min(map(len, rows.values()))
+    if blocks < 2:
+        return None
+    logs = [
+        float(np.log(ratio({key: [runs[block]] for key, runs in rows.items()})))
+        for block in range(blocks)
+    ]
+    found = stats.bootstrap(logs, lambda sample: np.asarray(sample.mean(axis=-1))).interval
+    return float(np.exp(found.low)), float(np.exp(found.high))
 
 
 def _switches(rows: Rows, kind: str, load: str) -> float:

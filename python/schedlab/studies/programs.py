@@ -4,7 +4,7 @@ Sizes follow what the papers print: a process that computes takes about 60 ms of
 copies blocks about 340 times, as the policy paper's voluntary switches say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlab.model import Workload
@@ -66,12 +66,24 @@ DEPTH = 16
 WRITTEN = 65536
 
 
-def writing(writes: int, real_time: Mapping[str, Any] | None = None) -> Workload:
+def writing(
+    seconds: int, share: float = 0.0, size: int = 2**31, cpus: Sequence[int] = ()
+) -> Workload:
     """Return threads that write asynchronously to random places, as aio-stress does.
 
+    Each of 4 threads writes 64 KiB at a time, 16 writes under way, as long as the run lasts;
+    the outcome's latency ``write`` counts how many there were.
+
     Args:
-        writes: of 64 KiB, by each of 4 threads, 16 under way at a time.
-        real_time: a task beside them; none otherwise.
+        seconds: how long.
+        share: of a CPU that a FIFO task beside them asks for, see `real_time_load`; 0 is none.
+        size: bytes of the file.
+        cpus: all run on these; anywhere otherwise.
+
+    >>> from schedlab import Machine, simulate
+    >>> outcome = simulate(writing(1), scheduler="6.1", machine=Machine(1))
+    >>> outcome.latencies["write"].count > 1000
+    True
     """
     submit = {
         "submit_write": {
@@ -79,45 +91,48 @@ def writing(writes: int, real_time: Mapping[str, Any] | None = None) -> Workload
             "depth": DEPTH,
         }
     }
-    loop = {"loop": {"count": writes, "steps": [_run("60us"), submit]}}
+    write = [{"start": "write"}, _run("60us"), submit, {"stop": "write"}]
     tasks: list[Any] = [
         {
             "name": "writer",
             "instances": WRITERS,
             "kind": "thread",
-            "steps": [loop, "await_files"],
+            "steps": [{"forever": write}],
         }
     ]
-    if real_time is not None:
-        tasks.append(dict(real_time))
+    if share:
+        tasks.append(real_time_load(share))
+    if cpus:
+        for task in tasks:
+            task["attributes"] = {**task.get("attributes", {}), "affinity": list(cpus)}
     return Workload.from_dict(
         {
-            "name": "writing",
-            "files": {"data": {"size": 2**31, "open": "direct"}},
+            "name": f"writing beside {share:.0%}" if share else "writing",
+            "duration": f"{seconds}s",
+            "files": {"data": {"size": size, "open": "direct"}},
             "tasks": tasks,
         }
     )
 
 
-LOADED = 120
-"""Seconds for which real-time load lasts: longer than any writers beside it."""
+JOB_MS = 10
+"""Period of the real-time task, a job each."""
 
 
-def real_time_load(share: float, period_ms: int = 10) -> dict[str, Any]:
-    """Return a FIFO task that computes for a share of each period; it outlasts the writers.
+def real_time_load(share: float) -> dict[str, Any]:
+    """Return a FIFO task that computes for a share of each period, each time a ``job``.
 
     >>> real_time_load(1.0)["steps"]
-    [{'run': {'fixed': '120s'}}]
+    [{'forever': [{'start': 'job'}, {'run': {'fixed': '10000us'}}, {'stop': 'job'}]}]
     """
-    busy = _run(f"{round(share * period_ms * 1000)}us")
-    timer = {"timer": {"timer": "period", "period": f"{period_ms}ms", "absolute": True}}
-    periods = LOADED * 1000 // period_ms
-    steps = [{"loop": {"count": periods, "steps": [busy, timer]}}]
+    busy = _run(f"{round(share * JOB_MS * 1000)}us")
+    timer = {"timer": {"timer": "period", "period": f"{JOB_MS}ms", "absolute": True}}
+    job = [{"start": "job"}, busy, {"stop": "job"}]
     return {
         "name": "real-time",
         "instances": 1,
         "attributes": {"policy": {"fifo": 50}},
-        "steps": steps if share < 1 else [_run(f"{LOADED}s")],
+        "steps": [{"forever": job if share >= 1 else [*job, timer]}],
     }
 
 

@@ -84,7 +84,7 @@ def settings(release: str) -> dict[str, dict[str, str]]:
     >>> list(settings("6.12"))[:2]
     ['rt_runtime 100ms', 'fair_server_runtime 50ms']
     """
-    if _throttles(release):
+    if throttles(release):
         return {f"rt_runtime {value}": {"rt_runtime": value} for value in LIMITS}
     found = {"rt_runtime 100ms": {"rt_runtime": "100ms"}}
     return found | {
@@ -92,8 +92,21 @@ def settings(release: str) -> dict[str, dict[str, str]]:
     }
 
 
-def _throttles(release: str) -> bool:
-    """Return whether rt_runtime acts: on releases without a fair server."""
+def release_of(target: str) -> str:
+    """Return the release that a guest's name asks for.
+
+    >>> release_of("vm:6.1@icount")
+    '6.1'
+    """
+    return target.removeprefix("vm:").removesuffix("@icount")
+
+
+def throttles(release: str) -> bool:
+    """Return whether rt_runtime acts: on releases without a fair server.
+
+    >>> throttles("6.1"), throttles("6.12.95")
+    (True, False)
+    """
     major, minor, *_ = (int(part) for part in release.split("."))
     return (major, minor) < (6, 12)
 
@@ -101,17 +114,17 @@ def _throttles(release: str) -> bool:
 def measured(request: Request, target: str) -> tuple[Table, Claim]:
     """Run them in a guest under every setting, interleaved, and hold that against the simulator."""
     assert request.measure is not None
-    release = target.removeprefix("vm:").removesuffix("@icount")
+    release = release_of(target)
     knobs = settings(release)
     arms = {name: (Share(workload()), Setting(values)) for name, values in knobs.items()}
-    blocks = 2 if request.measures_little else 10
+    blocks = request.blocks_of(10, 3)
     runs = request.measure("rt_runtime beside a FIFO task", arms, target, blocks=blocks)
     rows: list[tuple[Cell, ...]] = []
     for name, values in runs.items():
         shares = [one["share"] for one in values]
         rows.append((target, name, len(shares), median(shares), predicted(release, knobs[name])))
     off = max(abs(float(row[3] or 0) - float(row[4] or 0)) for row in rows)
-    what = "rt_runtime leaves" if _throttles(release) else "the fair server keeps for it"
+    what = "rt_runtime leaves" if throttles(release) else "the fair server keeps for it"
     claim = Claim(
         f"{target}: beside a FIFO task that never sleeps an ordinary one gets what {what}",
         "not in the report",

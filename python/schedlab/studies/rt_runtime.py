@@ -7,45 +7,19 @@ acts; from 6.12 on, where it no longer throttles, the fair server is swept inste
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
-import numpy as np
-
-from schedlab import stats
-from schedlab.model import Machine, Scheduler
-from schedlab.outcome import Outcome
-from schedlab.programs.fio import Fio
+from schedlab.model import Scheduler
 from schedlab.report import charts
-from schedlab.settings import Setting
-from schedlab.studies import papers, programs, rt_beside
+from schedlab.studies import programs, rt_beside, rt_fio, rt_writes
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
-from schedlab.studies.study import (
-    Cell,
-    Claim,
-    Figure,
-    Judgement,
-    Request,
-    Result,
-    Study,
-    Table,
-    judged,
-)
-from schedlab.targets.sim import simulate
+from schedlab.studies.rt_fio import DEFAULT, VALUES, milliseconds, printed
+from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
 
-PAPER = "Process scheduler: sched_rt_runtime_us and AIO-Stress (course report)"
+PAPER = "Enrique Anaya Bovio: Kernel Optimization (course report, 2018; sched_rt_runtime_us)"
 
-VALUES = (
-    *(f"{100 * step}ms" for step in range(1, 10)),
-    "950ms",
-    "1s",
-    "unlimited",
-)
-"""Steps of 100 ms, the default of 950 ms, and no limit (-1)."""
-
-DEFAULT = "950ms"
-SHARES = (0.0, 0.3, 0.6, 1.0)
+SHARES = (0.0, *rt_writes.SHARES)
 """Of the CPU that a FIFO task asks for; 0 is none."""
 
 RELEASES = ("5.10", "6.1")
@@ -55,57 +29,44 @@ SERVERS = ("0ns", "10ms", "50ms", "100ms", "250ms", "500ms")
 
 _BAND = 0.01
 
+_LASTS = 4
+"""Periods of a second that a simulated run lasts."""
 
-def bandwidth(outcome: Outcome, writes: int) -> float:
-    """Return the megabytes a second that the writers wrote, until the last of them had ended."""
-    longest = max(task.life_ns for task in outcome.tasks if task.name.startswith("writer"))
-    return programs.WRITERS * writes * programs.WRITTEN / 1e6 / (longest / 1e9)
-
-
-def _simulated(
-    release: str, knob: Mapping[str, str], share: float, writes: int, machine: Machine
-) -> float:
-    work = programs.writing(writes, programs.real_time_load(share) if share else None)
-    return bandwidth(
-        simulate(work, scheduler=Scheduler(release, knobs=knob), machine=machine), writes
-    )
+Swept = Mapping[tuple[str, float], Mapping[str, rt_writes.Written]]
+"""What came of each value of the knob, for each release and share of real-time work."""
 
 
-Swept = Mapping[tuple[str, float], Mapping[str, float]]
-"""MB/s by value of the knob, for each release and share of real-time work."""
-
-
-def sweep(request: Request) -> tuple[Swept, Mapping[float, Mapping[str, float]]]:
+def sweep(request: Request) -> tuple[Swept, Mapping[float, Mapping[str, rt_writes.Written]]]:
     """Simulate the knob's values, and the fair server's on the first release that has one."""
-    writes = 2_000 if request.quick else 8_000
+    seconds = 2 if request.quick else _LASTS
     values = ("100ms", "500ms", DEFAULT, "unlimited") if request.quick else VALUES
     servers = ("0ns", "50ms", "250ms") if request.quick else SERVERS
     machine = typical(1)
     total = len(RELEASES) * len(SHARES)
-    found: dict[tuple[str, float], dict[str, float]] = {}
+    found: dict[tuple[str, float], dict[str, rt_writes.Written]] = {}
     for place, release in enumerate(RELEASES):
         for number, share in enumerate(SHARES):
             request.tell("rt_runtime", place * len(SHARES) + number, total)
-            # A task that never sleeps, and no limit: the writers would never end.
-            usable = [one for one in values if not (share == 1 and one in ("1s", "unlimited"))]
             found[release, share] = {
-                value: _simulated(release, {"rt_runtime": value}, share, writes, machine)
-                for value in usable
+                value: rt_writes.simulated(release, {"rt_runtime": value}, share, seconds, machine)
+                for value in values
             }
-    served: dict[float, dict[str, float]] = {}
+    served: dict[float, dict[str, rt_writes.Written]] = {}
     for share in SHARES[1:]:
         served[share] = {
-            value: _simulated(SERVED, {"fair_server_runtime": value}, share, writes, machine)
+            value: rt_writes.simulated(
+                SERVED, {"fair_server_runtime": value}, share, seconds, machine
+            )
             for value in servers
-            if not (share == 1 and value == "0ns")
         }
     return found, served
 
 
-def unmoved(release: str, values: Sequence[str], writes: int) -> float:
+def unmoved(release: str, values: Sequence[str]) -> float:
     """Return by what ratio rt_runtime moves the writers of a release beside a task that is busy."""
     found = [
-        _simulated(release, {"rt_runtime": value}, 0.6, writes, typical(1)) for value in values
+        rt_writes.simulated(release, {"rt_runtime": value}, 0.6, 2, typical(1)).bandwidth
+        for value in values
     ]
     return max(found) / min(found)
 
@@ -113,21 +74,30 @@ def unmoved(release: str, values: Sequence[str], writes: int) -> float:
 def study(request: Request) -> Result:
     """Reproduce the report, and go on where its case ends."""
     found, served = sweep(request)
-    still = unmoved(SERVED, ("300ms", DEFAULT), 2_000)
-    # A guest whose clock counts instructions has no disk whose time means anything.
-    timed = [target for target in request.real if not target.endswith("@icount")]
-    measured = {target: _measure(request, target) for target in timed}
+    still = unmoved(SERVED, ("300ms", DEFAULT))
     guests = [one for one in request.real if one.startswith("vm:")]
+    throttling = {one: rt_beside.throttles(rt_beside.release_of(one)) for one in guests}
+    measured = {
+        target: rt_fio.measured(request, target)
+        for target in request.real
+        if throttling.get(target, True)
+    }
+    loaded = {
+        target: rt_writes.measured(request, target, throttles=throttling[target])
+        for target in guests
+    }
     beside = [rt_beside.measured(request, target) for target in guests]
-    claims = (*_claims(found, served, still, measured), *(claim for _, claim in beside))
     plain = {release: _reach(found[release, 0.0]) for release in RELEASES}
-    busy = {release: _reach(found[release, 1.0]) for release in RELEASES}
+    busy = {release: _gain(found[release, 1.0]) for release in RELEASES}
+    fio = rt_fio.claims(measured)
     return Result(
         answers=(
             "rt_runtime does nothing to asynchronous writes as long as no real-time task runs: "
             + ", ".join(
-                f"{_change(ratio)} over all values on {one}" for one, ratio in plain.items()
+                f"{_change(ratio)} over all values on the simulated {one}"
+                for one, ratio in plain.items()
             )
+            + _of_fio(measured)
             + ". Beside a FIFO task that never sleeps it decides what they get: "
             + ", ".join(
                 f"{ratio:.0f} times as much at the least value as at the default on {one}"
@@ -137,15 +107,21 @@ def study(request: Request) -> Result:
             f"On {SERVED} rt_runtime moves the writers beside a FIFO task by {_change(still)}; "
             "what they get there is the fair server's runtime.",
         ),
-        claims=claims,
+        claims=(
+            *_claims(found, served, still),
+            *fio,
+            *(one for target, runs in loaded.items() for one in rt_writes.claims(target, runs)),
+            *(claim for _, claim in beside),
+        ),
         tables=(
             *_tables(found, served),
-            *_measured_tables(measured),
+            *rt_fio.table(measured),
+            *rt_writes.table(loaded),
             *(table for table, _ in beside),
         ),
-        figures=_figures(found, served),
+        figures=_figures(found, served, measured, loaded),
         timeline=timeline_of(
-            programs.writing(60, programs.real_time_load(0.6)),
+            programs.writing(1, 0.6),
             Scheduler("5.10"),
             typical(1),
             "4 writers beside a FIFO task of 60 %, simulated 5.10, one CPU",
@@ -154,67 +130,71 @@ def study(request: Request) -> Result:
         notes=(
             "AIO-Stress writes 64 KiB to random places of a file of 2 GB in several threads; "
             f"simulated are {programs.WRITERS} threads with {programs.DEPTH} writes under way "
-            "each, 60 us of CPU time a write, and a disk of 500 MB/s and 100 us. Real runs are "
-            "fio's.",
+            "each, 60 us of CPU time a write, and a disk of 500 MB/s and 100 us. Real runs without "
+            "a real-time task are fio's, those beside one the described workload's, whose writes "
+            "are real ones, too: asynchronous (io_submit) and past the page cache.",
+            f"The FIFO task has a job every {programs.JOB_MS} ms, whose share of that is what it "
+            "asks for. What the limit costs it is how many of its jobs it does, and how long the "
+            "longest takes.",
             "One CPU: on several, RT_RUNTIME_SHARE lets a CPU borrow what others leave.",
             "The report's values that have a low bandwidth have a high error: 950, 500 and 100 ms. "
             "Its runs were one after the other; here they are interleaved, and the default is "
             "measured twice (A/A). rt_runtime throttles on 5.10 and 6.1; from 6.12 on, without "
             "RT_GROUP_SCHED, the fair server is in its place.",
+            *(_slow() if any(one.endswith("@icount") for one in guests) else ()),
         ),
         repeat={"releases": [*RELEASES, SERVED], "shares": list(SHARES), "cpus": 1},
     )
 
 
-def _reach(values: Mapping[str, float]) -> float:
-    return max(values.values()) / min(values.values())
+def _slow() -> tuple[str, ...]:
+    return (
+        "A guest whose clock counts instructions (@icount) has one CPU of 125 MHz, so to say, and "
+        "a disk in its memory whose accesses take 100 us each: its bandwidth is the CPU's, which "
+        "is what the limit divides. fio writes four files of 2 MiB there.",
+    )
+
+
+def _of_fio(measured: Mapping[str, rt_fio.Runs]) -> str:
+    """Say how far fio's medians are apart on real kernels, and how far the default from itself."""
+    words = []
+    for target, runs in measured.items():
+        change, again = rt_fio.reach(runs)
+        words.append(f", {change:.1%} with fio on {target} (the default twice: {again:.1%})")
+    return "".join(words)
+
+
+def _speeds(values: Mapping[str, rt_writes.Written]) -> dict[str, float]:
+    return {value: one.bandwidth for value, one in values.items()}
+
+
+def _reach(values: Mapping[str, rt_writes.Written]) -> float:
+    speeds = _speeds(values).values()
+    return max(speeds) / min(speeds)
+
+
+def _gain(values: Mapping[str, rt_writes.Written]) -> float:
+    """Return what the least value of the limit gives the writers, against the default."""
+    return values["100ms"].bandwidth / values[DEFAULT].bandwidth
 
 
 def _change(ratio: float) -> str:
     return "nothing" if ratio - 1 < 0.0005 else f"{ratio - 1:.1%}"
 
 
-def _printed() -> list[tuple[str, float, float]]:
-    return [
-        (
-            f"{int(row['sched_rt_runtime_us']) // 1000}ms".replace("1000ms", "1s"),
-            float(row["aio_stress_mb_per_s"]),
-            float(row["standard_error"]),
-        )
-        for row in papers.table("aio_stress_rt_runtime")
-    ]
-
-
-Runs = Mapping[str, Sequence[float]]
-"""MB/s of real runs by value; ``A/A`` is the default once more."""
-
-
-def _measure(request: Request, target: str) -> Runs:
-    assert request.measure is not None
-    values = ("300ms", DEFAULT) if request.measures_little else VALUES
-    program = Fio.parse("fio:size=8m" if request.measures_little else "fio:size=64m")
-    blocks = 6 if request.measures_little else 15
-    arms = {value: (program, Setting({"rt_runtime": value})) for value in values}
-    arms["A/A"] = (program, Setting({"rt_runtime": DEFAULT}))
-    runs = request.measure("rt_runtime", arms, target, blocks=blocks)
-    return {name: [one["bandwidth"] / 1e6 for one in values] for name, values in runs.items()}
-
-
 def _claims(
-    found: Swept,
-    served: Mapping[float, Mapping[str, float]],
-    still: float,
-    measured: Mapping[str, Runs],
+    found: Swept, served: Mapping[float, Mapping[str, rt_writes.Written]], still: float
 ) -> tuple[Claim, ...]:
-    printed = _printed()
-    best, worst = max(printed, key=lambda row: row[1]), min(printed, key=lambda row: row[1])
+    rows = printed()
+    best, worst = max(rows, key=lambda row: row[1]), min(rows, key=lambda row: row[1])
     plain = max(_reach(found[release, 0.0]) for release in RELEASES)
-    half = max(_reach(found[release, 0.6]) for release in RELEASES)
-    hog = min(_reach(found[release, 1.0]) for release in RELEASES)
-    falls = all(_falls(found[release, 1.0]) for release in RELEASES)
-    low = [row for row in printed if row[2] > 3]
-    server = [served[1.0][value] for value in served[1.0]]
-    claims = [
+    half = max(_gain(found[release, 0.6]) for release in RELEASES)
+    hog = min(_gain(found[release, 1.0]) for release in RELEASES)
+    falls = all(_falls(_speeds(found[release, 1.0])) for release in RELEASES)
+    low = [row for row in rows if row[2] > 3]
+    server = [one.bandwidth for one in served[1.0].values()]
+    jobs = [found["6.1", 0.6][value] for value in ("500ms", DEFAULT)]
+    return (
         Claim(
             "sim: the bandwidth of asynchronous writes varies with rt_runtime",
             f"{worst[1]:.1f} MB/s at {worst[0]} to {best[1]:.1f} MB/s at {best[0]}",
@@ -226,14 +206,14 @@ def _claims(
             f"{', '.join(row[0] for row in low)} have errors above 3 and the three lowest means",
             "so it is in the report's own rows: disturbed sessions, not a setting's effect",
             judged(
-                {row[0] for row in low}
-                == {row[0] for row in sorted(printed, key=lambda r: r[1])[:3]}
+                {row[0] for row in low} == {row[0] for row in sorted(rows, key=lambda r: r[1])[:3]}
             ),
         ),
         Claim(
             "sim: beside a FIFO task that never sleeps the writers get what rt_runtime leaves",
             "not in the report",
-            f"{hog:.1f} times as much at the least value as at the default, falling throughout",
+            f"{hog:.1f} times as much at the least value as at the default, falling throughout, "
+            "and nothing without a limit",
             judged(falls and hog > 2, against=not falls),
         ),
         Claim(
@@ -243,19 +223,21 @@ def _claims(
             judged(half > 1 + _BAND),
         ),
         Claim(
+            "sim: such a value costs the FIFO task jobs that it would do otherwise",
+            "not in the report",
+            f"{jobs[0].jobs:.0%} of its jobs at 500 ms, {jobs[1].jobs:.0%} at the default; the "
+            f"longest takes {1000 * jobs[0].longest:.0f} ms in place of "
+            f"{1000 * jobs[1].longest:.0f}",
+            judged(jobs[0].jobs < jobs[1].jobs - _BAND),
+        ),
+        Claim(
             f"sim: on {SERVED} rt_runtime no longer throttles; the fair server's runtime decides",
             "not in the report",
-            f"rt_runtime moves {_change(still)}; the server's runtime "
-            f"{max(server) / min(server):.1f} times as much at its greatest as at its least",
-            judged(still <= 1 + _BAND and server == sorted(server)),
+            f"rt_runtime moves {_change(still)}; the writers get {server[0]:.3g} MB/s without the "
+            f"server and {server[-1]:.3g} at its greatest runtime",
+            judged(still <= 1 + _BAND and server == sorted(server) and server[-1] > server[0]),
         ),
-    ]
-    claims += [
-        _measured_claim(target, runs)
-        for target, runs in measured.items()
-        if DEFAULT in runs and set(runs) - {DEFAULT, "A/A"}
-    ]
-    return tuple(claims)
+    )
 
 
 def _falls(values: Mapping[str, float]) -> bool:
@@ -263,151 +245,164 @@ def _falls(values: Mapping[str, float]) -> bool:
     return ordered == sorted(ordered, reverse=True)
 
 
-def _measured_claim(target: str, runs: Runs) -> Claim:
-    """Judge the report's claim on a real kernel: any value against the default, and A/A."""
-    base = np.array(runs[DEFAULT])
-    ratios = {
-        name: stats.paired_ratio(base, np.array(values))
-        for name, values in runs.items()
-        if name != DEFAULT
-    }
-    apart = {
-        name: ratio
-        for name, ratio in ratios.items()
-        if ratio.interval.low > 1 or ratio.interval.high < 1
-    }
-    effects = [name for name in apart if name != "A/A"]
-    worst = max(ratios, key=lambda name: abs(np.log(ratios[name].value)))
-    noise = "differs from itself" if "A/A" in apart else "does not differ from itself"
-    if effects and "A/A" not in apart:
-        verdict = Judgement.CONFIRMED
-    else:
-        same = all(
-            one.interval.low > 1 / 1.05 and one.interval.high < 1.05 for one in ratios.values()
-        )
-        verdict = Judgement.CONTRADICTED if same else Judgement.NOT_CONFIRMED
-    interval = ratios[worst].interval
-    return Claim(
-        f"{target}: the bandwidth of asynchronous writes varies with rt_runtime",
-        "93.7 to 111.1 MB/s",
-        f"{len(effects)} of {len(ratios) - 1} values differ from the default, which {noise}; "
-        f"furthest {worst}: {ratios[worst].value - 1:+.1%}, {len(base)} interleaved pairs",
-        verdict,
-        (interval.low, interval.high),
-    )
-
-
-def _tables(found: Swept, served: Mapping[float, Mapping[str, float]]) -> tuple[Table, ...]:
+def _tables(
+    found: Swept, served: Mapping[float, Mapping[str, rt_writes.Written]]
+) -> tuple[Table, ...]:
     rows: list[tuple[Cell, ...]] = [
-        (release, share, value, round(speed, 3))
+        (release, share, value, *_row(one))
         for (release, share), values in found.items()
-        for value, speed in values.items()
+        for value, one in values.items()
     ]
     servers: list[tuple[Cell, ...]] = [
-        (SERVED, share, value, round(speed, 3))
+        (SERVED, share, value, *_row(one))
         for share, values in served.items()
-        for value, speed in values.items()
+        for value, one in values.items()
     ]
-    printed: list[tuple[Cell, ...]] = [
-        (value, speed, error, found["5.10", 0.0].get(value)) for value, speed, error in _printed()
+    ours = found["5.10", 0.0]
+    reported: list[tuple[Cell, ...]] = [
+        (value, speed, error, deviation, ours[value].bandwidth if value in ours else None)
+        for value, speed, error, deviation in printed()
     ]
-    heads = ("release", "real-time share", "value", "MB/s")
+    heads = ("release", "FIFO task's share", "value", "MB/s", "jobs done", "longest job (ms)")
     return (
         Table(
             "figure_2",
-            "Figures 2 and 3: the report's bandwidth and error, and the simulated one",
-            ("rt_runtime", "MB/s paper", "standard error paper", "MB/s ours (5.10)"),
-            tuple(printed),
+            "Figures 1 to 3: the report's bandwidth, error and deviation; the simulated bandwidth",
+            (
+                *("rt_runtime", "MB/s paper", "standard error paper", "deviation (%) paper"),
+                "MB/s simulated (5.10)",
+            ),
+            tuple(reported),
         ),
         Table("rt_runtime", "Simulated, by rt_runtime", heads, tuple(rows), shown=False),
         Table("fair_server", "Simulated, by the fair server's runtime", heads, tuple(servers)),
     )
 
 
-def _measured_tables(measured: Mapping[str, Runs]) -> tuple[Table, ...]:
-    if not measured:
-        return ()
-    rows: list[tuple[Cell, ...]] = []
-    for target, runs in measured.items():
-        for name, values in runs.items():
-            sample = np.array(values)
-            deviation = float(sample.std(ddof=1))
-            rows.append(
-                (
-                    target,
-                    name,
-                    len(values),
-                    median(values),
-                    deviation / len(values) ** 0.5,
-                    deviation / float(sample.mean()),
-                )
-            )
-    columns = ("target", "rt_runtime", "runs", "median MB/s", "standard error", "deviation")
-    return (Table("measured", "fio on real kernels", columns, tuple(rows)),)
+def _row(one: rt_writes.Written) -> tuple[float, float, float]:
+    return round(one.bandwidth, 3), round(one.jobs, 4), round(1000 * one.longest, 3)
 
 
-def _figures(found: Swept, served: Mapping[float, Mapping[str, float]]) -> tuple[Figure, ...]:
-    values = [
-        {"value": _milliseconds(value), "speed": speed, "who": _load(share), "release": release}
-        for (release, share), by_value in found.items()
-        for value, speed in by_value.items()
+def _drawn(values: Mapping[str, rt_writes.Written], **more: str) -> list[dict[str, object]]:
+    return [
+        {
+            "value": milliseconds(value),
+            "speed": one.bandwidth,
+            "jobs": 100 * one.jobs,
+            **more,
+        }
+        for value, one in values.items()
         if value != "unlimited"
     ]
-    crosses = [
-        {"value": _milliseconds(value), "speed": speed, "who": "paper"}
-        for value, speed, _ in _printed()
-    ]
-    plain = [
-        {**one, "who": "ours, simulated"}
-        for one in values
-        if one["release"] == "5.10" and one["who"] == _load(0.0)
-    ]
-    servers = [
-        {"value": _milliseconds(value), "speed": speed, "who": _load(share)}
-        for share, by_value in served.items()
-        for value, speed in by_value.items()
-    ]
-    beside = [one for one in values if one["release"] == "5.10"]
+
+
+def _figures(
+    found: Swept,
+    served: Mapping[float, Mapping[str, rt_writes.Written]],
+    measured: Mapping[str, rt_fio.Runs],
+    loaded: Mapping[str, rt_writes.Runs],
+) -> tuple[Figure, ...]:
+    rows = rt_fio.rows(measured)
+    crosses = [one for one in rows if one["who"] == "paper"]
+    plain = _drawn(found["5.10", 0.0], who="simulated")
+    real = [one for one in rows if one["who"] != "paper"]
     names = ("rt_runtime (ms of each second)", "MB/s")
+    beside = [
+        one
+        for share in SHARES
+        for one in _drawn(found["5.10", share], who=_load(share), panel="5.10, simulated")
+    ]
+    beside += [
+        one for target, runs in loaded.items() for one in rt_writes.drawn(target, runs, _load)
+    ]
+    costs = [one for one in beside if one["who"] != _load(0.0)]
+    servers = [
+        one
+        for share, values in served.items()
+        for one in _drawn(values, who=_load(share), panel=f"{SERVED}, simulated")
+    ]
+    servers += [
+        one
+        for target, runs in loaded.items()
+        for one in rt_writes.drawn(target, runs, _load, "fair_server_runtime")
+    ]
     return (
         Figure(
             "figure_2",
-            "Figure 2: without a real-time task. The report's line and the simulated one.",
-            "MB/s against rt_runtime: " + spans([*crosses, *plain], "speed") + ".",
-            charts.lines(plain, crosses, x="value", y="speed", names=names),
+            "Figure 2: without a real-time task. The report's line (crosses), the simulated one "
+            "and fio's.",
+            "MB/s against rt_runtime: " + spans([*crosses, *plain, *real], "speed") + ".",
+            charts.lines([*plain, *real], crosses, x="value", y="speed", names=names),
         ),
         Figure(
-            "real_time",
-            "Beside a FIFO task, by the share of the CPU that it asks for (5.10).",
-            "MB/s against rt_runtime, a line for each share of the CPU that the real-time task "
-            "asks for: " + spans(beside, "speed") + ".",
+            "figure_3",
+            "Figure 3: the standard error in per cent of the mean, the report's and fio's.",
+            "Standard error against rt_runtime: " + spans(rows, "error") + ".",
             charts.lines(
-                beside,
+                rows,
                 x="value",
-                y="speed",
-                names=names,
+                y="error",
+                names=(names[0], "standard error (%)"),
                 zero=True,
             ),
         ),
+        *(
+            Figure(
+                name,
+                caption,
+                f"{axis} against rt_runtime, a line for each share of the CPU that the real-time "
+                "task asks for. " + _panels(values, field),
+                charts.lines(
+                    values,
+                    x="value",
+                    y=field,
+                    names=(names[0], axis),
+                    zero=True,
+                    facet="panel",
+                    free=True,
+                ),
+            )
+            for name, caption, values, field, axis in (
+                (
+                    "real_time",
+                    "Beside a FIFO task, by the share of the CPU that it asks for: what the "
+                    "writers get (axes of their own).",
+                    beside,
+                    "speed",
+                    "MB/s",
+                ),
+                (
+                    "real_time_costs",
+                    "What that costs the FIFO task: how many of its jobs it does.",
+                    costs,
+                    "jobs",
+                    "jobs done (%)",
+                ),
+            )
+        ),
         Figure(
             "fair_server",
-            f"{SERVED}: the fair server's runtime in its place.",
-            "MB/s against the fair server's runtime: " + spans(servers, "speed") + ".",
+            f"{SERVED}: the fair server's runtime in its place (axes of their own).",
+            "MB/s against the fair server's runtime. " + _panels(servers, "speed"),
             charts.lines(
                 servers,
                 x="value",
                 y="speed",
                 names=("fair_server_runtime (ms of each second)", "MB/s"),
                 zero=True,
+                facet="panel",
+                free=True,
             ),
         ),
     )
 
 
-def _milliseconds(value: str) -> float:
-    if value == "0ns":
-        return 0.0
-    return float(value[:-2]) if value.endswith("ms") else 1000 * float(value[:-1])
+def _panels(values: Sequence[Mapping[str, object]], field: str) -> str:
+    panels = dict.fromkeys(str(one["panel"]) for one in values)
+    return " ".join(
+        f"{panel}: {spans([one for one in values if one['panel'] == panel], field)}."
+        for panel in panels
+    )
 
 
 def _load(share: float) -> str:

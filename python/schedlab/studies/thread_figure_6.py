@@ -1,8 +1,9 @@
 """Figure 6 of the thread-fairness paper: a program of one thread beside one of m.
 
 The paper's machine (its Table 1) is a Core i5-520M at 2.40 GHz: two cores of two hardware threads.
-Intel's specification of it gives a turbo of 2.93 GHz for one busy core and 2.66 GHz for two, in
-steps of 133 MHz, that is 22/18 and 20/18 of the base. How much two threads of a core get done
+Its published turbo is 2.93 GHz (one busy core), that is 22/18 of the base in steps of 133 MHz. For
+two busy cores 20/18 (2.66 GHz) is assumed, two steps: what its sibling i5-560M is published with
+(2.66 GHz, 2.93 for two cores, 3.2 for one). How much two threads of a core get done
 together neither says; compute-bound programs commonly gain a quarter over one (Marr et al.,
 "Hyper-Threading Technology Architecture and Microarchitecture", Intel Technology Journal 6(1),
 2002, found up to 30 %), so that each runs at 62.5 %. What that matters is shown for other shares.
@@ -193,8 +194,9 @@ def figure_6(request: Request) -> Sixth:
         ),
         notes=(
             "Figure 6 is simulated on the paper's machine, a Core i5-520M: two cores of two "
-            "threads; 22/18 of 2.40 GHz with one busy core and 20/18 with two (Intel's "
-            f"specification); each of two busy threads of a core at {SHARE} of one alone, which is "
+            "threads; 22/18 of 2.40 GHz with one busy core (its published 2.93 GHz) and 20/18 with "
+            "two (assumed from the published steps of its sibling i5-560M; the paper gives no "
+            f"turbo); each of two busy threads of a core at {SHARE} of one alone, which is "
             "assumed (together a quarter more than one; Marr et al. 2002 found up to 30 %). A "
             "table shows other shares. "
             "Costs of switches and wake-ups are a small server's; times are of work at 2.40 GHz.",

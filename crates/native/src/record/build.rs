@@ -66,8 +66,12 @@ pub(super) fn build(types: &Types) -> (Vec<Vec<Built>>, Vec<Missing>) {
     let rules = if types.has("sched_entity", "vlag") { Rules::Eevdf } else { Rules::Cfs };
     let (mut built, mut missing) = (Vec::new(), Vec::new());
     for probe in PROBES.iter().filter(|probe| probe.rules.is_none_or(|of| of == rules)) {
-        let candidates: Vec<Built> =
-            probe.functions.iter().filter_map(|function| build_one(types, probe, function)).collect();
+        let candidates: Vec<Built> = probe
+            .functions
+            .iter()
+            .filter_map(|function| build_one(types, probe, function))
+            .flat_map(variants)
+            .collect();
         if candidates.is_empty() {
             missing.push(absent(probe, &format!("{} not in this kernel's BTF", probe.functions.join(", "))));
         } else {
@@ -98,6 +102,11 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
             fields.push(Field { name: name.to_owned(), hexadecimal: false, needs: vec![], unless: None });
             continue;
         }
+        if paths.starts_with('@') {
+            arguments.push((name.to_owned(), format!("{paths}:u64")));
+            fields.push(Field { name: name.to_owned(), hexadecimal: false, needs: vec![], unless: None });
+            continue;
+        }
         let Some(fetch) = paths.split('|').find_map(|path| types.fetch(function, path)) else { continue };
         let needs = fetch.guards.iter().map(|guard| hidden(&mut arguments, guard)).collect();
         let unless =
@@ -116,6 +125,20 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
         fields,
         arguments,
     })
+}
+
+/// The probe, and, where it asks for variables, which kernels without the names of all of them (KALLSYMS_ALL) refuse, the same without.
+fn variants(built: Built) -> Vec<Built> {
+    let is_variable = |fetch: &str| fetch.starts_with('@');
+    let variables: Vec<String> =
+        built.arguments.iter().filter(|(_, fetch)| is_variable(fetch)).map(|(name, _)| name.clone()).collect();
+    if variables.is_empty() {
+        return vec![built];
+    }
+    let mut without = built.clone();
+    without.fields.retain(|field| !variables.contains(&field.name));
+    without.arguments.retain(|(_, fetch)| !is_variable(fetch));
+    vec![built, without]
 }
 
 /// The name of a fetched value that is not printed; the same value is fetched once.

@@ -27,7 +27,7 @@ pub(super) struct Probe {
     /// Whether it tells something only where there are several CPUs.
     pub(super) several: bool,
     /// `NAME=PATH`; several paths, parted by `|`, are tried in turn, and a field that no path leads to is left out. After `!` stands a
-    /// path that makes the field 0 when it is not 0.
+    /// path that makes the field 0 when it is not 0. `@NAME` is a variable of the kernel's, of 64 bits, where kprobes find it.
     pub(super) fields: &'static str,
 }
 
@@ -297,7 +297,7 @@ pub(super) const PROBES: &[Probe] = &[
         "pid=task.pid cpu=task.se.cfs_rq.rq.cpu rcu=task.recent_used_cpu wfl=task.wakee_flips wfd=task.wakee_flip_decay_ts \
          lw=task.last_wakee?.pid lu=task.se.avg.last_update_time ls=task.se.avg.load_sum rs=task.se.avg.runnable_sum \
          us=task.se.avg.util_sum pc=task.se.avg.period_contrib la=task.se.avg.load_avg ra=task.se.avg.runnable_avg \
-         ua=task.se.avg.util_avg",
+         ua=task.se.avg.util_avg ue=task.se.avg.util_est.ewma|task.se.avg.util_est uq=task.se.avg.util_est.enqueued",
     )
     .several(),
     probe("k_snapq", &["get_rr_interval_fair"], SNAPSHOT_QUEUE).several(),
@@ -337,7 +337,11 @@ const SNAPSHOT_QUEUE: &str = "pid=task.pid cpu=task.se.cfs_rq.rq.cpu cur=task.se
      lu=task.se.cfs_rq.avg.last_update_time ls=task.se.cfs_rq.avg.load_sum rs=task.se.cfs_rq.avg.runnable_sum \
      us=task.se.cfs_rq.avg.util_sum pc=task.se.cfs_rq.avg.period_contrib la=task.se.cfs_rq.avg.load_avg \
      ra=task.se.cfs_rq.avg.runnable_avg ua=task.se.cfs_rq.avg.util_avg rnr=task.se.cfs_rq.removed.nr \
-     rla=task.se.cfs_rq.removed.load_avg rua=task.se.cfs_rq.removed.util_avg rra=task.se.cfs_rq.removed.runnable_avg";
+     rla=task.se.cfs_rq.removed.load_avg rua=task.se.cfs_rq.removed.util_avg rra=task.se.cfs_rq.removed.runnable_avg \
+     ue=task.se.cfs_rq.avg.util_est.enqueued|task.se.cfs_rq.avg.util_est \
+     lb=task.se.cfs_rq.rq.sd?.last_balance bi=task.se.cfs_rq.rq.sd?.balance_interval bf=task.se.cfs_rq.rq.sd?.nr_balance_failed \
+     lb1=task.se.cfs_rq.rq.sd?.parent?.last_balance bi1=task.se.cfs_rq.rq.sd?.parent?.balance_interval \
+     bf1=task.se.cfs_rq.rq.sd?.parent?.nr_balance_failed cost1=task.se.cfs_rq.rq.sd?.parent?.max_newidle_lb_cost j=@jiffies_64";
 
 const QUEUEING: &str = "pid=p.pid fl=flags# ct=rq.clock_task c=rq.clock cpu=rq.cpu pol=p.policy sp=p.static_prio w=p.se.load.weight \
      tg=p.sched_task_group ptg=p.sched_task_group.parent cg=p.sched_task_group.css.cgroup?.kn.id ag=p.sched_task_group.autogroup?.id";

@@ -5,7 +5,7 @@
 
 use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
 use schedlab_sched::pelt::SchedAvg;
-use schedlab_sched::{Past, Vruntime};
+use schedlab_sched::{DomainPast, Past, Vruntime};
 use schedlab_trace::{Pid, Record};
 
 use super::Several;
@@ -14,6 +14,9 @@ use crate::classes::start::attributes_of;
 
 /// `INITIAL_JIFFIES`: the count of ticks begins 300 s before it wraps at 32 bits.
 const SECONDS_TO_WRAP: u64 = 300;
+
+/// What `k_snapq` calls a domain's `last_balance`, `balance_interval`, `nr_balance_failed` and `max_newidle_lb_cost`, from the smallest up.
+const DOMAINS: [[&str; 4]; 2] = [["lb", "bi", "bf", "cost"], ["lb1", "bi1", "bf1", "cost1"]];
 
 impl<'a> Several<'a> {
     /// The recorder runs, above everybody else, while it tells of all other tasks.
@@ -90,6 +93,7 @@ impl<'a> Several<'a> {
         self.set_entity(task, record);
         self.sched.assume_asleep(task, cpu);
         self.sched.assume_past(task, self.past(past));
+        self.expect_util(task, past);
         let runs = queue.number("cur") == Some(u64::from(pid));
         if record.number("onrq") != Some(0) {
             self.unordered.insert(task);
@@ -119,6 +123,7 @@ impl<'a> Several<'a> {
             self.sched.assume_asleep(task, cpu);
             self.set_entity(task, record);
             self.newborn.remove(&task);
+            self.expect_util(task, past);
             if queued {
                 self.unordered.insert(task);
                 self.settle(task, cpu, runs);
@@ -130,9 +135,21 @@ impl<'a> Several<'a> {
         self.placed.remove(&task);
     }
 
+    /// `INITIAL_JIFFIES`.
+    fn first_jiffies(&self) -> u64 {
+        (1 << 32) - u64::from(self.settings.hz) * SECONDS_TO_WRAP
+    }
+
+    /// What is expected of the task as it is queued. Recordings of before this was probed tell how it was when it was last looked at.
+    fn expect_util(&mut self, task: TaskId, record: &Record) {
+        let number = |key: &str| record.number(key);
+        let estimate = number("ue").or_else(|| number("ua")).unwrap_or(0);
+        self.sched.assume_util_est(task, estimate, number("uq").unwrap_or(0));
+    }
+
     fn past(&self, record: &Record) -> Past {
         let number = |key: &str| record.number(key).unwrap_or(0);
-        let first = (1 << 32) - u64::from(self.settings.hz) * SECONDS_TO_WRAP;
+        let first = self.first_jiffies();
         Past {
             flips: number("wfl") as u32,
             decayed: number("wfd").saturating_sub(first),
@@ -168,6 +185,25 @@ impl<'a> Several<'a> {
         self.sched.assume_idle_time(cpu, number("ai"), since, number("mc"));
         if let Some(scan) = record.number("nis") {
             self.sched.assume_idle_scan(cpu, scan as u32);
+        }
+        if let Some(expected) = record.number("ue") {
+            self.sched.assume_queue_util_est(cpu, expected as u32);
+        }
+        self.snap_domains(cpu, record);
+    }
+
+    /// How the CPU's two smallest domains were balanced until now, and the number of ticks.
+    fn snap_domains(&mut self, cpu: CpuId, record: &Record) {
+        let (first, number) = (self.first_jiffies(), |key: &str| record.number(key));
+        for (level, [last, interval, failed, cost]) in DOMAINS.into_iter().enumerate() {
+            if let (Some(last), Some(interval)) = (number(last).filter(|last| *last != 0), number(interval)) {
+                let last_balance = last.saturating_sub(first);
+                let (failed, cost) = (number(failed).unwrap_or(0) as u32, number(cost).unwrap_or(0));
+                self.sched.assume_domain(cpu, level, DomainPast { last_balance, interval, failed, cost });
+            }
+        }
+        if let Some(now) = number("j").and_then(|now| now.checked_sub(first)) {
+            self.jiffies = Some((now, self.time.as_nanos() / self.tick_time()));
         }
     }
 

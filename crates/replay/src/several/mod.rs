@@ -81,6 +81,8 @@ struct Several<'a> {
     yielding: BTreeSet<Pid>,
     /// The load averages that the recorder is looking at, and ours that came nearest since it began.
     looked: Option<(&'a [Averages], Vec<Nearest>)>,
+    /// A number of ticks that was told (`jiffies`), and the tick of the recording's clock in which that was.
+    jiffies: Option<(u64, u64)>,
     /// Every task was told of.
     begun: bool,
     line: u64,
@@ -154,6 +156,7 @@ impl<'a> Several<'a> {
             dead: BTreeMap::new(),
             yielding: BTreeSet::new(),
             looked: None,
+            jiffies: None,
             begun: false,
             line: 0,
             time: Time::ZERO,
@@ -201,7 +204,21 @@ impl<'a> Several<'a> {
         }
         let clocks = *clocks;
         self.sched.set_clocks(cpu, clocks);
-        self.sched.set_machine_clock(clocks.clock);
+        self.set_machine_clock(clocks.clock);
+    }
+
+    /// The time on all CPUs. Ticks are counted by the time of day, in which the recording's clock is, and begin with its multiples: 6.4 on,
+    /// and point releases of others (`tick_setup_device`).
+    pub(super) fn set_machine_clock(&mut self, clock: Time) {
+        self.sched.set_machine_clock(clock);
+        if let Some((told, then)) = self.jiffies {
+            self.sched.assume_jiffies(told + (self.time.as_nanos() / self.tick_time()).saturating_sub(then));
+        }
+    }
+
+    /// A tick, in nanoseconds.
+    fn tick_time(&self) -> u64 {
+        1_000_000_000 / u64::from(self.settings.hz.max(1))
     }
 
     fn step(&mut self, Step { act, by, .. }: Step, step: &[Entry<'a>], ahead: &[Entry<'a>]) {

@@ -116,7 +116,7 @@ impl<'a> Several<'a> {
             let clocks = self.clocks[from.index()];
             self.sched.set_clocks(from, clocks);
             let ahead = now.saturating_sub(clocks.clock_pelt.as_nanos());
-            self.sched.set_machine_clock(schedlab_model::Time::from_nanos(clocks.clock.as_nanos() + ahead));
+            self.set_machine_clock(schedlab_model::Time::from_nanos(clocks.clock.as_nanos() + ahead));
         }
         match updated {
             Some(updated) => self.sched.migrate_waking_from(task, CpuId(to as u32), updated),

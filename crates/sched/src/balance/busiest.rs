@@ -157,7 +157,7 @@ impl<D: Decider> Sched<D> {
             let cpu = CpuId(cpu as u32);
             let avg = self.root_avg(cpu);
             stats.group_load += avg.load_avg;
-            stats.group_util += self.cpu_util(&avg);
+            stats.group_util += self.cpu_util(cpu, &avg);
             stats.group_runnable += avg.runnable_avg;
             stats.sum_h_nr_running += self.h_nr_running(cpu);
             let running = self.rqs[cpu.index()].nr_running;
@@ -242,7 +242,7 @@ impl<D: Decider> Sched<D> {
                     }
                 }
                 MigrationType::Util => {
-                    let util = self.cpu_util(&self.root_avg(cpu));
+                    let util = self.cpu_util_boosted(cpu);
                     if running > 1 && most < util {
                         (busiest, most) = (Some(cpu), util);
                     }

@@ -142,7 +142,7 @@ impl<D: Decider> Sched<D> {
                 env.imbalance -= load as i64;
             }
             MigrationType::Util => {
-                let util = self.entity_avg(self.tasks[task.index()].se).util_avg;
+                let util = self.task_util_est(task);
                 if bound(util) > env.imbalance {
                     return false;
                 }

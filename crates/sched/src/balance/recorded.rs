@@ -9,6 +9,7 @@ use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
 use crate::fair::pelt::SchedAvg;
+use crate::fair::util_est::UtilEst;
 
 /// Whom a task woke, and where it ran, when the recording began.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,19 @@ pub struct Past {
     pub last: Option<TaskId>,
     /// `recent_used_cpu`.
     pub recent: CpuId,
+}
+
+/// How a domain was balanced when the recording began.
+#[derive(Debug, Clone, Copy)]
+pub struct DomainPast {
+    /// `last_balance`, in ticks from `INITIAL_JIFFIES` on.
+    pub last_balance: u64,
+    /// `balance_interval`, in milliseconds.
+    pub interval: u64,
+    /// `nr_balance_failed`.
+    pub failed: u32,
+    /// `max_newidle_lb_cost`, in nanoseconds.
+    pub cost: u64,
 }
 
 impl<D: Decider> Sched<D> {
@@ -115,6 +129,34 @@ impl<D: Decider> Sched<D> {
     pub fn assume_queue_load(&mut self, cpu: CpuId, avg: SchedAvg, removed: (u32, u64, u64, u64)) {
         let cfs = self.rqs[cpu.index()].cfs;
         self.set_queue_load(cfs, avg, removed);
+    }
+
+    /// What is expected of a task when it runs: `util_est` with the kernel's flags; both its parts up to 6.7, `ewma` alone later.
+    pub fn assume_util_est(&mut self, task: TaskId, ewma: u64, enqueued: u64) {
+        let se = self.task(task).se;
+        self.set_util_est(se, UtilEst::told(ewma, enqueued));
+    }
+
+    /// What is expected of all tasks that are queued on a CPU.
+    pub fn assume_queue_util_est(&mut self, cpu: CpuId, expected: u32) {
+        let cfs = self.rqs[cpu.index()].cfs;
+        self.set_queue_util_est(cfs, expected);
+    }
+
+    /// `jiffies`, counted from `INITIAL_JIFFIES`, where the recording tells it: what the CPUs' clocks show does not.
+    pub fn assume_jiffies(&mut self, number: u64) {
+        self.balance.jiffy = (number, self.balance.now);
+    }
+
+    /// When a CPU's domain was last balanced, in ticks, how long it is until the next time, in milliseconds, and how often that failed.
+    pub fn assume_domain(&mut self, cpu: CpuId, level: usize, domain: DomainPast) {
+        let place = self.balance.domains.cpus.get_mut(cpu.index());
+        if let Some(found) = place.and_then(|place| place.levels.get_mut(level)) {
+            found.last_balance = domain.last_balance;
+            found.balance_interval = domain.interval;
+            found.nr_balance_failed = domain.failed;
+            found.max_newidle_lb_cost = domain.cost;
+        }
     }
 
     /// Whom a task woke, and where it ran.

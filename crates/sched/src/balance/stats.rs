@@ -107,10 +107,28 @@ impl<D: Decider> Sched<D> {
         self.root_avg(cpu).load_avg
     }
 
-    /// `cpu_util_cfs`: a CPU has no more than all of itself.
+    /// `cpu_util_cfs`: what is used, or expected to be by who is queued, and no more than all of a CPU.
     #[inline]
-    pub(super) fn cpu_util(&self, avg: &SchedAvg) -> u64 {
-        avg.util_avg.min(1024)
+    pub(super) fn cpu_util(&self, cpu: CpuId, avg: &SchedAvg) -> u64 {
+        avg.util_avg.max(self.cpu_util_est(cpu)).min(1024)
+    }
+
+    /// `cpu_util_cfs_boost` (6.5 on): who waits for the CPU would use it.
+    #[inline]
+    pub(super) fn cpu_util_boosted(&self, cpu: CpuId) -> u64 {
+        let avg = self.root_avg(cpu);
+        let util = self.cpu_util(cpu, &avg);
+        if self.rules.eevdf() { util.max(avg.runnable_avg).min(1024) } else { util }
+    }
+
+    fn cpu_util_est(&self, cpu: CpuId) -> u64 {
+        self.util_est_of_cpu(cpu).unwrap_or(0)
+    }
+
+    /// `task_util_est`.
+    pub(super) fn task_util_est(&self, task: TaskId) -> u64 {
+        let util = self.entity_avg(self.tasks[task.index()].se).util_avg;
+        util.max(self.util_est_of(task).unwrap_or(0))
     }
 
     /// `task_h_load`: a task's load as its groups' weights make it at the top.
@@ -152,15 +170,18 @@ impl<D: Decider> Sched<D> {
             let avg = self.root_avg(cpu);
             let counted = cpu == record.cpu && own.last_update_time != 0;
             let (mut load, mut util, mut runnable) = (avg.load_avg, avg.util_avg, avg.runnable_avg);
+            let mut expected = self.cpu_util_est(cpu);
+            let here = u32::from(counted && self.entities[record.se.index()].on_rq);
             if counted {
                 load = load.saturating_sub(self.task_h_load(task));
                 util = util.saturating_sub(own.util_avg);
                 runnable = runnable.saturating_sub(own.runnable_avg);
+                // cpu_util_without: one that begins another program is queued.
+                expected = expected.saturating_sub(self.util_est_of(task).unwrap_or(0) * u64::from(here));
             }
             stats.group_load += load;
-            stats.group_util += util.min(1024);
+            stats.group_util += util.max(expected).min(1024);
             stats.group_runnable += runnable;
-            let here = u32::from(counted && self.entities[record.se.index()].on_rq);
             stats.sum_h_nr_running += self.h_nr_running(cpu) - here;
             let running = self.rqs[cpu.index()].nr_running - here;
             stats.sum_nr_running += running;

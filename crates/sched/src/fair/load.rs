@@ -12,6 +12,7 @@ use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg, update_cfs_rq_load_avg};
 use crate::fair::sums::{Removed, Sums};
+use crate::fair::util_est::UtilEst;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -32,7 +33,9 @@ impl Action {
 pub(crate) struct EntityLoad {
     pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
-    runnable_weight: u64,
+    runnable_weight: u32,
+    /// `util_est` of a task.
+    pub(crate) util_est: UtilEst,
 }
 
 /// Every entity's and every queue's averages.
@@ -144,13 +147,15 @@ impl<D: Decider> Sched<D> {
         let sums = self.sums();
         let Some(loads) = self.loads.as_deref_mut() else { return };
         let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
-        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
+        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
         let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
         let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
-        let attached = avg.last_update_time != 0;
-        if attached && avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
-            avg.update_avg(weight);
+        let attached = own.avg.last_update_time != 0;
+        if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
+            own.avg.update_avg(weight);
+            own.util_est.changed();
         }
+        let avg = &mut own.avg;
         let decayed = update_cfs_rq_load_avg(queue, load, now, sums);
         if !attached && action.attach {
             attach_entity_load_avg(load, avg, weight, sums);
@@ -171,7 +176,7 @@ impl<D: Decider> Sched<D> {
         let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
         let now = loads.queues[cfs.index()].clock(self.rqs[queue.cpu.index()].clock_pelt);
         let (load, weight) = (&mut loads.entities[se.index()], entity.load.scaled >> 10);
-        let runnable = if entity.sched_delayed { 0 } else { load.runnable_weight };
+        let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
         let running = queue.curr == Some(se);
         let attached = load.avg.last_update_time != 0;
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
@@ -213,9 +218,13 @@ impl<D: Decider> Sched<D> {
             if left { (first.as_nanos(), count - 1) } else { (first.as_nanos().wrapping_sub(tick), count) };
         let now = before.wrapping_sub(queue.throttled_time);
         queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
-        let own_avg = &mut loads.entities[se.index()].avg;
-        if own_avg.last_update_time != 0 {
-            own_avg.add_ticks(now, tick, count, (own, runnable), entity.load.scaled >> 10);
+        let load = &mut loads.entities[se.index()];
+        if load.avg.last_update_time != 0 {
+            let began = load.avg.period_start();
+            load.avg.add_ticks(now, tick, count, (own, runnable), entity.load.scaled >> 10);
+            if load.avg.period_start() != began {
+                load.util_est.changed();
+            }
         }
     }
 
@@ -237,7 +246,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
         let Some(group) = self.entities[se.index()].my_q else { return };
         let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].runnable_weight = u64::from(self.cfs_rqs[group.index()].h_nr_runnable());
+        loads.entities[se.index()].runnable_weight = self.cfs_rqs[group.index()].h_nr_runnable();
         self.loads = Some(loads);
     }
 

@@ -21,6 +21,7 @@ pub(crate) mod sums;
 pub mod thread_fairness;
 mod throttle;
 pub(crate) mod timeline;
+pub(crate) mod util_est;
 pub(crate) mod variant;
 pub(crate) mod weight;
 
@@ -294,6 +295,7 @@ impl<D: Decider> Sched<D> {
         if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
             return;
         }
+        self.expect_util_of(task, flags);
         if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
@@ -357,8 +359,10 @@ impl<D: Decider> Sched<D> {
             self.dequeue_throttled_task(task, flags);
             return true;
         }
+        self.expect_no_util_of(task, flags);
         let idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
         let leaves = self.dequeue_entities(self.tasks[task.index()].se, flags, idle_policy);
+        self.learn_util_of(task, flags);
         if leaves {
             self.hrtick_update(self.tasks[task.index()].cpu, false);
         }

@@ -137,6 +137,12 @@ impl SchedAvg {
         PELT_MIN_DIVIDER + self.period_contrib
     }
 
+    /// When the current period began, in microseconds of the PELT clock.
+    #[inline]
+    pub(crate) const fn period_start(&self) -> u64 {
+        (self.last_update_time >> 10).wrapping_sub(self.period_contrib as u64)
+    }
+
     /// `___update_load_sum`: brings the sums up to `now` (nanoseconds of the PELT clock), through which the entity weighed `load`,
     /// had `runnable` tasks and was `running` or not. True if a period ended, so that the averages are to follow.
     #[inline]
@@ -185,9 +191,10 @@ impl SchedAvg {
     }
 
     /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
-    /// place of the same period, as both were brought up to date when one was, what passed is found once for both.
+    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
+    /// period of the task's ended.
     #[inline]
-    pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) {
+    pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
         let delta = now.wrapping_sub(queue.last_update_time) >> 10;
         let reached = delta + u64::from(queue.period_contrib);
         let together =
@@ -201,14 +208,16 @@ impl SchedAvg {
                 avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
                 avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
             }
-            return;
+            return false;
         }
-        if own.update_sum(now, 1, 1, true) {
+        let ended = own.update_sum(now, 1, 1, true);
+        if ended {
             own.update_avg(weight);
         }
         if queue.update_sum(now, load, runnable, true) {
             queue.update_avg(1);
         }
+        ended
     }
 
     /// `accumulate_sum`, of `delta` µs.
@@ -414,8 +423,9 @@ pub(super) mod tests {
             let (length, load, runnable) = last;
             let now = if back { now.saturating_sub(length) } else { now + (length << 10) };
             let (mut queue_alone, mut own_alone) = (queue, own);
-            SchedAvg::update_both([&mut queue, &mut own], now, (load, runnable), weight);
-            if own_alone.update_sum(now, 1, 1, true) {
+            let ended = SchedAvg::update_both([&mut queue, &mut own], now, (load, runnable), weight);
+            prop_assert_eq!(own_alone.update_sum(now, 1, 1, true), ended);
+            if ended {
                 own_alone.update_avg(weight);
             }
             if queue_alone.update_sum(now, load, runnable, true) {

@@ -9,6 +9,8 @@ use crate::fair::sums::{Removed, Sums};
 #[repr(C, align(64))]
 pub(crate) struct QueueLoad {
     pub(crate) avg: SchedAvg,
+    /// `util_est` of a root queue: what is expected of its queued tasks.
+    pub(crate) util_est: u32,
     pub(crate) propagate: bool,
     /// `pelt_clock_throttled`: its clock stands still.
     pub(crate) stopped: bool,

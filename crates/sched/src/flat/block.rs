@@ -21,6 +21,10 @@ impl Sched<Ours> {
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
         self.tasks[previous.index()].life = Life::Asleep;
         let eevdf = self.rules.eevdf();
+        self.util_est_dequeue(cpu, se);
+        if eevdf {
+            self.util_est_update(se);
+        }
         // dequeue_entity
         let charged = self.flat_charge(cpu, cfs, se);
         if self.cfs_rqs[cfs.index()].has_buddies() {
@@ -35,6 +39,8 @@ impl Sched<Ours> {
         } else {
             if eevdf && !alone {
                 self.update_entity_lag(cfs, se);
+            } else if !eevdf {
+                self.util_est_update(se);
             }
             self.balance.cfs_tasks.remove(cpu, previous);
             let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
@@ -111,14 +117,16 @@ impl Sched<Ours> {
     fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
         let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
         let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
-        if avg.last_update_time == 0 {
+        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
+        if own.avg.last_update_time == 0 {
             return self.update_load_avg_slow(cfs, se, Action::UPDATE);
         }
         load.take_out(Sums::of(self.rules.series));
         let now = load.clock(self.rqs[cpu.index()].clock_pelt);
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-        SchedAvg::update_both([&mut load.avg, avg], now, what, weight);
+        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
+            own.util_est.changed();
+        }
     }
 
     /// [`Sched::newidle_balance`], mostly where it is not worth to look at others: whether the CPU has something to run afterwards.

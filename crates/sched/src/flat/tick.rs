@@ -87,10 +87,15 @@ impl Sched<Ours> {
         let (queue, entity) = (&self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         if let Some(loads) = self.loads.as_deref_mut().filter(|_| !left) {
             // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
-            let (load, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
+            let (load, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()]);
+            let began = own.avg.period_start();
             let before = first.wrapping_sub(tick).wrapping_sub(load.throttled_time);
             let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-            SchedAvg::add_ticks_to_both([&mut load.avg, own], before, tick, count, what, entity.load.scaled >> 10);
+            let weight = entity.load.scaled >> 10;
+            SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
+            if own.avg.period_start() != began {
+                own.util_est.changed();
+            }
         }
         let rq = &mut self.rqs[cpu.index()];
         (rq.clock, rq.clock_task, rq.clock_pelt, rq.lazily) = (last, last, last, false);
@@ -164,9 +169,10 @@ impl Sched<Ours> {
         entity.exec_start = rq.clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (load, avg) = (&loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
-        if avg.last_update_time != 0 && avg.update_sum(load.clock(rq.clock_pelt), 1, 1, false) {
-            avg.update_avg(entity.load.scaled >> 10);
+        let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[se.index()]);
+        if own.avg.last_update_time != 0 && own.avg.update_sum(load.clock(rq.clock_pelt), 1, 1, false) {
+            own.avg.update_avg(entity.load.scaled >> 10);
+            own.util_est.changed();
         }
     }
 

@@ -7,7 +7,9 @@ use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
-use crate::fair::queue_load::{attach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::EntityLoad;
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, update_cfs_rq_load_avg};
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
 
@@ -84,20 +86,8 @@ impl Sched<Ours> {
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
         let (entity, state) = (&mut entities[se.index()], &mut balance.cpus[cpu.index()]);
         if let Some(loads) = loads.as_deref_mut() {
-            // update_load_avg with DO_ATTACH: neither ran, nor could have.
-            let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cpu.index()]);
-            let (now, weight) = (load.clock(rq.clock_pelt), entity.load.scaled >> 10);
-            let attached = avg.last_update_time != 0;
-            if attached && avg.age(now) {
-                avg.update_avg(weight);
-            }
-            load.take_out(Sums::of(rules.series));
-            if load.avg.age(now) {
-                load.avg.update_avg(1);
-            }
-            if !attached {
-                attach_entity_load_avg(load, avg, weight, Sums::of(rules.series));
-            }
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
+            attach_woken(queue, load, own, rq.clock_pelt, entity.load.scaled >> 10, Sums::of(rules.series));
         }
         if !eevdf {
             if migrated {
@@ -155,7 +145,12 @@ impl Sched<Ours> {
         if self.cfs_rqs[cfs.index()].curr.is_some() {
             self.update_curr_cfs(cfs);
         }
-        self.flat_attach_load(cpu, cfs, se);
+        if let Some(loads) = self.loads.as_deref_mut() {
+            let (queue, rq) = (&self.cfs_rqs[cfs.index()], &self.rqs[cpu.index()]);
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
+            let weight = self.entities[se.index()].load.scaled >> 10;
+            attach_woken(queue, load, own, rq.clock_pelt, weight, Sums::of(self.rules.series));
+        }
         let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         if eevdf {
             self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
@@ -180,22 +175,30 @@ impl Sched<Ours> {
         self.rqs[cpu.index()].nr_running += 1;
         self.idle_cpus.remove(cpu.index());
     }
+}
 
-    /// `update_load_avg` with DO_ATTACH of a task that slept until now, and so neither ran nor could have.
-    #[inline(always)]
-    fn flat_attach_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (avg, load) = (&mut loads.entities[se.index()].avg, &mut loads.queues[cfs.index()]);
-        let now = load.clock(self.rqs[cpu.index()].clock_pelt);
-        let attached = avg.last_update_time != 0;
-        if attached && avg.age(now) {
-            avg.update_avg(weight);
+/// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task of this weight that slept until now, and so neither ran nor could have;
+/// nor did the queue if nothing was on it.
+#[inline(always)]
+fn attach_woken(queue: &CfsRq, load: &mut QueueLoad, own: &mut EntityLoad, clock_pelt: u64, weight: u64, sums: Sums) {
+    let now = load.clock(clock_pelt);
+    let attached = own.avg.last_update_time != 0;
+    // The estimate follows once a period has ended.
+    load.util_est += own.util_est.value() as u32;
+    if attached && own.avg.age(now) {
+        own.avg.update_avg(weight);
+        own.util_est.changed();
+    }
+    if queue.load.scaled == 0 {
+        load.take_out(sums);
+        if load.avg.age(now) {
+            load.avg.update_avg(1);
         }
-        update_cfs_rq_load_avg(queue, load, now, Sums::of(self.rules.series));
-        if !attached {
-            attach_entity_load_avg(load, avg, weight, Sums::of(self.rules.series));
-        }
+    } else {
+        update_cfs_rq_load_avg(queue, load, now, sums);
+    }
+    if !attached {
+        attach_entity_load_avg(load, &mut own.avg, weight, sums);
     }
 }
 

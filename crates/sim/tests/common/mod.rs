@@ -1,6 +1,7 @@
 //! What the tests share: machines, runs, and a watcher that follows the events of a run.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod policies;
 pub mod random;
 pub mod watcher;
 
