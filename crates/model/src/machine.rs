@@ -100,6 +100,9 @@ impl Machine {
 pub struct Costs {
     /// One context switch between two tasks of one CPU, billed to the incoming task.
     pub switch: Time,
+    /// One pass of the scheduler that finds nobody else to run: what comes before a switch where a task is told to go, and after a
+    /// wake-up on an idle CPU, billed to the task that goes.
+    pub schedule: Time,
     /// Further time of a switch per other task whose working set competes for the CPU's caches, at most
     /// `cache_refill_limit` in all. A task that comes from another core finds nothing of its own and pays the limit.
     pub cache_refill: Time,
@@ -107,11 +110,11 @@ pub struct Costs {
     pub cache_refill_limit: Time,
     /// Further time of a switch to a task that last ran under another last-level cache.
     pub cache_refill_llc: Time,
-    /// Waking a task of the same CPU, billed to the waker.
+    /// Waking a task of the same CPU, billed to the waker; whoever is woken runs after that.
     pub wakeup: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
-    /// From the waker's interrupt until an idle CPU starts to schedule.
+    /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
     /// One timer interrupt, billed to the running task.
     pub tick: Time,

@@ -6,7 +6,7 @@ use crate::wait::NONE;
 
 /// One CPU. Times are nanoseconds, [`NEVER`] where there is none.
 ///
-/// All but `spare` in one cache line.
+/// All that each event touches is in one cache line.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
@@ -26,12 +26,17 @@ pub(crate) struct Cpu {
     pub(crate) busy: u64,
     /// Times that a task came to this CPU.
     pub(crate) switches: u64,
+    /// It is on its way to schedule: until `resched_at` it works off an interrupt or, where that is [`NEVER`], until `end` what is
+    /// left of a system call.
+    pub(crate) leaving: bool,
     /// It was told to, while idle, because a task waits elsewhere.
     pub(crate) called: bool,
     /// It is on line.
     pub(crate) online: bool,
     /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
     pub(crate) spare: u64,
+    /// When it last left idle for a timer's interrupt, or will have.
+    pub(crate) awake_at: u64,
 }
 
 impl Cpu {
@@ -43,6 +48,8 @@ impl Cpu {
         next_tick: NEVER,
         acting_tick: NEVER,
         resched_at: NEVER,
+        leaving: false,
+        awake_at: 0,
         called: false,
         online: true,
         busy: 0,

@@ -276,11 +276,12 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
     fn timer(&mut self, task: u32) {
         let cpu = self.online_cpu(self.arena.tasks[task as usize].cpu);
+        if self.comes_late(task, cpu) {
+            return;
+        }
         let cost = self.wake(task, cpu, NONE, false);
         if self.arena.cpus[cpu as usize].current != NONE {
-            self.catch_up(cpu);
-            self.arena.cpus[cpu as usize].bill(cost);
-            self.refresh(cpu);
+            self.interrupted(cpu, cost);
         }
     }
 
@@ -305,7 +306,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let record = &self.arena.cpus[cpu as usize];
         let idle = record.current == NONE && record.resched_at == NEVER && record.online;
         if idle && self.sched.need_resched(CpuId(cpu)) {
-            self.rouse(cpu);
+            self.rouse(cpu, self.prices.idle_exit);
         } else {
             self.refresh(cpu);
         }
@@ -350,7 +351,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
-        if self.must_switch(cpu) {
+        // One that is on its way to schedule gets there as it would without the tick.
+        if self.must_switch(cpu) && !self.arena.cpus[cpu as usize].leaving {
             return self.rescheduled(cpu);
         }
         self.refresh(cpu);
@@ -432,7 +434,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         // Nobody is throttled on a flat queue.
         let goes = if self.flat { self.sched.need_resched(CpuId(cpu)) } else { self.must_switch(cpu) };
         let record = &mut self.arena.cpus[cpu as usize];
-        if record.current != NONE && goes {
+        if record.current != NONE && goes && !record.leaving {
             record.resched_at = self.now;
         }
         // One that is set to the past is due at once, as any timer.

@@ -58,6 +58,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// before that, the [`Engine::rescheduled`] that would follow. `first` is what CPUs have to do first.
     pub(crate) fn flat_timer(&mut self, task: u32, first: Key) -> Result<(), SimError> {
         let home = self.arena.tasks[task as usize].cpu;
+        if self.comes_late(task, home) {
+            return Ok(());
+        }
         if self.skips_beside_others {
             self.catch_up(home);
         }
@@ -84,22 +87,21 @@ impl<S: EventSink> Engine<'_, S> {
         }
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
-        let at_once = idles && self.prices.idle_exit == 0 && alone;
+        let at_once = idles && self.prices.at_once() && alone;
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
+        let (remote, exit) =
+            if target == home { (0, 0) } else { (self.prices.wakeup_remote, self.way_out_of_idle(target)) };
+        let cost = self.prices.wakeup + remote;
         if !runs {
-            self.queued(task, target, home);
+            self.queued(task, target, home, cost + exit);
             self.settle_moves(home);
         }
-        let remote = if target == home { 0 } else { self.prices.wakeup_remote };
-        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let cost = self.prices.wakeup + remote + looked_at;
+        let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
         let interrupted = (cost > 0 || target == home) && self.arena.cpus[home as usize].current != NONE;
         if interrupted {
-            self.catch_up(home);
-            self.arena.cpus[home as usize].bill(cost);
-            self.refresh(home);
+            self.interrupted(home, cost);
         }
         if !runs {
             return Ok(());
@@ -172,7 +174,8 @@ impl<S: EventSink> Engine<'_, S> {
         account.since = self.now;
         if state == TaskState::Running {
             account.involuntary += 1;
-            (left.remaining, left.state) = (record.end - self.now, State::Runnable);
+            left.interrupted(record.end - self.now);
+            left.state = State::Runnable;
         } else {
             account.voluntary += 1;
             left.state = State::Asleep;
@@ -253,7 +256,7 @@ impl<S: EventSink> Engine<'_, S> {
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         self.flat_leave(cpu, task, state);
         let record = &mut self.arena.cpus[cpu as usize];
-        (record.resched_at, record.called) = (NEVER, false);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         if next == TaskId::IDLE {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
@@ -274,6 +277,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// changes in between ([`Engine::touch`] looks at them anew).
     pub(crate) fn flat_tick(&mut self, cpu: u32) -> Result<bool, SimError> {
         let record = &self.arena.cpus[cpu as usize];
+        if record.leaving {
+            return Ok(false);
+        }
         let (first, due) = (record.next_tick, record.acting_tick);
         let count = if first == due { 1 } else { (due - first) / self.period + 1 };
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
@@ -287,10 +293,11 @@ impl<S: EventSink> Engine<'_, S> {
             self.refresh(cpu);
             return Ok(true);
         }
-        (record.resched_at, record.called) = (NEVER, false);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         let (previous, next) = (tick.previous, tick.next);
         if previous == next {
-            self.arena.tasks[next.index()].remaining = record.suspend(self.now);
+            let left_over = record.suspend(self.now);
+            self.arena.tasks[next.index()].interrupted(left_over);
         } else {
             self.flat_leave(cpu, previous.0, TaskState::Running);
             self.taken(cpu, previous, TaskState::Running, next);

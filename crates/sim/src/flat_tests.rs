@@ -109,6 +109,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         3 => Just(Costs::ideal()),
         1 => Just(Costs {
             switch: Time::from_nanos(1100),
+            schedule: Time::from_nanos(450),
             cache_refill: Time::from_nanos(120),
             wakeup: Time::from_nanos(700),
             wakeup_remote: Time::from_nanos(900),

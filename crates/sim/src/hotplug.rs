@@ -55,7 +55,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle -= 1;
         }
         let previous = record.current;
-        (record.resched_at, record.called) = (NEVER, false);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);
@@ -75,7 +75,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.cpu = to.0;
             record.debt += self.prices.migration;
             self.arena.identities[task.index()].migrations += 1;
-            self.queued(task.0, to.0, cpu);
+            self.queued(task.0, to.0, cpu, self.way_out_of_idle(to.0));
         }
         self.refresh(cpu);
     }

@@ -12,7 +12,9 @@
 //! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
 //!   task since it ran there last (at most for each other living task; a task that comes from another core pays the limit, from
 //!   another last-level cache `cache_refill_llc` besides); coming back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts; migration to
-//!   the task that is pulled; a tick to whoever runs. An idle CPU that is told of work schedules `idle_exit` later.
+//!   the task that is pulled; a tick to whoever runs. Whoever is told to go by a wake-up first does what that takes and one pass of the
+//!   scheduler (`schedule`), and so does the interrupt that wakes a task on an idle CPU. A CPU that idles takes its timers' interrupts, and
+//!   looks at what other CPUs told it, `idle_exit` later.
 //! - **Speed.** All times of work and costs are at a CPU's nominal speed. Where the machine says that CPUs share cores or have turbo, work in
 //!   progress goes on at another rate from the instant at which the number of busy threads or cores changes; nothing is rounded away.
 //! - **Placement and balancing** are the kernel's, at the times at which it would: wake-ups, ticks, CPUs about to idle. Softirqs and
@@ -60,6 +62,7 @@ mod sync;
 mod task;
 mod timers;
 mod wait;
+mod way;
 
 use std::sync::atomic::AtomicBool;
 

@@ -2,13 +2,15 @@
 //!
 //! An operation uses its CPU time first and takes effect at the end of it, all at once. Ticks, wake-ups and other tasks' time may
 //! come in between (`PREEMPT_DYNAMIC` in its full mode: a task told to go goes at once, in user and in kernel mode); what was left
-//! of the operation's time is used when the task runs again. What its effect wakes is woken at that instant, and what waking costs
-//! is added to the time of the operation that follows.
+//! of the operation's time is used when the task runs again. What its effect wakes is woken at that instant. What waking costs is added
+//! to the time of the operation that follows or, where the woken task is to run in the waker's place, comes before that, together with
+//! the scheduler's own pass.
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
+use crate::agenda::NEVER;
 use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
 use crate::price::Prices;
@@ -22,10 +24,20 @@ impl<S: EventSink> Engine<'_, S> {
         loop {
             if complete {
                 self.count_operation()?;
-                self.complete(cpu);
-                // What it woke may run in its place, here and now.
-                if self.must_switch(cpu) {
+                let record = &self.arena.cpus[cpu as usize];
+                let left = record.leaving && record.resched_at == NEVER;
+                if !left {
+                    self.complete(cpu);
+                }
+                // What it woke may run in its place, as soon as it is out of the kernel.
+                if self.must_switch(cpu) && (left || !self.arena.cpus[cpu as usize].leaving) {
+                    if !left && self.leaves_the_kernel(cpu) {
+                        break;
+                    }
                     self.switch(cpu, TaskState::Running);
+                }
+                if left {
+                    self.arena.cpus[cpu as usize].leaving = false;
                 }
             }
             let task = self.arena.cpus[cpu as usize].current;
@@ -47,7 +59,8 @@ impl<S: EventSink> Engine<'_, S> {
                     Op::Read { channel, bytes } => {
                         plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
                     }
-                    Op::Sleep(_) | Op::Yield => self.prices.system_call,
+                    Op::Sleep(_) => self.prices.system_call,
+                    Op::Yield => self.prices.system_call + self.prices.schedule,
                     _ => 0,
                 };
                 if !matches!(record.op, Op::Run(_) | Op::Write { .. } | Op::Read { .. } | Op::Sleep(_) | Op::Yield) {
@@ -395,12 +408,13 @@ impl<S: EventSink> Engine<'_, S> {
 #[inline]
 fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
+    // What did not fit at first goes in within the same system call.
+    let begins = record.moved == 0 && !(record.slept && prices.sleeps_within_calls);
+    let entry = if begins { prices.write(channel.is_pipe()) } else { 0 };
     if record.planned == 0 {
         record.stage = Stage::Block;
-        return prices.block;
+        return prices.to_sleep(entry);
     }
-    // What did not fit at first goes in within the same system call.
-    let entry = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
     entry.saturating_add(prices.copy(record.planned))
 }
 
@@ -408,9 +422,12 @@ fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices)
 #[inline]
 fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.readable().min(bytes - record.moved);
+    // Who slept for it is in the system call already.
+    let begins = !(record.slept && prices.sleeps_within_calls);
+    let entry = if begins { prices.read(channel.is_pipe()) } else { 0 };
     if record.planned == 0 {
         record.stage = Stage::Block;
-        return prices.block;
+        return prices.to_sleep(entry);
     }
-    prices.read(channel.is_pipe()).saturating_add(prices.copy(record.planned))
+    entry.saturating_add(prices.copy(record.planned))
 }

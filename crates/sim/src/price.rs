@@ -13,6 +13,7 @@ const DEAREST: Time = Time::from_millis(1_000_000);
 #[derive(Debug, Clone)]
 pub(crate) struct Prices {
     pub(crate) switch: u64,
+    pub(crate) schedule: u64,
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
@@ -28,6 +29,9 @@ pub(crate) struct Prices {
     read: [u64; 2],
     copy_per_kib: u64,
     pub(crate) block: u64,
+    /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
+    /// callbacks), looking for a message in vain and reading one are two things.
+    pub(crate) sleeps_within_calls: bool,
     pub(crate) migration: u64,
     pub(crate) balance: u64,
     pub(crate) operation: u64,
@@ -74,6 +78,7 @@ impl Prices {
                 costs.cache_refill_llc,
             ]),
             switch: costs.switch.as_nanos(),
+            schedule: costs.schedule.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
@@ -86,6 +91,7 @@ impl Prices {
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             block: costs.block.as_nanos(),
+            sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
@@ -116,6 +122,11 @@ impl Prices {
         (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
     }
 
+    /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
+    pub(crate) const fn at_once(&self) -> bool {
+        self.idle_exit == 0 && self.wakeup == 0 && self.schedule == 0
+    }
+
     /// Entering a write.
     #[inline]
     pub(crate) const fn write(&self, pipe: bool) -> u64 {
@@ -126,6 +137,12 @@ impl Prices {
     #[inline]
     pub(crate) const fn read(&self, pipe: bool) -> u64 {
         self.read[pipe as usize]
+    }
+
+    /// Going to sleep for want of a message, in a call that takes `entry` to begin.
+    #[inline]
+    pub(crate) const fn to_sleep(&self, entry: u64) -> u64 {
+        if self.sleeps_within_calls { entry.saturating_add(self.block) } else { self.block }
     }
 
     /// Copying `bytes` into or out of the kernel, rounded down.
@@ -180,9 +197,10 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 29] {
+fn named(costs: &Costs) -> [(&'static str, Time); 30] {
     [
         ("switch", costs.switch),
+        ("schedule", costs.schedule),
         ("cache_refill", costs.cache_refill),
         ("cache_refill_limit", costs.cache_refill_limit),
         ("cache_refill_llc", costs.cache_refill_llc),

@@ -68,7 +68,7 @@ impl<S: EventSink> Engine<'_, S> {
         (record.cpu, record.remaining) = (to, 0);
         record.debt += self.prices.migration;
         self.arena.identities[task as usize].migrations += 1;
-        self.queued(task, to, cpu);
+        self.queued(task, to, cpu, self.way_out_of_idle(to));
         // Whoever is left here comes.
         self.switch(cpu, TaskState::Running);
     }

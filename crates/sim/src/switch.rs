@@ -151,7 +151,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.tasks[task.index()].cpu = target.0;
         self.sched.wake_up_new_task(task, target);
         self.emit(cpu, EventKind::WakeupNew { task, target });
-        self.queued(task.0, target.0, cpu);
+        self.queued(task.0, target.0, cpu, self.way_out_of_idle(target.0));
         self.settle_moves(cpu);
     }
 
@@ -191,10 +191,14 @@ impl<S: EventSink> Engine<'_, S> {
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
-        self.queued(task, target, cpu);
-        self.settle_moves(cpu);
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
-        self.prices.wakeup + remote + self.sched.take_looked_at().saturating_mul(self.prices.balance)
+        let cost = self.prices.wakeup + remote;
+        // A CPU that takes the interrupt itself has left idle for that.
+        let taken_here = waker == NONE && target == cpu;
+        let exit = if taken_here { 0 } else { self.way_out_of_idle(target) };
+        self.queued(task, target, cpu, cost + exit);
+        self.settle_moves(cpu);
+        cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
     }
 
     /// Follows up what the rules moved on their own: tasks that came to other queues, and CPUs that are to schedule for it. Of the
@@ -223,24 +227,17 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
     /// where the task has to wait though that one could run it. Of the CPU on which this happens, `here`, the caller writes down
-    /// what it does next.
-    pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32) {
+    /// what it does next. It knows of it `late`, once it was woken.
+    pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32, late: u64) {
         let record = &self.arena.cpus[cpu as usize];
         if record.current != NONE {
             self.rouse_another(task);
             if cpu != here {
-                self.refresh(cpu);
+                self.summon(cpu, late);
             }
         } else if record.resched_at == NEVER {
-            self.rouse(cpu);
+            self.rouse(cpu, late);
         }
-    }
-
-    /// Tells an idle CPU to schedule.
-    pub(crate) fn rouse(&mut self, cpu: u32) {
-        self.idle -= 1;
-        self.arena.cpus[cpu as usize].resched_at = self.now + self.prices.idle_exit;
-        self.refresh(cpu);
     }
 
     /// The task waits: an idle CPU that may run it, the first there is, is told to come and look for work.
@@ -282,7 +279,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Tells an idle CPU to come and look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
-        self.rouse(cpu);
+        self.rouse(cpu, self.prices.idle_exit);
     }
 
     /// A CPU schedules because it was told to, or because of its tick.
@@ -331,6 +328,7 @@ impl<S: EventSink> Engine<'_, S> {
         let was_idle = record.current == NONE;
         let roused = std::mem::replace(&mut record.resched_at, NEVER) != NEVER;
         let called = std::mem::take(&mut record.called);
+        record.leaving = false;
         let pulls = scheduled.next == TaskId::IDLE && !self.sched.balances();
         let next = if pulls { self.pull(cpu) } else { scheduled.next };
         let previous = scheduled.previous;
@@ -340,7 +338,8 @@ impl<S: EventSink> Engine<'_, S> {
             return;
         }
         if previous == next {
-            self.arena.tasks[next.index()].remaining = self.arena.cpus[cpu as usize].suspend(self.now);
+            let left_over = self.arena.cpus[cpu as usize].suspend(self.now);
+            self.arena.tasks[next.index()].interrupted(left_over);
             return;
         }
         if was_idle {
@@ -421,7 +420,7 @@ impl<S: EventSink> Engine<'_, S> {
         match state {
             TaskState::Running => {
                 account.involuntary += 1;
-                left.remaining = left_over;
+                left.interrupted(left_over);
                 left.state = State::Runnable;
             }
             TaskState::Dead => {

@@ -112,6 +112,15 @@ impl Task {
         }
     }
 
+    /// It is off its CPU with so much of its stage's time left; what is left of the way out of the kernel is no part of a stage.
+    #[inline]
+    pub(crate) const fn interrupted(&mut self, left_over: u64) {
+        match self.stage {
+            Stage::Fetch | Stage::Retry => self.debt += left_over,
+            Stage::Act | Stage::Block | Stage::Die => self.remaining = left_over,
+        }
+    }
+
     /// The operation is done.
     #[inline]
     pub(crate) const fn done(&mut self) {

@@ -128,10 +128,10 @@ fn fifo_preempts_other_in_the_middle_of_its_work() {
 #[test]
 fn a_ping_pong_pays_for_each_of_its_steps() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
-    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It finds nothing to read and goes to sleep (5): 18.
-    // 18  pong comes (10), reads (4): 32; writes (3): 35, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
-    //     delays its end to 39.
-    // 39  ping comes (10), reads (4): 53.
+    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
+    // 22  pong comes (10), reads (4): 36; writes (3): 39, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    //     delays its end to 43.
+    // 43  ping comes (10), and has read: 53.
     let costs = Costs {
         system_call: micros(1),
         pipe_write: micros(2),
@@ -145,19 +145,66 @@ fn a_ping_pong_pays_for_each_of_its_steps() {
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
-    assert_eq!(switches(&events), [(0, 0, 0), (18, 0, 1), (39, 0, 0), (53, 0, IDLE)]);
+    assert_eq!(switches(&events), [(0, 0, 0), (22, 0, 1), (43, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
-    assert_eq!(shares(&outcome, 0), [53, 18 + 14, 39 - 35, 35 - 18]);
-    assert_eq!(shares(&outcome, 1), [39, 21, 18, 0]);
+    assert_eq!(shares(&outcome, 0), [53, 22 + 10, 43 - 39, 39 - 22]);
+    assert_eq!(shares(&outcome, 1), [43, 21, 22, 0]);
     assert_eq!((outcome.messages, outcome.bytes), (2, 2));
+}
+
+#[test]
+fn who_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
+    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a pass of the scheduler 6, a switch 10.
+    //   0  both are there: the CPU looks for who comes (6).
+    //   6  the reader comes (10), begins to read (4) and goes to sleep (5): 25.
+    //  25  the writer comes (10), computes (100), writes (3): 138, which wakes the reader. It does what waking takes (4), and the
+    //      scheduler finds the reader (6): 148.
+    // 148  the reader comes (10), has read and ends: 158. The writer comes (10) and computes (50): 218.
+    let costs = Costs {
+        system_call: micros(1),
+        pipe_write: micros(2),
+        pipe_read: micros(3),
+        wakeup: micros(4),
+        block: micros(5),
+        schedule: micros(6),
+        switch: micros(10),
+        ..Costs::ideal()
+    };
+    let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
+    let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
+    let both = with_channels(both, ChannelKind::Pipe, &["c"]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
+    assert_eq!(switches(&events), [(6, 0, 0), (25, 0, 1), (148, 0, 0), (158, 0, 1), (218, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [158, 19 + 10, 6 + (148 - 138), 138 - 25]);
+    assert_eq!(shares(&outcome, 1), [218, (148 - 25) + 60, 25 + 10, 0]);
+}
+
+#[test]
+fn a_timer_wakes_once_the_cpu_is_out_of_idle_and_its_interrupt_over() {
+    // In microseconds: leaving idle takes 50, a wake-up 4, a pass of the scheduler 6. The task is there at 0 and comes at 56. It sleeps
+    // for 100 until 156; its CPU takes the timer's interrupt at 206, and the task runs at 216.
+    let costs = Costs { idle_exit: micros(50), wakeup: micros(4), schedule: micros(6), ..Costs::ideal() };
+    let steps = vec![Step::Sleep(microseconds(100)), Step::Run(microseconds(10))];
+    let alone = workload(vec![task("sleeper", 1, Attributes::default(), steps.clone())]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        assert_eq!(switches(&events), [(56, 0, 0), (56, 0, IDLE), (216, 0, 0), (226, 0, IDLE)], "{release}");
+        assert_eq!(shares(&outcome, 0), [226, 10, 56 + 10, 206 - 56], "{release}");
+    }
+    // Where another one computes, that is interrupted at once: by the wake-up and the scheduler's pass, which it pays.
+    let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(200))]);
+    let both = workload(vec![hog, task("sleeper", 1, fifo(2), steps)]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
+    assert_eq!(switches(&events), [(56, 0, 1), (56, 0, 0), (166, 0, 1), (176, 0, 0), (276, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [276, 210, 56 + 10, 0]);
 }
 
 #[test]
 fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     // Leaving idle takes 50 µs. Both come to CPU 0, where nobody runs yet (select_task_rq_rt); at 50 the writer is set to run, and the
     // reader that waits beside it is pushed to CPU 1, which leaves idle until 100. The reader goes to sleep until 105 (block: 5). The
-    // writer has run 1000 µs at 1050 and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060. The reader's CPU
-    // schedules at 1100.
+    // writer has run 1000 µs at 1050 and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060, and there the reader's
+    // CPU is told: it schedules at 1110.
     let costs = Costs {
         wakeup: micros(4),
         wakeup_remote: micros(6),
@@ -169,10 +216,10 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
-    let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1100, 1, 1), (1100, 1, IDLE)];
+    let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1110, 1, 1), (1110, 1, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!(shares(&outcome, 0), [1060, 1010, 50, 0]);
-    assert_eq!(shares(&outcome, 1), [1100, 5, 100 + 50, 1050 - 105]);
+    assert_eq!(shares(&outcome, 1), [1110, 5, 100 + 60, 1050 - 105]);
     assert_eq!(outcome.cpu_busy_ns, [1_010_000, 5000]);
 }
 

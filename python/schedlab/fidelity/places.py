@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from schedlab import calibration, processes
 from schedlab.calibration import Calibration
@@ -16,6 +16,7 @@ from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 from schedlab.vm import knobs as guest_knobs
+from schedlab.vm.disk import PLACE
 
 BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
@@ -23,9 +24,14 @@ BUFFER = 16_384
 MEMORY = 1_536
 """MiB of a guest."""
 
+DISK = 256
+"""MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
+
 _RECORDING = """\
-cd /sys/kernel/tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
-trap 'rmdir /sys/kernel/tracing/instances/schedlab-costs' EXIT
+tracing=/sys/kernel/tracing
+[ -d $tracing/instances ] || tracing=/sys/kernel/debug/tracing
+cd $tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
+trap "rmdir $tracing/instances/schedlab-costs" EXIT
 for event in sched_switch sched_waking sched_process_fork; do
     echo 1 > events/sched/$event/enable
 done
@@ -55,11 +61,11 @@ class Place:
 
     def calibrate(self, *, recorded: bool) -> Calibration:
         """Measure what operations cost there, left alone or while it is recorded."""
+        disk = gettempdir() if self._guest is None else PLACE
         if not recorded:
-            return calibration.calibrate(guest=self._guest)
-        said = host.printed(
-            self._run(["sh", "-c", _RECORDING, "sh", self._runner(), "calibrate"], timeout=1800)
-        )
+            return calibration.calibrate(disk=Path(disk), guest=self._guest)
+        measure = [self._runner(), "calibrate", "--disk", disk]
+        said = host.printed(self._run(["sh", "-c", _RECORDING, "sh", *measure], timeout=1800))
         return calibration.calibrated(said, self._guest)
 
     def machine(self, costs: Calibration) -> Machine:
@@ -135,4 +141,5 @@ def at(name: str) -> Iterator[Place]:
         clock="instructions",
         timeout=600,
     ) as guest:
+        guest.need_disk(DISK)
         yield Place(name, guest)

@@ -100,6 +100,7 @@ impl Found<'_> {
         let time = |name: &str| self.spread.get(name).map_or(Time::ZERO, |spread| spread.time());
         Costs {
             switch: time("switch"),
+            schedule: time("schedule"),
             cache_refill: time("cache_refill"),
             cache_refill_limit: time("cache_refill_limit"),
             // Told apart from a migration only where there are two last-level caches.
@@ -165,6 +166,7 @@ fn messages(found: &mut Found<'_>, cpus: u32) {
 
 fn switching(found: &mut Found<'_>) {
     found.cost("switch", found.direct("switch"), 0.0);
+    found.cost("schedule", found.direct("yield_alone"), found.get("system_call"));
     let exchange = found.exchange();
     found.cost("wakeup", found.direct("write_that_wakes_here"), exchange / 2.0);
     let hops: Vec<Spread> = RINGS.iter().filter_map(|length| found.direct(&hop(*length))).collect();
@@ -183,8 +185,9 @@ fn waking(found: &mut Found<'_>) {
     let exchange = found.exchange();
     let busy = found.direct("write_that_wakes_on_a_busy_cpu");
     found.cost("wakeup_remote", busy, exchange / 2.0 + found.get("wakeup"));
-    let parts = ["switch", "wakeup", "wakeup_remote", "block"].map(|name| found.get(name)).iter().sum::<f64>();
-    found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange + parts);
+    // Who is woken went to sleep in its read before.
+    let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
+    found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
 }
 
 #[cfg(test)]
@@ -219,13 +222,15 @@ mod tests {
             }
         }
         add("switch", ns(costs.switch));
+        add("yield_alone", call + ns(costs.schedule));
         add("write_that_wakes_here", wakes);
         add("write_that_wakes_on_a_busy_cpu", wakes + ns(costs.wakeup_remote));
         for length in RINGS {
             let refill = ns(costs.cache_refill) * (length - RINGS[0]) as f64;
             add(&hop(length), half + refill.min(ns(costs.cache_refill_limit)));
         }
-        add("half_round_trip_there", half + ns(costs.wakeup_remote) + ns(costs.idle_exit));
+        let there = ns(costs.wakeup_remote) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
+        add("half_round_trip_there", wakes + there);
         let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
         // An operation of a nanosecond.
         add("operation", operation + 1.0);
@@ -254,6 +259,7 @@ mod tests {
         let ns = Time::from_nanos;
         Costs {
             switch: ns(900),
+            schedule: ns(450),
             cache_refill: ns(10),
             cache_refill_limit: ns(300),
             cache_refill_llc: Time::ZERO,
@@ -290,7 +296,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 27);
+        assert_eq!(derived.spread.len(), 28);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

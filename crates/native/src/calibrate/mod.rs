@@ -137,6 +137,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
             }
         }
     }
+    samples.add("yield_alone", switching::yields_alone(bench));
     samples.add("switch", switching::switch(bench)?);
     for length in switching::RINGS {
         samples.add(&hop(length), switching::ring(bench, length)?);

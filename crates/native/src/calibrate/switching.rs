@@ -11,12 +11,17 @@ use crate::system::{monotonic, sched_getattr, sched_setattr, sched_yield, usage}
 /// Lengths of the rings.
 pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
 
+/// A yield of whom nobody else wants to follow: a system call and one pass of the scheduler that picks the same task again.
+pub(crate) fn yields_alone(bench: &Bench) -> Vec<f64> {
+    (0..bench.batches).map(|_| timed(500, sched_yield)).collect()
+}
+
 /// One switch between two processes of one CPU: both yield, and what the yields themselves take (measured alone) is taken off.
 ///
 /// Not every yield switches; the kernel's count of those that did is what the time is divided by. Each time away is two switches,
 /// there and back, of which each of the two processes is billed for one.
 pub(crate) fn switch(bench: &Bench) -> Result<Vec<f64>, NativeError> {
-    let alone = Spread::of((0..bench.batches).map(|_| timed(500, sched_yield)).collect());
+    let alone = Spread::of(yields_alone(bench));
     let Some(alone) = alone else { return Ok(Vec::new()) };
     let _other = bench.helper(bench.here, Policy::Other, || {
         loop {

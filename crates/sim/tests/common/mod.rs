@@ -17,6 +17,7 @@ pub fn some_costs() -> Costs {
     let nanos = Time::from_nanos;
     Costs {
         switch: nanos(1100),
+        schedule: nanos(450),
         cache_refill: nanos(120),
         cache_refill_limit: nanos(2000),
         cache_refill_llc: nanos(3300),
@@ -46,6 +47,11 @@ pub fn some_costs() -> Costs {
         exit_thread: nanos(6000),
         reap: nanos(9000),
     }
+}
+
+/// Nothing lies between a wake-up on an idle CPU and the switch to whoever was woken.
+pub fn leave_idle_at_once(costs: &Costs) -> bool {
+    [costs.idle_exit, costs.wakeup, costs.wakeup_remote, costs.schedule] == [Time::ZERO; 4]
 }
 
 pub fn milliseconds(count: u64) -> schedlab_model::Duration {

@@ -6,7 +6,7 @@ use schedlab_model::{
     Step, Task, TaskKind, Time, Topology, Workload,
 };
 
-use super::{RELEASES, scheduler, some_costs, word};
+use super::{RELEASES, leave_idle_at_once, scheduler, some_costs, word};
 
 /// A workload, the machine it runs on and the scheduler.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Case {
     /// (`adjust_numa_imbalance`).
     pub fn patience(&self) -> Option<u64> {
         if self.scheduler.series() == Series::V2_6_24 || self.machine.cpus == 1 {
-            return (self.machine.costs.idle_exit == Time::ZERO).then_some(0);
+            return leave_idle_at_once(&self.machine.costs).then_some(0);
         }
         let fair = |attributes: &Attributes| {
             !attributes.policy.is_deadline()
@@ -109,7 +109,13 @@ pub fn case() -> impl Strategy<Value = Case> {
         Just(Costs::ideal()),
         Just(some_costs()),
         // Costs everywhere but on the way out of idle, so that no CPU may idle at all.
-        Just(Costs { idle_exit: Time::ZERO, ..some_costs() }),
+        Just(Costs {
+            idle_exit: Time::ZERO,
+            wakeup: Time::ZERO,
+            wakeup_remote: Time::ZERO,
+            schedule: Time::ZERO,
+            ..some_costs()
+        }),
         Just(Costs { tick: Time::from_micros(900), ..Costs::ideal() }),
         Just(Costs::linsched()),
     ];

@@ -38,7 +38,8 @@ def _run(given: argparse.Namespace) -> int:
     fixed = noises.read(given.noise)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
-        there = collect(register, place, given.directory, say, kept_only=given.kept)
+        known = {workload for where, workload in fixed if where == place}
+        there = collect(register, place, given.directory, say, fixed=known, kept_only=given.kept)
         collected[place] = there
         if isinstance(there, str):
             say(f"{place}: {there}")

@@ -1,0 +1,83 @@
+//! The way to a switch: what lies between a wake-up, or whatever else tells a CPU to schedule, and that it does.
+//!
+//! A task that was told to go by what it did itself leaves its system call first (`exit_to_user_mode_loop`); an interrupt is worked off
+//! first (`irqentry_exit`); another CPU's word takes its time to arrive; and the scheduler itself takes a pass. All of it is the time of
+//! whoever runs meanwhile.
+
+use schedlab_model::EventSink;
+
+use crate::agenda::{Key, Kind, NEVER};
+use crate::engine::Engine;
+use crate::task::Stage;
+use crate::wait::NONE;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// How long a CPU takes to look at what another one told it.
+    pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
+        if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit } else { 0 }
+    }
+
+    /// Tells an idle CPU to schedule, which knows of it `late`.
+    pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
+        self.idle -= 1;
+        self.arena.cpus[cpu as usize].resched_at = self.now + late + self.prices.schedule;
+        self.refresh(cpu);
+    }
+
+    /// Tells a busy CPU, which knows of it `late`, to schedule if the rules say so; that pass is a part of its task's time.
+    /// [`Engine::refresh`] is done.
+    pub(crate) fn summon(&mut self, cpu: u32, late: u64) {
+        let way = late + self.prices.schedule;
+        if way > 0 && self.must_switch(cpu) {
+            let record = &mut self.arena.cpus[cpu as usize];
+            if !record.leaving && record.resched_at == NEVER {
+                record.bill(self.prices.schedule);
+                (record.leaving, record.resched_at) = (true, self.now + way);
+            }
+        }
+        self.refresh(cpu);
+    }
+
+    /// An interrupt takes the CPU's time from whoever runs, and it may have told the CPU to schedule: that comes after it.
+    /// [`Engine::refresh`] is done.
+    pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
+        self.catch_up(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.bill(cost);
+        if record.leaving && record.resched_at != NEVER {
+            record.resched_at += cost;
+        }
+        self.summon(cpu, cost);
+    }
+
+    /// The running task was told to go by what it did in a system call: it first leaves that, and the scheduler looks for who comes.
+    /// False where neither takes time.
+    pub(crate) fn leaves_the_kernel(&mut self, cpu: u32) -> bool {
+        let task = &mut self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
+        if !matches!(task.stage, Stage::Fetch | Stage::Retry) {
+            return false;
+        }
+        let way = std::mem::take(&mut task.debt) + self.prices.schedule;
+        if way == 0 {
+            return false;
+        }
+        let record = &mut self.arena.cpus[cpu as usize];
+        (record.end, record.leaving) = (self.now, true);
+        record.bill(way);
+        true
+    }
+
+    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has.
+    pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let idles = record.current == NONE && record.resched_at == NEVER;
+        if self.prices.idle_exit == 0 || !idles || record.awake_at == self.now {
+            return false;
+        }
+        if record.awake_at < self.now {
+            record.awake_at = self.now + self.prices.idle_exit;
+        }
+        self.arena.timers.push(Key::new(record.awake_at, Kind::Timer), task);
+        true
+    }
+}
