@@ -62,7 +62,7 @@ def _report(compared: int = 1000, differing: int = 0) -> dict[str, Any]:
     }
     names = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
     return {
-        "decisions": {kind: dict(score) for kind in (*KINDS, "select")},
+        "decisions": {kind: dict(score) for kind in (*KINDS, "select", "newidle", "balance")},
         "state": {
             **{name: {"compared": 5, "mean_error": 0.0, "max_error": 0.0} for name in PELT},
             **{name: {"compared": 5, "max_error_ns": 0} for name in names},
@@ -203,6 +203,17 @@ def test_means_are_weighed_by_how_much_was_compared() -> None:
     # 30 · 0.01 over 40.
     total = add_up([one, other])["state"]["pelt"]
     assert total == {"compared": 40, "equal": 30, "mean_error": 0.0075, "max_error": 0.5}
+
+
+def test_what_balancing_leaves_open_is_not_the_recordings_fault() -> None:
+    """Of 1000 picks and 1000 pulls each, 500 more of the latter are open: none of what counts."""
+    report = _report()
+    report["decisions"]["newidle"]["unverifiable"] = 500
+    bound = Bound("unverifiable", "decisions", 0, 0.01)
+    assert bound.value(report) == 0
+    report["decisions"]["pick"]["unverifiable"] = 500
+    # Five kinds of 1000 each, and 500.
+    assert bound.value(report) == 500 / 5500
 
 
 def test_sockets_part_the_cpus_equally() -> None:

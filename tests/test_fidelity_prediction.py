@@ -1,17 +1,21 @@
 """What rankings are held to, and that each of these bounds can fail."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from schedlab.errors import InputError
+from schedlab.errors import InputError, RunError
+from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import FloatArray, Observation
 from schedlab.fidelity.prediction import Finding, Line, Register, judge
+from schedlab.fidelity.prediction import collect as collecting
 from schedlab.fidelity.prediction.collect import Collected, jobs
 from schedlab.fidelity.prediction.judge import find
 from schedlab.fidelity.prediction.page import figures, page
-from schedlab.model import Scheduler
+from schedlab.model import Scheduler, Workload
 
 FILE = Path(__file__).parent.parent / "validation" / "prediction.toml"
 SMALL = """
@@ -71,6 +75,46 @@ def test_the_file_is_as_the_issue_asks() -> None:
             assert setting.name
     for part in register.workloads.values():
         assert part.workload.json
+
+
+def test_a_run_that_fails_is_left_out_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    boots: list[object] = []
+    register = Register.parse(SMALL)
+
+    class Place:
+        kernel, clock = "6.1.0", "instructions"
+
+        def __init__(self) -> None:
+            boots.append(self)
+
+        def knobs(self, _wanted: object) -> AbstractContextManager[None]:
+            return nullcontext()
+
+        def record(self, workload: Workload, *, seed: int) -> Observation:
+            assert seed > 0
+            if "batch" in workload.json:
+                raise RunError("it hangs")
+            return Observation({}, {"turnaround": 1.0})
+
+    @contextmanager
+    def at(_place: str) -> Iterator[object]:
+        yield Place()
+
+    monkeypatch.setattr(collecting, "at", at)
+    told: list[str] = []
+    kept = Kept(tmp_path, "vm:6.1")
+    monkeypatch.setattr(kept, "costs", lambda **_: None)
+    todo = jobs(register, "vm:6.1")
+    collecting._run("vm:6.1", kept, todo, told.append)
+    # Three runs of each setting but of the one that hangs, after each of which it boots again.
+    assert sum(kept.find(job.key) is not None for job in todo) == 6
+    assert len(boots) == 4
+    assert sum("it hangs" in line for line in told) == 3
+    monkeypatch.setattr(collecting, "FAILURES", 3)
+    with pytest.raises(RunError, match="it hangs"):
+        collecting._run("vm:6.1", kept, todo, told.append)
 
 
 def test_rankings_that_agree_hold_and_others_fail() -> None:

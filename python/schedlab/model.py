@@ -159,6 +159,16 @@ class Workload:
         """
         return cls._from_text(json.dumps(value), "workload", "workload")
 
+    @property
+    def duration_ns(self) -> int | None:
+        """Nanoseconds after which it is ended; None where its tasks end by themselves.
+
+        >>> Workload.parse("schbench:duration=400ms").duration_ns
+        400000000
+        """
+        duration = json.loads(self.json).get("duration")
+        return None if duration is None else parse_time(duration)
+
     @classmethod
     def _from_file(cls, path: Path) -> Self:
         return cls._from_text(_read_text(path, "workload"), path.stem, str(path))

@@ -116,7 +116,11 @@ def record(
     # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
     inside = "/dev/shm/recording.txt"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
-    copy = ["sh", "-c", 'file=$1; shift; "$@" && mv "$file" "$OUT/"', "sh", inside]
+    # Nor is the workload read from there meanwhile: a clock that counts instructions leaps from
+    # timer to timer while the guest waits for this machine, over the time limit if that is busy.
+    read = 'cat > "$file.input" && exec < "$file.input" && rm "$file.input"'
+    script = f'file=$1; shift; {read} && "$@" && mv "$file" "$OUT/"'
+    copy = ["sh", "-c", script, "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
     _move(guest.shared / Path(inside).name, path)
     return replace(recording, path=path)

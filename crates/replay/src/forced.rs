@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use schedlab_model::{CpuId, TaskId};
-use schedlab_sched::{Decider, Idle, Pick, Preemption, Vruntime};
+use schedlab_sched::{Decider, Pick, Preemption, Pull, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,10 @@ pub(crate) struct Forced {
     pub(crate) picks: Vec<(Pick, TaskId)>,
     /// Our answer to a tick or a wake-up.
     pub(crate) preempt: Option<bool>,
+    /// From where the kernel took a task, where it looked for some.
+    pub(crate) kernels_pull: Option<CpuId>,
+    /// Whom we would have taken, of each domain that was looked at.
+    pub(crate) pulls: Vec<Pull>,
 }
 
 impl Forced {
@@ -41,6 +45,11 @@ impl Forced {
     /// The same, if the recording tells.
     pub(crate) fn expect(&mut self, preempt: Option<bool>) {
         *self = Self { kernels_preempt: preempt, ..Self::default() };
+    }
+
+    /// Prepares for a step in which the kernel took a task from that CPU, or looked for one and took none.
+    pub(crate) fn expect_pull(&mut self, from: Option<CpuId>) {
+        *self = Self { kernels_pull: from, ..Self::default() };
     }
 
     /// Prepares for a step whose decision is hidden.
@@ -74,7 +83,8 @@ impl Decider for Forced {
     }
 
     /// Whom the kernel takes follows by itself.
-    fn balance(&mut self, _: CpuId, _: Idle, _: Option<CpuId>) -> Option<CpuId> {
-        None
+    fn pull(&mut self, pull: Pull, within: impl Fn(CpuId) -> bool) -> Option<CpuId> {
+        self.pulls.push(pull);
+        self.kernels_pull.filter(|from| within(*from))
     }
 }

@@ -107,8 +107,11 @@ impl Check {
         let held = Rc::new(RefCell::new(BTreeSet::new()));
         let first = first_states(records);
         let tasks: BTreeMap<Pid, TaskId> = first.keys().zip(0..).map(|(pid, id)| (*pid, TaskId(id))).collect();
-        let affinity: BTreeMap<TaskId, BTreeSet<u32>> =
-            affinities(head).into_iter().filter_map(|(pid, allowed)| Some((*tasks.get(&pid)?, allowed))).collect();
+        let affinity: BTreeMap<TaskId, BTreeSet<u32>> = head
+            .into_iter()
+            .flat_map(affinities)
+            .filter_map(|(pid, allowed)| Some((*tasks.get(&pid)?, allowed)))
+            .collect();
         let waits = Rc::clone(&held);
         let may_run =
             move |task: TaskId, cpu: CpuId| affinity.get(&task).is_none_or(|allowed| allowed.contains(&cpu.0));
@@ -234,15 +237,14 @@ fn first_states(records: &[Record]) -> BTreeMap<Pid, First> {
 }
 
 /// Where tasks may run, from the head's table of tasks.
-fn affinities(head: Option<&Head>) -> BTreeMap<Pid, BTreeSet<u32>> {
+pub(crate) fn affinities(head: &Head) -> impl Iterator<Item = (Pid, BTreeSet<u32>)> {
     /// The columns `pid` and `affinity`.
     const COLUMNS: [usize; 2] = [0, 13];
-    let Some(head) = head else { return BTreeMap::new() };
     let row = |row: Vec<&str>| {
         let [pid, list] = COLUMNS.map(|column| row.get(column).copied());
         Some((pid?.parse().ok()?, cpu_list(list?)?))
     };
-    head.table("tasks").filter_map(row).collect()
+    head.table("tasks").filter_map(row)
 }
 
 /// `0-2,5`.

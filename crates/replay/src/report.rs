@@ -113,6 +113,10 @@ pub struct Decisions {
     pub select: Score,
     /// The same of a new task, and of one that begins another program.
     pub select_new: Score,
+    /// Whom a CPU that is about to idle takes from another one, if anybody; only where somebody waits. Naive: nobody.
+    pub newidle: Score,
+    /// The same of a CPU that balances on a tick, its own domains or an idle one's, where it was due by our rules or took somebody.
+    pub balance: Score,
 }
 
 /// How often our decision was the kernel's, and how often a naive rule's was.
@@ -326,13 +330,15 @@ impl Report {
     /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
     /// virtual times among them.
     pub const fn is_exact(&self) -> bool {
-        let Decisions { pick, tick, wakeup, placement, select, select_new } = &self.decisions;
+        let Decisions { pick, tick, wakeup, placement, select, select_new, newidle, balance } = &self.decisions;
         pick.is_exact()
             && tick.is_exact()
             && wakeup.is_exact()
             && placement.equal == placement.compared
             && select.equal == select.compared
             && select_new.equal == select_new.compared
+            && newidle.equal == newidle.compared
+            && balance.equal == balance.compared
             && self.state.is_exact()
             && self.resynchronisations == 0
             && self.unexplained == 0

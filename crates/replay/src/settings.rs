@@ -1,11 +1,14 @@
 //! The recorded kernel's release and tunables.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schedlab_model::{Features, Release, Scheduler, Time, Topology, Tunables};
 use schedlab_sched::Rules;
-use schedlab_trace::{Head, Snapshot};
+use schedlab_trace::{Head, Pid, Snapshot};
 
 use crate::ReplayError;
 use crate::flags::FlagBits;
+use crate::invariants::affinities;
 use crate::report::Level;
 
 /// What the recorded kernel was set to.
@@ -31,6 +34,8 @@ pub struct Settings {
     pub topology: Topology,
     /// Load averages of tasks and CPUs' queues at some moments of the recording, by the names of these.
     pub averages: Vec<(&'static str, Vec<Averages>)>,
+    /// Where tasks may run that may not run everywhere.
+    pub affinities: BTreeMap<Pid, Vec<u32>>,
 }
 
 /// Load averages as `/proc/PID/sched` or `sched/debug` shows them.
@@ -107,6 +112,7 @@ impl Settings {
             cpus: 1,
             topology: Topology::default(),
             averages: Vec::new(),
+            affinities: BTreeMap::new(),
         })
     }
 
@@ -172,6 +178,9 @@ impl Settings {
         settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
         settings.add_classes(head);
         settings.add_topology(head);
+        let bound = |(_, allowed): &(Pid, BTreeSet<u32>)| (allowed.len() as u32) < settings.cpus;
+        settings.affinities =
+            affinities(head).filter(bound).map(|(pid, cpus)| (pid, cpus.into_iter().collect())).collect();
         settings.averages = MOMENTS.into_iter().map(|moment| (moment, averages_of(head, moment))).collect();
         Ok(settings)
     }

@@ -71,6 +71,23 @@ fn woken_tasks_are_placed_as_recorded() {
     }
 }
 
+/// Whom a newly idle CPU takes follows from who waits where, for how long, and in which order they came to be looked at: nine in ten. On
+/// a tick it hangs on when a domain was balanced before, too: three in four, and more than who takes nobody.
+#[test]
+fn newly_idle_cpus_take_whom_the_kernels_do() {
+    let names = RECORDINGS.into_iter().chain(["sleepers-4-apart-6.12", "pipes-4-apart-6.12"]);
+    let reports: Vec<Report> = names.map(report).collect();
+    let sum = |of: fn(&Report) -> Score| {
+        reports.iter().map(of).fold([0; 3], |[compared, equal, naive], score| {
+            [compared + score.compared, equal + score.equal, naive + score.naive_equal]
+        })
+    };
+    let [compared, equal, naive] = sum(|report| report.decisions.newidle);
+    assert!(compared >= 12 && 10 * equal >= 9 * compared && naive == 0, "{equal} of {compared}");
+    let [compared, equal, naive] = sum(|report| report.decisions.balance);
+    assert!(compared >= 50 && 4 * equal >= 3 * compared && equal > naive, "{equal} of {compared}, {naive}");
+}
+
 /// Load averages of every task and queue, each time the kernel brought them up to date, and as `/proc/PID/sched` and `sched/debug`
 /// showed them midway and at the end: to the last unit.
 #[test]

@@ -169,6 +169,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
         self.tasks[child.index()].group = self.tasks[parent.index()].group;
+        self.balance.fork_task(parent, child, cpu);
         self.set_task_rq(child, cpu);
         self.init_entity_runnable_average(se);
         // 2.6.24 places a new task when it is first woken (task_new_fair).

@@ -35,6 +35,19 @@ pub enum Preemption {
     },
 }
 
+/// A CPU looks at one of its domains for tasks to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pull {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// How it stands.
+    pub idle: Idle,
+    /// Whether somebody waits on another CPU of the domain.
+    pub waits: bool,
+    /// Whom the rules would take first, and from where.
+    pub ours: Option<(TaskId, CpuId)>,
+}
+
 /// Takes part in each decision: gets ours, gives back the one that stands.
 pub trait Decider {
     /// Who runs next, among more than one fair task or not.
@@ -53,6 +66,13 @@ pub trait Decider {
     #[inline]
     fn balance(&mut self, _cpu: CpuId, _idle: Idle, ours: Option<CpuId>) -> Option<CpuId> {
         ours
+    }
+
+    /// The same where the recording tells who is moved, and does it ([`Sched::follow_balancing`](crate::Sched::follow_balancing)): the
+    /// first task that `pull` would take, from where, and the CPU from which it is taken; `within` says which CPUs are looked at.
+    #[inline]
+    fn pull(&mut self, pull: Pull, _within: impl Fn(CpuId) -> bool) -> Option<CpuId> {
+        pull.ours.map(|(_, from)| from)
     }
 }
 

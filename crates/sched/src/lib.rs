@@ -60,7 +60,7 @@ pub use class::{Class, DequeueFlags, EnqueueFlags};
 pub use core::{Sched, Scheduled};
 pub use custom::{CustomClass, View};
 pub use deadline::{DlEntityId, DlState};
-pub use decider::{Decider, Ours, Pick, Preemption};
+pub use decider::{Decider, Ours, Pick, Preemption, Pull};
 pub use entity::{CfsRqId, Entity, EntityId, TaskStruct, Vruntime};
 pub use error::SchedError;
 pub use fair::bandwidth::{BandwidthStats, BandwidthTimer};

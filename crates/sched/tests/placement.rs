@@ -241,3 +241,45 @@ fn affinity_is_kept() {
         assert!([1, 3].contains(&chosen), "{release}: {chosen}");
     }
 }
+
+/// `recent_used_cpu`: between waker and last CPU, which are both busy, and any idle CPU of the cache comes the one before the last. The
+/// task was on 3, which was busy as it woke, and then on 1: of 2 and 3, which both idle, a search from 0 or 1 on would find 2.
+#[test]
+fn the_cpu_before_the_last_is_looked_at_before_others() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "smt=1");
+        let task = machine.sleeper(3);
+        machine.hog(0);
+        machine.hog(3);
+        assert_eq!(machine.wakes(0, task, false), 1, "{release}: the first that idles");
+        machine.sched.try_to_wake_up(task, CpuId(1));
+        machine.sched.schedule(CpuId(1), TaskState::Running);
+        machine.sched.schedule(CpuId(1), TaskState::Interruptible);
+        machine.hog(1);
+        machine.sched.schedule(CpuId(3), TaskState::Interruptible);
+        assert_eq!(machine.wakes(0, task, false), 3, "{release}");
+    }
+}
+
+/// `dup_task_struct`: a child is a copy of its parent, whom that woke included (kthreadd's children in recordings of 6.1 have its
+/// `wakee_flips`). As in `who_wakes_many_is_spread`, but that the waker is a child of the one that woke many.
+#[test]
+fn a_child_wakes_as_many_as_its_parent_did() {
+    for release in CURRENT {
+        let mut machine = Machine::new(release, 4, "llc=2");
+        let wakees: Vec<TaskId> = (0..3).map(|_| machine.sleeper(2)).collect();
+        let parent = machine.start(0, &[], Policy::Other);
+        for wakee in [wakees[0], wakees[1], wakees[0], wakees[1]] {
+            machine.wakes(0, wakee, true);
+        }
+        let child = machine.sched.sched_fork(parent, false);
+        machine.sched.wake_up_new_task(child, CpuId(0));
+        machine.sched.schedule(CpuId(0), TaskState::Interruptible);
+        assert_eq!(machine.sched.curr(CpuId(0)), child, "{release}");
+        assert_eq!(machine.sched.wakee_flips(child), Some(4), "{release}");
+        // It wakes another than its parent did last.
+        machine.wakes(0, wakees[2], true);
+        assert_eq!(machine.sched.wakee_flips(child), Some(5), "{release}");
+        assert_eq!(machine.sched.wakee_flips(parent), Some(4), "{release}");
+    }
+}

@@ -101,3 +101,25 @@ fn nobody_moves_where_none_may_be_looked_at() {
         assert!(outcome.tasks.iter().all(|task| task.migrations == 0), "{release}");
     }
 }
+
+/// `active_load_balance_cpu_stop`: two that run on both threads of a core, beside a core that idles, wait for nothing that could be
+/// pulled; after `cache_nice_tries` + 2 attempts, 3 within a cache, a running one is pushed.
+#[test]
+fn who_runs_is_pushed_to_an_idle_core() {
+    for release in CURRENT {
+        let there = Attributes { affinity: vec![2, 3], ..Attributes::default() };
+        let mut all = hogs(2, 400);
+        all.tasks.insert(0, task("there", 2, there, vec![Step::Run(milliseconds(20))]));
+        let (outcome, events) = run(&all, release, &machine(4, "smt=2"));
+        let mut last = std::collections::BTreeMap::new();
+        for event in &events {
+            if let EventKind::Switch { next, .. } = event.kind {
+                last.insert(next.index(), event.cpu.0 / 2);
+            }
+        }
+        let hogs = || outcome.tasks.iter().enumerate().filter(|(_, task)| task.name.starts_with("hog"));
+        let cores: std::collections::BTreeSet<u32> = hogs().map(|(number, _)| last[&number]).collect();
+        assert_eq!((hogs().count(), cores.len()), (2, 2), "{release}: {last:?}");
+        assert!(hogs().any(|(_, task)| task.migrations > 0), "{release}: they began on one core");
+    }
+}

@@ -61,7 +61,7 @@ class Observation:
         described = json.loads(workload.json)
         templates = {task["name"]: task for task in described["tasks"]}
         # What goes on until a duration is over is cut off, and does not end.
-        ends = described.get("duration") is None
+        ends = workload.duration_ns is None
         own = []
         for task in outcome.tasks:
             template = templates.get(task.name.partition("[")[0], {})
@@ -73,9 +73,15 @@ class Observation:
         return cls.of(replace(outcome, tasks=tuple(own)))
 
     @classmethod
-    def of_trace(cls, path: Path) -> Self:
-        """Read what a recording, or a simulation's trace, tells of wake-ups."""
-        found = json.loads(_core.wakeup_latency(path))
+    def of_trace(cls, path: Path, duration_ns: int | None = None) -> Self:
+        """Read what a recording, or a simulation's trace, tells of wake-ups.
+
+        Args:
+            path: the file.
+            duration_ns: of a recorded run that its runner ended: what was woken after that did not
+                wait for the workload's tasks.
+        """
+        found = json.loads(_core.wakeup_latency(path, duration_ns))
         if found is None:
             return cls({}, {})
         return cls({}, {"p50": float(found["p50_ns"]), "p99": float(found["p99_ns"])})

@@ -23,6 +23,7 @@ This run replayed recordings that were there (`--kept`).
 """
 
 KINDS = ("pick", "tick", "wakeup", "placement", "select")
+OF_GOALS = (*KINDS, "newidle", "balance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def page(
         "share of differing ones that is not exceeded with 95 % confidence (Clopper and Pearson).",
         "",
         *_table(
-            ("goal", "series", "level", *KINDS, "largest errors", "verdict"),
+            ("goal", "series", "level", *OF_GOALS, "largest errors", "verdict"),
             [_goal_row(finding) for finding in judgement.goals],
         ),
         "",
@@ -130,7 +131,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
 def _goal_row(finding: Finding) -> tuple[str, ...]:
     goal = finding.what
     assert isinstance(goal, Goal)
-    cells = [_score(finding.report, kind, bounded=kind in goal.least) for kind in KINDS]
+    cells = [_score(finding.report, kind, bounded=kind in goal.least) for kind in OF_GOALS]
     return (goal.name, goal.release, goal.level, *cells, _errors(finding.report), _verdict(finding))
 
 

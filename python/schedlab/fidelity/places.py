@@ -104,7 +104,8 @@ class Place:
                 timeout=timeout,
             )
             outcome = Outcome.from_json(made.output)
-            return Observation.of(outcome).beside(Observation.of_trace(path))
+            duration = workload.duration_ns
+            return Observation.of(outcome).beside(Observation.of_trace(path, duration))
 
     def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
         """Run a workload for real and keep all tracepoints in a file."""
@@ -137,7 +138,9 @@ def at(name: str) -> Iterator[Place]:
     with Guest.boot(
         name.removeprefix("vm:"),
         memory=MEMORY,
-        append="noautogroup",
+        # Without the latter a thread of the kernel's goes through memory every ten seconds, and
+        # then, at the lowest weight, waits and runs among the workload's tasks.
+        append="noautogroup transparent_hugepage=never",
         clock="instructions",
         timeout=600,
     ) as guest:

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from schedlab.errors import InputError
 
-Kind = Literal["pick", "tick", "wakeup", "placement", "select"]
-"""What the scheduler decides; ``select`` is the CPU on which a woken task comes in."""
+Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance"]
+"""What the scheduler decides; ``select`` is the CPU on which a woken task comes in, ``newidle``
+whom a CPU that is about to idle takes from another one, and ``balance`` the same on a tick."""
 
 Level = Literal["L0", "L0k", "L1"]
 Share = Annotated[float, Field(ge=0, le=1)]

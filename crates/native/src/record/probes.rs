@@ -341,7 +341,9 @@ const SNAPSHOT_QUEUE: &str = "pid=task.pid cpu=task.se.cfs_rq.rq.cpu cur=task.se
      ue=task.se.cfs_rq.avg.util_est.enqueued|task.se.cfs_rq.avg.util_est \
      lb=task.se.cfs_rq.rq.sd?.last_balance bi=task.se.cfs_rq.rq.sd?.balance_interval bf=task.se.cfs_rq.rq.sd?.nr_balance_failed \
      lb1=task.se.cfs_rq.rq.sd?.parent?.last_balance bi1=task.se.cfs_rq.rq.sd?.parent?.balance_interval \
-     bf1=task.se.cfs_rq.rq.sd?.parent?.nr_balance_failed cost1=task.se.cfs_rq.rq.sd?.parent?.max_newidle_lb_cost j=@jiffies_64";
+     bf1=task.se.cfs_rq.rq.sd?.parent?.nr_balance_failed cost1=task.se.cfs_rq.rq.sd?.parent?.max_newidle_lb_cost \
+     wfl=task.se.cfs_rq.rq.idle.wakee_flips wfd=task.se.cfs_rq.rq.idle.wakee_flip_decay_ts \
+     lw=task.se.cfs_rq.rq.idle.last_wakee?.pid j=@jiffies_64";
 
 const QUEUEING: &str = "pid=p.pid fl=flags# ct=rq.clock_task c=rq.clock cpu=rq.cpu pol=p.policy sp=p.static_prio w=p.se.load.weight \
      tg=p.sched_task_group ptg=p.sched_task_group.parent cg=p.sched_task_group.css.cgroup?.kn.id ag=p.sched_task_group.autogroup?.id";

@@ -88,7 +88,8 @@ impl<'a> Several<'a> {
     }
 
     fn snap_task(&mut self, pid: Pid, cpu: CpuId, [record, past, queue]: [&Record; 3]) {
-        let task = self.add(pid, &attributes_of(record));
+        let affinity = self.settings.affinities.get(&pid).cloned().unwrap_or_default();
+        let task = self.add(pid, &Attributes { affinity, ..attributes_of(record) });
         self.report.first_sights.snapshot += 1;
         self.set_entity(task, record);
         self.sched.assume_asleep(task, cpu);
@@ -189,6 +190,9 @@ impl<'a> Several<'a> {
         if let Some(expected) = record.number("ue") {
             self.sched.assume_queue_util_est(cpu, expected as u32);
         }
+        if record.number("wfl").is_some() {
+            self.sched.assume_idle_past(cpu, self.past(record));
+        }
         self.snap_domains(cpu, record);
     }
 
@@ -202,9 +206,10 @@ impl<'a> Several<'a> {
                 self.sched.assume_domain(cpu, level, DomainPast { last_balance, interval, failed, cost });
             }
         }
-        if let Some(now) = number("j").and_then(|now| now.checked_sub(first)) {
-            self.jiffies = Some((now, self.time.as_nanos() / self.tick_time()));
-        }
+        // Recordings of before this was probed: a tick more or less than the time of day shows.
+        let then = self.time.as_nanos() / self.tick_time();
+        let now = number("j").and_then(|now| now.checked_sub(first));
+        self.jiffies = Some((now.unwrap_or(then), then));
     }
 
     /// From where the queue counts.

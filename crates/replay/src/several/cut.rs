@@ -61,6 +61,22 @@ pub(super) enum Act {
     Nothing,
 }
 
+impl Act {
+    /// Whether it is done under a queue's lock, which others do not take to look at the queue.
+    pub(super) const fn locks(self) -> bool {
+        matches!(
+            self,
+            Self::Activate
+                | Self::WakeRunning
+                | Self::Detach
+                | Self::Change
+                | Self::Leave
+                | Self::Schedule
+                | Self::Tick
+        )
+    }
+}
+
 /// A step: so many records of one CPU, from `from` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {

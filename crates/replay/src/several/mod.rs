@@ -38,6 +38,8 @@ struct Cpu {
     pending: BTreeSet<TaskId>,
     /// Whoever ran has left, and it looks for work.
     searches: bool,
+    /// The last line of the step that was done on its queue last, and who did it.
+    until: (u64, usize),
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
 }
@@ -86,6 +88,7 @@ struct Several<'a> {
     /// Every task was told of.
     begun: bool,
     line: u64,
+    by: usize,
     time: Time,
     recorded: Vec<&'a Record>,
     report: Report,
@@ -159,6 +162,7 @@ impl<'a> Several<'a> {
             jiffies: None,
             begun: false,
             line: 0,
+            by: 0,
             time: Time::ZERO,
             recorded: Vec::new(),
             report,
@@ -223,10 +227,14 @@ impl<'a> Several<'a> {
 
     fn step(&mut self, Step { act, by, .. }: Step, step: &[Entry<'a>], ahead: &[Entry<'a>]) {
         let Some(first) = step.first() else { return };
-        (self.line, self.time) = (first.record.line, first.record.time);
+        (self.line, self.time, self.by) = (first.record.line, first.record.time, by);
         self.recorded.clear();
         self.recorded.extend(step.iter().map(|entry| entry.record));
         self.look();
+        if let Some(last) = step.last().filter(|_| act.locks()) {
+            let queue = queue_of(step, by, self.cpus.len());
+            self.cpus[queue].until = (last.record.line, by);
+        }
         match act {
             Act::Nothing => {}
             Act::Mark => {
@@ -245,7 +253,7 @@ impl<'a> Several<'a> {
             Act::Leave => self.leave(step, by, ahead),
             Act::Schedule => self.schedule(step, by, ahead),
             Act::Tick => self.tick(step, by),
-            Act::Averages => self.averages(step, by),
+            Act::Averages => self.averages(step, by, ahead),
             Act::ForkPlaced => self.fork_placed(step, by),
             Act::Fork { parent, child } => self.fork(parent, child, by),
             Act::Exit => {

@@ -64,17 +64,19 @@ impl<'a> Several<'a> {
         }
         score.add(ours == kernels, previous == kernels);
         if ours != kernels {
-            let loads: Vec<String> = (0..self.cpus.len() as u32)
-                .map(CpuId)
-                .map(|cpu| {
-                    let load = self.sched.load_of_cpu(cpu).map_or(0, |load| load.load_avg);
-                    let runs = self.sched.curr(cpu);
-                    format!("{}: runs {}, {} there, load {load}", cpu.0, self.pid(runs), self.sched.nr_running(cpu))
-                })
-                .collect();
-            let ours = format!("{} ({why:?} by {} from {}; {})", ours.0, waker.0, previous.0, loads.join("; "));
+            let ours = format!("{} ({why:?} by {} from {}; {})", ours.0, waker.0, previous.0, self.loads().join("; "));
             self.differ(waker, "select", ours, kernels.0);
         }
+    }
+
+    /// Who runs on each CPU, how many are there, and their load.
+    pub(super) fn loads(&self) -> Vec<String> {
+        let of = |cpu: CpuId| {
+            let load = self.sched.load_of_cpu(cpu).map_or(0, |load| load.load_avg);
+            let runs = self.pid(self.sched.curr(cpu));
+            format!("{}: runs {runs}, {} there, load {load}", cpu.0, self.sched.nr_running(cpu))
+        };
+        (0..self.cpus.len() as u32).map(CpuId).map(of).collect()
     }
 
     /// Why a CPU is chosen, by the `WF_*` flags; 5.10 has them apart, as flags of domains.

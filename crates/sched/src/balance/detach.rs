@@ -83,7 +83,10 @@ impl<D: Decider> Sched<D> {
         if self.rules.tunables.features.cache_hot_buddy && self.rqs[env.dst.index()].nr_running > 0 && buddy {
             return true;
         }
-        let ran = self.rqs[env.src.index()].clock_task.wrapping_sub(entity.exec_start) as i64;
+        // A balancer brings the clock up to date as it locks the queue; where it is recorded the queue shows that only if a task leaves.
+        let now = self.rqs[env.src.index()].clock_task;
+        let now = if self.balance.recorded { now.max(self.balance.now) } else { now };
+        let ran = now.wrapping_sub(entity.exec_start) as i64;
         ran < self.rules.tunables.migration_cost.as_nanos() as i64
     }
 
@@ -97,24 +100,7 @@ impl<D: Decider> Sched<D> {
         if env.imbalance <= 0 {
             return detached;
         }
-        while let Some(task) = self.balance.cfs_tasks.last(env.src) {
-            if env.idle != Idle::Busy && self.rqs[env.src.index()].nr_running <= 1 {
-                break;
-            }
-            env.looked += 1;
-            if env.looked > env.looked_max {
-                break;
-            }
-            if env.looked > env.looked_break {
-                env.looked_break += NR_MIGRATE_BREAK;
-                env.need_break = true;
-                break;
-            }
-            if !self.can_migrate_task(env, task) || !self.fits_imbalance(env, task) {
-                // To the other end of the list, so that it is not looked at again.
-                self.balance.cfs_tasks.move_to_front(env.src, task);
-                continue;
-            }
+        while let Some(task) = self.next_to_take(env) {
             self.detach_task(task, env.dst);
             detached.push(task);
             // Kernels that preempt themselves stop after the first: newly idle balancing holds up whoever wakes.
@@ -124,6 +110,30 @@ impl<D: Decider> Sched<D> {
             }
         }
         detached
+    }
+
+    /// The next task of the list that `detach_tasks` takes.
+    pub(super) fn next_to_take(&mut self, env: &mut Env) -> Option<TaskId> {
+        while let Some(task) = self.balance.cfs_tasks.last(env.src) {
+            if env.idle != Idle::Busy && self.rqs[env.src.index()].nr_running <= 1 {
+                return None;
+            }
+            env.looked += 1;
+            if env.looked > env.looked_max {
+                return None;
+            }
+            if env.looked > env.looked_break {
+                env.looked_break += NR_MIGRATE_BREAK;
+                env.need_break = true;
+                return None;
+            }
+            if self.can_migrate_task(env, task) && self.fits_imbalance(env, task) {
+                return Some(task);
+            }
+            // To the other end of the list, so that it is not looked at again.
+            self.balance.cfs_tasks.move_to_front(env.src, task);
+        }
+        None
     }
 
     /// Whether moving the task is not more than is to be moved; then it is taken off that.

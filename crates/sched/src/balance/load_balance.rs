@@ -4,7 +4,7 @@ use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
 use crate::core::Sched;
-use crate::decider::Decider;
+use crate::decider::{Decider, Pull};
 
 /// `MAX_PINNED_INTERVAL`, in milliseconds.
 const MAX_PINNED_INTERVAL: u64 = 512;
@@ -29,6 +29,9 @@ impl<D: Decider> Sched<D> {
                 break End::Balanced;
             }
             let found = self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group));
+            if self.balance.recorded {
+                break self.recorded_pull(&mut env, found);
+            }
             let Some(busiest) = self.decider.balance(cpu, idle, found) else { break End::Balanced };
             env.src = busiest;
             let mut moved = 0;
@@ -80,6 +83,33 @@ impl<D: Decider> Sched<D> {
             break End::Moved(0);
         };
         (self.set_balance_interval(&env, end, active), goes_on)
+    }
+
+    /// Where who is moved is told: whom the rules would take is asked, and what happened has its effect on when and how the domain is
+    /// balanced next.
+    fn recorded_pull(&mut self, env: &mut Env, found: Option<CpuId>) -> End {
+        if let Some(busiest) = found {
+            env.src = busiest;
+            env.looked_max = self.rules.tunables.nr_migrate.min(self.rqs[busiest.index()].nr_running);
+        }
+        let waits = found.is_some_and(|busiest| self.rqs[busiest.index()].nr_running > 1);
+        let ours = found.filter(|_| waits).and_then(|busiest| Some((self.next_to_take(env)?, busiest)));
+        let others = env.shape.span.iter().filter(|cpu| *cpu != env.cpu.index());
+        let waits = others.map(|cpu| CpuId(cpu as u32)).any(|cpu| self.nr_awake(cpu) > 1);
+        let shape = std::sync::Arc::clone(&env.shape);
+        let within = |cpu: CpuId| shape.span.contains(cpu.index());
+        let taken = self.decider.pull(Pull { cpu: env.cpu, idle: env.idle, waits, ours }, within);
+        if taken.is_some() {
+            self.domain(env.cpu, env.level).nr_balance_failed = 0;
+            return End::Moved(1);
+        }
+        if found.is_none() {
+            return End::Balanced;
+        }
+        if env.idle != Idle::NewlyIdle {
+            self.domain(env.cpu, env.level).nr_balance_failed += 1;
+        }
+        End::Moved(0)
     }
 
     /// The end of `load_balance`: when to look again. How many were moved.

@@ -3,6 +3,7 @@
 
 use schedlab_model::{CpuId, TaskId, TaskState};
 
+use crate::balance::domains::DomainFlags;
 use crate::balance::env::Idle;
 use crate::balance::state::Wakes;
 use crate::core::Sched;
@@ -101,6 +102,22 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// `sched_balance_newidle` from where it brought the averages up to date on: who would be taken is asked of each domain in turn
+    /// ([`Decider::pull`]).
+    pub fn search_for_work(&mut self, cpu: CpuId) {
+        let was_idle = self.rqs[cpu.index()].curr == TaskId::IDLE;
+        let levels = self.balance.domains.cpus.get(cpu.index()).map_or(0, |place| place.levels.len());
+        for level in 0..levels {
+            let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
+            if domain.shape.flags.has(DomainFlags::BALANCE_NEWIDLE) {
+                let (moved, goes_on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
+                if moved > 0 || !goes_on {
+                    return;
+                }
+            }
+        }
+    }
+
     /// A wake-up is on its way to the CPU (`ttwu_pending`), or it looks for work before it idles: it is not idle.
     pub fn assume_not_idle(&mut self, cpu: CpuId) {
         self.idle_cpus.remove(cpu.index());
@@ -165,6 +182,13 @@ impl<D: Decider> Sched<D> {
         self.balance.add_task(task, cpu);
         if let Some(state) = self.balance.tasks.get_mut(task.index()) {
             state.recent_used_cpu = past.recent;
+            state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };
+        }
+    }
+
+    /// The same of a CPU's idle task, whom interrupts wake somebody for.
+    pub fn assume_idle_past(&mut self, cpu: CpuId, past: Past) {
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
             state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };
         }
     }

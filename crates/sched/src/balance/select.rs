@@ -220,6 +220,11 @@ impl<D: Decider> Sched<D> {
         chosen
     }
 
+    /// How many others a task woke lately, the past halved once a second (`wakee_flips`); none where balancing is not modelled.
+    pub fn wakee_flips(&self, task: TaskId) -> Option<u32> {
+        self.balance.tasks.get(task.index()).map(|state| state.wakes.flips)
+    }
+
     /// Whom the waker wakes: the running task, or interrupts where there is none.
     fn waker(&mut self, cpu: CpuId) -> &mut Wakes {
         match self.rqs[cpu.index()].curr {

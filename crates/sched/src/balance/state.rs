@@ -234,6 +234,15 @@ impl Balance {
         }
     }
 
+    /// A child is a copy of its parent (`dup_task_struct`): whom that woke counts as if the child had.
+    pub(crate) fn fork_task(&mut self, parent: TaskId, child: TaskId, cpu: CpuId) {
+        if self.on() {
+            self.add_task(parent, cpu);
+            self.add_task(child, cpu);
+            self.tasks[child.index()] = self.tasks[parent.index()];
+        }
+    }
+
     /// `sched_rng`: the next draw.
     pub(crate) fn draw(&mut self) -> u32 {
         // SplitMix64 (Steele, Lea and Flood 2014), as seeds of the xoshiro generators are drawn.

@@ -23,8 +23,8 @@ impl Case {
     /// waiting task, once an idle CPU's next balancing is due: that is at most twice the domain's weight in milliseconds away
     /// (`max_interval`). A task that just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one
     /// more, each of them a weight's milliseconds after the other, and each at a tick. A larger domain comes after the smaller.
-    /// Affinity and other classes can make it take any time, and between nodes a difference of two tasks is let be
-    /// (`adjust_numa_imbalance`).
+    /// Affinity and other classes can make it take any time. Between nodes a difference of two tasks is let be
+    /// (`adjust_numa_imbalance`): there it holds within each node.
     pub fn patience(&self) -> Option<u64> {
         if self.scheduler.series() == Series::V2_6_24 || self.machine.cpus == 1 {
             return leave_idle_at_once(&self.machine.costs).then_some(0);
@@ -35,7 +35,6 @@ impl Case {
                 && attributes.affinity.is_empty()
         };
         let plain = self.workload.groups.is_empty()
-            && self.machine.topology.nodes(self.machine.cpus) == 1
             && self.workload.tasks.iter().all(|task| task.attributes.as_ref().is_none_or(fair));
         let tick = 1_000_000_000 / u64::from(self.scheduler.hz);
         let weight = u64::from(self.machine.cpus) * 1_000_000;

@@ -29,7 +29,8 @@ struct Task {
 /// `allowed` says whether a task may run on a CPU. Checked:
 /// - times do not go back; a switch takes off the task that ran there and brings one that waited there; so exactly one task a CPU;
 /// - only sleepers wake, only waiting or waking tasks migrate, and a task runs only where it may;
-/// - no CPU idles for longer than `patience` nanoseconds, if that is given, while a task waits that may run there;
+/// - no CPU idles for longer than `patience` nanoseconds, if that is given, while a task waits that may run there; on its node, unless it
+///   is none at all, for the kernel's balancing lets small differences of nodes be;
 /// - run + wait + sleep of every task is its life, to the nanosecond, and equals the outcome's;
 /// - busy and idle time of every CPU add up to the elapsed time.
 pub fn check(
@@ -41,7 +42,9 @@ pub fn check(
 ) -> Result<(), String> {
     let cpus = machine.cpus as usize;
     let (current, busy, idle_beside) = (vec![None; cpus], vec![0; cpus], vec![None; cpus]);
-    let mut watcher = Watcher { tasks: Vec::new(), current, busy, idle_beside, now: 0, allowed };
+    let node = |cpu| if patience == Some(0) { 0 } else { machine.topology.node_of(cpu, machine.cpus) };
+    let nodes = (0..machine.cpus).map(node).collect();
+    let mut watcher = Watcher { tasks: Vec::new(), current, busy, nodes, idle_beside, now: 0, allowed };
     for event in events {
         let time = event.time.as_nanos();
         if time < watcher.now {
@@ -62,6 +65,8 @@ struct Watcher<F> {
     tasks: Vec<Task>,
     current: Vec<Option<usize>>,
     busy: Vec<u64>,
+    /// By CPU: which node it belongs to.
+    nodes: Vec<u32>,
     /// By CPU: since when it idles while some task waits that may run there.
     idle_beside: Vec<Option<u64>>,
     now: u64,
@@ -72,7 +77,9 @@ impl<F: Fn(usize, usize) -> bool> Watcher<F> {
     /// Between this instant and `next` nothing happens.
     fn work_conserved(&mut self, next: u64, patience: u64) -> Result<(), String> {
         for cpu in 0..self.current.len() {
-            let waits = |(number, task): &(usize, &Task)| task.state == State::Waiting && (self.allowed)(*number, cpu);
+            let waits = |(number, task): &(usize, &Task)| {
+                task.state == State::Waiting && self.nodes[task.cpu] == self.nodes[cpu] && (self.allowed)(*number, cpu)
+            };
             let waiting = self.tasks.iter().enumerate().find(waits).filter(|_| self.current[cpu].is_none());
             let Some((task, _)) = waiting else {
                 self.idle_beside[cpu] = None;

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from schedlab.calibration import Calibration
-from schedlab.errors import SchedlabError
+from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import Observation, simulated_recorded
@@ -19,6 +19,9 @@ from schedlab.model import Machine, Scheduler, Workload
 from schedlab.vm.knobs import rules_of
 
 Note = Callable[[str], None]
+
+FAILURES = 4
+"""Runs that may fail before it is given up."""
 
 Key = tuple[str, str]
 """Workload and setting."""
@@ -108,16 +111,32 @@ def collect(
 
 
 def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
-    with at(place) as there:
-        note(f"{place}: {there.kernel}, {len(missing)} runs to make")
-        kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
-        began = time.monotonic()
-        for done, job in enumerate(missing, start=1):
-            with there.knobs(job.setting.knobs):
-                run = there.record(job.workload, seed=job.block + 1)
-            kept.add(job.key, run, there)
-            left = remaining(began, done, len(missing))
-            note(f"{place} {job.name} {job.setting.name}: {done} of {len(missing)}, {left}")
+    """Make runs; one that fails is left out, and its place is made anew for the others."""
+    began = time.monotonic()
+    left, failures = list(missing), 0
+    while True:
+        with at(place) as there:
+            note(f"{place}: {there.kernel}, {len(left)} runs to make")
+            kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
+            while left:
+                job = left.pop(0)
+                try:
+                    with there.knobs(job.setting.knobs):
+                        run = there.record(job.workload, seed=job.block + 1)
+                except RunError as error:
+                    failures += 1
+                    note(f"{place} {job.name} {job.setting.name}: {error}")
+                    if failures == FAILURES:
+                        raise
+                    break
+                kept.add(job.key, run, there)
+                done = len(missing) - len(left)
+                time_left = remaining(began, done, len(missing))
+                note(
+                    f"{place} {job.name} {job.setting.name}: {done} of {len(missing)}, {time_left}"
+                )
+            else:
+                return
 
 
 def _simulate(register: Register, place: str, costs: Calibration) -> dict[Key, list[Observation]]:
