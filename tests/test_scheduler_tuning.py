@@ -154,4 +154,5 @@ def test_nothing_undercuts_the_least_possible_and_stopping_there_changes_no_figu
     for name, each in whole.runs.items():
         for one, other in zip(each, short.runs[name], strict=True):
             assert other.executions <= one.executions
-            assert replace(other, executions=one.executions) == one
+            assert other.visited == one.visited[: len(other.visited)]
+            assert replace(other, executions=one.executions, visited=one.visited) == one

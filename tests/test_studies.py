@@ -105,7 +105,45 @@ def test_reports_work_in_a_browser(reports: Path) -> None:
             )
             width = chrome.execute_script("return document.documentElement.scrollWidth")
             assert width <= 390
+            # A claim there is a card: its cells stand below each other, each named.
+            cells = chrome.find_elements("css selector", ".words tbody tr:first-child td")
+            tops = [cell.location["y"] for cell in cells]
+            assert tops == sorted(set(tops))
+            assert [one.get_attribute("data-label") for one in cells[1:]] == [
+                "paper",
+                "ours",
+                "verdict",
+            ]
             chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_reports_parts_are_reached_by_keyboard(reports: Path) -> None:
+    with browser() as chrome:
+        chrome.get((reports / "rt_runtime" / "report.html").as_uri())
+        links = chrome.find_elements("css selector", "nav a")
+        for link in links:
+            part = (link.get_attribute("href") or "").partition("#")[2]
+            assert chrome.find_element("id", part).text
+        links[0].send_keys(Keys.ENTER)
+        assert chrome.current_url.endswith("#claims")
+        # What scrolls by itself takes the focus, and says what it is.
+        for box in chrome.find_elements("css selector", ".wide"):
+            assert box.get_attribute("tabindex") == "0"
+            assert box.get_attribute("aria-label")
+        assert complaints(chrome) == []
+
+
+def test_a_report_is_printed_whole(reports: Path) -> None:
+    with browser() as chrome:
+        chrome.get((reports / "rt_runtime" / "report.html").as_uri())
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        # Buttons are of no use there, and nothing hides behind a scroll bar.
+        assert not chrome.find_element("css selector", "nav").is_displayed()
+        assert not chrome.find_element("css selector", "button[data-act=in]").is_displayed()
+        for box in chrome.find_elements("css selector", ".wide, .lanes"):
+            assert box.value_of_css_property("overflow-x") == "visible"
+        printed = chrome.execute_cdp_cmd("Page.printToPDF", {})["data"]
+        assert len(printed) > 10_000
 
 
 def test_the_timeline_zooms_by_keyboard_and_by_button(reports: Path) -> None:
@@ -177,12 +215,13 @@ def test_a_report_is_made_anew_from_the_store_alone(reports: Path, tmp_path: Pat
     with Store(reports / "runs.db", create=False) as store:
         kept = [one for one in store.experiments() if one.kind == "study"]
     assert [one.state for one in kept] == ["done"] * len(STUDIES)
-    again = tmp_path / "again.html"
-    line = ["report", kept[0].id, "--store", str(reports / "runs.db"), "--output", str(again)]
-    assert invoke(line) == 0
-    assert kept[0].result is not None
-    name = kept[0].result["study"]
-    assert _unnumbered(again) == _unnumbered(reports / name / "report.html")
+    for one in kept:
+        again = tmp_path / "again.html"
+        line = ["report", one.id, "--store", str(reports / "runs.db"), "--output", str(again)]
+        assert invoke(line) == 0
+        assert one.result is not None
+        name = one.result["study"]
+        assert _unnumbered(again) == _unnumbered(reports / name / "report.html")
 
 
 def _unnumbered(page: Path) -> str:

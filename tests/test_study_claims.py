@@ -233,6 +233,13 @@ def test_few_runs_are_judged_over_all_concurrencies() -> None:
     assert verdicts["rr_timeslice changes Apache's throughput"] == "contradicted"
 
 
+def test_the_answer_names_what_is_no_more_than_noise() -> None:
+    words = parameters_measured.answer("vm", _runs({("latency", "1ms"): 1.1}, 0.002))
+    assert "latency 1ms +10." in words or "latency 1ms +9." in words
+    assert "latency 1ms +10.0%, no more" not in words
+    assert words.count("no more than noise") == 3
+
+
 def test_noise_confirms_nothing() -> None:
     # No setting does anything, and runs scatter by 10 %: neither a claim nor its contrary is seen.
     verdicts = _judged(_runs({}, 0.1))

@@ -76,8 +76,9 @@ impl CfsRqId {
     }
 }
 
-/// `struct sched_entity`: what a fair queue orders, a task or a group.
+/// `struct sched_entity`: what a fair queue orders, a task or a group. In two cache lines, the first of them what each charge touches.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Entity {
     /// `load`: the weight.
     pub load: Weight,
@@ -89,6 +90,10 @@ pub struct Entity {
     pub sum_exec_runtime: u64,
     /// `prev_sum_exec_runtime`: the same when it was last picked.
     pub prev_sum_exec_runtime: u64,
+    /// `slice`: the slice in nanoseconds (EEVDF).
+    pub slice: u64,
+    /// Order of arrival among equal keys of the timeline.
+    pub(crate) sequence: u64,
     /// `deadline`: the virtual deadline (EEVDF).
     pub deadline: Vruntime,
     /// `vlag`: the lag kept while not queued, in virtual time (EEVDF).
@@ -96,18 +101,14 @@ pub struct Entity {
     /// Up to where its slice is protected while it runs (EEVDF). 6.12 keeps the deadline of its pick here (in `vlag`) and
     /// protects while that is its deadline still; 6.18 (`vprot`) protects until its virtual time gets there.
     pub vprot: Vruntime,
-    /// `slice`: the slice in nanoseconds (EEVDF).
-    pub slice: u64,
-    /// Order of arrival among equal keys of the timeline.
-    pub(crate) sequence: u64,
-    /// `parent`: the group's entity, none at the top.
-    pub parent: Option<EntityId>,
-    /// `cfs_rq`: the queue it is, or will be, on.
-    pub cfs_rq: CfsRqId,
-    /// `my_q`: the queue it owns, if it is a group.
-    pub my_q: Option<CfsRqId>,
     /// The task it is, if it is one.
     pub task: TaskId,
+    /// `cfs_rq`: the queue it is, or will be, on.
+    pub cfs_rq: CfsRqId,
+    /// `parent`: the group's entity, none at the top.
+    pub parent: Option<EntityId>,
+    /// `my_q`: the queue it owns, if it is a group.
+    pub my_q: Option<CfsRqId>,
     /// `depth`: groups above it.
     pub depth: u16,
     /// `on_rq`: queued, or running and runnable.

@@ -25,28 +25,29 @@ impl Clocks {
     }
 }
 
-/// One CPU's run queue.
+/// One CPU's run queue: what each sequence touches is in its first cache line.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(crate) struct Rq {
     pub(crate) clock: u64,
     pub(crate) clock_task: u64,
     pub(crate) clock_pelt: u64,
+    /// `idle->se.exec_start`: the task clock when idle time was last charged.
+    pub(crate) idle_exec_start: u64,
     /// Who runs; [`TaskId::IDLE`] if nobody does.
     pub(crate) curr: TaskId,
     /// Runnable tasks, the running one included.
     pub(crate) nr_running: u32,
+    /// The root fair queue.
+    pub(crate) cfs: CfsRqId,
     /// `TIF_NEED_RESCHED` of whoever runs.
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
     pub(crate) lazily: bool,
-    /// `idle->se.exec_start`: the task clock when idle time was last charged.
-    pub(crate) idle_exec_start: u64,
     /// `stop`: the task that runs before all others, where a recording tells of it.
     pub(crate) stop: Option<TaskId>,
     /// `hrtick_timer`: the high-resolution tick.
     pub(crate) hrtick: Hrtick,
-    /// The root fair queue.
-    pub(crate) cfs: CfsRqId,
     /// The deadline queue.
     pub(crate) dl: DlRq,
     /// The real-time queue.

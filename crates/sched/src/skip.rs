@@ -22,7 +22,42 @@ use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
+use crate::rules::Rules;
 use crate::runqueue::Clocks;
+
+/// Coming ticks under CFS that find no more than the `ideal` runtime used up, where the first one will find `first` used.
+#[inline]
+const fn ticks_until_ideal(first: u64, ideal: u64, tick: u64) -> u64 {
+    if first > ideal { 0 } else { (ideal - first) / tick + 1 }
+}
+
+impl Rules {
+    /// Coming ticks under CFS that leave a task running whose slice is `ideal`. The first one will find that it has run for `first`, and
+    /// that it is so far `ahead` of the first in the queue in virtual time; each further one finds it a `step` further.
+    #[inline]
+    pub(crate) fn inactive_ticks_cfs(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
+        let tick = self.tick;
+        let until_ideal = ticks_until_ideal(first, ideal, tick);
+        if self.series == Series::V2_6_24 {
+            return until_ideal;
+        }
+        // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
+        // Beyond a signed number's range there is room for ages.
+        let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
+        if room >= 0 && u128::from(step) * u128::from(until_ideal.saturating_sub(1)) <= room as u128 {
+            // room / step + 1 is no less: no need to divide.
+            return until_ideal;
+        }
+        let granularity = self.tunables.min_granularity.as_nanos();
+        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
+        let until_ahead = match (room < 0, step) {
+            (true, _) => 0,
+            (false, 0) => u64::MAX,
+            (false, step) => room as u64 / step + 1,
+        };
+        until_ideal.min(until_granularity.max(until_ahead))
+    }
+}
 
 impl<D: Decider> Sched<D> {
     /// How many of the coming ticks, the first at `next_tick`, would change nothing but accounting: a lower bound, and
@@ -104,35 +139,18 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Of a task that is not alone under CFS, whose slice is `ideal`.
-    pub(crate) fn inactive_ticks_cfs(&mut self, cfs: CfsRqId, se: EntityId, ideal: u64, next_tick: u64) -> u64 {
+    fn inactive_ticks_cfs(&mut self, cfs: CfsRqId, se: EntityId, ideal: u64, next_tick: u64) -> u64 {
         // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
         let tick = self.rules.tick;
         let entity = &self.entities[se.index()];
         let partial = next_tick.saturating_sub(entity.exec_start);
         let first = entity.sum_exec_runtime - entity.prev_sum_exec_runtime + partial;
-        let until_ideal = if first > ideal { 0 } else { (ideal - first) / tick + 1 };
-        if self.rules.series == Series::V2_6_24 {
-            return until_ideal;
-        }
-        // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
-        let vruntime = entity.vruntime;
-        let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return until_ideal };
-        let ahead = vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
-        let step = self.calc_delta_fair(tick, se);
-        // Beyond a signed number's range there is room for ages.
-        let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
-        if room >= 0 && u128::from(step) * u128::from(until_ideal.saturating_sub(1)) <= room as u128 {
-            // room / step + 1 is no less: no need to divide.
-            return until_ideal;
-        }
-        let granularity = self.rules.tunables.min_granularity.as_nanos();
-        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
-        let until_ahead = match (room < 0, step) {
-            (true, _) => 0,
-            (false, 0) => u64::MAX,
-            (false, step) => room as u64 / step + 1,
+        let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else {
+            return ticks_until_ideal(first, ideal, tick);
         };
-        until_ideal.min(until_granularity.max(until_ahead))
+        let ahead = entity.vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
+        let step = self.calc_delta_fair(tick, se);
+        self.rules.inactive_ticks_cfs(first, ideal, ahead, step)
     }
 
     /// A protected task goes on until its virtual time reaches the end of its protection, a slice or less. An unprotected one has to go

@@ -5,7 +5,10 @@ use crate::pace::NOMINAL;
 use crate::wait::NONE;
 
 /// One CPU. Times are nanoseconds, [`NEVER`] where there is none.
+///
+/// All that each event touches is in one cache line.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(crate) struct Cpu {
     /// Who runs, [`NONE`] if nobody.
     pub(crate) current: u32,
@@ -13,27 +16,27 @@ pub(crate) struct Cpu {
     pub(crate) rate: u32,
     /// When the current task's operation is complete if no tick after those done comes in between.
     pub(crate) end: u64,
-    /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
-    pub(crate) spare: u64,
     /// The first tick that was not done yet; an idle CPU has none.
     pub(crate) next_tick: u64,
     /// The first tick that may have to be done when it is due; those before it can be made up for.
     pub(crate) acting_tick: u64,
     /// When it schedules because someone told it to.
     pub(crate) resched_at: u64,
-    /// It is on its way to schedule: until `resched_at` it works off an interrupt or, where that is [`NEVER`], until `end` what is
-    /// left of a system call.
-    pub(crate) leaving: bool,
-    /// When it last left idle for a timer's interrupt, or will have.
-    pub(crate) awake_at: u64,
-    /// It was told to, while idle, because a task waits elsewhere.
-    pub(crate) called: bool,
-    /// It is on line.
-    pub(crate) online: bool,
     /// Busy time.
     pub(crate) busy: u64,
     /// Times that a task came to this CPU.
     pub(crate) switches: u64,
+    /// It is on its way to schedule: until `resched_at` it works off an interrupt or, where that is [`NEVER`], until `end` what is
+    /// left of a system call.
+    pub(crate) leaving: bool,
+    /// It was told to, while idle, because a task waits elsewhere.
+    pub(crate) called: bool,
+    /// It is on line.
+    pub(crate) online: bool,
+    /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
+    pub(crate) spare: u64,
+    /// When it last left idle for a timer's interrupt, or will have.
+    pub(crate) awake_at: u64,
 }
 
 impl Cpu {

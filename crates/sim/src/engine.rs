@@ -3,10 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{
-    CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, TaskState, Time, Topology,
-};
-use schedlab_program::{Op, Program};
+use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology};
+use schedlab_program::Program;
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
@@ -14,7 +12,6 @@ use crate::arena::Arena;
 use crate::groups::Pools;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
-use crate::task::{Stage, State};
 use crate::wait::NONE;
 use crate::{Options, SimError, hotplug, setting};
 
@@ -35,20 +32,22 @@ pub(crate) struct Engine<'a, S> {
     phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
+    /// The tick after some instant of the last while, [`Engine::tick_after_now`].
+    tick_ahead: u64,
     pub(crate) skip_ticks: bool,
     /// All queues are flat, from beginning to end (`flat.rs`).
     flat: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
-    limit: u64,
+    pub(crate) limit: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
-    end: u64,
+    pub(crate) end: u64,
     pub(crate) seed: u64,
     pub(crate) arena: Arena,
     pub(crate) sink: &'a mut S,
     /// CPUs that are still to go off line or come back.
     pub(crate) changes: &'a [CpuChange],
-    cancel: Option<&'a AtomicBool>,
+    pub(crate) cancel: Option<&'a AtomicBool>,
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
     pub(crate) last_tick: (u64, u32),
@@ -57,9 +56,9 @@ pub(crate) struct Engine<'a, S> {
     /// Tasks that have not ended.
     pub(crate) alive: u32,
     /// Operations at this instant so far.
-    operations: u64,
+    pub(crate) operations: u64,
     /// Events so far.
-    events: u64,
+    pub(crate) events: u64,
     pub(crate) switches: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -109,6 +108,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             prices,
             topology: &machine.topology,
             pace: Pace::new(machine),
+            tick_ahead: 0,
             // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
             skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
             flat: false,
@@ -152,6 +152,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.flat = self.is_flat();
         self.start()?;
         while self.alive > 0 {
+            if self.flat && self.flat_step()? {
+                continue;
+            }
             self.events += 1;
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
@@ -203,65 +206,31 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.bandwidth_timer();
                 continue;
             }
-            if timer < key {
-                match self.arena.timers.pop() {
-                    Some(task) if self.flat => self.flat_timer(task, key)?,
-                    Some(task) => self.timer(task),
-                    None => {}
-                }
-                continue;
-            }
-            match key.kind() {
-                Kind::Completion if self.flat && self.flat_completion(cpu)? => {}
-                Kind::Completion => {
-                    self.catch_up(cpu);
-                    self.operate(cpu, true)?;
-                }
-                Kind::Tick => self.tick(cpu)?,
-                Kind::Timer => self.hrtick(cpu)?,
-                Kind::Schedule => self.rescheduled(cpu)?,
-            }
+            self.event(key, cpu, timer)?;
         }
         Ok(())
     }
 
-    /// The run's time is over: whoever is left ends where it stands.
-    fn end(&mut self) {
-        self.now = self.end;
-        for cpu in 0..self.arena.cpus.len() as u32 {
-            let task = self.arena.cpus[cpu as usize].current;
-            if task != NONE {
-                // Skipped ticks took some of its time.
-                self.catch_up_before(cpu, self.end);
-                let record = &mut self.arena.cpus[cpu as usize];
-                record.end = record.end.max(self.now);
-                self.arena.tasks[task as usize].remaining = record.suspend(self.now);
-                self.count_part(task as usize);
-                self.leave(cpu, task, TaskState::Dead);
+    /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
+    #[inline(always)]
+    pub(crate) fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
+        if timer < key {
+            match self.arena.timers.pop() {
+                Some(task) if self.flat => self.flat_timer(task, key)?,
+                Some(task) => self.timer(task),
+                None => {}
             }
+            return Ok(());
         }
-        for task in 0..self.arena.tasks.len() {
-            if self.arena.tasks[task].state == State::Runnable {
-                self.count_part(task);
+        match key.kind() {
+            Kind::Completion if self.flat && self.flat_completion(cpu)? => Ok(()),
+            Kind::Completion => {
+                self.catch_up(cpu);
+                self.operate(cpu, true)
             }
-            let account = &mut self.arena.accounts[task];
-            let since = self.now - account.since;
-            match self.arena.tasks[task].state {
-                State::Dead | State::Running => continue,
-                State::Runnable => account.wait += since,
-                State::Asleep => account.sleep += since,
-            }
-            self.arena.identities[task].died = self.now;
-            self.alive -= 1;
-        }
-    }
-
-    /// The part of its computing that a task had done when it was cut short.
-    fn count_part(&mut self, task: usize) {
-        let record = &self.arena.tasks[task];
-        if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
-            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
-            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
+            Kind::Tick => self.tick(cpu),
+            Kind::Timer => self.hrtick(cpu),
+            Kind::Schedule => self.rescheduled(cpu),
         }
     }
 
@@ -414,7 +383,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     /// Makes up for the CPU's ticks before `time`.
-    fn catch_up_before(&mut self, cpu: u32, time: u64) {
+    pub(crate) fn catch_up_before(&mut self, cpu: u32, time: u64) {
         let record = &mut self.arena.cpus[cpu as usize];
         let first = record.next_tick;
         if first >= time {
@@ -480,8 +449,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     /// The first tick after now.
-    pub(crate) const fn tick_after_now(&self) -> u64 {
-        ((self.now + self.phase) / self.period + 1) * self.period - self.phase
+    #[inline]
+    pub(crate) fn tick_after_now(&mut self) -> u64 {
+        // Mostly it is the one that was found last, or comes soon after: no need to divide.
+        let (now, next) = (self.now, self.tick_ahead);
+        if now.wrapping_sub(next.wrapping_sub(self.period)) >= self.period {
+            self.tick_ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
+        }
+        self.tick_ahead
     }
 }
 

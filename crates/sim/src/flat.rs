@@ -4,8 +4,11 @@
 //!
 //! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use schedlab_model::{CpuId, EventKind, EventSink, Policy, TaskId, TaskState, Time};
 use schedlab_program::Op;
+use schedlab_sched::Clocks;
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
@@ -27,6 +30,28 @@ impl<S: EventSink> Engine<'_, S> {
             && self.program.changes().is_empty()
             && self.program.templates().iter().all(plain)
             && self.sched.is_flat()
+    }
+
+    /// The next event of a flat run, if it is none of the rare ones, in what little the engine's loop comes to then: no group has a timer,
+    /// no CPU goes off line. False, and nothing done, where the run or the workload may be over, or a timer of the rules is due.
+    #[inline(always)]
+    pub(crate) fn flat_step(&mut self) -> Result<bool, SimError> {
+        let (key, cpu) = self.arena.agenda.first();
+        let timer = self.arena.timers.first();
+        let time = key.min(timer).time();
+        let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
+        if time >= self.end.min(rule) || time > self.limit || cancelled {
+            return Ok(false);
+        }
+        self.events += 1;
+        if time != self.now {
+            self.now = time;
+            self.sched.set_machine_clock(Time::from_nanos(time));
+            self.operations = 0;
+        }
+        self.event(key, cpu, timer)?;
+        Ok(true)
     }
 
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
@@ -52,9 +77,14 @@ impl<S: EventSink> Engine<'_, S> {
             let (from, to) = (CpuId(home), CpuId(target));
             self.emit(home, EventKind::Migrate { task: task_id(task), from, to });
         }
-        self.touch(target);
         let record = &self.arena.cpus[target as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;
+        if idles {
+            // It has no ticks.
+            self.sched.set_clocks(CpuId(target), Clocks::all(Time::from_nanos(self.now)));
+        } else {
+            self.touch(target);
+        }
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
         let at_once = idles && self.prices.at_once() && alone;
@@ -69,29 +99,112 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
-        let interrupted = self.arena.cpus[home as usize].current != NONE;
-        if interrupted && (cost > 0 || target == home) {
+        let interrupted = (cost > 0 || target == home) && self.arena.cpus[home as usize].current != NONE;
+        if interrupted {
             self.interrupted(home, cost);
         }
         if !runs {
             return Ok(());
         }
+        self.take_woken(target, task)
+    }
+
+    /// An idle CPU takes a task that was woken just now.
+    #[inline(always)]
+    fn take_woken(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         self.idle -= 1;
         let next_tick = self.tick_after_now();
-        let record = &mut self.arena.cpus[target as usize];
+        let record = &mut self.arena.cpus[cpu as usize];
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
-        self.taken(target, TaskId::IDLE, TaskState::Running, task_id(task));
-        self.operate(target, false)
+        let comer = &self.arena.tasks[task as usize];
+        if comer.stage != Stage::Fetch || !self.prices.free_switches {
+            self.taken(cpu, TaskId::IDLE, TaskState::Running, task_id(task));
+            return self.resume(cpu, task);
+        }
+        self.emit(cpu, EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task_id(task) });
+        self.tell_standings([TaskId::IDLE, task_id(task)]);
+        self.switches += 1;
+        // As `flat_come` and `operate` do it where the task did not wait, a switch costs nothing, and an operation comes.
+        let arena = &mut self.arena;
+        let (record, comer) = (&mut arena.cpus[cpu as usize], &mut arena.tasks[task as usize]);
+        record.current = task;
+        if comer.ran_on != cpu || comer.ran_at != record.switches {
+            record.switches += 1;
+            (comer.ran_on, comer.ran_at) = (cpu, record.switches);
+        }
+        comer.state = State::Running;
+        comer.op = comer.cursor.next(self.program);
+        comer.debt += self.prices.operation;
+        let Op::Run(time) = comer.op else {
+            // It was fetched, but nobody looked at it yet.
+            comer.stage = Stage::Retry;
+            return self.operate(cpu, false);
+        };
+        (comer.stage, comer.remaining) = (Stage::Act, time.as_nanos());
+        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
+        record.end = self.now.saturating_add(cost);
+        if record.end == self.now {
+            return self.operate(cpu, true);
+        }
+        let key = record.key(self.prices.tick, self.period, NEVER);
+        arena.agenda.set(cpu, key);
+        Ok(())
     }
 
     /// Somebody else has the CPU: the books of a switch.
+    #[inline(always)]
     fn taken(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
         self.emit(cpu, EventKind::Switch { previous, state, next });
         self.tell_standings([previous, next]);
         self.switches += 1;
         if next != TaskId::IDLE {
-            self.come(cpu, next.0);
+            self.flat_come(cpu, next.0);
         }
+    }
+
+    /// [`Engine::leave`] of a task that goes on to live, of a CPU that always is as fast.
+    #[inline(always)]
+    fn flat_leave(&mut self, cpu: u32, task: u32, state: TaskState) {
+        let arena = &mut self.arena;
+        let (record, left) = (&mut arena.cpus[cpu as usize], &mut arena.tasks[task as usize]);
+        let account = &mut arena.accounts[task as usize];
+        let ran = self.now - account.since;
+        record.busy += ran;
+        account.run += ran;
+        account.since = self.now;
+        if state == TaskState::Running {
+            account.involuntary += 1;
+            left.interrupted(record.end - self.now);
+            left.state = State::Runnable;
+        } else {
+            account.voluntary += 1;
+            left.state = State::Asleep;
+        }
+        record.end = self.now;
+    }
+
+    /// [`Engine::come`] to such a CPU.
+    #[inline(always)]
+    fn flat_come(&mut self, cpu: u32, task: u32) {
+        if matches!(self.arena.tasks[task as usize].op, Op::Busy(_)) {
+            return self.come(cpu, task);
+        }
+        let arena = &mut self.arena;
+        let (account, comer) = (&mut arena.accounts[task as usize], &mut arena.tasks[task as usize]);
+        let delay = self.now - account.since;
+        account.wait += delay;
+        account.max_delay = account.max_delay.max(delay);
+        account.since = self.now;
+        comer.state = State::Running;
+        let switches = arena.cpus[cpu as usize].switches;
+        if comer.ran_on != cpu || comer.ran_at != switches {
+            if !self.prices.free_switches {
+                comer.debt += self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+            }
+            (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
+            arena.cpus[cpu as usize].switches = switches + 1;
+        }
+        arena.cpus[cpu as usize].current = task;
     }
 
     /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`]. False,
@@ -105,8 +218,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
         self.catch_up(cpu);
         self.count_operation()?;
-        self.arena.accounts[task as usize].user += time.as_nanos();
         let record = &mut self.arena.tasks[task as usize];
+        self.arena.accounts[task as usize].user += time.as_nanos();
         record.done();
         record.op = record.cursor.next(self.program);
         record.debt += self.prices.operation;
@@ -125,10 +238,13 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(true)
     }
 
-    /// The running task goes to sleep: [`Engine::switch`] and what follows.
+    /// The running task, whose CPU's ticks were made up for, goes to sleep: [`Engine::switch`] and what follows.
+    #[inline(always)]
     fn flat_sleep(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let state = TaskState::Interruptible;
-        self.touch(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
         }
@@ -138,14 +254,10 @@ impl<S: EventSink> Engine<'_, S> {
         };
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        if looked_at > 0 && next != TaskId::IDLE {
-            self.arena.tasks[next.index()].debt += looked_at;
-        }
+        self.flat_leave(cpu, task, state);
         let record = &mut self.arena.cpus[cpu as usize];
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
-        self.leave(cpu, task, state);
         if next == TaskId::IDLE {
-            let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
             self.idle += 1;
@@ -153,6 +265,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.agenda.set(cpu, Key::NEVER);
             return Ok(());
         }
+        self.arena.tasks[next.index()].debt += looked_at;
         self.taken(cpu, task_id(task), state, next);
         self.resume(cpu, next.0)
     }
@@ -172,7 +285,7 @@ impl<S: EventSink> Engine<'_, S> {
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.bill(count * self.prices.tick);
+        record.end = record.end.saturating_add(count * self.prices.tick);
         record.next_tick = due + self.period;
         record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
         self.skips_beside_others |= tick.inactive > 0;
@@ -186,7 +299,7 @@ impl<S: EventSink> Engine<'_, S> {
             let left_over = record.suspend(self.now);
             self.arena.tasks[next.index()].interrupted(left_over);
         } else {
-            self.leave(cpu, previous.0, TaskState::Running);
+            self.flat_leave(cpu, previous.0, TaskState::Running);
             self.taken(cpu, previous, TaskState::Running, next);
         }
         self.resume(cpu, next.0)?;
@@ -194,6 +307,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
+    #[inline(always)]
     fn resume(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let record = &mut self.arena.tasks[task as usize];
         if matches!(record.stage, Stage::Fetch | Stage::Retry) {
@@ -201,8 +315,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
         let record = &mut self.arena.cpus[cpu as usize];
-        record.end = self.now;
-        record.bill(cost);
+        record.end = self.now.saturating_add(cost);
         if record.end == self.now {
             return self.operate(cpu, true);
         }

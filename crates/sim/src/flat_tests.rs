@@ -49,7 +49,8 @@ fn run(workload: &Workload, scheduler: &Scheduler, machine: &Machine, options: &
             let timed =
                 (se.vruntime, se.exec_start, se.sum_exec_runtime, se.prev_sum_exec_runtime, se.deadline, se.vlag);
             let placed = (se.vprot, se.slice, se.cfs_rq, se.on_rq, se.sched_delayed, se.rel_deadline);
-            let (load, account) = (sched.load_of(task), &engine.arena.accounts[task.index()]);
+            let load = (sched.load_of(task), sched.util_est_of(task));
+            let account = &engine.arena.accounts[task.index()];
             states.push(format!("task {task:?} on {cpu:?}: {timed:?} {placed:?} {load:?} {account:?}"));
         }
         for cpu in (0..machine.cpus).map(CpuId) {
@@ -57,7 +58,7 @@ fn run(workload: &Workload, scheduler: &Scheduler, machine: &Machine, options: &
             let counts = (queue.load.scaled, queue.nr_running, queue.h_nr_running, queue.h_nr_delayed);
             let virtual_time = (queue.min_vruntime, queue.zero_vruntime, queue.avg_vruntime, queue.avg_load);
             let who = (queue.curr, queue.next, queue.last, queue.skip, queue.timeline.iter().collect::<Vec<_>>());
-            let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu));
+            let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
             let balance = (sched.domains(cpu), sched.balance_state(cpu));
             states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
         }

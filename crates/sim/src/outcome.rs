@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, TaskOutcome, Time};
+use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, TaskOutcome, TaskState, Time};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
+use crate::task::{Stage, State};
 use crate::wait::NONE;
 use crate::{SimError, Summary};
 
@@ -13,6 +14,46 @@ use crate::{SimError, Summary};
 const NAMED: usize = 5;
 
 impl<S: EventSink> Engine<'_, S> {
+    /// The run's time is over: whoever is left ends where it stands.
+    pub(crate) fn end(&mut self) {
+        self.now = self.end;
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            let task = self.arena.cpus[cpu as usize].current;
+            if task != NONE {
+                // Skipped ticks took some of its time.
+                self.catch_up_before(cpu, self.end);
+                let record = &mut self.arena.cpus[cpu as usize];
+                record.end = record.end.max(self.now);
+                self.arena.tasks[task as usize].remaining = record.suspend(self.now);
+                self.count_part(task as usize);
+                self.leave(cpu, task, TaskState::Dead);
+            }
+        }
+        for task in 0..self.arena.tasks.len() {
+            if self.arena.tasks[task].state == State::Runnable {
+                self.count_part(task);
+            }
+            let account = &mut self.arena.accounts[task];
+            let since = self.now - account.since;
+            match self.arena.tasks[task].state {
+                State::Dead | State::Running => continue,
+                State::Runnable => account.wait += since,
+                State::Asleep => account.sleep += since,
+            }
+            self.arena.identities[task].died = self.now;
+            self.alive -= 1;
+        }
+    }
+
+    /// The part of its computing that a task had done when it was cut short.
+    fn count_part(&mut self, task: usize) {
+        let record = &self.arena.tasks[task];
+        if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
+            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
+            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
+        }
+    }
+
     /// What the run came to, in a few numbers.
     pub(crate) fn summary(&self) -> Summary {
         let turnaround = match (self.started, self.stopped) {

@@ -18,7 +18,7 @@ pub(crate) struct Prices {
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
     /// No switch costs anything.
-    free_switches: bool,
+    pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
     pub(crate) wakeup_remote: u64,
     pub(crate) idle_exit: u64,

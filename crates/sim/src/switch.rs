@@ -203,7 +203,14 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Follows up what the rules moved on their own: tasks that came to other queues, and CPUs that are to schedule for it. Of the
     /// CPU on which this happens, `here`, the caller writes down what it does next.
+    #[inline]
     pub(crate) fn settle_moves(&mut self, here: u32) {
+        if self.sched.has_migrations() || self.sched.has_touched() {
+            self.settle_all_moves(here);
+        }
+    }
+
+    fn settle_all_moves(&mut self, here: u32) {
         if self.sched.has_migrations() {
             for migration in self.sched.take_migrations() {
                 self.settle_move(migration, here);

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -114,6 +115,21 @@ def command(
     say(f"{directory / 'report.html'}: the report")
 
 
+def _repeatable(words: Sequence[str]) -> list[str]:
+    """Return a command without where its files go: that is of one machine alone.
+
+    >>> _repeatable(["study", "policies", "--store", "/x/runs.db", "--quick", "--output=/y"])
+    ['study', 'policies', '--quick']
+    """
+    found: list[str] = []
+    left_out = ("--store", "--output")
+    for place, word in enumerate(words):
+        named = place > 0 and words[place - 1] in left_out
+        if not named and word.partition("=")[0] not in left_out:
+            found.append(word)
+    return found
+
+
 def _levels(chosen: Study, text: str | None) -> tuple[str, ...]:
     """Return the levels that a text names.
 
@@ -166,7 +182,7 @@ def _carry_out(
             chosen,
             result,
             {
-                "command": "schedlab " + shlex.join(words),
+                "command": "schedlab " + shlex.join(_repeatable(words)),
                 "version": version("schedlab"),
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
                 "host": f"kernel {here.kernel}, {here.cpu_model}, {here.cpus} CPUs",

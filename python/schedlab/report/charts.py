@@ -123,18 +123,49 @@ def bars(
     return _chart(chart)
 
 
-def heat(values: Values, *, x: str, y: str, color: str, names: tuple[str, str, str]) -> Chart:
-    """Draw a table of shades: two ordered axes and a quantity."""
+def heat(
+    values: Values,
+    points: Values = (),
+    *,
+    x: str,
+    y: str,
+    color: str,
+    names: tuple[str, str, str],
+) -> Chart:
+    """Draw a table of shades: two ordered axes and a quantity.
+
+    Args:
+        values: of the cells.
+        points: drawn over them, coloured by ``who``.
+        x: field of the horizontal axis.
+        y: field of the vertical axis.
+        color: field of the shade.
+        names: titles of the axes and of the shade.
+    """
+    horizontal = alt.X(f"{x}:O", title=names[0])
+    vertical = alt.Y(f"{y}:O", title=names[1], sort="descending")
     cells = (
         alt.Chart(_data(values))
         .mark_rect()
         .encode(
-            x=alt.X(f"{x}:O", title=names[0]),
-            y=alt.Y(f"{y}:O", title=names[1], sort="descending"),
-            color=alt.Color(f"{color}:Q", title=names[2], scale=alt.Scale(scheme="blues")),
+            horizontal,
+            vertical,
+            alt.Color(f"{color}:Q", title=names[2], scale=alt.Scale(scheme="blues")),
         )
     )
-    return _chart(cells.properties(width=_WIDTH, height=_HEIGHT))
+    if not points:
+        return _chart(cells.properties(width=_WIDTH, height=_HEIGHT))
+    who = list(dict.fromkeys(str(value["who"]) for value in points))
+    shades = alt.Scale(domain=who, range=list(PALETTE[1 : len(who) + 1]))
+    legend = alt.Legend(orient="top", symbolStrokeWidth=0)
+    # Each in pixels of its own, to be seen where several went to the same place.
+    dots = [
+        alt.Chart(_data([value for value in points if str(value["who"]) == name]))
+        .mark_point(size=45, opacity=1, stroke="white", strokeWidth=0.5, xOffset=6 * place - 9)
+        .encode(horizontal, vertical, alt.Fill("who:N", title=None, scale=shades, legend=legend))
+        for place, name in enumerate(who)
+    ]
+    return _chart(alt.layer(cells, *dots).properties(width=_WIDTH, height=_HEIGHT))
 
 
 def _color(field: str, values: Values) -> alt.Color:

@@ -134,6 +134,7 @@ def study(request: Request) -> Result:
             + ", ".join(f"{ratio - 1:.0%}" for ratio in theirs.values())
             + ". rr_timeslice and rt_runtime cannot act on ordinary tasks, so that its gaps there "
             "measure how far two of its sessions differ.",
+            *(parameters_measured.answer(target, runs) for target, runs in real.items()),
         ),
         claims=tuple(claims),
         tables=(_table(paper, speeds), *parameters_measured.tables(real)),

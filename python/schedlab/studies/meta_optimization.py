@@ -206,13 +206,41 @@ def tables(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Table, ...]:
             tuple(terms),
         ),
         Table(
+            "canonical",
+            "Stationary point and eigenvalues (of coded parameters), 95 % intervals by the delta "
+            "method",
+            ("rows", "quantity", "value", "from", "to"),
+            tuple(
+                (who, name, value, low, high)
+                for who, analysis in analyses.items()
+                for name, value, low, high in _canonical(analysis)
+            ),
+        ),
+        Table(
             "paths",
             "Canonical paths through the stationary point, and the ridge of least response",
             ("rows", "path", "distance", "omega", "phi_g", "rsum"),
             tuple(points),
-            shown=False,
         ),
     )
+
+
+def _canonical(analysis: Analysis) -> list[tuple[str, float, float, float]]:
+    """Return stationary point, in natural units, and eigenvalues with their intervals."""
+    coded = analysis.intervals.stationary
+    low, high = (
+        KEPT.natural(np.array([getattr(one, end) for one in coded])) for end in ("low", "high")
+    )
+    found = [
+        (name, value, float(low[place]), float(high[place]))
+        for place, (name, value) in enumerate(zip(KEPT.names, analysis.stationary, strict=True))
+    ]
+    values = zip(analysis.found.eigenvalues, analysis.intervals.eigenvalues, strict=True)
+    found += [
+        (f"eigenvalue {number}", float(value), interval.low, interval.high)
+        for number, (value, interval) in enumerate(values, start=1)
+    ]
+    return found
 
 
 def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
@@ -226,15 +254,17 @@ def claims(theirs: Sequence[Row], ours: Sequence[Row]) -> tuple[Claim, ...]:
         Claim(
             "The stationary point of the surface is omega = 0.4365, phi_g = 3.020",
             "omega = 0.4365, phi_g = 3.020",
-            f"the paper's own 14 rows give {omega:.4f} and {phi_g:.4f}",
+            f"the paper's own 14 rows give {omega:.4f} and {phi_g:.4f}; interval of omega",
             judged(round(omega, 4) == 0.4365 and abs(phi_g - 3.02) < 0.001),
+            _canonical(paper)[0][2:],
         ),
         Claim(
             "That point is the optimum of the swarm's parameters",
             "taken as the minimum",
-            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature}; "
-            + _own(paper, ours),
+            f"the eigenvalues of the paper's rows are {values}: a {paper.found.nature} "
+            f"(interval of the first); {_own(paper, ours)}",
             Judgement.CONFIRMED if paper.found.nature == "minimum" else Judgement.CONTRADICTED,
+            _canonical(paper)[2][2:],
         ),
         Claim(
             "The intercept is highly significant, which speaks for the model",

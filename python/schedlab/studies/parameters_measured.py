@@ -37,7 +37,7 @@ def measured(request: Request, target: str) -> Runs:
     levels = request.levels_of([str(one) for one in CONCURRENCIES], ("20",))
     found: dict[tuple[str, str, int], Sequence[float]] = {}
     for concurrency in map(int, levels):
-        time = "1s" if concurrency < _MANY else "5s"
+        time = "1s" if concurrency < _MANY else "5s" if target.endswith("@icount") else "2s"
         program = Apache.parse(f"apache:concurrency={concurrency},time={time}")
         arms = {name: (program, Setting(usual)) for name in ("default", "A/A")}
         for knob in knobs:
@@ -205,6 +205,26 @@ def _leads(
         f"up to {np.expm1(least):.2%}",
         judged(holds, against=other_way or same),
         (nearest.interval.low, nearest.interval.high),
+    )
+
+
+def answer(target: str, runs: Runs) -> str:
+    """Say in a sentence what each knob does to Apache on a real kernel, by its furthest value."""
+    base, least = _all(runs, "default", ""), noise(runs)
+    words = []
+    for knob in KNOBS:
+        if any(one == knob for one, _, _ in runs):
+            ratios = {
+                value: stats.paired_ratio(base, _all(runs, knob, value))
+                for value in _values(runs, knob)[1:]
+            }
+            value = max(ratios, key=lambda one: abs(np.log(ratios[one].value)))
+            ratio = ratios[value]
+            apart = "" if _apart(ratio, least) else ", no more than noise"
+            words.append(f"{knob} {value} {ratio.value - 1:+.1%}{apart}")
+    return (
+        f"Apache on {target}, all connections together, against the default: {'; '.join(words)}. "
+        f"The default run twice differs from itself by up to {np.expm1(least):.1%}."
     )
 
 

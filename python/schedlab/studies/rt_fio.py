@@ -50,7 +50,7 @@ def measured(request: Request, target: str) -> Runs:
     values = ("300ms", DEFAULT) if request.quick else VALUES
     # A guest that counts instructions is slow, and its disk in its memory.
     slow = target.endswith("@icount")
-    size = "2m" if slow else "8m" if request.measures_little else "64m"
+    size = "2m" if slow else "8m" if request.quick else "64m"
     program = Fio.parse(f"fio:size={size}")
     arms = {value: (program, Setting({"rt_runtime": value})) for value in values}
     arms["A/A"] = (program, Setting({"rt_runtime": DEFAULT}))

@@ -166,6 +166,7 @@ class SearchRun:
             never did.
         generation_of_minimum: I*, the generation that met the minimum, the first being 1.
         clamped: executions whose settings were moved into the knobs' ranges.
+        visited: the settings of every execution, in order, as far as the run was looked at.
     """
 
     minimum_jiffies: int
@@ -176,6 +177,7 @@ class SearchRun:
     executions_to_golden_minimum: int | None
     generation_of_minimum: int
     clamped: int
+    visited: tuple[Settings, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,12 +390,13 @@ def _summary(
     discover: Callable[[int], Settings] | None = None,
     clamped: int = 0,
 ) -> SearchRun:
-    position = history.minimum_position
-    if discover is None:
+    def settings_at(position: FloatArray) -> Settings:
+        if discover is not None:
+            return clamp(discover(int(position[0])))
         latency, granularity, wakeup = (int(value) for value in position)
-        settings = (latency, granularity, wakeup)
-    else:
-        settings = clamp(discover(int(position[0])))
+        return latency, granularity, wakeup
+
+    settings = settings_at(history.minimum_position)
     return SearchRun(
         minimum_jiffies=int(history.minimum),
         minimum_ns=objective.nanoseconds(settings),
@@ -403,6 +406,7 @@ def _summary(
         executions_to_golden_minimum=history.executions_to(target),
         generation_of_minimum=history.generation_of_minimum,
         clamped=clamped,
+        visited=tuple(map(settings_at, history.positions[history.executed])),
     )
 
 

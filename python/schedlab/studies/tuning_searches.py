@@ -11,7 +11,15 @@ from schedlab.model import Machine
 from schedlab.report import charts
 from schedlab.report.figures import search_name
 from schedlab.studies.describing import spans
-from schedlab.studies.scheduler_tuning import JIFFY, KNOBS, PAPER, SPACE, Turnaround, study
+from schedlab.studies.scheduler_tuning import (
+    JIFFY,
+    KNOBS,
+    PAPER,
+    SPACE,
+    Settings,
+    Turnaround,
+    study,
+)
 from schedlab.studies.scheduler_tuning import Study as Searches
 from schedlab.studies.study import Cell, Claim, Figure, Table, Tell, judged
 
@@ -45,11 +53,13 @@ class Grid:
         settings: latency, min granularity, wakeup granularity in nanoseconds, a row a point.
         turnarounds: nanoseconds.
         ends: the best settings of each search, by name, with their turnaround in nanoseconds.
+        visited: where each search went, execution by execution, in the same run.
     """
 
     settings: np.ndarray
     turnarounds: np.ndarray
-    ends: Mapping[str, tuple[tuple[int, int, int], int]]
+    ends: Mapping[str, tuple[Settings, int]]
+    visited: Mapping[str, Sequence[tuple[Settings, int]]]
 
     @property
     def least(self) -> int:
@@ -75,12 +85,14 @@ def grid(searches: Searches, points: int, machine: Machine | None = None) -> Gri
     rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     objective = Turnaround(searches.workload, searches.scheduler, machine or searches.machine)
     objective(rows.astype(np.float64))
-    ends = {}
+    ends, visited = {}, {}
     for name, runs in searches.runs.items():
-        best = sorted(runs, key=lambda one: one.minimum_ns)[len(runs) // 2]
-        ends[name] = (best.settings, best.minimum_ns)
+        best = sorted(runs, key=lambda one: (one.minimum_ns, one.executions_to_minimum))
+        middle = best[len(runs) // 2]
+        ends[name] = (middle.settings, middle.minimum_ns)
+        visited[name] = [(one, objective.nanoseconds(one)) for one in middle.visited]
     turnarounds = np.array([objective.nanoseconds(row) for row in rows.astype(np.float64)])
-    return Grid(rows, turnarounds, ends)
+    return Grid(rows, turnarounds, ends, visited)
 
 
 def claims(found: Mapping[int, Searches]) -> tuple[Claim, ...]:
@@ -215,6 +227,21 @@ def tables(found: Mapping[int, Searches], surface: Grid) -> tuple[Table, ...]:
             tuple(ends),
         ),
         Table(
+            "visited",
+            "Where each search's median run went, execution by execution (a swarm until it met the "
+            "least possible)",
+            (
+                *("search", "execution", *(f"{knob} (ms)" for knob in KNOBS)),
+                "turnaround (jiffies)",
+            ),
+            tuple(
+                (search_name(name), number, *(value / 1e6 for value in settings), found / JIFFY)
+                for name, path in surface.visited.items()
+                for number, (settings, found) in enumerate(path, start=1)
+            ),
+            shown=False,
+        ),
+        Table(
             "surface",
             "The whole surface",
             (*(f"{knob} (ns)" for knob in KNOBS), "turnaround (ns)"),
@@ -242,7 +269,7 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
         for name, numbers in PAPER.items()
         if (value := numbers["to_minimum"]) is not None
     ]
-    cells = _cells(surface)
+    cells, paths = _cells(surface), _paths(surface)
     return (
         Figure(
             "figure_6",
@@ -263,12 +290,16 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
         ),
         Figure(
             "landscape",
-            "The least turnaround over all wake-up granularities, by latency and min granularity.",
+            "The least turnaround over all wake-up granularities, by latency and min granularity; "
+            "dots: every execution of each search's median run.",
             "Shades by latency and min granularity; jiffies: "
             + spans([{**one, "who": "all combinations"} for one in cells], "turnaround")
+            + ". Executions, in jiffies: "
+            + spans(paths, "turnaround")
             + ".",
             charts.heat(
                 cells,
+                paths,
                 x="latency",
                 y="granularity",
                 color="turnaround",
@@ -276,6 +307,25 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
             ),
         ),
     )
+
+
+def _paths(surface: Grid) -> list[dict[str, Any]]:
+    """Return where searches went, each at the nearest point of the surface's."""
+    axes = [np.unique(surface.settings[:, column]) for column in (0, 1)]
+
+    def nearest(axis: np.ndarray, value: int) -> float:
+        return round(float(axis[int(np.argmin(np.abs(np.log((axis + 1) / (value + 1)))))]) / 1e6, 2)
+
+    return [
+        {
+            "latency": nearest(axes[0], settings[0]),
+            "granularity": nearest(axes[1], settings[1]),
+            "turnaround": turnaround / JIFFY,
+            "who": search_name(name),
+        }
+        for name, path in surface.visited.items()
+        for settings, turnaround in path
+    ]
 
 
 def _cells(surface: Grid) -> list[dict[str, float]]:

@@ -118,7 +118,11 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `msecs_to_jiffies`, which rounds up.
+    #[inline]
     pub(super) fn to_jiffies(&self, milliseconds: u64) -> u64 {
+        if self.rules.tick == 1_000_000 {
+            return milliseconds;
+        }
         (milliseconds * 1_000_000).div_ceil(self.rules.tick)
     }
 }

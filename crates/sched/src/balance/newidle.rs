@@ -4,7 +4,7 @@ use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
-use crate::balance::state::update_avg;
+use crate::balance::state::{CpuState, update_avg};
 use crate::core::Sched;
 use crate::decider::Decider;
 
@@ -119,11 +119,21 @@ impl<D: Decider> Sched<D> {
     /// The end of an idle time (`ttwu_do_activate`; `update_rq_avg_idle` in 7.2): its length joins the average.
     pub(crate) fn update_avg_idle(&mut self, cpu: CpuId) {
         let Some(state) = self.balance.cpus.get_mut(cpu.index()) else { return };
-        let Some(stamp) = state.idle_stamp.take() else { return };
         let clock = self.rqs[cpu.index()].clock;
-        update_avg(&mut state.avg_idle, clock - stamp);
-        state.avg_idle = state.avg_idle.min(2 * state.max_idle_balance_cost);
-        (state.wake_stamp, state.wake_avg_idle) = (clock / self.rules.tick, state.avg_idle / 2);
+        if state.idle_stamp.is_some() {
+            state.end_idle(clock, clock / self.rules.tick);
+        }
+    }
+}
+
+impl CpuState {
+    /// [`Sched::update_avg_idle`] at this `clock`, in the tick `now`.
+    #[inline]
+    pub(crate) fn end_idle(&mut self, clock: u64, now: u64) {
+        let Some(stamp) = self.idle_stamp.take() else { return };
+        update_avg(&mut self.avg_idle, clock - stamp);
+        self.avg_idle = self.avg_idle.min(2 * self.max_idle_balance_cost);
+        (self.wake_stamp, self.wake_avg_idle) = (now, self.avg_idle / 2);
     }
 }
 

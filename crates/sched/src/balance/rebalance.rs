@@ -40,7 +40,8 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `get_sd_balance_interval`, in ticks.
-    pub(super) fn get_sd_balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
+    #[inline]
+    pub(crate) fn get_sd_balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
         let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
         // Not in step with smaller domains.
         let interval = self.to_jiffies(milliseconds) - u64::from(busy);

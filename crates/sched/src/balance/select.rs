@@ -239,15 +239,7 @@ impl<D: Decider> Sched<D> {
     /// `record_wakee`: how often the waker wakes another task than last time, the past halved once a second.
     pub(crate) fn record_wakee(&mut self, task: TaskId, cpu: CpuId) {
         let (now, second) = (self.jiffies(cpu), self.balance.hz);
-        let waker = self.waker(cpu);
-        if now > waker.decayed + second {
-            waker.flips >>= 1;
-            waker.decayed = now;
-        }
-        if waker.last != task {
-            waker.last = task;
-            waker.flips += 1;
-        }
+        self.waker(cpu).record(task, now, second);
     }
 
     /// `wake_wide`: waker and wakee both wake so many others that they are better spread than kept close.

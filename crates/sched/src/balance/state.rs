@@ -28,6 +28,19 @@ pub(crate) struct Wakes {
 
 impl Wakes {
     const NONE: Self = Self { flips: 0, decayed: 0, last: TaskId::IDLE };
+
+    /// `record_wakee`: in the tick `now`, with so many ticks a `second`.
+    #[inline]
+    pub(crate) fn record(&mut self, task: TaskId, now: u64, second: u64) {
+        if now > self.decayed + second {
+            self.flips >>= 1;
+            self.decayed = now;
+        }
+        if self.last != task {
+            self.last = task;
+            self.flips += 1;
+        }
+    }
 }
 
 /// Of a task.
@@ -38,26 +51,27 @@ pub(crate) struct TaskState {
     pub(crate) recent_used_cpu: CpuId,
 }
 
-/// Of a CPU's run queue. Clocks in nanoseconds, `next_` and `last_` in ticks.
+/// Of a CPU's run queue, what every tick and wake-up touches in the first cache line. Clocks in nanoseconds, `next_` and `last_` in ticks.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(crate) struct CpuState {
     pub(crate) next_balance: u64,
     /// `idle_stamp`: since when it idles.
     pub(crate) idle_stamp: Option<u64>,
     pub(crate) avg_idle: u64,
-    pub(crate) wake_stamp: u64,
-    pub(crate) wake_avg_idle: u64,
-    pub(crate) max_idle_balance_cost: u64,
+    /// Whom interrupts wake while it idles.
+    pub(crate) wakes: Wakes,
+    /// `push_cpu`, while `active_balance` is set.
+    pub(crate) push_cpu: Option<CpuId>,
     /// `nohz_tick_stopped`.
     pub(crate) tick_stopped: bool,
     pub(crate) has_blocked_load: bool,
+    pub(crate) max_idle_balance_cost: u64,
+    pub(crate) wake_stamp: u64,
+    pub(crate) wake_avg_idle: u64,
     pub(crate) last_blocked_update: u64,
-    /// `push_cpu`, while `active_balance` is set.
-    pub(crate) push_cpu: Option<CpuId>,
     /// `cpu_capacity`: what real-time and deadline tasks leave of 1024.
     pub(crate) capacity: u64,
-    /// Whom interrupts wake while it idles.
-    pub(crate) wakes: Wakes,
     /// `distribute_cpu_mask_prev`.
     pub(crate) distributed: u32,
     /// `avg_rt`, `avg_dl`: the time that real-time and deadline tasks take.
@@ -87,6 +101,7 @@ pub(crate) struct TaskLists {
 const NOBODY: TaskId = TaskId::IDLE;
 
 impl TaskLists {
+    #[inline]
     pub(crate) fn add(&mut self, cpu: CpuId, task: TaskId) {
         let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
         if self.links.len() <= task.index() {
@@ -101,6 +116,7 @@ impl TaskLists {
         self.links[task.index()] = [NOBODY, second];
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, cpu: CpuId, task: TaskId) {
         let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
         let [before, after] = self.links[task.index()];
@@ -239,6 +255,7 @@ impl Balance {
 }
 
 /// `update_avg`: an average of which the past counts seven eighths.
+#[inline]
 pub(crate) fn update_avg(average: &mut u64, sample: u64) {
     let difference = sample.wrapping_sub(*average) as i64;
     *average = average.wrapping_add((difference / 8) as u64);

@@ -7,13 +7,18 @@ use crate::fair::group::GroupId;
 use crate::fair::timeline::Timeline;
 use crate::fair::weight::Weight;
 
-/// A fair queue.
+/// A fair queue: what each charge and pick touches is in its first cache lines.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct CfsRq {
-    /// The CPU it belongs to.
-    pub cpu: CpuId,
     /// `load`: the weight of everything on it, the running entity included.
     pub load: Weight,
+    /// `min_vruntime`: never goes back.
+    pub min_vruntime: Vruntime,
+    /// `curr`: the running entity; it is not in the timeline.
+    pub curr: Option<EntityId>,
+    /// `next`: whoever should run next if that is not too unfair.
+    pub next: Option<EntityId>,
     /// `nr_running`: entities on it, the running one included.
     pub nr_running: u32,
     /// `h_nr_running`: tasks below it, through all groups.
@@ -22,6 +27,20 @@ pub struct CfsRq {
     pub h_nr_delayed: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
+    /// `last`: whoever was preempted last.
+    pub last: Option<EntityId>,
+    /// `skip`: whoever yielded.
+    pub skip: Option<EntityId>,
+    /// `zero_vruntime`: the origin of `avg_vruntime`, close to the average (EEVDF).
+    pub zero_vruntime: Vruntime,
+    /// `avg_vruntime`: Σ (vruntime − zero) · weight of what is in the timeline (EEVDF).
+    pub avg_vruntime: i64,
+    /// `avg_load`: Σ weight of what is in the timeline (EEVDF).
+    pub avg_load: i64,
+    /// `tasks_timeline`.
+    pub timeline: Timeline,
+    /// The CPU it belongs to.
+    pub cpu: CpuId,
     /// `idle_nr_running`: entities on it that are SCHED_IDLE tasks or idle groups; kept where there are groups (CFS).
     pub idle_nr_running: u32,
     /// The group whose queue it is.
@@ -40,24 +59,6 @@ pub struct CfsRq {
     pub limbo: Vec<TaskId>,
     /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept somebody from running, 0 if it has not yet.
     pub throttled_clock: u64,
-    /// `min_vruntime`: never goes back.
-    pub min_vruntime: Vruntime,
-    /// `curr`: the running entity; it is not in the timeline.
-    pub curr: Option<EntityId>,
-    /// `next`: whoever should run next if that is not too unfair.
-    pub next: Option<EntityId>,
-    /// `last`: whoever was preempted last.
-    pub last: Option<EntityId>,
-    /// `skip`: whoever yielded.
-    pub skip: Option<EntityId>,
-    /// `tasks_timeline`.
-    pub timeline: Timeline,
-    /// `zero_vruntime`: the origin of `avg_vruntime`, close to the average (EEVDF).
-    pub zero_vruntime: Vruntime,
-    /// `avg_vruntime`: Σ (vruntime − zero) · weight of what is in the timeline (EEVDF).
-    pub avg_vruntime: i64,
-    /// `avg_load`: Σ weight of what is in the timeline (EEVDF).
-    pub avg_load: i64,
 }
 
 impl CfsRq {

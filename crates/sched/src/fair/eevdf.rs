@@ -135,7 +135,7 @@ impl<D: Decider> Sched<D> {
 
     /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and whoever is not protected
     /// any more must go if there is anybody else.
-    pub(super) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
+    pub(crate) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
         let served = self.update_deadline(cfs, curr);
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             return false;

@@ -27,7 +27,9 @@ impl Action {
     pub(crate) const UPDATE: Self = Self { update_group: true, attach: false, detach: false };
 }
 
+/// An entity's averages: one cache line.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
 pub(crate) struct EntityLoad {
     pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.

@@ -32,9 +32,27 @@ use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::load::Action;
-use crate::fair::weight::{calc_delta, calc_delta_mine};
+use crate::fair::weight::{Weight, calc_delta, calc_delta_mine};
+use crate::rules::Rules;
 
 pub(crate) use load::Loads;
+
+impl Rules {
+    /// [`Sched::calc_delta_fair`] of an entity that weighs `load`.
+    #[inline]
+    pub(crate) fn calc_delta_fair(&self, delta: u64, load: &mut Weight) -> u64 {
+        let nice_0 = self.nice_0_load();
+        if load.scaled == nice_0 {
+            delta
+        } else if self.series == Series::V2_6_24 {
+            calc_delta_mine(delta, nice_0, *load)
+        } else if self.variant.full_weights {
+            delta.wrapping_mul(nice_0) / load.scaled.max(1)
+        } else {
+            calc_delta(delta, nice_0, load)
+        }
+    }
+}
 
 impl<D: Decider> Sched<D> {
     /// Whether there are groups at all; flat queues skip what only groups need.
@@ -46,18 +64,7 @@ impl<D: Decider> Sched<D> {
     /// `calc_delta_fair`: real time to the virtual time of `se`. Nice 0 runs at the speed of the wall clock.
     #[inline]
     pub(crate) fn calc_delta_fair(&mut self, delta: u64, se: EntityId) -> u64 {
-        let nice_0 = self.rules.nice_0_load();
-        let (old, divides) = (self.rules.series == Series::V2_6_24, self.rules.variant.full_weights);
-        let load = &mut self.entities[se.index()].load;
-        if load.scaled == nice_0 {
-            delta
-        } else if old {
-            calc_delta_mine(delta, nice_0, *load)
-        } else if divides {
-            delta.wrapping_mul(nice_0) / load.scaled.max(1)
-        } else {
-            calc_delta(delta, nice_0, load)
-        }
+        self.rules.calc_delta_fair(delta, &mut self.entities[se.index()].load)
     }
 
     /// `update_curr`: charges the running entity of one queue. EEVDF reschedules it once its request is served.

@@ -190,6 +190,36 @@ impl SchedAvg {
         true
     }
 
+    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
+    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
+    /// period of the task's ended.
+    #[inline]
+    pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
+        let delta = now.wrapping_sub(queue.last_update_time) >> 10;
+        let reached = delta + u64::from(queue.period_contrib);
+        let together =
+            own.last_update_time == queue.last_update_time && own.period_contrib == queue.period_contrib && load > 0;
+        if together && reached < 1024 {
+            // No period ends: the same is added to both.
+            let until = queue.last_update_time + (delta << 10);
+            for (avg, load, runnable) in [(queue, load, runnable), (own, 1, 1)] {
+                (avg.last_update_time, avg.period_contrib) = (until, reached as u32);
+                avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
+                avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+                avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
+            }
+            return false;
+        }
+        let ended = own.update_sum(now, 1, 1, true);
+        if ended {
+            own.update_avg(weight);
+        }
+        if queue.update_sum(now, load, runnable, true) {
+            queue.update_avg(1);
+        }
+        ended
+    }
+
     /// `accumulate_sum`, of `delta` µs.
     #[inline(always)]
     fn accumulate(&mut self, delta: u64, load: u64, runnable: u64, running: bool) -> bool {
@@ -376,6 +406,34 @@ pub(super) mod tests {
     }
 
     proptest! {
+        /// A queue and its running task, at the same place or not: together, and each alone. Backwards, too.
+        #[test]
+        fn both_together_are_each_alone(
+            life in stretches(1_500), (weight, apart, back) in (1u64..90_000, 0u64..3, any::<bool>()),
+            last in (1u64..3_000, prop_oneof![Just(0u64), 2..90_000u64], 1..40u64),
+        ) {
+            let (mut queue, mut own) = (SchedAvg::default(), SchedAvg::default());
+            let mut now = apart * 300;
+            own.update_sum(now, 0, 0, false);
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                queue.update_sum(now, load, runnable, running);
+                own.update_sum(now, u64::from(running), u64::from(running), running);
+            }
+            let (length, load, runnable) = last;
+            let now = if back { now.saturating_sub(length) } else { now + (length << 10) };
+            let (mut queue_alone, mut own_alone) = (queue, own);
+            let ended = SchedAvg::update_both([&mut queue, &mut own], now, (load, runnable), weight);
+            prop_assert_eq!(own_alone.update_sum(now, 1, 1, true), ended);
+            if ended {
+                own_alone.update_avg(weight);
+            }
+            if queue_alone.update_sum(now, load, runnable, true) {
+                queue_alone.update_avg(1);
+            }
+            prop_assert_eq!((queue, own), (queue_alone, own_alone));
+        }
+
         /// What sleeps, for any time from none to far beyond what is remembered, and backwards.
         #[test]
         fn ageing_is_an_update_without_weight(

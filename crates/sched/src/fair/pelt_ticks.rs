@@ -28,9 +28,85 @@ impl SchedAvg {
         }
     }
 
+    /// [`SchedAvg::add_ticks`] of a queue and of its running task, which weighs `weight`. Mostly they stand at the same place of the same
+    /// period, as both were brought up to date whenever one was: then each tick finds what passed once for both.
+    pub fn add_ticks_to_both(
+        [queue, own]: [&mut Self; 2],
+        now: u64,
+        tick: u64,
+        count: u64,
+        (load, runnable): (u64, u64),
+        weight: u64,
+    ) {
+        let elapsed = now.wrapping_add(tick).wrapping_sub(queue.last_update_time);
+        let attached = own.last_update_time != 0;
+        let together = attached
+            && own.last_update_time == queue.last_update_time
+            && own.period_contrib == queue.period_contrib
+            && (load > 0 && tick < 1 << 20 && elapsed < 1 << 20);
+        if !together {
+            queue.add_ticks(now, tick, count, (load, runnable), 1);
+            if attached {
+                own.add_ticks(now, tick, count, (1, 1), weight);
+            }
+            return;
+        }
+        // As in `add_short_ticks`.
+        let (mut both, mut now, mut behind) = ((*queue, *own), now, false);
+        let (mut until, mut place) = (queue.last_update_time, queue.period_contrib);
+        for _ in 0..count {
+            now = now.wrapping_add(tick);
+            let delta = now.wrapping_sub(until) >> 10;
+            until = until.wrapping_add(delta << 10);
+            let reached = place + delta as u32;
+            let contribution = if reached >= 1024 {
+                behind = true;
+                both.0.decay_by_one();
+                both.1.decay_by_one();
+                let oldest = decay_once(u64::from(1024 - place)) as u32;
+                place = reached - 1024;
+                oldest + WHOLE_OF_ONE + place
+            } else {
+                if std::mem::take(&mut behind) {
+                    (both.0.period_contrib, both.1.period_contrib) = (place, place);
+                    both.0.update_avg(1);
+                    both.1.update_avg(weight);
+                }
+                place = reached;
+                delta as u32
+            };
+            both.0.add_running(contribution, load, runnable);
+            both.1.add_running(contribution, 1, 1);
+        }
+        (both.0.period_contrib, both.1.period_contrib) = (place, place);
+        (both.0.last_update_time, both.1.last_update_time) = (until, until);
+        if behind {
+            both.0.update_avg(1);
+            both.1.update_avg(weight);
+        }
+        (*queue, *own) = both;
+    }
+
+    /// All sums, one period later.
+    #[inline(always)]
+    fn decay_by_one(&mut self) {
+        self.load_sum = decay_once(self.load_sum);
+        self.runnable_sum = decay_once(self.runnable_sum);
+        self.util_sum = decay_once(u64::from(self.util_sum)) as u32;
+    }
+
+    /// The end of `accumulate_sum`, of what ran.
+    #[inline(always)]
+    fn add_running(&mut self, contribution: u32, load: u64, runnable: u64) {
+        self.load_sum = self.load_sum.wrapping_add(load.wrapping_mul(u64::from(contribution)));
+        self.runnable_sum =
+            self.runnable_sum.wrapping_add(runnable.wrapping_mul(u64::from(contribution)) << CAPACITY_SHIFT);
+        self.util_sum = self.util_sum.wrapping_add(contribution << CAPACITY_SHIFT);
+    }
+
     /// The same of ticks that are less than a period apart, so that each ends one period at most: what [`SchedAvg::accumulate`] does then,
     /// kept in registers.
-    #[inline]
+    #[inline(always)]
     fn add_short_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
         let mut next = *self;
         let (mut now, mut behind) = (now, false);
@@ -41,9 +117,7 @@ impl SchedAvg {
             let reached = next.period_contrib + delta as u32;
             let contribution = if reached >= 1024 {
                 behind = true;
-                next.load_sum = decay_once(next.load_sum);
-                next.runnable_sum = decay_once(next.runnable_sum);
-                next.util_sum = decay_once(u64::from(next.util_sum)) as u32;
+                next.decay_by_one();
                 let oldest = decay_once(u64::from(1024 - next.period_contrib)) as u32;
                 next.period_contrib = reached - 1024;
                 oldest + WHOLE_OF_ONE + next.period_contrib
@@ -54,10 +128,7 @@ impl SchedAvg {
                 next.period_contrib = reached;
                 delta as u32
             };
-            next.load_sum = next.load_sum.wrapping_add(load.wrapping_mul(u64::from(contribution)));
-            next.runnable_sum =
-                next.runnable_sum.wrapping_add(runnable.wrapping_mul(u64::from(contribution)) << CAPACITY_SHIFT);
-            next.util_sum = next.util_sum.wrapping_add(contribution << CAPACITY_SHIFT);
+            next.add_running(contribution, load, runnable);
         }
         if behind {
             next.update_avg(weight);
@@ -101,6 +172,40 @@ mod tests {
                 }
             }
             prop_assert_eq!(at_once, average);
+        }
+
+        /// A queue and its running task, at the same place or not, one of them perhaps on nobody's account: together, and each alone.
+        #[test]
+        fn ticks_of_both_are_ticks_of_each(
+            life in stretches(3_000),
+            tick in prop_oneof![Just(1_000_000u64), Just(4_000_000), 1u64..20_000_000],
+            count in 0u64..300,
+            load in prop_oneof![Just(0u64), 1..1_000_000u64],
+            (runnable, weight, own_place) in (0u64..100, 1u64..90_000, prop::option::weighted(0.3, 0u64..1_000_000)),
+            (offset, later) in (0u64..1024, 0u64..3),
+        ) {
+            let (mut queue, mut own) = (SchedAvg::default(), SchedAvg::default());
+            let mut now = offset;
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                if queue.update_sum(now, load, runnable, running) {
+                    queue.update_avg(1);
+                }
+                if own.update_sum(now, u64::from(running), u64::from(running), running) {
+                    own.update_avg(weight);
+                }
+            }
+            if let Some(place) = own_place {
+                own.last_update_time = place % 3 * (own.last_update_time - place.min(own.last_update_time));
+            }
+            now += later * tick;
+            let (mut queue_alone, mut own_alone) = (queue, own);
+            SchedAvg::add_ticks_to_both([&mut queue, &mut own], now, tick, count, (load, runnable), weight);
+            queue_alone.add_ticks(now, tick, count, (load, runnable), 1);
+            if own_alone.last_update_time != 0 {
+                own_alone.add_ticks(now, tick, count, (1, 1), weight);
+            }
+            prop_assert_eq!((queue, own), (queue_alone, own_alone));
         }
     }
 }

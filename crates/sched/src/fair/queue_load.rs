@@ -4,24 +4,26 @@ use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::sums::{Removed, Sums};
 
-/// The part of `struct cfs_rq` that load tracking needs.
+/// The part of `struct cfs_rq` that load tracking needs, in two cache lines but for what only groups need.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
 pub(crate) struct QueueLoad {
     pub(crate) avg: SchedAvg,
     /// `util_est` of a root queue: what is expected of its queued tasks.
     pub(crate) util_est: u32,
-    pub(crate) removed: Removed,
     pub(crate) propagate: bool,
+    /// `pelt_clock_throttled`: its clock stands still.
+    pub(crate) stopped: bool,
+    pub(crate) removed: Removed,
+    /// `throttled_clock_pelt_time`: for how long it did.
+    pub(crate) throttled_time: u64,
     pub(crate) prop_runnable_sum: i64,
     /// `tg_load_avg_contrib`: what the group's sum has of it.
     pub(crate) contribution: i64,
     /// `last_update_tg_load_avg`.
     pub(crate) contributed_at: u64,
-    /// `pelt_clock_throttled`: its clock stands still.
-    pub(crate) stopped: bool,
-    /// `throttled_clock_pelt` and `throttled_clock_pelt_time`.
+    /// `throttled_clock_pelt`: since when it does.
     pub(crate) throttled_at: u64,
-    pub(crate) throttled_time: u64,
 }
 
 impl QueueLoad {
@@ -31,20 +33,26 @@ impl QueueLoad {
         let now = if self.stopped { self.throttled_at } else { clock_pelt };
         now.wrapping_sub(self.throttled_time)
     }
+
+    /// Takes out what left since the queue was last looked at: whether anything did.
+    #[inline]
+    pub(crate) fn take_out(&mut self, sums: Sums) -> bool {
+        if self.removed.count == 0 {
+            return false;
+        }
+        let removed = std::mem::take(&mut self.removed);
+        let divider = u64::from(self.avg.divider());
+        sums.remove(&mut self.avg, removed);
+        self.propagate = true;
+        self.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
+        true
+    }
 }
 
 /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
 #[inline]
 pub(crate) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
-    let mut decayed = false;
-    if load.removed.count > 0 {
-        let removed = std::mem::take(&mut load.removed);
-        let divider = u64::from(load.avg.divider());
-        sums.remove(&mut load.avg, removed);
-        load.propagate = true;
-        load.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
-        decayed = true;
-    }
+    let mut decayed = load.take_out(sums);
     let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
     if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
         load.avg.update_avg(1);

@@ -30,6 +30,7 @@ struct Entry {
 }
 
 impl Entry {
+    #[inline]
     fn before(&self, key: Vruntime, sequence: u64) -> bool {
         let distance = self.key.since(key);
         distance < 0 || (distance == 0 && self.sequence < sequence)
@@ -163,14 +164,15 @@ const fn steps(count: usize) -> u64 {
 /// assert_eq!(timeline.len(), 2);
 /// ```
 #[derive(Debug, Clone, Default)]
+#[repr(C)]
 pub struct Timeline {
     /// Those at either end come and go most, so this is a ring too.
     runs: VecDeque<Run>,
-    slices: Slices,
-    length: usize,
     arrivals: u64,
+    length: usize,
     /// Entries and runs that were compared or moved so far.
     operations: Cell<u64>,
+    slices: Slices,
 }
 
 impl Timeline {
@@ -256,6 +258,39 @@ impl Timeline {
         true
     }
 
+    /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also the
+    /// key of who is first then. O(log n).
+    #[inline]
+    pub fn insert_and_take_first(
+        &mut self,
+        key: Vruntime,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> (u64, Option<Vruntime>) {
+        let (alone, sequence) = (self.runs.len() == 1, self.arrivals);
+        if let Some(run) = self.runs.front_mut()
+            && let (Some(first), Some(last)) = (run.entries.front().copied(), run.entries.back())
+            && (alone && first.slice == slice && last.before(key, sequence))
+        {
+            // The only run, and the new one goes behind all others.
+            self.arrivals += 1;
+            run.entries.pop_front();
+            run.entries.push_back(Entry { key, sequence, vruntime, slice, entity });
+            run.least = if run.entries.len() == 1 { vruntime } else { run.least.min(vruntime) };
+            run.left(&first);
+            let next = run.entries.front().map(|entry| entry.key);
+            self.count(2);
+            return (sequence, next);
+        }
+        let first = self.runs.front().and_then(|run| run.entries.front()).copied();
+        let sequence = self.insert(key, vruntime, slice, entity);
+        if let Some(first) = first {
+            self.remove(first.key, first.sequence);
+        }
+        (sequence, self.first_key())
+    }
+
     /// Gives a queued entity another slice; its place stays. O(log n).
     pub fn set_slice(&mut self, key: Vruntime, sequence: u64, slice: u64) {
         if self.runs.is_empty() {
@@ -293,6 +328,12 @@ impl Timeline {
     #[inline]
     pub fn first_key(&self) -> Option<Vruntime> {
         self.runs.front()?.entries.front().map(|entry| entry.key)
+    }
+
+    /// The first entity and its key. O(1).
+    #[inline]
+    pub fn first_with_key(&self) -> Option<(EntityId, Vruntime)> {
+        self.runs.front()?.entries.front().map(|entry| (entry.entity, entry.key))
     }
 
     /// The second entity. O(1).
@@ -357,7 +398,16 @@ mod tests {
             let mut timeline = Timeline::default();
             let mut model: Vec<(u64, u64, u32)> = Vec::new();
             for (number, (insert, offset, which)) in steps.into_iter().enumerate() {
-                if insert || model.is_empty() {
+                if which % 5 == 4 && model.first().is_some_and(|(first, _, _)| *first <= offset) {
+                    let (key, slice) = (Vruntime(base.wrapping_add(offset)), offset ^ 5);
+                    let id = number as u32;
+                    let (sequence, next) =
+                        timeline.insert_and_take_first(key, Vruntime(offset ^ 21), slice, EntityId(id));
+                    let position = model.partition_point(|(queued, _, _)| *queued <= offset);
+                    model.insert(position, (offset, sequence, id));
+                    model.remove(0);
+                    prop_assert_eq!(next, timeline.first_key());
+                } else if insert || model.is_empty() {
                     let sequence = timeline.insert(
                         Vruntime(base.wrapping_add(offset)), Vruntime(offset ^ 21), offset ^ 5, EntityId(number as u32),
                     );

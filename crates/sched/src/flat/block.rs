@@ -5,19 +5,20 @@ use schedlab_model::{CpuId, Series, TaskId};
 use crate::class::DequeueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{EntityId, Life};
+use crate::entity::{CfsRqId, EntityId, Life};
 use crate::fair::load::Action;
+use crate::fair::pelt::SchedAvg;
+use crate::fair::sums::Sums;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
-    /// fair server serves, or the task would be pushed away.
+    /// fair server serves, or the task would be pushed away. The CPU must have its clocks.
     pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[cpu.index()];
-        let (previous, cfs) = (rq.curr, rq.cfs);
         if rq.dl.first().is_some() || self.balance.cpus[cpu.index()].push_cpu.is_some() {
             return None;
         }
-        let se = self.tasks[previous.index()].se;
+        let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
         self.tasks[previous.index()].life = Life::Asleep;
         let eevdf = self.rules.eevdf();
         self.util_est_dequeue(cpu, se);
@@ -25,43 +26,49 @@ impl Sched<Ours> {
             self.util_est_update(se);
         }
         // dequeue_entity
-        let charged = if eevdf {
-            self.update_curr_cfs(cfs);
-            true
-        } else {
-            self.flat_charge(cpu, se)
-        };
-        self.clear_buddies(cfs, se);
-        let lingers = eevdf && self.lingers(cfs, se, DequeueFlags::SLEEP);
+        let charged = self.flat_charge(cpu, cfs, se);
+        if self.cfs_rqs[cfs.index()].has_buddies() {
+            self.clear_buddies(cfs, se);
+        }
+        // Alone it is V itself: eligible, and without lag.
+        let alone = self.cfs_rqs[cfs.index()].nr_running == 1;
+        let lingers = eevdf && !alone && self.lingers(cfs, se, DequeueFlags::SLEEP);
+        self.flat_update_load(cpu, cfs, se);
         if lingers {
-            self.update_load_avg_slow(cfs, se, Action::default());
             self.set_delayed(se);
         } else {
-            self.update_load_avg_slow(cfs, se, Action::UPDATE);
-            if eevdf {
+            if eevdf && !alone {
                 self.update_entity_lag(cfs, se);
-            } else {
+            } else if !eevdf {
                 self.util_est_update(se);
             }
             self.balance.cfs_tasks.remove(cpu, previous);
-            let entity = &mut self.entities[se.index()];
+            let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
             entity.on_rq = false;
-            let queue = &mut self.cfs_rqs[cfs.index()];
             queue.load.subtract(entity.load.scaled);
             queue.nr_running -= 1;
             queue.h_nr_running -= 1;
-            if !eevdf {
+            if eevdf && alone {
+                (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
+            } else if !eevdf {
                 // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
                 // of what it was and that one's; else the first of both alone counts.
                 let own = Some(entity.vruntime).filter(|_| charged);
-                if let Some(least) = queue.timeline.first_key().or(own) {
+                let first = if alone { None } else { queue.timeline.first_key() };
+                if let Some(least) = first.or(own) {
                     queue.min_vruntime = queue.min_vruntime.max(least);
                 }
             }
             self.rqs[cpu.index()].nr_running -= 1;
         }
-        let mut next = self.flat_pick(cpu);
-        if next == TaskId::IDLE && self.newidle_balance(cpu) {
+        let empty = self.rqs[cpu.index()].nr_running == 0;
+        if empty && !self.flat_newidle(cpu) {
+            self.flat_idle(cpu, cfs);
+            return Some(TaskId::IDLE);
+        }
+        let mut next = self.pick_next_task(cpu);
+        if next == TaskId::IDLE && !empty && self.newidle_balance(cpu) {
+            // Who lingered has left.
             next = self.pick_next_task(cpu);
         }
         // put_prev_entity: one that lingers is queued still, unless it was picked and left.
@@ -77,34 +84,80 @@ impl Sched<Ours> {
             self.nohz_balance_enter_idle(cpu);
         } else {
             if self.rules.series == Series::V5_10 {
-                self.clear_buddies(cfs, self.tasks[next.index()].se);
+                self.clear_buddies(cfs, EntityId(next.0));
             }
             self.balance.cfs_tasks.move_to_front(cpu, next);
         }
         Some(next)
     }
 
-    /// `update_curr` of CFS but for `min_vruntime`: whether any time passed.
-    #[inline]
-    fn flat_charge(&mut self, cpu: CpuId, se: EntityId) -> bool {
-        let now = self.rqs[cpu.index()].clock_task;
-        let entity = &mut self.entities[se.index()];
+    /// `update_curr` but for `min_vruntime`: whether any time passed.
+    #[inline(always)]
+    fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
+        let (now, entity) = (self.rqs[cpu.index()].clock_task, &mut self.entities[se.index()]);
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
             return false;
         }
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
-        let virtual_delta = self.calc_delta_fair(delta, se);
-        let entity = &mut self.entities[se.index()];
-        entity.vruntime = entity.vruntime.plus(virtual_delta);
+        entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
+        if self.rules.eevdf() {
+            self.dl_server_update(cpu, delta);
+            if self.served(cfs, se) {
+                // Whoever looks for work on the way asks whether the CPU is to schedule.
+                self.resched_curr_lazy(cpu);
+            }
+        }
         true
     }
 
-    /// [`Sched::pick_next_task`] once the running task is off.
-    #[inline]
-    fn flat_pick(&mut self, cpu: CpuId) -> TaskId {
-        let rq = &self.rqs[cpu.index()];
-        if rq.nr_running == 0 { TaskId::IDLE } else { self.pick_next_task(cpu) }
+    /// `update_load_avg` of the running task.
+    #[inline(always)]
+    fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+        let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
+        let Some(loads) = self.loads.as_deref_mut() else { return };
+        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
+        if own.avg.last_update_time == 0 {
+            return self.update_load_avg_slow(cfs, se, Action::UPDATE);
+        }
+        load.take_out(Sums::of(self.rules.series));
+        let now = load.clock(self.rqs[cpu.index()].clock_pelt);
+        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
+            own.util_est.changed();
+        }
+    }
+
+    /// [`Sched::newidle_balance`], mostly where it is not worth to look at others: whether the CPU has something to run afterwards.
+    #[inline(always)]
+    fn flat_newidle(&mut self, cpu: CpuId) -> bool {
+        let (state, place) = (&self.balance.cpus[cpu.index()], &self.balance.domains.cpus[cpu.index()]);
+        let migration_cost = self.rules.tunables.migration_cost.as_nanos();
+        let Some(lowest) = place.levels.first() else { return self.newidle_balance(cpu) };
+        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
+        if (self.balance.overload && state.avg_idle >= least) || state.avg_idle >= migration_cost {
+            return self.newidle_balance(cpu);
+        }
+        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
+        let next = next.min(self.balance.jiffy.0 + self.balance.second);
+        let state = &mut self.balance.cpus[cpu.index()];
+        state.idle_stamp = Some(self.rqs[cpu.index()].clock);
+        state.next_balance = state.next_balance.min(next);
+        false
+    }
+
+    /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
+    #[inline(always)]
+    fn flat_idle(&mut self, cpu: CpuId, cfs: CfsRqId) {
+        self.cfs_rqs[cfs.index()].curr = None;
+        let rq = &mut self.rqs[cpu.index()];
+        rq.idle_exec_start = rq.clock_task;
+        (rq.curr, rq.need_resched, rq.lazily) = (TaskId::IDLE, false, false);
+        if self.balance.domains.smt_active() {
+            self.update_idle_core(cpu);
+        }
+        self.idle_cpus.insert(cpu.index());
+        self.nohz_balance_enter_idle(cpu);
     }
 }

@@ -33,7 +33,8 @@ use crate::core::Sched;
 use crate::decider::Ours;
 
 impl Sched<Ours> {
-    /// Whether the short way may be taken as long as nobody changes what a task or a CPU is.
+    /// Whether the short way may be taken as long as nobody changes what a task or a CPU is. Without groups each task has the entity of its
+    /// own number, and each CPU the fair queue of its own.
     pub fn is_flat(&self) -> bool {
         let plain =
             |task: &crate::entity::TaskStruct| task.policy == schedlab_model::Policy::Other && task.affinity.is_none();
@@ -46,5 +47,6 @@ impl Sched<Ours> {
             && !self.rules.has_hrtick()
             && matches!(self.rules.series, Series::V5_10 | Series::V6_1 | Series::V6_12)
             && self.tasks.iter().all(plain)
+            && self.entities.len() == self.tasks.len()
     }
 }

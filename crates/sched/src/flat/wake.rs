@@ -6,149 +6,219 @@ use crate::balance::WakeKind;
 use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{CfsRqId, EntityId, Life};
-use crate::fair::queue_load::{attach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::EntityLoad;
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::sums::Sums;
+use crate::rules::Rules;
+
+/// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
+const LONG_SLEEP: u64 = (1 << 63) / 1024;
 
 impl Sched<Ours> {
     /// [`Sched::select_task_rq`] of a sleeper that an interrupt on its last CPU wakes: it stays there if that CPU idles.
     ///
     /// With the waker's CPU and the last one the same there is nothing to choose between (`wake_affine`), and so whether both wake many
     /// others (`wake_wide`), or from how far around (the loop over domains), does not matter. 5.10 asks on the way whether it would.
+    #[inline]
     pub fn flat_select(&mut self, task: TaskId) -> CpuId {
-        let record = &self.tasks[task.index()];
-        let previous = record.cpu;
+        let previous = self.tasks[task.index()].cpu;
         if self.rules.series == Series::V5_10 {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
-        if self.entities[record.se.index()].sched_delayed {
+        if self.entities[task.index()].sched_delayed {
             return previous;
         }
         self.balance.add_task(task, previous);
-        self.record_wakee(task, previous);
+        // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted.
+        let (now, second) = (self.balance.jiffy.0, self.balance.hz);
+        debug_assert_eq!(now, self.jiffies(previous));
         if self.idle_cpus.contains(previous.index()) {
+            debug_assert_eq!(self.rqs[previous.index()].curr, TaskId::IDLE);
+            self.balance.cpus[previous.index()].wakes.record(task, now, second);
             return previous;
         }
+        self.record_wakee(task, previous);
         self.select_idle_sibling(task, previous, previous, previous)
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
-    /// task takes it: true then.
+    /// task takes it: true then. The CPU must have its clocks.
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
     pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
-        let record = &mut self.tasks[task.index()];
-        let se = record.se;
+        let se = EntityId(task.0);
         if self.entities[se.index()].sched_delayed {
             let woken = self.try_to_wake_up(task, cpu);
             debug_assert!(woken, "a task that sleeps");
             return false;
         }
+        let record = &mut self.tasks[task.index()];
         record.life = Life::Runnable;
         let migrated = record.cpu != cpu;
         if migrated {
-            self.set_task_cpu(task, cpu);
+            let from = std::mem::replace(&mut record.cpu, cpu);
+            self.flat_migrate(se, from, cpu);
         }
         let rq = &self.rqs[cpu.index()];
-        let (cfs, idles) = (rq.cfs, rq.curr == TaskId::IDLE && rq.nr_running == 0);
-        self.flat_enqueue(cpu, cfs, task, se, migrated);
-        if !idles {
-            self.timeline_insert(cfs, se);
-            self.wakeup_preempt(cpu, task, false);
-            self.update_avg_idle(cpu);
-            return false;
+        if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
+            return self.flat_wake_idle(task, cpu, migrated, at_once);
         }
+        let cfs = CfsRqId(cpu.0);
+        self.flat_enqueue(cpu, cfs, task, se, migrated);
+        self.timeline_insert(cfs, se);
+        self.wakeup_preempt(cpu, task, false);
         self.update_avg_idle(cpu);
-        let rq = &mut self.rqs[cpu.index()];
-        let server = rq.dl.first().is_some() || self.timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
+        false
+    }
+
+    /// The same of a CPU on which nobody is: all that is touched is looked up once.
+    #[inline(always)]
+    fn flat_wake_idle(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
+        let (se, eevdf) = (EntityId(task.0), self.rules.eevdf());
+        if eevdf {
+            self.first_fair_task(cpu);
+        }
+        self.balance.cfs_tasks.add(cpu, task);
+        let Self { rules, rqs, entities, cfs_rqs, loads, balance, timers, idle_cpus, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        let (entity, state) = (&mut entities[se.index()], &mut balance.cpus[cpu.index()]);
+        if let Some(loads) = loads.as_deref_mut() {
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
+            attach_woken(queue, load, own, rq.clock_pelt, entity.load.scaled >> 10, Sums::of(rules.series));
+        }
+        if !eevdf {
+            if migrated {
+                entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+            }
+            rules.place_woken(entity, queue.min_vruntime, rq.clock_task);
+        } else {
+            debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
+            // V is where the queue stands, and no lag counts.
+            rules.place_alone(entity, queue.zero_vruntime);
+        }
+        entity.on_rq = true;
+        if migrated {
+            entity.exec_start = 0;
+        }
+        queue.load.add(entity.load.scaled);
+        (queue.nr_running, queue.h_nr_running, rq.nr_running) = (1, 1, 1);
+        idle_cpus.remove(cpu.index());
+        state.end_idle(rq.clock, balance.jiffy.0);
+        let server = rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
         if !at_once || server {
-            rq.need_resched = true;
-            rq.lazily = false;
-            self.timeline_insert(cfs, se);
+            (rq.need_resched, rq.lazily) = (true, false);
+            self.timeline_insert(CfsRqId(cpu.0), se);
             return false;
         }
         // The idle time was taken off the fair server's runtime when it started.
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
-        let now = rq.clock_task;
-        self.flat_set_next(cfs, se, now);
+        // set_next_entity of an entity that is not in the timeline, and whose averages are up to date; with 6.12's set_protect_slice.
+        debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
+        queue.curr = Some(se);
+        entity.exec_start = rq.clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        if eevdf {
+            entity.vprot = entity.deadline;
+        }
         true
     }
 
-    /// `set_next_entity` of an entity that is not in the timeline, and whose averages are up to date.
-    fn flat_set_next(&mut self, cfs: CfsRqId, se: EntityId, now: u64) {
-        if self.rules.eevdf() {
-            self.set_protect_slice(cfs, se);
-        }
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
-        queue.curr = Some(se);
+    /// [`Sched::set_task_cpu`]: a sleeper's load leaves its queue when that next looks, and its virtual time becomes relative.
+    fn flat_migrate(&mut self, se: EntityId, from: CpuId, to: CpuId) {
+        self.remove_entity_load_avg(se);
         let entity = &mut self.entities[se.index()];
-        entity.exec_start = now;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        debug_assert!(self.loads.as_ref().is_none_or(|loads| loads.entities[se.index()].avg.last_update_time == 0));
+        entity.cfs_rq = CfsRqId(to.0);
+        if !self.rules.eevdf() {
+            entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
+        }
     }
 
     /// `activate_task` of a task that wakes, but for the timeline.
-    #[inline]
+    #[inline(always)]
     fn flat_enqueue(&mut self, cpu: CpuId, cfs: CfsRqId, task: TaskId, se: EntityId, migrated: bool) {
         let eevdf = self.rules.eevdf();
         self.balance.cfs_tasks.add(cpu, task);
         if self.cfs_rqs[cfs.index()].curr.is_some() {
             self.update_curr_cfs(cfs);
         }
-        if migrated && !eevdf {
-            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
-            let entity = &mut self.entities[se.index()];
-            entity.vruntime = entity.vruntime.plus(base);
+        if let Some(loads) = self.loads.as_deref_mut() {
+            let (queue, rq) = (&self.cfs_rqs[cfs.index()], &self.rqs[cpu.index()]);
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
+            let weight = self.entities[se.index()].load.scaled >> 10;
+            attach_woken(queue, load, own, rq.clock_pelt, weight, Sums::of(self.rules.series));
         }
-        self.flat_attach_load(cpu, cfs, se);
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         if eevdf {
             self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
         } else {
-            self.place_entity(cfs, se, false);
+            if migrated {
+                entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+            }
+            let now = self.rqs[cpu.index()].clock_task;
+            self.rules.place_woken(entity, queue.min_vruntime, now);
         }
-        let entity = &mut self.entities[se.index()];
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         entity.on_rq = true;
         if migrated {
             entity.exec_start = 0;
         }
-        let weight = entity.load.scaled;
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.load.add(weight);
+        queue.load.add(entity.load.scaled);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
-        if queue.h_nr_running == 1 {
+        if eevdf && queue.h_nr_running == 1 {
             self.first_fair_task(cpu);
         }
         self.rqs[cpu.index()].nr_running += 1;
         self.idle_cpus.remove(cpu.index());
     }
+}
 
-    /// `update_load_avg` with DO_ATTACH of a task that slept until now, and so neither ran nor could have; nor did the queue if nothing was
-    /// on it.
+/// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task of this weight that slept until now, and so neither ran nor could have;
+/// nor did the queue if nothing was on it.
+#[inline(always)]
+fn attach_woken(queue: &CfsRq, load: &mut QueueLoad, own: &mut EntityLoad, clock_pelt: u64, weight: u64, sums: Sums) {
+    let now = load.clock(clock_pelt);
+    let attached = own.avg.last_update_time != 0;
+    // The estimate follows once a period has ended.
+    load.util_est += own.util_est.value() as u32;
+    if attached && own.avg.age(now) {
+        own.avg.update_avg(weight);
+        own.util_est.changed();
+    }
+    if queue.load.scaled == 0 {
+        load.take_out(sums);
+        if load.avg.age(now) {
+            load.avg.update_avg(1);
+        }
+    } else {
+        update_cfs_rq_load_avg(queue, load, now, sums);
+    }
+    if !attached {
+        attach_entity_load_avg(load, &mut own.avg, weight, sums);
+    }
+}
+
+impl Rules {
+    /// [`Sched::place_entity`] of a sleeper that is not SCHED_IDLE, from 5.10 on.
     #[inline]
-    fn flat_attach_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        let sums = self.sums();
-        let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.se_weight(se));
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-        let now = load.clock(self.rqs[cpu.index()].clock_pelt);
-        let attached = own.avg.last_update_time != 0;
-        // util_est_enqueue; the estimate follows once a period has ended.
-        load.util_est += own.util_est.value() as u32;
-        if attached && own.avg.age(now) {
-            own.avg.update_avg(weight);
-            own.util_est.changed();
+    fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
+        let credit = self.tunables.latency.as_nanos() >> u32::from(self.tunables.features.gentle_fair_sleepers);
+        let (placed, slept_at) = (min_vruntime.minus(credit), entity.exec_start);
+        let long = slept_at != 0 && now > slept_at && now - slept_at > LONG_SLEEP;
+        entity.vruntime = if long { placed } else { entity.vruntime.max(placed) };
+    }
+
+    /// [`Sched::place_entity_eevdf`] where V is `average` and nobody else is queued.
+    #[inline]
+    fn place_alone(&self, entity: &mut Entity, average: Vruntime) {
+        if !entity.custom_slice {
+            entity.slice = self.tunables.base_slice.as_nanos();
         }
-        let avg = &mut own.avg;
-        if queue.load.scaled == 0 && load.removed.count == 0 {
-            if load.avg.age(now) {
-                load.avg.update_avg(1);
-            }
-        } else {
-            update_cfs_rq_load_avg(queue, load, now, sums);
-        }
-        if !attached {
-            attach_entity_load_avg(load, avg, weight, sums);
-        }
+        entity.vruntime = average;
+        entity.deadline = average.plus(self.calc_delta_fair(entity.slice, &mut entity.load));
     }
 }
