@@ -28,6 +28,9 @@ pub struct Scheduled {
     pub next: TaskId,
 }
 
+/// A period of load tracking, 1024 times 1024 ns.
+const PELT_ORIGIN: u64 = 1 << 20;
+
 /// Every run queue and every task of one machine.
 ///
 /// Drive it in critical sections, as the kernel holds a queue's lock: [`Sched::set_clocks`] of the queue first, then one sequence.
@@ -53,6 +56,8 @@ pub struct Sched<D: Decider> {
     pub(crate) timers: Timers,
     /// Task groups, the root's first.
     pub(crate) groups: Vec<TaskGroup>,
+    /// What the PELT clocks show beyond what they are set to.
+    pub(crate) pelt_origin: u64,
     /// Load averages, where something depends on them.
     pub(crate) loads: Option<Box<Loads>>,
     /// Placement and balancing.
@@ -81,6 +86,7 @@ impl<D: Decider> Sched<D> {
             rt_bandwidth: RtBandwidth::default(),
             timers: Timers::default(),
             groups: vec![TaskGroup::new(GroupId::ROOT, 0)],
+            pelt_origin: 0,
             loads: None,
             balance: Balance::default(),
             idle_cpus: Bitmap::full(cpus as usize),
@@ -107,7 +113,13 @@ impl<D: Decider> Sched<D> {
         let rq = &mut self.rqs[cpu.index()];
         rq.clock = clocks.clock.as_nanos();
         rq.clock_task = clocks.clock_task.as_nanos();
-        rq.clock_pelt = clocks.clock_pelt.as_nanos();
+        rq.clock_pelt = clocks.clock_pelt.as_nanos() + self.pelt_origin;
+    }
+
+    /// Has the PELT clocks show a period at time 0, where a machine starts with its tasks: a task whose averages reach up to 0 counts as
+    /// one on no queue's account, and no clock of a kernel that has tasks shows that.
+    pub fn start_pelt_clocks(&mut self) {
+        self.pelt_origin = PELT_ORIGIN;
     }
 
     /// A first task, without a parent, in a process of its own. Start it with [`Sched::wake_up_new_task`]; it comes in at its queue's `min_vruntime`.

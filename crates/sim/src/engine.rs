@@ -97,6 +97,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
+        sched.start_pelt_clocks();
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         Ok(Self {

@@ -48,6 +48,8 @@ mod flat;
 mod flat_tests;
 mod groups;
 mod hotplug;
+#[cfg(test)]
+mod load_tests;
 mod many;
 mod objects;
 mod operation;

@@ -92,7 +92,8 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let (rq, now) = (&mut self.rqs[cpu.index()], self.balance.now);
-        (rq.clock, rq.clock_task, rq.clock_pelt) = (rq.clock.max(now), rq.clock_task.max(now), rq.clock_pelt.max(now));
+        (rq.clock, rq.clock_task) = (rq.clock.max(now), rq.clock_task.max(now));
+        rq.clock_pelt = rq.clock_pelt.max(now + self.pelt_origin);
     }
 
     /// `jiffies`, by a CPU's clock.

@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
         let queue = &mut loads.queues[cfs.index()];
         let (before, count) =
             if left { (first.as_nanos(), count - 1) } else { (first.as_nanos().wrapping_sub(tick), count) };
-        let now = before.wrapping_sub(queue.throttled_time);
+        let now = before.wrapping_add(self.pelt_origin).wrapping_sub(queue.throttled_time);
         queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
         let load = &mut loads.entities[se.index()];
         if load.avg.last_update_time != 0 {

@@ -89,7 +89,7 @@ impl Sched<Ours> {
             // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
             let (load, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()]);
             let began = own.avg.period_start();
-            let before = first.wrapping_sub(tick).wrapping_sub(load.throttled_time);
+            let before = (first + self.pelt_origin).wrapping_sub(tick).wrapping_sub(load.throttled_time);
             let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
             let weight = entity.load.scaled >> 10;
             SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
@@ -98,7 +98,7 @@ impl Sched<Ours> {
             }
         }
         let rq = &mut self.rqs[cpu.index()];
-        (rq.clock, rq.clock_task, rq.clock_pelt, rq.lazily) = (last, last, last, false);
+        (rq.clock, rq.clock_task, rq.clock_pelt, rq.lazily) = (last, last, last + self.pelt_origin, false);
         let partial = first - entity.exec_start;
         entity.exec_start = last;
         entity.sum_exec_runtime += partial + tick * (count - 1);
