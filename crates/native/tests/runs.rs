@@ -20,11 +20,13 @@ fn workload(tasks: Vec<Task>) -> Workload {
     Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
-/// CPU time that is near enough to what was asked for: 1 % and 20 us a step for clock reads and the report at the end.
+/// CPU time that is near enough to what was asked for: never less, and 1 % more for interrupts. Besides, what the kernel does in the task's
+/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
+/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
 #[track_caller]
 fn near(found: u64, asked: u64, steps: u64) {
     assert!(found >= asked, "{found} ns of {asked}");
-    assert!(found <= asked + asked / 100 + 20_000 * steps, "{found} ns of {asked}");
+    assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
 }
 
 #[track_caller]
