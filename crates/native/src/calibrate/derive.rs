@@ -6,7 +6,7 @@ use schedlab_model::{Costs, Time};
 
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
-use super::{SIZES, hop, message};
+use super::{LATE_LONG, LATE_SHORT, SIZES, hop, message};
 
 /// Costs, and how sure they are.
 pub(crate) struct Derived {
@@ -108,6 +108,7 @@ impl Found<'_> {
             wakeup: time("wakeup"),
             wakeup_remote: time("wakeup_remote"),
             idle_exit: time("idle_exit"),
+            tick_restart: time("tick_restart"),
             tick: time("tick"),
             system_call: time("system_call"),
             pipe_write: time("pipe_write"),
@@ -188,6 +189,10 @@ fn waking(found: &mut Found<'_>) {
     // Who is woken went to sleep in its read before.
     let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
+    // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
+    if let Some(short) = found.undisturbed(LATE_SHORT) {
+        found.cost("tick_restart", found.undisturbed(LATE_LONG), short.median_ns);
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +236,8 @@ mod tests {
         }
         let there = ns(costs.wakeup_remote) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
         add("half_round_trip_there", wakes + there);
+        add(LATE_SHORT, 30_000.0);
+        add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
         let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
         // An operation of a nanosecond.
         add("operation", operation + 1.0);
@@ -266,6 +273,7 @@ mod tests {
             wakeup: ns(800),
             wakeup_remote: ns(200),
             idle_exit: ns(18_000),
+            tick_restart: ns(2_100),
             tick: ns(1_500),
             system_call: ns(160),
             pipe_write: ns(140),
@@ -296,7 +304,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 28);
+        assert_eq!(derived.spread.len(), 29);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 
