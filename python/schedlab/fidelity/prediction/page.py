@@ -71,7 +71,10 @@ def page(
                 "How far real settings are apart (the worst above the best), and by how much two",
                 "sets of runs of one setting differ 95 times in 100; the rank correlation with its",
                 "bootstrap interval; and which setting is best in simulation, with its real rank",
-                "(not counting those that are better by no more than noise).",
+                "(not counting those that are better by no more than noise). Settings that differ",
+                "by no more than the noise, or than one fiftieth, share a rank. *untied* is the",
+                "correlation if they do not, so that chance ranks them; *kernel itself* is that of",
+                "the kernel's first runs of the same settings with its second ones.",
                 "",
                 *table(
                     (
@@ -81,6 +84,8 @@ def page(
                         "apart",
                         "noise",
                         "correlation",
+                        "untied",
+                        "kernel itself",
                         "best in simulation",
                         "real rank",
                         "",
@@ -89,6 +94,10 @@ def page(
                 ),
                 "",
                 *_list("What fails", [(finding, finding.failure) for finding in failed]),
+                *_list(
+                    "Not ranked: nobody is woken, but to begin",
+                    [(finding, f"`{name}`") for finding in findings for name in finding.unranked],
+                ),
                 *_list("Known divergences", [(finding, finding.line.cause) for finding in known]),
                 *shown,
                 "## Rules",
@@ -147,6 +156,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
             correlation += f" ({finding.interval[0]:.2f} to {finding.interval[1]:.2f})"
     elif finding.settings:
         correlation = "no difference"
+    others = (finding.plain, finding.own) if finding.correlation is not None else ()
     verdict = "known divergence" if line.correlation is not None else "holds"
     rank = f"{finding.rank} of {len(finding.settings)}" if finding.settings else "-"
     return (
@@ -156,6 +166,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         f"{finding.effect:.1%}" if finding.settings else "-",
         f"{finding.noise:.1%}" if finding.settings else "-",
         correlation,
+        *([f"{other:.2f}" for other in others] or ("-", "-")),
         _chosen(finding),
         rank,
         verdict if finding.holds else "**FAILS**",
