@@ -151,6 +151,7 @@ def test_settings_as_good_as_each_other_are_not_ranked_by_chance() -> None:
     assert found.plain == pytest.approx(1 - 6 * 1938 / (24 * 575))
     assert found.correlation == 1.0
     assert found.holds
+    assert not found.holds_untied
     # The same runs over again agree with themselves whatever chance does.
     assert found.own == 1.0
 
@@ -238,6 +239,7 @@ def _waiting(voluntary: float, **values: float) -> Observation:
         (_waiting(2, p99=5.0), _waiting(0), ("batch",)),
         (_waiting(0), _waiting(2, p99=5.0), ("batch",)),
         (_waiting(0), _waiting(0), ("batch",)),
+        (_waiting(2, p99=5.0), _waiting(2, p99=5.0), ("batch",)),
         # Woken again and again on one side, and never on the other: that is no ranking.
         (_waiting(3, p99=5.0), _waiting(0), ()),
         (_waiting(0), _waiting(3, p99=5.0), ()),
@@ -279,6 +281,7 @@ def test_the_page_tells_of_every_ranking() -> None:
     text = page(register, {"vm:6.1": there}, findings, {"vm:6.1": "a.svg"}, whole=2)
     assert "no part" not in text
     assert "2 rankings. **All of them hold.**" in text
+    assert "0 would fail." in text
     assert "| pi | vm:6.1 | turnaround | 200.0% | 0.0% | 1.00" in text
     assert "turnaround" in figures(findings)["vm:6.1"]
     # Without runs nothing holds.

@@ -31,6 +31,7 @@ class Finding:
         interval: its bootstrap interval.
         plain: Spearman's if chance ranks those too.
         own: that of the kernel with itself: of its first runs with its second.
+        holds_untied: whether the line held if chance ranked those too.
         unranked: settings under which there is nothing to measure.
         chosen: the setting that is best in simulation.
         rank: its real rank, 1 for the best, settings within the noise of it not counted.
@@ -47,6 +48,7 @@ class Finding:
     interval: tuple[float, float] | None = None
     plain: float = math.nan
     own: float = math.nan
+    holds_untied: bool = False
     unranked: tuple[str, ...] = ()
     chosen: str = ""
     rank: int = 0
@@ -102,13 +104,15 @@ def find(
     least = max(noise, rules.difference)
     effect = _spread(middle)
     correlation = interval = None
-    failures = []
+    plain = agreement(middle, ours, 0.0)
+    low, high = line.correlation or (rules.correlation, 1.0)
+    failures, of_rank = [], 0
     if effect > least:
         correlation = agreement(middle, ours, least)
         interval = _interval(real, simulated, least)
-        low, high = line.correlation or (rules.correlation, 1.0)
         if not low <= correlation <= high:
             failures.append(f"rank correlation {correlation:.2f}, allowed {low:.2f} to {high:.2f}")
+            of_rank = 1
     elif _spread(ours) > least:
         failures.append(
             f"simulated settings differ by {_spread(ours):.1%}, real ones by {effect:.1%}"
@@ -128,7 +132,8 @@ def find(
         effect=effect,
         correlation=correlation,
         interval=interval,
-        plain=agreement(middle, ours, 0.0),
+        plain=plain,
+        holds_untied=len(failures) == of_rank and (effect <= least or low <= plain <= high),
         own=agreement(real[:, 0], real[:, 1], 0.0),
         chosen=names[best],
         rank=rank,
@@ -141,14 +146,13 @@ def _happens(line: Line, there: Collected, setting: str) -> bool:
 
     Where nobody sleeps nobody is woken, and so nobody waits: under SCHED_FIFO the first that
     computes has the CPU to the end. Some may have slept once before that, to begin together. Such
-    a setting has no rank if some run has no wake-up, and no run has more of them than tasks.
+    a setting has no rank: one in which no run has more sleeps than tasks.
     """
     if line.measure != "p99":
         return True
     runs = (*there.real.get((line.workload, setting), ()),)
     runs += (*there.simulated.get((line.workload, setting), ()),)
-    empty = any("p99" not in run.values for run in runs)
-    return not empty or any(run.values.get("voluntary", 0.0) > len(run.shares) for run in runs)
+    return not runs or any(run.values.get("voluntary", 0.0) > len(run.shares) for run in runs)
 
 
 def _table(measure: Measure, rows: Sequence[Sequence[Observation]]) -> FloatArray | None:

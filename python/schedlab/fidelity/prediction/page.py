@@ -17,7 +17,9 @@ they do not, simulated ones may not either; and the setting that is best in simu
 among the best ones really. Less is better of every measure.
 
 A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. All runs are recorded, since waiting times are told by recordings.
+changes nothing. All runs are recorded, since waiting times are told by recordings. Simulated tasks
+are made one after the other and wait for a signal, as the runner has it: where CFS puts new tasks
+decides for long who waits for whom.
 """
 
 _NAMES: Mapping[Measure, str] = {
@@ -46,6 +48,7 @@ def page(
     """
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.line.correlation is not None]
+    untied = sum(not finding.holds_untied for finding in findings)
     verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
     shown = []
     for place, name in figures.items():
@@ -60,7 +63,8 @@ def page(
                 f"{register.protocol.repeats} real and {register.protocol.repeats} simulated runs",
                 "of each setting, the real ones interleaved.",
                 "",
-                f"{len(findings)} rankings. **{verdict}**",
+                f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
+                f"noise were ranked, too, {untied} would fail.",
                 "",
                 *left_out(whole, len(findings)),
                 *table(
