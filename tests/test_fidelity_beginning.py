@@ -64,6 +64,7 @@ def test_nothing_counts_before_the_signal(tmp_path: Path) -> None:
     assert 98_000_000 <= total <= 100_000_000
     # They wait at the gate once, before it opens, and never again.
     assert sum(task.voluntary for task in outcome) == 0
+    assert outcome.turnaround_ns == outcome.elapsed_ns == 100_000_000
     again = _begun(_file({"hog": hog}, "100ms"), tmp_path, Scheduler("6.1"))
     assert again == outcome
 

@@ -109,7 +109,12 @@ def simulate_begun(
     before = {task.name: task for task in run(with_runner(workload, duration_ns=began)).tasks}
     whole = run(with_runner(workload, duration_ns=duration + began), trace)
     own = [task for task in whole.tasks if task.name not in {_RUNNER, _HOST}]
-    return replace(whole, tasks=tuple(_since(task, before[task.name]) for task in own))
+    return replace(
+        whole,
+        turnaround_ns=whole.turnaround_ns - began,
+        elapsed_ns=whole.elapsed_ns - began,
+        tasks=tuple(_since(task, before[task.name]) for task in own),
+    )
 
 
 def _since(task: TaskOutcome, before: TaskOutcome) -> TaskOutcome:
