@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{outcome, outcome_of};
+use common::{near, outcome, outcome_of};
 use schedlab_model::{
     Attributes, Channel, ChannelKind, Duration, MetricSource, Outcome, Policy, Step, Task, TaskKind, Time, Workload,
 };
@@ -18,15 +18,6 @@ fn task(name: &str, instances: u32, kind: TaskKind, steps: Vec<Step>) -> Task {
 fn workload(tasks: Vec<Task>) -> Workload {
     let channels = BTreeMap::from([("c".to_owned(), Channel { kind: ChannelKind::Pipe })]);
     Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
-}
-
-/// CPU time that is near enough to what was asked for: never less, and 1 % more for interrupts. Besides, what the kernel does in the task's
-/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
-/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
-#[track_caller]
-fn near(found: u64, asked: u64, steps: u64) {
-    assert!(found >= asked, "{found} ns of {asked}");
-    assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
 }
 
 #[track_caller]
