@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{await_processes, native, near, outcome_of_text, processes, unique};
+use common::{await_processes, native, near, outcome_of_text, processes, undisturbed, unique};
 use schedlab_model::{Outcome, TaskOutcome};
 
 fn task<'a>(outcome: &'a Outcome, name: &str) -> &'a TaskOutcome {
@@ -16,14 +16,16 @@ fn task<'a>(outcome: &'a Outcome, name: &str) -> &'a TaskOutcome {
 #[test]
 fn tasks_that_wake_each_other_take_turns() {
     // A semaphore remembers: three posts, three rounds. A barrier lets both go on, twice.
-    let outcome = outcome_of_text(
-        r#"{"tasks": {
+    let outcome = undisturbed(|| {
+        outcome_of_text(
+            r#"{"tasks": {
             "giver": {"loop": 3, "run": 1000, "sem_post": "s", "barrier": "b"},
             "taker": {"loop": 3, "sem_wait": "s", "run": 2000, "barrier": "b"},
             "holder": {"loop": 1, "lock": "m", "run": 3000, "broad": "c", "unlock": "m"},
             "other": {"loop": 1, "lock": "m", "run": 500, "unlock": "m"}}}"#,
-        &[],
-    );
+            &[],
+        )
+    });
     near(task(&outcome, "giver").run_ns, 3_000_000, 3);
     near(task(&outcome, "taker").run_ns, 6_000_000, 3);
     near(task(&outcome, "holder").run_ns, 3_000_000, 1);
@@ -76,13 +78,15 @@ fn requests_files_and_memory_are_real() {
 
 #[test]
 fn forks_and_changes_of_policy_are_made() {
-    let outcome = outcome_of_text(
-        r#"{"tasks": {
+    let outcome = undisturbed(|| {
+        outcome_of_text(
+            r#"{"tasks": {
             "parent": {"loop": 2, "phases": {"a": {"policy": "SCHED_BATCH", "fork": "child", "run": 1000},
                                              "b": {"policy": "SCHED_OTHER", "nice": 3, "run": 1000}}},
             "child": {"instance": 0, "loop": 1, "run": 500}}}"#,
-        &[],
-    );
+            &[],
+        )
+    });
     let names: Vec<&str> = outcome.tasks.iter().map(|task| task.name.as_str()).collect();
     assert_eq!(names, ["parent", "child[0]", "child[1]"]);
     // Making a thread takes it a while too.
