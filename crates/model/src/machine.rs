@@ -149,9 +149,6 @@ pub struct Costs {
     pub tcp_write: Time,
     /// Reading an empty message from a connection; zero likewise.
     pub tcp_read: Time,
-    /// What of such a write, and of making a connection, comes between the wake-up of whoever waits at the other end and its switch, beyond what
-    /// comes there anyway: the packet's way back.
-    pub tcp_wakeup: Time,
     /// Creating a process, billed to the parent, with the pages that it has to copy because of that.
     pub fork_process: Time,
     /// Creating a thread, billed to the parent.

@@ -45,10 +45,6 @@ fn a_calibration_measures_every_cost() {
         if !several && matches!(name.as_str(), "wakeup_remote" | "idle_exit" | "migration") {
             continue;
         }
-        // Kernels without an account of waiting (SCHED_INFO) tell nothing of it.
-        if name == "tcp_wakeup" && !spread.contains_key(name) {
-            continue;
-        }
         let quartiles = spread.get(name).unwrap_or_else(|| unreachable!("{name} has no spread"));
         let value = |key: &str| quartiles[key].as_f64().unwrap();
         assert!(value("p25_ns") <= value("p75_ns"), "{name}: {quartiles}");

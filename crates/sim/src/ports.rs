@@ -1,12 +1,10 @@
 //! Requests over connections to a port: who asks, who takes, who answers.
 //!
-//! What is sent arrives within the sender's system call, in a soft interrupt that nobody preempts: whoever was woken runs once that is over.
-//!
 //! A client connects, which wakes a server (`tcp_child_process`), then writes its request and sleeps until the reply comes. A server
 //! that took the connection before the request is there sleeps until it is. Connections that nobody has taken wait in the order in
 //! which they came, and so do servers (`inet_csk_accept` waits exclusively).
 
-use schedlab_model::EventSink;
+use schedlab_model::{EventSink, TaskState};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
@@ -25,16 +23,17 @@ impl<S: EventSink> Engine<'_, S> {
     /// The stage of an operation on ports, and what it takes.
     pub(crate) fn plan_port(&self, task: u32) -> (Stage, u64) {
         let record = &self.arena.tasks[task as usize];
-        let late = self.prices.tcp_wakeup;
-        let (write, read) = (self.prices.tcp_write - late, self.prices.tcp_read);
+        let (write, read) = (self.prices.tcp_write, self.prices.tcp_read);
         match record.op {
             Op::Request(request) => {
                 let request = self.program.requests()[request as usize];
                 match record.moved {
                     ANSWERED => (Stage::Act, read.saturating_add(self.prices.copy(request.reply))),
-                    CONNECTED => (Stage::Act, write.saturating_add(self.prices.copy(request.bytes))),
-                    SENT => (Stage::Block, self.prices.block),
-                    _ => (Stage::Act, self.prices.tcp_connect - late),
+                    // It goes to sleep in the read that follows.
+                    CONNECTED => {
+                        (Stage::Act, (write + self.prices.block).saturating_add(self.prices.copy(request.bytes)))
+                    }
+                    _ => (Stage::Act, self.prices.tcp_connect),
                 }
             }
             Op::Accept { bytes, .. } if record.moved == TAKEN => {
@@ -64,15 +63,14 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::Request(_) if record.moved == CONNECTED => {
                 (record.moved, record.stage) = (SENT, Stage::Retry);
-                record.debt += self.prices.tcp_wakeup;
                 let server = std::mem::replace(&mut self.arena.objects.luggage(task).server, NONE);
                 if server != NONE {
                     self.wake_for(task, cpu, server, true);
                 }
+                self.switch(cpu, TaskState::Interruptible);
             }
             Op::Request(request) => {
                 (record.moved, record.stage) = (CONNECTED, Stage::Retry);
-                record.debt += self.prices.tcp_wakeup;
                 let port = self.program.requests()[request as usize].port as usize;
                 self.arena.objects.ports[port].backlog.push_back(task);
                 if let Some(server) = self.arena.objects.ports[port].servers.pop(&self.arena.links) {
@@ -95,23 +93,16 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::Reply(_) => {
                 record.done();
-                record.debt += self.prices.tcp_wakeup;
                 let client = std::mem::replace(&mut self.arena.objects.luggage(task).client, NONE);
                 if client != NONE {
                     let waiting = &mut self.arena.tasks[client as usize];
                     waiting.moved = ANSWERED;
-                    if waiting.state == State::Asleep {
-                        self.wake_for(task, cpu, client, true);
-                    }
+                    debug_assert_eq!(waiting.state, State::Asleep, "a client sleeps until its reply comes");
+                    self.wake_for(task, cpu, client, true);
                 }
             }
             _ => record.done(),
         }
-    }
-
-    /// Whether a client, about to sleep for want of the reply, still has to.
-    pub(crate) fn wait_reply(&self, task: u32) -> bool {
-        self.arena.tasks[task as usize].moved == SENT
     }
 
     /// Whether a server, about to sleep for want of a connection or of its request, still has to.

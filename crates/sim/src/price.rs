@@ -40,8 +40,6 @@ pub(crate) struct Prices {
     pub(crate) tcp_accept: u64,
     pub(crate) tcp_write: u64,
     pub(crate) tcp_read: u64,
-    /// The part of a write to a connection, or of making one, that comes after the wake-up.
-    pub(crate) tcp_wakeup: u64,
     start: [u64; 2],
     fork: [u64; 2],
     exit: [u64; 2],
@@ -106,11 +104,6 @@ impl Prices {
             tcp_accept: costs.tcp_accept.as_nanos(),
             tcp_write: connection(costs.tcp_write, costs.socket_write),
             tcp_read: connection(costs.tcp_read, costs.socket_read),
-            tcp_wakeup: costs
-                .tcp_wakeup
-                .as_nanos()
-                .min(costs.tcp_connect.as_nanos())
-                .min(connection(costs.tcp_write, costs.socket_write)),
             start: [costs.start_process.as_nanos(), costs.start_thread.as_nanos()],
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
@@ -210,7 +203,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 32] {
+fn named(costs: &Costs) -> [(&'static str, Time); 31] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -236,7 +229,6 @@ fn named(costs: &Costs) -> [(&'static str, Time); 32] {
         ("tcp_accept", costs.tcp_accept),
         ("tcp_write", costs.tcp_write),
         ("tcp_read", costs.tcp_read),
-        ("tcp_wakeup", costs.tcp_wakeup),
         ("start_process", costs.start_process),
         ("start_thread", costs.start_thread),
         ("fork_process", costs.fork_process),

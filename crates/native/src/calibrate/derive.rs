@@ -60,9 +60,6 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     Derived { costs: found.costs(), spread: found.spread, notes: found.notes }
 }
 
-/// More nanoseconds than starting a tick takes anywhere, some microseconds: sleepers that come later by more waited for other tasks.
-const NO_TICK: f64 = 100_000.0;
-
 struct Found<'a> {
     measured: &'a BTreeMap<String, Spread>,
     spread: BTreeMap<&'static str, Spread>,
@@ -128,7 +125,6 @@ impl Found<'_> {
             tcp_accept: time("tcp_accept"),
             tcp_write: time("tcp_write"),
             tcp_read: time("tcp_read"),
-            tcp_wakeup: time("tcp_wakeup"),
             start_process: time("start_process"),
             start_thread: time("start_thread"),
             fork_process: time("fork_process"),
@@ -193,19 +189,9 @@ fn waking(found: &mut Found<'_>) {
     // Who is woken went to sleep in its read before.
     let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
-    // A reader of a pipe comes after the wake-up and the scheduler's pass.
-    if let Some(pipe) = found.undisturbed("delay_of_a_pipe_s_reader") {
-        found.cost("tcp_wakeup", found.undisturbed("delay_of_a_connection_s_reader"), pipe.median_ns);
-    }
     // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
-    if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
-        let further = long.less(short.median_ns);
-        let others = further.median_ns > NO_TICK;
-        if others {
-            let why = "others kept the CPU from idling, so it is taken as zero";
-            found.notes.push(format!("tick_restart: {:.0} ns: {why}", further.median_ns));
-        }
-        found.cost("tick_restart", Some(if others { further.times(0.0) } else { further }), 0.0);
+    if let Some(short) = found.undisturbed(LATE_SHORT) {
+        found.cost("tick_restart", found.undisturbed(LATE_LONG), short.median_ns);
     }
 }
 
@@ -259,8 +245,6 @@ mod tests {
         add("tcp_accept_and_close", ns(costs.tcp_accept));
         add("tcp_write", ns(costs.tcp_write));
         add("tcp_read", ns(costs.tcp_read));
-        add("delay_of_a_pipe_s_reader", 4000.0);
-        add("delay_of_a_connection_s_reader", 4000.0 + ns(costs.tcp_wakeup));
         // The maker of processes collects them, and threads are collected for nothing.
         add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
@@ -305,7 +289,6 @@ mod tests {
             tcp_accept: ns(9_000),
             tcp_write: ns(12_000),
             tcp_read: ns(2_000),
-            tcp_wakeup: ns(3_000),
             start_process: ns(60_000),
             start_thread: ns(5_000),
             fork_process: ns(35_000),
@@ -321,7 +304,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 30);
+        assert_eq!(derived.spread.len(), 29);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 
@@ -333,18 +316,6 @@ mod tests {
         let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
         assert_eq!(zero, [Time::ZERO; 3]);
         assert!(derived.notes.iter().any(|note| note.contains("one CPU")), "{:?}", derived.notes);
-    }
-
-    #[test]
-    fn a_cpu_that_others_keep_busy_starts_no_tick() {
-        let mut measured = measured(&example());
-        // Sleepers come 30 us and 4 ms late, which is somebody's slice.
-        let late = Spread { median_ns: 4e6, p25_ns: 4e6, p75_ns: 9e6, samples: 8 };
-        measured.insert(LATE_LONG.to_owned(), late);
-        let derived = derive(&measured, 2);
-        assert_eq!(derived.costs.tick_restart, Time::ZERO);
-        assert!(derived.notes.iter().any(|note| note.contains("tick_restart: 3970000 ns")), "{:?}", derived.notes);
-        assert_eq!(derived.spread["tick_restart"].samples, 8);
     }
 
     #[test]

@@ -168,8 +168,6 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("tcp_accept_and_close", connections.accepts);
     samples.add("tcp_write", connections.writes);
     samples.add("tcp_read", connections.reads);
-    samples.add("delay_of_a_pipe_s_reader", ports::delays_of_a_pipe(bench)?);
-    samples.add("delay_of_a_connection_s_reader", ports::delays_of_a_connection(bench)?);
     samples.add("operation", births::operations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
     let [short, long] = idling::lateness(hz());

@@ -40,7 +40,6 @@ pub fn some_costs() -> Costs {
         tcp_accept: nanos(7000),
         tcp_write: nanos(8000),
         tcp_read: nanos(1500),
-        tcp_wakeup: nanos(2600),
         start_process: nanos(45_000),
         start_thread: nanos(4000),
         fork_process: nanos(60_000),
