@@ -60,6 +60,9 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     Derived { costs: found.costs(), spread: found.spread, notes: found.notes }
 }
 
+/// More nanoseconds than starting a tick takes anywhere, some microseconds: sleepers that come later by more waited for other tasks.
+const NO_TICK: f64 = 100_000.0;
+
 struct Found<'a> {
     measured: &'a BTreeMap<String, Spread>,
     spread: BTreeMap<&'static str, Spread>,
@@ -190,8 +193,14 @@ fn waking(found: &mut Found<'_>) {
     let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
     // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
-    if let Some(short) = found.undisturbed(LATE_SHORT) {
-        found.cost("tick_restart", found.undisturbed(LATE_LONG), short.median_ns);
+    if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
+        let further = long.less(short.median_ns);
+        let others = further.median_ns > NO_TICK;
+        if others {
+            let why = "others kept the CPU from idling, so it is taken as zero";
+            found.notes.push(format!("tick_restart: {:.0} ns: {why}", further.median_ns));
+        }
+        found.cost("tick_restart", Some(if others { further.times(0.0) } else { further }), 0.0);
     }
 }
 
@@ -316,6 +325,18 @@ mod tests {
         let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
         assert_eq!(zero, [Time::ZERO; 3]);
         assert!(derived.notes.iter().any(|note| note.contains("one CPU")), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn a_cpu_that_others_keep_busy_starts_no_tick() {
+        let mut measured = measured(&example());
+        // Sleepers come 30 us and 4 ms late, which is somebody's slice.
+        let late = Spread { median_ns: 4e6, p25_ns: 4e6, p75_ns: 9e6, samples: 8 };
+        measured.insert(LATE_LONG.to_owned(), late);
+        let derived = derive(&measured, 2);
+        assert_eq!(derived.costs.tick_restart, Time::ZERO);
+        assert!(derived.notes.iter().any(|note| note.contains("tick_restart: 3970000 ns")), "{:?}", derived.notes);
+        assert_eq!(derived.spread["tick_restart"].samples, 8);
     }
 
     #[test]
