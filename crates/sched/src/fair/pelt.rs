@@ -67,6 +67,9 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// 2³² · y.
+pub(super) const YN_ONCE: u64 = YN_INVERSE[1] as u64;
+
 /// [`decay_load`] of one period.
 #[inline]
 pub(super) const fn decay_once(value: u64) -> u64 {
