@@ -51,8 +51,33 @@ impl<S: EventSink> Engine<'_, S> {
             self.sched.set_machine_clock(Time::from_nanos(time));
             self.operations = 0;
         }
-        self.event(key, cpu, timer)?;
+        if key.kind() == Kind::Tick && key < timer {
+            self.flat_ticks(key, cpu)?;
+        } else {
+            self.event(key, cpu, timer)?;
+        }
         Ok(true)
+    }
+
+    /// The ticks of one instant, of one CPU after the other from the first on that has one now. Nothing comes in between: whatever is before ticks
+    /// at an instant is done, and a tick mostly changes only what its own CPU does later. Where it does more, the rest is left
+    /// to the loop.
+    fn flat_ticks(&mut self, key: Key, first: u32) -> Result<(), SimError> {
+        self.arena.agenda.hold();
+        let (mut cpu, mut end) = (first, Ok(()));
+        loop {
+            end = end.and_then(|()| self.tick(cpu));
+            let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+            let next = self.arena.agenda.least().min(self.arena.timers.first()).time().min(rule);
+            if end.is_err() || next <= self.now || self.limit < self.now || self.alive == 0 {
+                break;
+            }
+            let Some(other) = self.arena.agenda.next_with(key, cpu) else { break };
+            cpu = other;
+            self.events += 1;
+        }
+        self.arena.agenda.settle();
+        end
     }
 
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
@@ -309,7 +334,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.switches += 1;
         let (now, prices) = (self.now, &self.prices);
         let Arena { tasks, accounts, cpus, .. } = &mut self.arena;
-        let (record, left, paid) = (&mut cpus[cpu as usize], &mut tasks[previous as usize], &mut accounts[previous as usize]);
+        let (record, left, paid) =
+            (&mut cpus[cpu as usize], &mut tasks[previous as usize], &mut accounts[previous as usize]);
         let ran = now - paid.since;
         record.busy += ran;
         (paid.run, paid.since, paid.involuntary) = (paid.run + ran, now, paid.involuntary + 1);

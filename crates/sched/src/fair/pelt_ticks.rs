@@ -94,7 +94,7 @@ impl SchedAvg {
             return;
         }
         let mut sums = BothSums::of(queue, own);
-        let narrow = load < 1 << 15 && runnable < 1 << 5 && sums.are_below_half_a_word();
+        let narrow = weight < 1 << 16 && load < 1 << 15 && runnable < 1 << 5 && sums.are_below_half_a_word();
         if !narrow {
             queue.add_ticks(now, tick, count, (load, runnable), 1);
             own.add_ticks(now, tick, count, (1, 1), weight);
@@ -119,8 +119,8 @@ impl SchedAvg {
             } else {
                 if std::mem::take(&mut behind) {
                     sums.store([queue, own], until, place);
-                    queue.update_avg(1);
-                    own.update_avg(weight);
+                    queue.update_small_avg(1);
+                    own.update_small_avg(weight);
                 }
                 place = reached;
                 delta as u32
@@ -129,8 +129,8 @@ impl SchedAvg {
         }
         sums.store([queue, own], until, place);
         if behind {
-            queue.update_avg(1);
-            own.update_avg(weight);
+            queue.update_small_avg(1);
+            own.update_small_avg(weight);
         }
     }
 

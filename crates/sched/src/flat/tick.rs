@@ -187,13 +187,7 @@ impl EntityLoad {
 impl Rules {
     /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
     #[inline(always)]
-    fn flat_inactive_ticks(
-        &self,
-        queue: &CfsRq,
-        entity: &mut Entity,
-        first_key: Option<Vruntime>,
-        ideal: u64,
-    ) -> u64 {
+    fn flat_inactive_ticks(&self, queue: &CfsRq, entity: &mut Entity, first_key: Option<Vruntime>, ideal: u64) -> u64 {
         debug_assert_eq!(queue.timeline.first_key(), first_key);
         let Some(first_key) = first_key else { return 0 };
         let Entity { sum_exec_runtime, prev_sum_exec_runtime, vruntime, .. } = *entity;

@@ -55,7 +55,8 @@ impl Sched<Ours> {
         let (Some(llc), Some(idle)) = (place.llc, self.idle_cpus.only_word()) else {
             return self.select_idle_sibling(task, previous, previous, previous);
         };
-        let Some(span) = place.levels[llc].shape.span.only_word().filter(|_| !domains.smt_active() && !features.sis_prop)
+        let Some(span) =
+            place.levels[llc].shape.span.only_word().filter(|_| !domains.smt_active() && !features.sis_prop)
         else {
             return self.select_idle_sibling(task, previous, previous, previous);
         };

@@ -129,7 +129,9 @@ impl Scenario {
     /// tasks / (10 · CPUs) ms on average.
     fn workload(&self) -> Workload {
         let steps = match self.load {
-            Load::Hogs | Load::AveragesOfHogs(_) => vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))],
+            Load::Hogs | Load::AveragesOfHogs(_) => {
+                vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))]
+            }
             Load::Pairs | Load::Timers | Load::AveragesOfPairs => {
                 let run = RUN;
                 let sleep = self.round() - run;
