@@ -1,5 +1,4 @@
 //! Who waits for whom through pipes, in which group and on which CPUs: from a recording's events and tables to the workload.
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use schedlab_infer::{Ending, Options, infer};
 use schedlab_metrics::Behaviour;
