@@ -81,9 +81,9 @@ def few_answers(target: str, runs: Runs) -> list[str]:
         if answers < _FEW and idle:
             found.append(
                 f"{target}: at {concurrency} connections each has {answers:.1f} answers in the "
-                f"{seconds} s of a run, so that mostly their making is measured, whose order may "
-                f"shift all at once: with rr_timeslice, which cannot act, runs have {min(idle):.0f} "
-                f"to {max(idle):.0f} requests/s there."
+                f"{seconds} s of a run, so that mostly their making is measured: whatever "
+                f"rr_timeslice is, which cannot act, runs have {min(idle):.0f} to {max(idle):.0f} "
+                "requests/s there."
             )
     return found
 
