@@ -14,6 +14,7 @@ from schedlab.studies import (
     papers,
     parameters,
     parameters_measured,
+    parameters_table,
     policies,
     rt_fio,
     rt_writes,
@@ -140,6 +141,18 @@ def test_a_kernel_that_serves_fair_tasks_is_judged_by_the_server() -> None:
     assert str(rt_writes.claims("vm", _beside(speeds, lost))[0].verdict) != "confirmed"
 
 
+def test_what_a_kernel_refuses_is_not_judged() -> None:
+    # With real-time groups no limit below the root group's is taken; without debugfs no server.
+    keys = rt_writes.settings(throttles=False, little=True)
+    runs = _beside(dict.fromkeys(keys, 20.0), {})
+    no_limit = {key: one for key, one in runs.items() if key[1] != "100ms"}
+    assert [one.claim for one in rt_writes.claims("host", no_limit)] == [
+        "host: beside a FIFO task that never sleeps the fair server's runtime decides"
+    ]
+    neither = {key: one for key, one in no_limit.items() if key[0] == "rt_runtime"}
+    assert rt_writes.claims("host", neither) == []
+
+
 def _fio(effect: float, again: float = 1.0) -> dict[str, list[float]]:
     rng = random.Random(1)
     names = {**dict.fromkeys(rt_fio.VALUES, 1.0), "300ms": effect, "A/A": again}
@@ -165,6 +178,22 @@ def test_the_readme_has_the_claims_of_the_pages() -> None:
     command = [sys.executable, str(root / "scripts" / "readme-claims"), "--print"]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert table in (root / "README.md").read_text()
+
+
+def test_the_parameter_reports_tables_are_printed_as_there() -> None:
+    # Its Table 1 at 4 connections: 100 % (0.1 %), 98.58 % (2.1 %), 99.28 % (0.8 %), 32.45 % (0.6 %)
+    # for 150, 10, 50 ms and the default.
+    speeds = cfs_parameters.printed()
+    percent = cfs_parameters.printed("standard_deviation_percent")
+    deviations = {key: value / 100 for key, value in percent.items()}
+    table = parameters_table.side_by_side({"paper": (speeds, deviations)})
+    at_4 = {row[2]: row[3] for row in table.rows if row[0] == "rr_timeslice"}
+    assert at_4 == {
+        "150ms": "13451: 100.0 %, ±0.1 %, best",
+        "10ms": "13260: 98.6 %, ±2.1 %",
+        "50ms": "13352: 99.3 %, ±0.8 %",
+        "100ms": "4365: 32.5 %, ±0.6 %, worst",
+    }
 
 
 def _runs(

@@ -1,5 +1,6 @@
 """Real runs of studies: kept, tried again, gone on with; and the time that is left."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from schedlab.errors import RunError
+from schedlab.execution import Cell
+from schedlab.model import Workload
 from schedlab.report.telling import telling
 from schedlab.settings import Setting
 from schedlab.store import Store
@@ -54,6 +57,41 @@ def test_more_blocks_go_on_from_those_there_are(tmp_path: Path) -> None:
     # Fewer are those that came first.
     assert _measured(tmp_path / "runs.db", subject, 3)[0] == {"arm 0": [0.0, 1.0, 2.0]}
     assert len(subject.runs) == 4
+
+
+def _computing(work: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": "a", "tasks": [{"name": "a", "instances": 1, "steps": [{"run": work}]}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Counted):
+    """One that is described as an earlier schedlab described it, or as this one does."""
+
+    described: str = ""
+
+    def definition(self) -> Mapping[str, Any]:
+        return {"workload": "a", "json": self.described}
+
+
+def test_runs_that_an_earlier_version_stored_are_found(tmp_path: Path) -> None:
+    # It wrote the workload without what is written by now where nothing is said of it, and the
+    # number of blocks into the plan.
+    file, work = tmp_path / "runs.db", _computing({"fixed": "1ms"})
+    old = Stored(described=json.dumps(work))
+    new = Stored(described=Workload.from_dict(work).json)
+    assert old.described != new.described
+    with Store(file) as store:
+        cell = Cell("counted on host", old, Setting({}), Host())
+        plan = {"cells": [{"name": "arm 0"} | cell.definition()], "seed": 1, "blocks": 2}
+        experiment = store.begin("study", "a title", plan, [])
+        for block in range(2):
+            once = cell.once(seed=1 + block, timeout=1)
+            store.add_all(experiment, [cell.made(once, arm="arm 0", block=block)])
+    assert _measured(file, new, 3)[0] == {"arm 0": [0.0, 1.0, 0.0]}
+    assert len(new.runs) == 1
+    # Another workload is another plan, whose runs are its own.
+    other = Stored(described=Workload.from_dict(_computing({"fixed": "2ms"})).json)
+    assert _measured(file, other, 2)[0] == {"arm 0": [0.0, 1.0]}
 
 
 def test_a_run_that_fails_is_tried_again_and_told_of(tmp_path: Path) -> None:

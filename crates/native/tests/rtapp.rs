@@ -6,37 +6,30 @@ mod common;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{await_processes, native, outcome_of_text, processes, unique};
+use common::{await_processes, native, near, outcome_of_text, processes, undisturbed, unique};
 use schedlab_model::{Outcome, TaskOutcome};
 
 fn task<'a>(outcome: &'a Outcome, name: &str) -> &'a TaskOutcome {
     outcome.tasks.iter().find(|task| task.name == name).unwrap_or_else(|| unreachable!("task '{name}' is there"))
 }
 
-/// CPU time that is near enough to what was asked for in steps of `run`: 1 %, and 30 us a step for clock reads, system calls and the
-/// report at the end.
-#[track_caller]
-fn near(found: &TaskOutcome, micros: u64, steps: u64) {
-    let asked = micros * 1_000;
-    let allowed = asked / 100 + 30_000 * steps;
-    assert!(found.run_ns + allowed >= asked && found.run_ns <= asked + allowed, "{found:?} for {asked}");
-}
-
 #[test]
 fn tasks_that_wake_each_other_take_turns() {
     // A semaphore remembers: three posts, three rounds. A barrier lets both go on, twice.
-    let outcome = outcome_of_text(
-        r#"{"tasks": {
+    let outcome = undisturbed(|| {
+        outcome_of_text(
+            r#"{"tasks": {
             "giver": {"loop": 3, "run": 1000, "sem_post": "s", "barrier": "b"},
             "taker": {"loop": 3, "sem_wait": "s", "run": 2000, "barrier": "b"},
             "holder": {"loop": 1, "lock": "m", "run": 3000, "broad": "c", "unlock": "m"},
             "other": {"loop": 1, "lock": "m", "run": 500, "unlock": "m"}}}"#,
-        &[],
-    );
-    near(task(&outcome, "giver"), 3_000, 3);
-    near(task(&outcome, "taker"), 6_000, 3);
-    near(task(&outcome, "holder"), 3_000, 1);
-    near(task(&outcome, "other"), 500, 1);
+            &[],
+        )
+    });
+    near(task(&outcome, "giver").run_ns, 3_000_000, 3);
+    near(task(&outcome, "taker").run_ns, 6_000_000, 3);
+    near(task(&outcome, "holder").run_ns, 3_000_000, 1);
+    near(task(&outcome, "other").run_ns, 500_000, 1);
     assert!(outcome.latencies.get("wakeup s").is_none_or(|latency| (1..=3).contains(&latency.count)));
 }
 
@@ -85,18 +78,20 @@ fn requests_files_and_memory_are_real() {
 
 #[test]
 fn forks_and_changes_of_policy_are_made() {
-    let outcome = outcome_of_text(
-        r#"{"tasks": {
+    let outcome = undisturbed(|| {
+        outcome_of_text(
+            r#"{"tasks": {
             "parent": {"loop": 2, "phases": {"a": {"policy": "SCHED_BATCH", "fork": "child", "run": 1000},
                                              "b": {"policy": "SCHED_OTHER", "nice": 3, "run": 1000}}},
             "child": {"instance": 0, "loop": 1, "run": 500}}}"#,
-        &[],
-    );
+            &[],
+        )
+    });
     let names: Vec<&str> = outcome.tasks.iter().map(|task| task.name.as_str()).collect();
     assert_eq!(names, ["parent", "child[0]", "child[1]"]);
     // Making a thread takes it a while too.
-    near(&outcome.tasks[0], 4_000, 4 + 2 * 20);
-    near(&outcome.tasks[1], 500, 1);
+    near(outcome.tasks[0].run_ns, 4_000_000, 4 + 2);
+    near(outcome.tasks[1].run_ns, 500_000, 1);
 }
 
 /// The run's cgroups, where there is a controller for them.

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{outcome, outcome_of};
+use common::{near, outcome, outcome_of, undisturbed};
 use schedlab_model::{
     Attributes, Channel, ChannelKind, Duration, MetricSource, Outcome, Policy, Step, Task, TaskKind, Time, Workload,
 };
@@ -20,17 +20,8 @@ fn workload(tasks: Vec<Task>) -> Workload {
     Workload { name: "test".into(), channels, latches: vec!["go".into()], tasks, ..Workload::default() }
 }
 
-/// CPU time that is near enough to what was asked for: never less, and 1 % more for interrupts. Besides, what the kernel does in the task's
-/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
-/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
 #[track_caller]
-fn near(found: u64, asked: u64, steps: u64) {
-    assert!(found >= asked, "{found} ns of {asked}");
-    assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
-}
-
-#[track_caller]
-fn sound(outcome: &Outcome) {
+fn sound(outcome: Outcome) -> Outcome {
     assert!(outcome.turnaround_ns > 0 && outcome.turnaround_ns <= outcome.elapsed_ns);
     assert_eq!(outcome.target, "host");
     assert_eq!(outcome.switches, outcome.tasks.iter().map(|task| task.voluntary + task.involuntary).sum::<u64>());
@@ -40,13 +31,13 @@ fn sound(outcome: &Outcome) {
         // The CPU's clock is read a little after the end.
         assert!(task.run_ns <= task.life_ns + 1_000_000, "{task:?}");
     }
+    outcome
 }
 
 #[test]
 fn hackbench_passes_every_message() {
     for mode in ["", ",pipe", ",threads", ",pipe,threads"] {
-        let outcome = outcome(&format!("hackbench:groups=1,fds=2,loops=50,datasize=100{mode}"), &[]);
-        sound(&outcome);
+        let outcome = sound(outcome(&format!("hackbench:groups=1,fds=2,loops=50,datasize=100{mode}"), &[]));
         // 2 senders × 2 receivers × 50 messages of 100 bytes, and 1 byte from each of 4 workers; those and main.
         assert_eq!(outcome.messages, 2 * 2 * 50 + 4, "{mode}");
         assert_eq!(outcome.bytes, 2 * 2 * 50 * 100 + 4, "{mode}");
@@ -69,8 +60,7 @@ fn messages_larger_than_the_channel_arrive_whole() {
 
 #[test]
 fn a_run_step_uses_its_cpu_time() {
-    let outcome = outcome("hogs:tasks=3,time=30ms", &[]);
-    sound(&outcome);
+    let outcome = undisturbed(|| sound(outcome("hogs:tasks=3,time=30ms", &[])));
     for task in &outcome.tasks {
         near(task.run_ns, 30_000_000, 1);
     }
@@ -83,7 +73,7 @@ fn random_times_are_the_programs() {
     let mean = Time::from_millis(2);
     let steps = vec![Step::Loop { count: 10, steps: vec![Step::Run(Duration::Exponential { mean })] }];
     let workload = workload(vec![task("t", 2, TaskKind::Process, steps)]);
-    let outcome = outcome_of(&workload, &["--seed", "7"]);
+    let outcome = undisturbed(|| outcome_of(&workload, &["--seed", "7"]));
     let program = Program::compile(&workload).unwrap();
     for (instance, task) in outcome.tasks.iter().enumerate() {
         let mut cursor = Cursor::root(&program, TemplateId(0), instance as u32, 7);
@@ -98,8 +88,7 @@ fn random_times_are_the_programs() {
 
 #[test]
 fn sleepers_sleep() {
-    let outcome = outcome("sleepers:tasks=2,period=5ms,run=1ms,loops=4", &["--delays"]);
-    sound(&outcome);
+    let outcome = undisturbed(|| sound(outcome("sleepers:tasks=2,period=5ms,run=1ms,loops=4", &["--delays"])));
     for task in &outcome.tasks {
         near(task.run_ns, 4_000_000, 4);
         // 4 × (5 − 1) ms; each sleep leaves the CPU.
@@ -113,8 +102,7 @@ fn sleepers_sleep() {
 #[test]
 fn two_tasks_take_turns() {
     for kinds in ["", ",threads", ",socket", ",socket,threads"] {
-        let outcome = outcome(&format!("pipe:loops=20{kinds}"), &[]);
-        sound(&outcome);
+        let outcome = sound(outcome(&format!("pipe:loops=20{kinds}"), &[]));
         // There and back, 20 times, a byte each.
         assert_eq!((outcome.messages, outcome.bytes), (40, 40), "{kinds}");
         assert_eq!(outcome.tasks.len(), 2);
@@ -133,8 +121,7 @@ fn tasks_make_tasks_of_either_kind() {
         made("c", TaskKind::Process, "d", 1),
         task("d", 0, TaskKind::Thread, vec![Step::Write { channel: "c".into(), bytes: 1 }]),
     ]);
-    let outcome = outcome_of(&workload, &[]);
-    sound(&outcome);
+    let outcome = sound(outcome_of(&workload, &[]));
     assert_eq!(outcome.tasks.len(), 11);
     assert_eq!(outcome.messages, 4);
     assert!(outcome.tasks.iter().all(|task| task.run_ns > 0), "all tasks have reported");
@@ -147,7 +134,7 @@ fn a_task_outlives_a_parent_that_does_not_wait() {
     let fork = vec![Step::Fork { task: "child".into(), count: 1 }];
     let workload =
         workload(vec![task("parent", 1, TaskKind::Process, fork), task("child", 0, TaskKind::Process, child)]);
-    let outcome = outcome_of(&workload, &[]);
+    let outcome = undisturbed(|| outcome_of(&workload, &[]));
     near(outcome.tasks[1].run_ns, 1_000_000, 2);
     assert!(outcome.tasks[0].life_ns < 20_000_000 && outcome.elapsed_ns > 20_000_000, "{outcome:?}");
 }

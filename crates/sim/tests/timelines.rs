@@ -125,14 +125,8 @@ fn fifo_preempts_other_in_the_middle_of_its_work() {
     assert_eq!((outcome.tasks[0].user_ns, outcome.tasks[0].system_ns), (10_000_000, 100_000));
 }
 
-#[test]
-fn a_ping_pong_pays_for_each_of_its_steps() {
-    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
-    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
-    // 22  pong comes (10), reads (4): 36; writes (3): 39, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
-    //     delays its end to 43.
-    // 43  ping comes (10), and has read: 53.
-    let costs = Costs {
+fn costs_of_messages() -> Costs {
+    Costs {
         system_call: micros(1),
         pipe_write: micros(2),
         pipe_read: micros(3),
@@ -140,11 +134,20 @@ fn a_ping_pong_pays_for_each_of_its_steps() {
         block: micros(5),
         switch: micros(10),
         ..Costs::ideal()
-    };
+    }
+}
+
+#[test]
+fn a_ping_pong_pays_for_each_of_its_steps() {
+    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
+    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
+    // 22  pong comes (10), reads (4): 36; writes (3): 39, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    //     delays its end to 43.
+    // 43  ping comes (10), and has read: 53.
     let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
-    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs_of_messages()));
     assert_eq!(switches(&events), [(0, 0, 0), (22, 0, 1), (43, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
     assert_eq!(shares(&outcome, 0), [53, 22 + 10, 43 - 39, 39 - 22]);
@@ -160,16 +163,7 @@ fn who_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
     //  25  the writer comes (10), computes (100), writes (3): 138, which wakes the reader. It does what waking takes (4), and the
     //      scheduler finds the reader (6): 148.
     // 148  the reader comes (10), has read and ends: 158. The writer comes (10) and computes (50): 218.
-    let costs = Costs {
-        system_call: micros(1),
-        pipe_write: micros(2),
-        pipe_read: micros(3),
-        wakeup: micros(4),
-        block: micros(5),
-        schedule: micros(6),
-        switch: micros(10),
-        ..Costs::ideal()
-    };
+    let costs = Costs { schedule: micros(6), ..costs_of_messages() };
     let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
     let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
     let both = with_channels(both, ChannelKind::Pipe, &["c"]);

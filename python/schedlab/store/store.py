@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as package_version
@@ -169,6 +169,7 @@ class Store:
         command: Sequence[str],
         *,
         afresh: bool = False,
+        meaning: Callable[[Mapping[str, Any]], object] | None = None,
     ) -> str:
         """Begin an experiment, or go on with the one of the same plan, and return its id.
 
@@ -178,12 +179,12 @@ class Store:
             plan: what determines it; the same plan is the same experiment.
             command: the words that started it.
             afresh: begin a new session of the plan, whatever was run before.
+            meaning: what of a plan matters, where an earlier schedlab may have written the same one
+                otherwise; plans that are equal in it, of the same title, are the same. Without it
+                those are that are equal to the letter.
         """
         with failures(self.path), transaction(self._connection):
-            rows = self._connection.execute(
-                "SELECT id, session FROM experiment WHERE plan = ? AND kind = ? ORDER BY session",
-                (to_text(plan), kind),
-            ).fetchall()
+            rows = self._sessions(kind, title, plan, meaning)
             if rows and not afresh:
                 found = str(rows[-1][0])
                 self._connection.execute(
@@ -206,6 +207,33 @@ class Store:
                 ),
             )
         return identity
+
+    def _sessions(
+        self,
+        kind: str,
+        title: str,
+        plan: Mapping[str, Any],
+        meaning: Callable[[Mapping[str, Any]], object] | None,
+    ) -> list[tuple[str, int]]:
+        """Return id and session of a plan's experiments, the one to go on with last."""
+        text = to_text(plan)
+        if meaning is None:
+            found = self._connection.execute(
+                "SELECT id, session FROM experiment WHERE plan = ? AND kind = ? ORDER BY session",
+                (text, kind),
+            )
+            return [(str(identity), int(session)) for identity, session in found]
+        wanted = meaning(plan)
+        rows = self._connection.execute(
+            "SELECT id, session, plan FROM experiment WHERE title = ? AND kind = ?"
+            " ORDER BY session, plan = ?, begun",
+            (title, kind, text),
+        ).fetchall()
+        return [
+            (str(identity), int(session))
+            for identity, session, other in rows
+            if other == text or meaning(json.loads(other)) == wanted
+        ]
 
     def finish(self, experiment: str, state: str, result: Mapping[str, Any] | None = None) -> None:
         """Note how an experiment ended."""

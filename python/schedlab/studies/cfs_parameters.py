@@ -15,10 +15,11 @@ import numpy as np
 from schedlab.model import Scheduler
 from schedlab.outcome import Outcome
 from schedlab.report import charts
-from schedlab.studies import papers, parameters_measured, programs
+from schedlab.studies import papers, parameters_measured, parameters_table, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.parameters import BAND, CONCURRENCIES, DEFAULTS, KNOBS
+from schedlab.studies.parameters_table import Speeds, normalised
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import (
     Cell,
@@ -41,9 +42,6 @@ _STEADY = 2.0
 
 _LEVEL = 1.0005
 """Values whose best is not even so much above the worst do not differ."""
-
-Speeds = Mapping[tuple[str, str, int], float]
-"""Requests a second by knob, value and concurrency."""
 
 
 def throughput(outcome: Outcome) -> float:
@@ -75,14 +73,15 @@ def simulated(request: Request) -> Speeds:
     return found
 
 
-def printed() -> Speeds:
-    """Return the report's rows, its one row of defaults under every knob."""
+def printed(column: str = "requests_per_second") -> Speeds:
+    """Return a column of the report's rows, its one row of defaults under every knob."""
     found: dict[tuple[str, str, int], float] = {}
     for knob in KNOBS:
         for row in papers.table(f"apache_{knob}_ms"):
             text = row["setting"]
             value = DEFAULTS[knob] if not text.isdigit() else _value(int(text))
-            found[knob, value, int(row["concurrency"])] = float(row["requests_per_second"])
+            if row[column]:
+                found[knob, value, int(row["concurrency"])] = float(row[column])
     return found
 
 
@@ -137,7 +136,11 @@ def study(request: Request) -> Result:
             *(parameters_measured.answer(target, runs) for target, runs in real.items()),
         ),
         claims=tuple(claims),
-        tables=(_table(paper, speeds), *parameters_measured.tables(real)),
+        tables=(
+            _table(paper, speeds),
+            *parameters_measured.tables(real),
+            parameters_table.side_by_side(_sources(paper, speeds, real)),
+        ),
         figures=_figures(paper, speeds, real),
         timeline=timeline_of(
             programs.serving(4, "10ms"),
@@ -159,6 +162,22 @@ def study(request: Request) -> Result:
         ),
         repeat={"release": RELEASE, "cpus": CPUS, "knobs": {k: list(v) for k, v in KNOBS.items()}},
     )
+
+
+def _sources(
+    paper: Speeds, simulated: Speeds, real: Mapping[str, parameters_measured.Runs]
+) -> dict[str, tuple[Speeds, Speeds]]:
+    """Return throughputs and their deviations by who has them; a simulation has none."""
+    percent = printed("standard_deviation_percent")
+    deviations = {key: value / 100 for key, value in percent.items()}
+    found: dict[str, tuple[Speeds, Speeds]] = {
+        "paper": (paper, deviations),
+        "sim": (simulated, {}),
+    }
+    for target, runs in real.items():
+        own = parameters_measured.deviations(runs)
+        found[target] = (parameters_measured.speeds(runs), own)
+    return found
 
 
 def _of_paper(paper: Speeds) -> dict[str, str]:
@@ -274,7 +293,7 @@ def _table(paper: Speeds, ours: Speeds) -> Table:
             theirs = {v: paper.get((knob, v, concurrency)) for v in values}
             mine = {v: ours.get((knob, v, concurrency)) for v in values}
             rows += [
-                (knob, concurrency, value, *_normalised(theirs, value), *_normalised(mine, value))
+                (knob, concurrency, value, *normalised(theirs, value), *normalised(mine, value))
                 for value in values
             ]
     return Table(
@@ -295,17 +314,6 @@ def _table(paper: Speeds, ours: Speeds) -> Table:
         tuple(rows),
         shown=False,
     )
-
-
-def _normalised(values: Mapping[str, float | None], value: str) -> tuple[Cell, ...]:
-    known = {one: speed for one, speed in values.items() if speed is not None}
-    own = known.get(value)
-    if own is None:
-        return None, None, ""
-    best, worst = max(known.values()), min(known.values())
-    level = best < worst * _LEVEL
-    mark = "" if level else "best" if own == best else "worst" if own == worst else ""
-    return own, own / best, mark
 
 
 def _figures(

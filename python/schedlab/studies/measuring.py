@@ -1,13 +1,16 @@
 """Runs on real targets for a study: in randomised blocks, each kept in the store as it finishes."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from schedlab import execution
-from schedlab.errors import NotPermittedError, RunError, SchedlabError
+from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.execution import Cell
+from schedlab.model import Workload
 from schedlab.settling import Arm as Run
 from schedlab.store import Store
 from schedlab.studies.study import Arm, Tell, silent
@@ -80,7 +83,9 @@ class Measuring:
             "cells": [{"name": name} | cell.definition() for name, cell in cells.items()],
             "seed": self._seed,
         }
-        experiment = self._store.begin("study", title, plan, self._command, afresh=self._afresh)
+        experiment = self._store.begin(
+            "study", title, plan, self._command, afresh=self._afresh, meaning=meaning
+        )
         known = self._store.values(experiment)
         runs = {
             name: execution.stored(
@@ -124,6 +129,33 @@ class Measuring:
             again = ", ".join(failed)
             self.refusals.append(f"{target}, {title}: failed at first and run again: {again}")
         return found
+
+
+def meaning(plan: Mapping[str, Any]) -> object:
+    """Return what of a plan decides which runs are the same: what is run, how, where, and the seed.
+
+    An earlier schedlab may have written it otherwise: a workload without a field that came since,
+    or with the number of blocks. So workloads are read and written anew, and no other field counts.
+
+    >>> from schedlab.model import Workload
+    >>> tasks = [{"name": "a", "instances": 1, "steps": [{"run": {"fixed": "1ms"}}]}]
+    >>> old = {"json": json.dumps({"name": "a", "tasks": tasks})}
+    >>> new = {"json": Workload.from_dict(json.loads(old["json"])).json}
+    >>> plans = [{"cells": [{"name": "a", "subject": one}], "seed": 1} for one in (old, new)]
+    >>> plans[0] == plans[1], meaning({**plans[0], "blocks": 6}) == meaning(plans[1])
+    (False, True)
+    """
+    cells = [cell | {"subject": _read_anew(cell["subject"])} for cell in plan.get("cells", ())]
+    return {"cells": cells, "seed": plan.get("seed")}
+
+
+def _read_anew(subject: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "json" not in subject:
+        return subject
+    with suppress(InputError):
+        workload = Workload.from_dict(json.loads(subject["json"]))
+        return {**subject, "json": workload.json}
+    return subject
 
 
 def _persistently(run: Run, block: int, position: int) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ A difference between settings counts where its interval excludes none *and* it i
 the default differs from itself, which is measured among the other settings like any of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -41,10 +41,12 @@ def measured(request: Request, target: str) -> Runs:
         program = Apache.parse(f"apache:concurrency={concurrency},time={time}")
         arms = {name: (program, Setting(usual)) for name in ("default", "A/A")}
         for knob in knobs:
-            for value in KNOBS[knob][1:]:
+            # The first but the default is the furthest from it.
+            for value in KNOBS[knob][1:2] if request.quick else KNOBS[knob][1:]:
                 arms[f"{knob} {value}"] = (program, Setting({**usual, knob: value}))
         title = f"cfs_parameters at {concurrency}"
-        runs = request.measure(title, arms, target, blocks=request.blocks_of(12, 6))
+        blocks = request.blocks_of(12, 4 if request.quick else 6)
+        runs = request.measure(title, arms, target, blocks=blocks)
         for name, values in runs.items():
             knob, _, value = name.partition(" ")
             found[knob, value, concurrency] = [one["requests"] for one in values]
@@ -280,11 +282,22 @@ def _of(runs: Runs, knob: str) -> list[str]:
 
 def speeds(runs: Runs) -> dict[tuple[str, str, int], float]:
     """Return the median of each value's runs by knob, value and concurrency, defaults included."""
+    return _each(runs, lambda speeds: float(median(speeds)))
+
+
+def deviations(runs: Runs) -> dict[tuple[str, str, int], float]:
+    """Return their standard deviations, as parts of their means, in the same way."""
+    return _each(runs, lambda speeds: float(speeds.std(ddof=1) / speeds.mean()))
+
+
+def _each(
+    runs: Runs, number: Callable[[stats.FloatArray], float]
+) -> dict[tuple[str, str, int], float]:
     found = {}
     for concurrency in sorted({concurrency for _, _, concurrency in runs}):
         here = {key: values for key, values in runs.items() if key[2] == concurrency}
         for knob in KNOBS:
             if any(key[0] == knob for key in here):
                 for value in _values(here, knob):
-                    found[knob, value, concurrency] = median(_all(here, knob, value))
+                    found[knob, value, concurrency] = number(_all(here, knob, value))
     return found

@@ -8,6 +8,7 @@ acts; from 6.12 on, where it no longer throttles, the fair server is swept inste
 
 from collections.abc import Mapping, Sequence
 
+from schedlab.errors import NotPermittedError
 from schedlab.model import Scheduler
 from schedlab.report import charts
 from schedlab.studies import programs, rt_beside, rt_fio, rt_writes
@@ -75,18 +76,21 @@ def study(request: Request) -> Result:
     """Reproduce the report, and go on where its case ends."""
     found, served = sweep(request)
     still = unmoved(SERVED, ("300ms", DEFAULT))
-    guests = [one for one in request.real if one.startswith("vm:")]
-    throttling = {one: rt_beside.throttles(rt_beside.release_of(one)) for one in guests}
+    throttling = {one: rt_beside.throttles(rt_beside.release_of(one)) for one in request.real}
     measured = {
         target: rt_fio.measured(request, target)
-        for target in request.real
-        if throttling.get(target, True)
+        for target, throttles in throttling.items()
+        if throttles or target == "host"
     }
-    loaded = {
-        target: rt_writes.measured(request, target, throttles=throttling[target])
-        for target in guests
-    }
-    beside = [rt_beside.measured(request, target) for target in guests]
+    loaded: dict[str, rt_writes.Runs] = {}
+    beside: list[tuple[Table, Claim]] = []
+    refused = []
+    for target, throttles in throttling.items():
+        try:
+            loaded[target] = rt_writes.measured(request, target, throttles=throttles)
+            beside.append(rt_beside.measured(request, target))
+        except NotPermittedError as error:
+            refused.append(f"{target}: not all was run beside a real-time task: {error}")
     plain = {release: _reach(found[release, 0.0]) for release in RELEASES}
     busy = {release: _gain(found[release, 1.0]) for release in RELEASES}
     fio = rt_fio.claims(measured)
@@ -141,9 +145,21 @@ def study(request: Request) -> Result:
             "Its runs were one after the other; here they are interleaved, and the default is "
             "measured twice (A/A). rt_runtime throttles on 5.10 and 6.1; from 6.12 on, without "
             "RT_GROUP_SCHED, the fair server is in its place.",
-            *(_slow() if any(one.endswith("@icount") for one in guests) else ()),
+            *refused,
+            *(_unlimited() if request.real else ()),
+            *(_slow() if any(one.endswith("@icount") for one in request.real) else ()),
         ),
         repeat={"releases": [*RELEASES, SERVED], "shares": list(SHARES), "cpus": 1},
+    )
+
+
+def _unlimited() -> tuple[str, ...]:
+    return (
+        "On real kernels no task is beside a FIFO task without a limit (-1, or the whole period): "
+        "nobody else would run there any more, a guest's only CPU with what ends the run included. "
+        "Simulated, writers get nothing then. With the limit or the fair server the rest always "
+        "has a part, so that the FIFO task may run on a host, too: on CPU 0, for seconds at a "
+        "time.",
     )
 
 

@@ -355,7 +355,9 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
             for m in (1, counts[-1]):
                 subject = Pair(pair(m, work_ns), controlled=way.controlled)
                 arms[f"{name} m={m}"] = (subject, Setting(way.settings))
-        runs = request.measure("thread_fairness figure 6", arms, target, blocks=6 if little else 20)
+        runs = request.measure(
+            "thread_fairness figure 6", arms, target, blocks=request.blocks_of(20, 6)
+        )
         for name, values in runs.items():
             for program in "AB":
                 seconds = [value[program] for value in values]

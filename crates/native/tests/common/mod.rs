@@ -116,3 +116,27 @@ pub fn with_limit(command: &mut Command, resource: libc::__rlimit_resource_t, va
         })
     }
 }
+
+/// A run with each task as it was when it took the least CPU time of five runs. What a virtual machine loses to its neighbours while a task holds the CPU is
+/// charged to the task (13 ms in place of 6 were seen), so that one run's time has no upper bound; but it only ever adds.
+pub fn undisturbed(run: impl Fn() -> Outcome) -> Outcome {
+    let mut outcome = run();
+    for _ in 1..5 {
+        for (task, again) in outcome.tasks.iter_mut().zip(run().tasks) {
+            assert_eq!(task.name, again.name);
+            if again.run_ns < task.run_ns {
+                *task = again;
+            }
+        }
+    }
+    outcome
+}
+
+/// CPU time that is near enough to what was asked for: never less, and 1 % more for interrupts. Besides, what the kernel does in the task's
+/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
+/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
+#[track_caller]
+pub fn near(found: u64, asked: u64, steps: u64) {
+    assert!(found >= asked, "{found} ns of {asked}");
+    assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
+}
