@@ -46,14 +46,14 @@ fn case(pinned: bool, machines: impl Strategy<Value = Machine>) -> impl Strategy
 }
 
 fn machines() -> impl Strategy<Value = Machine> {
-    (2u32..9).prop_flat_map(|cpus| {
-        topology(cpus).prop_map(move |topology| Machine { topology, ..Machine::ideal(cpus) })
-    })
+    (2u32..9)
+        .prop_flat_map(|cpus| topology(cpus).prop_map(move |topology| Machine { topology, ..Machine::ideal(cpus) }))
 }
 
 fn holds(case: &Case, patience: Patience) -> Result<(), TestCaseError> {
-    let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &Options { seed: 3, ..Options::default() })
-        .map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let (outcome, events) =
+        run_with(&case.workload, &case.scheduler, &case.machine, &Options { seed: 3, ..Options::default() })
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
     let affinities: Vec<Vec<u32>> = outcome
         .tasks
         .iter()
@@ -115,11 +115,17 @@ proptest! {
 #[test]
 fn an_idle_cpu_of_a_crowded_cache_takes_nobody_from_another_one() {
     let hogs = |name: &str, instances, affinity: &[u32], time| {
-        let attributes = Attributes { affinity: affinity.to_vec(), ..Attributes::default() };
+        // Nobody is moved to where the first ones are.
+        let nice = if name == "first" { -20 } else { 0 };
+        let attributes = Attributes { affinity: affinity.to_vec(), nice, ..Attributes::default() };
         task(name, instances, attributes, vec![Step::Run(milliseconds(time))])
     };
-    let tasks =
-        vec![hogs("first", 3, &[0], 60), hogs("crowd", 4, &[1], 400), hogs("alone", 1, &[3], 1600), hogs("two", 2, &[0, 2], 300)];
+    let tasks = vec![
+        hogs("first", 3, &[0], 60),
+        hogs("crowd", 4, &[1], 400),
+        hogs("alone", 1, &[3], 1600),
+        hogs("two", 2, &[0, 2], 300),
+    ];
     for release in CURRENT {
         let machine = Machine { topology: "llc=2".parse().expect("a topology"), ..Machine::ideal(4) };
         let (outcome, _) = run(&workload(tasks.clone()), release, &machine);

@@ -91,12 +91,18 @@ impl<'a> Several<'a> {
         let mut own = vec![next];
         let mut told = vec![number("nb").map_or(next, |next| next.saturating_sub(first))];
         for (level, ([last, interval, failed, _], domain)) in DOMAINS.into_iter().zip(domains).enumerate() {
-            let (Some(last), Some(interval), Some(failed)) = (number(last), number(interval), number(failed)) else { continue };
+            let (Some(last), Some(interval), Some(failed)) = (number(last), number(interval), number(failed)) else {
+                continue;
+            };
             own.extend([domain.last_balance, domain.interval, u64::from(domain.failed)]);
             let last_balance = last.saturating_sub(first);
             told.extend([last_balance, interval, failed]);
             // How it went stands.
-            self.sched.assume_domain(cpu, level, DomainPast { last_balance, interval, failed: failed as u32, cost: domain.cost });
+            self.sched.assume_domain(
+                cpu,
+                level,
+                DomainPast { last_balance, interval, failed: failed as u32, cost: domain.cost },
+            );
         }
         self.sched.assume_next_balance(cpu, told[0]);
         let equal = own == told;

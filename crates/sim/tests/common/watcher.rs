@@ -98,7 +98,8 @@ impl<F: Fn(usize, usize) -> bool> Watcher<F> {
             let waiting: Vec<usize> = (0..self.tasks.len()).filter(|number| waits(*number)).collect();
             let node_of = |task: &usize| self.nodes[self.tasks[*task].cpu];
             let near = waiting.iter().find(|task| node_of(task) == self.nodes[cpu]);
-            let overloaded = |node| (0..self.nodes.len()).all(|cpu| self.nodes[cpu] != node || self.current[cpu].is_some());
+            let overloaded =
+                |node| (0..self.nodes.len()).all(|cpu| self.nodes[cpu] != node || self.current[cpu].is_some());
             let far = waiting.iter().find(|task| near.is_none() && overloaded(node_of(task)));
             for (which, (task, longest)) in [(near, Some(patience.near)), (far, patience.far)].into_iter().enumerate() {
                 let since = &mut self.idle_beside[cpu][which];
