@@ -20,6 +20,7 @@ from schedlab.programs.apache import read_wrk
 from schedlab.programs.command import Command
 from schedlab.report.terminal import to_json
 from schedlab.store import Store
+from schedlab.subjects import Conditions
 from schedlab.targets.target import Host
 
 SCHEDLAB = Path(sys.executable).with_name("schedlab")
@@ -168,15 +169,13 @@ def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 )
 def test_programs_run_and_say_their_metric(text: str) -> None:
     one = subject(text)
-    measured = one.measure(Host(), attributes=None, knobs=None, seed=1, timeout=60)
+    measured = one.measure(Host(), Conditions())
     assert measured.values[one.metrics[0].name] > 0
 
 
 def test_a_command_without_its_metric_fails() -> None:
     with pytest.raises(RunError, match="printed nothing that matches"):
-        Command(("echo", "hello"), "total ([0-9]+)").measure(
-            Host(), attributes=None, knobs=None, seed=1, timeout=9
-        )
+        Command(("echo", "hello"), "total ([0-9]+)").measure(Host(), Conditions(timeout=9))
 
 
 def test_a_server_that_answers_nothing_has_failed() -> None:

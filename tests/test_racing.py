@@ -10,9 +10,8 @@ import pytest
 
 from schedlab import tuning
 from schedlab.errors import RunError
-from schedlab.model import Attributes
 from schedlab.settings import Setting
-from schedlab.subjects import Measured, Metric
+from schedlab.subjects import Conditions, Measured, Metric
 from schedlab.targets.target import Host
 from schedlab.tuning import Pace, Tuning
 
@@ -45,18 +44,10 @@ class Scattering:
     def definition(self) -> Mapping[str, Any]:
         return {"factors": dict(self.factors)}
 
-    def measure(
-        self,
-        target: object,
-        *,
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        seed: int,
-        timeout: float,
-    ) -> Measured:
-        del target, knobs, seed, timeout
+    def measure(self, target: object, under: Conditions) -> Measured:
+        del target
         self.runs += 1
-        factor = self.factors.get(attributes.policy if attributes else "", 1.0)
+        factor = self.factors.get(under.attributes.policy if under.attributes else "", 1.0)
         if math.isinf(factor):
             raise RunError("it broke")
         log = self.drift * self.runs + NOISE * self.rng.standard_normal()

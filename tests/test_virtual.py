@@ -11,6 +11,7 @@ from schedlab.programs import subject
 from schedlab.programs.command import Command
 from schedlab.programs.inside import answer
 from schedlab.settings import Setting
+from schedlab.subjects import Conditions
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import archive, cached
 from schedlab.vm.disk import LATENCY_NS
@@ -54,7 +55,7 @@ def test_a_command_gets_policy_and_knobs(guest: Virtual) -> None:
 )
 def test_programs_say_their_metric(guest: Virtual, text: str) -> None:
     one = subject(text)
-    measured = one.measure(guest, attributes=None, knobs=None, seed=1, timeout=60)
+    measured = one.measure(guest, Conditions())
     assert measured.values[one.metrics[0].name] > 0
 
 
@@ -86,9 +87,7 @@ def test_what_goes_wrong_inside_is_told_as_here(guest: Virtual) -> None:
     with pytest.raises(RunError, match=r"'sleep' did not end within 0.5 s"):
         guest.execute(["sleep", "60"], timeout=0.5)
     with pytest.raises(RunError, match="printed nothing that matches"):
-        Command(("echo", "hello"), "total ([0-9]+)").measure(
-            guest, attributes=None, knobs=None, seed=1, timeout=60
-        )
+        Command(("echo", "hello"), "total ([0-9]+)").measure(guest, Conditions())
     # A guest that a command ended is booted anew for the next.
     with pytest.raises(RunError, match="ended while running"):
         guest.execute(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60"], timeout=60)

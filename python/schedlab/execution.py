@@ -11,7 +11,7 @@ from schedlab.settings import Setting
 from schedlab.settling import Arm, Values
 from schedlab.store import Store
 from schedlab.store.store import NewRun, now
-from schedlab.subjects import Measured, Subject
+from schedlab.subjects import Conditions, Measured, Subject
 from schedlab.targets.target import Target
 
 
@@ -56,13 +56,8 @@ class Cell:
         """
         begun, clock = now(), time.perf_counter()
         load = os.getloadavg()[0] if self.target.real else None
-        measured = self.subject.measure(
-            self.target,
-            attributes=self.setting.attributes,
-            knobs=self.setting.knobs or None,
-            seed=seed,
-            timeout=timeout,
-        )
+        under = Conditions(self.setting.attributes, self.setting.knobs or None, seed, timeout)
+        measured = self.subject.measure(self.target, under)
         return Once(seed, begun, time.perf_counter() - clock, load, measured)
 
     def made(self, once: "Once", *, arm: str, block: int, position: int = 0) -> NewRun:

@@ -39,6 +39,23 @@ class Measured:
     outcome: Mapping[str, Any] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what something is run once.
+
+    Attributes:
+        attributes: of its tasks, in place of their own.
+        knobs: values by name, for the time of the run.
+        seed: of every random stream, where we draw.
+        timeout: seconds it may take, where time is measured.
+    """
+
+    attributes: Attributes | None = None
+    knobs: Mapping[str, str] | None = None
+    seed: int = 1
+    timeout: float = 60.0
+
+
 class Subject(Protocol):
     """What is run.
 
@@ -56,15 +73,7 @@ class Subject(Protocol):
     def definition(self) -> Mapping[str, Any]:
         """Return what is needed to run the same once more, as plain data."""
 
-    def measure(
-        self,
-        target: Target,
-        *,
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        seed: int,
-        timeout: float,
-    ) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once.
 
         Raises:
@@ -112,18 +121,14 @@ class Described:
         """Return the workload, whole."""
         return {"workload": self.workload.name, "json": self.workload.json}
 
-    def measure(
-        self,
-        target: Target,
-        *,
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        seed: int,
-        timeout: float,
-    ) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run the workload once."""
         outcome = target.run(
-            self.workload, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout
+            self.workload,
+            attributes=under.attributes,
+            knobs=under.knobs,
+            seed=under.seed,
+            timeout=under.timeout,
         )
         return Measured(workload_values(outcome), json.loads(json.dumps(asdict(outcome))))
 

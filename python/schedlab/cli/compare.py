@@ -63,23 +63,14 @@ def command(
     pairs = [f"policy={policy}"] if policy is not None else []
     pairs += [f"slice={time_slice}"] if time_slice is not None else []
     axes = settings.axes([*pairs, *(given or [])])
+    simulation = comparing.Simulation(
+        kernel, cpus, hz, costs, topology, speed, weights, group, session
+    )
     comparing.carry_out(
         "compare",
-        comparing.grouped(
-            comparing.subjects(workloads or [], run, metric, better), group or [], session or []
-        ),
+        comparing.subjects(workloads, run, metric, better, simulation),
         settings.combinations(axes),
-        comparing.targets(
-            on,
-            kernel,
-            cpus,
-            hz,
-            costs,
-            topology=topology,
-            speed=speed,
-            weights=weights,
-            groups=bool(group or session),
-        ),
+        comparing.targets(on, simulation),
         metrics=metrics,
         blocks=blocks,
         band=band,

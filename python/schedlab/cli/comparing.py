@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,17 +71,53 @@ Timeout = Annotated[
 BUDGET = LOOKS[-1]
 
 
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What options say of the kernel and the machine that are simulated.
+
+    Attributes:
+        kernel: the release; this one's otherwise.
+        cpus: of the machine, and of guests.
+        hz: timer interrupts a second.
+        costs: a preset or a file.
+        topology: of the CPUs.
+        speed: what they share, and turbo.
+        weights: of threads.
+        groups: control groups of the tasks.
+        sessions: of the tasks.
+    """
+
+    kernel: str | None = None
+    cpus: int | None = None
+    hz: int | None = None
+    costs: str | None = None
+    topology: str | None = None
+    speed: str | None = None
+    weights: str | None = None
+    groups: Sequence[str] | None = None
+    sessions: Sequence[str] | None = None
+
+
+_AS_HERE = Simulation()
+"""This kernel on this machine."""
+
+
 def subjects(
-    workloads: Sequence[str], command: str | None, metric: str | None, better: str | None
+    workloads: Sequence[str] | None,
+    command: str | None,
+    metric: str | None,
+    better: str | None,
+    simulation: Simulation,
 ) -> list[tuple[str, Subject]]:
-    """Return what is run.
+    """Return what is run, its tasks in the control groups and sessions of a simulation.
 
     Raises:
-        InputError: nothing, or something unknown.
+        InputError: nothing, something unknown, a group that cannot be, or one for something whose
+            tasks are not described.
     """
     import shlex  # noqa: PLC0415
 
-    found: list[tuple[str, Subject]] = [(text, subject(text)) for text in workloads]
+    found: list[tuple[str, Subject]] = [(text, subject(text)) for text in workloads or ()]
     if command is None and (metric is not None or better is not None):
         raise InputError(
             "--metric and --better are for --command: leave them out, or see --metrics"
@@ -93,17 +130,12 @@ def subjects(
         found.append((command, command_of(words, metric, better)))
     if not found:
         raise InputError("nothing to run: name a workload, or a command with --command")
-    return found
+    return _grouped(found, simulation.groups or (), simulation.sessions or ())
 
 
-def grouped(
+def _grouped(
     what: list[tuple[str, Subject]], groups: Sequence[str], sessions: Sequence[str]
 ) -> list[tuple[str, Subject]]:
-    """Return what is run with its tasks in control groups and sessions.
-
-    Raises:
-        InputError: a group that cannot be, or something whose tasks are not described.
-    """
     if not (groups or sessions):
         return what
     option = "--group" if groups else "--session"
@@ -115,28 +147,20 @@ def grouped(
     return found
 
 
-def targets(
-    on: str,
-    kernel: str | None,
-    cpus: int | None,
-    hz: int | None,
-    costs: str | None,
-    *,
-    topology: str | None = None,
-    speed: str | None = None,
-    weights: str | None = None,
-    groups: bool = False,
-) -> list[Target]:
+def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
     """Return where it is run.
 
     Raises:
         InputError: an unknown target, or options that mean nothing on the ones named.
     """
     names = [name.strip() for name in on.split(",") if name.strip()]
+    kernel, cpus, hz = simulation.kernel, simulation.cpus, simulation.hz
+    costs, topology, speed = simulation.costs, simulation.topology, simulation.speed
+    weights = simulation.weights
     if any(name != "sim" for name in names):
         if weights is not None:
             raise InputError("--weights means nothing but on sim: leave it out, or see ext:RULE")
-        if groups:
+        if simulation.groups or simulation.sessions:
             raise InputError("--group and --session mean nothing but on sim: leave them out")
     found: list[Target] = []
     for name in names:

@@ -153,7 +153,7 @@ def _carry_out(
     from schedlab.studies.files import summary_of, write  # noqa: PLC0415
 
     real = request.real
-    where = {one.name: one for one in comparing.targets(",".join(real), None, None, None, None)}
+    where = {one.name: one for one in comparing.targets(",".join(real))}
     here, begun = facts(), time.monotonic()
     words, seed = sys.argv[1:], request.seed
     with Store(file) as store, comparing.ending(list(where.values())), telling() as tell:

@@ -50,23 +50,14 @@ def command(
     axes = settings.axes(given or [])
     if not axes:
         raise InputError("nothing to sweep over: --set names a knob and values")
+    simulation = comparing.Simulation(
+        kernel, cpus, hz, costs, topology, speed, weights, group, session
+    )
     comparing.carry_out(
         "sweep",
-        comparing.grouped(
-            comparing.subjects(workloads or [], run, metric, better), group or [], session or []
-        ),
+        comparing.subjects(workloads, run, metric, better, simulation),
         [Setting({}), *settings.combinations(axes)],
-        comparing.targets(
-            on,
-            kernel,
-            cpus,
-            hz,
-            costs,
-            topology=topology,
-            speed=speed,
-            weights=weights,
-            groups=bool(group or session),
-        ),
+        comparing.targets(on, simulation),
         metrics=metrics,
         blocks=blocks,
         band=band,

@@ -128,21 +128,12 @@ def command(
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
     'total: (.*)' -- ./my-benchmark --flag[/bold]
     """
-    target = comparing.targets(
-        _one(on),
-        kernel,
-        cpus,
-        hz,
-        costs,
-        topology=topology,
-        speed=speed,
-        weights=weights,
-        groups=bool(group or session),
-    )[0]
-    target = _with_knobs(target, kernel, hz, given, weights)
-    what = comparing.grouped(
-        comparing.subjects(workloads or [], run, metric, better), group or [], session or []
+    simulation = comparing.Simulation(
+        kernel, cpus, hz, costs, topology, speed, weights, group, session
     )
+    target = comparing.targets(_one(on), simulation)[0]
+    target = _with_knobs(target, kernel, hz, given, weights)
+    what = comparing.subjects(workloads, run, metric, better, simulation)
     if by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
     if target.real and seeds > 1:
@@ -245,7 +236,7 @@ def _verified_on(verify: str | None, target: Target) -> Target | None:
         return target
     if verify != "host" and not verify.startswith("vm:"):
         raise InputError(f"--verify is '{verify}'; allowed: host, vm:KERNEL, none")
-    return comparing.targets(verify, None, None, None, None)[0]
+    return comparing.targets(verify)[0]
 
 
 def _names(text: str | None) -> list[str]:

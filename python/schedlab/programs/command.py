@@ -8,8 +8,7 @@ from typing import Any
 
 from schedlab.better import Better
 from schedlab.errors import InputError, RunError
-from schedlab.model import Attributes
-from schedlab.subjects import Measured, Metric
+from schedlab.subjects import Conditions, Measured, Metric
 from schedlab.targets.target import Target
 
 OWN = (
@@ -79,18 +78,11 @@ class Command:
             "better": self.metrics[0].better,
         }
 
-    def measure(
-        self,
-        target: Target,
-        *,
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        seed: int,
-        timeout: float,
-    ) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once. See `schedlab.subjects.Subject.measure`."""
-        del seed
-        done = target.execute(self.words, attributes=attributes, knobs=knobs, timeout=timeout)
+        done = target.execute(
+            self.words, attributes=under.attributes, knobs=under.knobs, timeout=under.timeout
+        )
         if done.code != 0:
             said = (done.errors.strip() or done.output.strip()).splitlines()
             last = said[-1][:200] if said else "it said nothing"

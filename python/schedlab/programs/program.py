@@ -13,7 +13,7 @@ from schedlab import processes
 from schedlab.errors import InputError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
-from schedlab.subjects import Measured, Metric
+from schedlab.subjects import Conditions, Measured, Metric
 from schedlab.targets import ext
 from schedlab.targets.starting import starting
 from schedlab.targets.target import Target
@@ -219,17 +219,8 @@ class Program(ABC):
     def run(self, start: Start) -> dict[str, float]:
         """Run it once here, and return its metrics."""
 
-    def measure(
-        self,
-        target: Target,
-        *,
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        seed: int,
-        timeout: float,
-    ) -> Measured:
-        """Run it once. See `schedlab.subjects.Subject.measure`."""
-        del seed  # it draws its own
+    def measure(self, target: Target, under: Conditions) -> Measured:
+        """Run it once; it draws its own random numbers. See `schedlab.subjects.Subject.measure`."""
         if not target.real:
             raise InputError(
                 f"'{self.family}' is a real program: it runs with --on host or --on vm:KERNEL, "
@@ -240,17 +231,17 @@ class Program(ABC):
         if isinstance(target, Virtual):
             values = target.measure_program(
                 self.name,
-                attributes=attributes,
-                knobs=knobs,
-                timeout=timeout,
+                attributes=under.attributes,
+                knobs=under.knobs,
+                timeout=under.timeout,
                 disk=self.writes_files,
             )
         else:
             with (
-                applied(knobs, target.release, target.cpus) if knobs else nullcontext(),
-                ext.scheduling(attributes),
+                applied(under.knobs, target.release, target.cpus) if under.knobs else nullcontext(),
+                ext.scheduling(under.attributes),
             ):
-                values = self.run(Start(attributes, timeout))
+                values = self.run(Start(under.attributes, under.timeout))
         return Measured(values, {"program": self.name, "values": values})
 
 

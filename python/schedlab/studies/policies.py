@@ -22,8 +22,9 @@ from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
-from schedlab.subjects import Described, Measured, Metric
+from schedlab.subjects import Conditions, Described, Measured, Metric
 from schedlab.targets.sim import simulate
+from schedlab.targets.target import Target
 
 PAPER = "Linux task scheduler: testing scheduling policies (course report; CFS, FIFO and RR)"
 
@@ -71,10 +72,10 @@ class Used(Described):
 
     metrics: tuple[Metric, ...] = tuple(Metric(name) for name in COLUMNS)
 
-    def measure(self, *arguments: Any, **options: Any) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once."""
         # An explicit call: the data class with slots is not the class that super() would mean.
-        measured = Described.measure(self, *arguments, **options)
+        measured = Described.measure(self, target, under)
         found = usage(measured.outcome["tasks"], measured.outcome["elapsed_ns"])
         return Measured(found, measured.outcome)
 

@@ -7,14 +7,14 @@ RT_GROUP_SCHED), and the fair server's runtime is what the ordinary task gets.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.settings import Setting
 from schedlab.studies.study import Cell, Claim, Request, Table, judged
-from schedlab.subjects import Described, Measured, Metric
+from schedlab.subjects import Conditions, Described, Measured, Metric
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate
+from schedlab.targets.target import Target
 
 SECONDS = 3
 """Periods of a second that a run lasts."""
@@ -61,10 +61,10 @@ class Share(Described):
 
     metrics: tuple[Metric, ...] = (Metric("share", "", "higher"),)
 
-    def measure(self, *arguments: Any, **options: Any) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run them once."""
         # An explicit call: the data class with slots is not the class that super() would mean.
-        measured = Described.measure(self, *arguments, **options)
+        measured = Described.measure(self, target, under)
         times = {task["name"]: task["run_ns"] for task in measured.outcome["tasks"]}
         return Measured({"share": _share(times)}, measured.outcome)
 

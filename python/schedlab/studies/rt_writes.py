@@ -17,8 +17,9 @@ from schedlab.model import Machine, Scheduler, Workload
 from schedlab.settings import Setting
 from schedlab.studies import programs
 from schedlab.studies.study import Cell, Claim, Request, Table, judged
-from schedlab.subjects import Described, Measured, Metric
+from schedlab.subjects import Conditions, Described, Measured, Metric
 from schedlab.targets.sim import simulate
+from schedlab.targets.target import Target
 
 SHARES = (0.3, 0.6, 1.0)
 """Of the CPU that the FIFO task asks for."""
@@ -95,10 +96,10 @@ class Beside(Described):
         Metric("longest"),
     )
 
-    def measure(self, *arguments: Any, **options: Any) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run them once."""
         # An explicit call: the data class with slots is not the class that super() would mean.
-        measured = Described.measure(self, *arguments, **options)
+        measured = Described.measure(self, target, under)
         found = written(measured.outcome)
         values = {"bandwidth": found.bandwidth, "jobs": found.jobs, "longest": found.longest}
         return Measured(values, measured.outcome)

@@ -28,9 +28,10 @@ from schedlab.studies.describing import spans
 from schedlab.studies.machines import TYPICAL
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Table, judged
 from schedlab.studies.thread_claims import INTERVALS, Ran, Runs, claims, ratios
-from schedlab.subjects import Described, Measured, Metric
+from schedlab.subjects import Conditions, Described, Measured, Metric
 from schedlab.targets import ext, group_weights
 from schedlab.targets.sim import simulate
+from schedlab.targets.target import Target
 from schedlab.targets.virtual import Virtual
 
 THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32)
@@ -128,17 +129,22 @@ class Pair(Described):
         rule = {"controlled": self.controlled} if self.controlled else {}
         return {**Described.definition(self), **rule}
 
-    def measure(self, *arguments: Any, **options: Any) -> Measured:
+    def measure(self, target: Target, under: Conditions) -> Measured:
         """Run them once."""
         # An explicit call: the data class with slots is not the class that super() would mean.
         if not self.controlled:
-            measured = Described.measure(self, *arguments, **options)
+            measured = Described.measure(self, target, under)
         else:
-            (place,) = arguments
-            if not isinstance(place, Virtual):
+            if not isinstance(target, Virtual):
                 raise InputError("weights of control groups are controlled in guests alone")
-            words = group_weights.around(self.controlled, place.cpus)
-            outcome = place.run(self.workload, **options, around=words)
+            outcome = target.run(
+                self.workload,
+                attributes=under.attributes,
+                knobs=under.knobs,
+                seed=under.seed,
+                timeout=under.timeout,
+                around=group_weights.around(self.controlled, target.cpus),
+            )
             measured = Measured({}, json.loads(json.dumps(asdict(outcome))))
         lives = {"A": 0, "B": 0}
         for task in measured.outcome["tasks"]:
