@@ -168,8 +168,8 @@ check-prediction: build
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.
 fidelity-what-if: build
-	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --directory out/fidelity-what-if \
-		--page docs/concepts/fidelity-what-if.md
+	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
+		--directory out/fidelity-what-if --page docs/concepts/fidelity-what-if.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

@@ -15,6 +15,7 @@ from schedlab.fidelity.prediction import collect as collecting
 from schedlab.fidelity.prediction.collect import Collected, jobs
 from schedlab.fidelity.prediction.judge import find
 from schedlab.fidelity.prediction.page import figures, page
+from schedlab.fidelity.prediction.ranking import ranks
 from schedlab.model import Scheduler, Workload
 
 FILE = Path(__file__).parent.parent / "validation" / "prediction.toml"
@@ -138,6 +139,44 @@ def test_a_correlation_just_below_the_bound_fails() -> None:
     assert _held(UP, ours[:11] + ours[11:][::-1]).holds
 
 
+# Six settings of their own, and eighteen that are within half a per cent of each other.
+CLOSE = [100.0 + 20 * number for number in range(6)] + [300 + 0.05 * x for x in range(18)]
+
+
+def test_settings_as_good_as_each_other_are_not_ranked_by_chance() -> None:
+    # The eighteen come in reverse in simulation. By Spearman's formula, in which sum(d^2) is then
+    # 18 (18^2 - 1) / 3 = 1938, that is 1 - 6 * 1938 / (24 * 575) = 0.157; but nobody would choose
+    # between them, and all else agrees.
+    found = _held(CLOSE, CLOSE[:6] + CLOSE[6:][::-1])
+    assert found.plain == pytest.approx(1 - 6 * 1938 / (24 * 575))
+    assert found.correlation == 1.0
+    assert found.holds
+    assert not found.holds_untied
+    # The same runs over again agree with themselves whatever chance does.
+    assert found.own == 1.0
+
+
+def test_a_simulation_that_sees_differences_where_there_are_none_fails() -> None:
+    # The eighteen are far apart in simulation. Their real rank is the mean of their simulated ones,
+    # so the correlation is the root of the ratio of both sums of squares: all of them,
+    # (24^3 - 24) / 12 = 1150, less those of the eighteen, (18^3 - 18) / 12 = 484.5.
+    found = _held(CLOSE, CLOSE[:6] + [300 + 20.0 * number for number in range(18)])
+    assert found.correlation == pytest.approx(((1150 - 484.5) / 1150) ** 0.5)
+    assert "rank correlation 0.76" in found.failure
+
+
+def test_a_simulation_that_sees_no_difference_fails() -> None:
+    # As before, with what is real and what is simulated exchanged; all equal agree with nothing.
+    spread = CLOSE[:6] + [300 + 20.0 * number for number in range(18)]
+    assert "rank correlation 0.76" in _held(spread, CLOSE).failure
+    assert "rank correlation 0.00" in _held(spread, [100.0] * 24).failure
+
+
+def test_who_is_near_two_that_differ_is_between_them() -> None:
+    # 100 and 103 differ, 101.5 is near both: it has one clearly less or more, and two it is near.
+    assert ranks(np.array([100.0, 101.5, 103.0]), 0.02).tolist() == [1.5, 2.0, 2.5]
+
+
 def test_the_best_in_simulation_must_be_among_the_best_tenth() -> None:
     # Of 20 settings two are allowed: the third best fails, though the ranks agree otherwise.
     third = list(UP)
@@ -189,6 +228,46 @@ def _observed(value: float) -> Observation:
     return Observation({}, {"turnaround": value, "voluntary": value, "involuntary": 0.0})
 
 
+def _waiting(voluntary: float, **values: float) -> Observation:
+    return Observation({"a": 0.5, "b": 0.5}, {"voluntary": voluntary, **values})
+
+
+@pytest.mark.parametrize(
+    ("real", "simulated", "unranked"),
+    [
+        # Two tasks, each woken once to begin, and nobody woken in simulation: nothing to rank.
+        (_waiting(2, p99=5.0), _waiting(0), ("batch",)),
+        (_waiting(0), _waiting(2, p99=5.0), ("batch",)),
+        (_waiting(0), _waiting(0), ("batch",)),
+        (_waiting(2, p99=5.0), _waiting(2, p99=5.0), ("batch",)),
+        # Woken again and again on one side, and never on the other: that is no ranking.
+        (_waiting(3, p99=5.0), _waiting(0), ()),
+        (_waiting(0), _waiting(3, p99=5.0), ()),
+    ],
+)
+def test_settings_under_which_nobody_is_woken_are_not_ranked(
+    real: Observation, simulated: Observation, unranked: tuple[str, ...]
+) -> None:
+    register = Register.parse(SMALL.replace('"turnaround", "switches"', '"p99"'))
+    others = {
+        ("pi", name): [_waiting(500, p99=value)] * 3
+        for name, value in (("defaults", 3e6), ("latency=1ms", 1e6))
+    }
+    key = ("pi", "batch")
+    there = Collected(
+        "6.1", "instructions", {**others, key: [real] * 3}, {**others, key: [simulated] * 3}
+    )
+    (finding,) = judge(register, {"vm:6.1": there})
+    assert finding.unranked == unranked
+    if unranked:
+        assert finding.holds
+        assert finding.settings == ("defaults", "latency=1ms")
+        text = page(register, {"vm:6.1": there}, [finding], {}, whole=1)
+        assert "* pi, vm:6.1, p99: `batch`" in text
+    else:
+        assert finding.failure == "runs are missing, or have no such data"
+
+
 def test_the_page_tells_of_every_ranking() -> None:
     register = Register.parse(SMALL)
     names = [setting.name for setting in register.settings["vm:6.1"]]
@@ -202,6 +281,7 @@ def test_the_page_tells_of_every_ranking() -> None:
     text = page(register, {"vm:6.1": there}, findings, {"vm:6.1": "a.svg"}, whole=2)
     assert "no part" not in text
     assert "2 rankings. **All of them hold.**" in text
+    assert "0 would fail." in text
     assert "| pi | vm:6.1 | turnaround | 200.0% | 0.0% | 1.00" in text
     assert "turnaround" in figures(findings)["vm:6.1"]
     # Without runs nothing holds.

@@ -3,11 +3,15 @@
 import dataclasses
 import itertools
 import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from schedlab.errors import InputError
+from schedlab.fidelity.whatif import collect as collecting
+from schedlab.fidelity.whatif import noise
 from schedlab.fidelity.whatif.collect import Collected, Pair, in_roles, predict, roles
 from schedlab.fidelity.whatif.judge import find, judge
 from schedlab.fidelity.whatif.page import figure, page
@@ -59,18 +63,107 @@ EDGES: list[tuple[Metric, Behaviour, Behaviour]] = [
 
 @pytest.mark.parametrize(("metric", "inside", "outside"), EDGES)
 def test_every_bound_can_fail(metric: Metric, inside: Behaviour, outside: Behaviour) -> None:
-    assert find(_line(metric), Pair(REAL, dataclasses.replace(inside, tasks=inside.tasks))).holds
-    found = find(_line(metric), Pair(REAL, outside))
+    assert find(_line(metric), Pair(REAL, inside), 0.0).holds
+    found = find(_line(metric), Pair(REAL, outside), 0.0)
     assert not found.holds
     assert "allowed" in found.failure
+
+
+@pytest.mark.parametrize(
+    ("metric", "within", "beyond"),
+    [
+        (
+            "shares",
+            _behaviour({"a": 0.5299, "b": 0.3}, 0, 0),
+            _behaviour({"a": 0.5301, "b": 0.3}, 0, 0),
+        ),
+        ("switches", _behaviour({}, 1250, 0), _behaviour({}, 1251, 0)),
+        ("p99 latency", _behaviour({}, 0, 1_400_000), _behaviour({}, 0, 1_400_001)),
+    ],
+)
+def test_where_the_kernel_is_further_from_itself_that_is_the_bound(
+    metric: Metric, within: Behaviour, beyond: Behaviour
+) -> None:
+    noise = {"shares": 3.0, "switches": 0.25, "p99 latency": 0.4}[metric]
+    assert not find(_line(metric), Pair(REAL, within), 0.0).holds
+    assert find(_line(metric), Pair(REAL, within), noise).holds
+    assert not find(_line(metric), Pair(REAL, beyond), noise).holds
+    # Less than what is stated changes nothing, and a pinned divergence is as it was pinned.
+    assert find(_line(metric), Pair(REAL, within), 0.01).high == _line(metric).limit
+    assert find(_line(metric, (0.01, 0.02)), Pair(REAL, within), noise).high == 0.02
+
+
+def test_the_kernel_is_as_far_from_itself_as_the_furthest_two() -> None:
+    # Of 1000, 1100 and 1200 switches the furthest are 200 apart: of 1000 that is a fifth.
+    runs = [_behaviour({"a": 0.5, "b": 0.3}, count, 1_000_000) for count in (1000, 1200, 1100)]
+    runs[1] = dataclasses.replace(runs[1], tasks=_behaviour({"a": 0.45, "b": 0.32}, 0, 0).tasks)
+    found = noise.apart(runs)
+    assert found == pytest.approx({"shares": 5.0, "switches": 0.2, "p99 latency": 0.0})
+    assert noise.apart(runs[:1]) == {}
+
+
+def test_what_is_fixed_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "noise.toml"
+    assert noise.read(path) == {}
+    fixed: noise.Noise = {("vm:6.12", "stages", "policy"): {"switches": 0.125, "p99 latency": 0.5}}
+    noise.write(path, fixed)
+    assert noise.read(path) == fixed
+    path.write_text("a = 1")
+    with pytest.raises(InputError, match=r"noise\.toml"):
+        noise.read(path)
+
+
+class _Visited:
+    """A place that records nothing but what it was asked for."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self._asked = asked
+
+    def knobs(self, wanted: object) -> AbstractContextManager[None]:
+        self._asked.append(str(wanted))
+        return nullcontext()
+
+    def record_to(self, path: Path, _workload: object) -> None:
+        path.write_text(path.name)
+
+
+def test_what_is_not_fixed_is_recorded_several_times_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    switches = iter([1000, 1100, 1300])
+
+    @contextmanager
+    def at(_place: str) -> Iterator[_Visited]:
+        yield _Visited(asked)
+
+    def look(_protocol: object, path: Path, _costs: object) -> Inferred:
+        assert path.name.startswith("vm-6.12-stages-policy-again-")
+        found = _behaviour({"a": 0.5}, next(switches), 10)
+        return Inferred("", {}, "time", None, None, 0, found)
+
+    monkeypatch.setattr(collecting, "at", at)
+    monkeypatch.setattr(collecting, "_look", look)
+    known: noise.Noise = {
+        (line.place, line.workload, line.change): {}
+        for line in REGISTER.lines
+        if (line.workload, line.change) != ("stages", "policy")
+    }
+    found = collecting.fix(REGISTER, "vm:6.12", tmp_path, known, lambda _: None)
+    assert len(asked) == REGISTER.protocol.noise == 3
+    # 300 of 1000.
+    assert found["vm:6.12", "stages", "policy"]["switches"] == pytest.approx(0.3)
+    # Once fixed it is not measured again.
+    assert collecting.fix(REGISTER, "vm:6.12", tmp_path, found, lambda _: None) == found
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_nothing_holds_by_being_empty(metric: Metric) -> None:
     nothing = dataclasses.replace(_behaviour({}, 0, 0, count=0), elapsed_ns=0)
-    assert find(_line(metric), Pair(nothing, nothing)).failure == "nothing was compared"
-    assert find(_line(metric), "no guest").failure == "no guest"
-    findings = judge(REGISTER, {})
+    assert find(_line(metric), Pair(nothing, nothing), 0.0).failure == "nothing was compared"
+    assert find(_line(metric), "no guest", 0.0).failure == "no guest"
+    findings = judge(REGISTER, {}, {})
     assert findings
     assert not any(finding.holds for finding in findings)
 
@@ -78,8 +171,8 @@ def test_nothing_holds_by_being_empty(metric: Metric) -> None:
 def test_a_known_divergence_fails_when_it_moves_and_when_it_is_gone() -> None:
     line = _line("switches", (0.2, 0.3))
     for switches, holds in ((1250, True), (1310, False), (1100, False)):
-        assert find(line, Pair(REAL, _behaviour({}, switches, 0))).holds == holds
-    assert "is gone" in find(line, Pair(REAL, _behaviour({}, 1100, 0))).failure
+        assert find(line, Pair(REAL, _behaviour({}, switches, 0)), 0.0).holds == holds
+    assert "is gone" in find(line, Pair(REAL, _behaviour({}, 1100, 0)), 0.0).failure
 
 
 def test_the_file_has_what_is_asked_for() -> None:
@@ -175,14 +268,20 @@ def test_the_page_and_its_figure_are_written() -> None:
     keys = {(line.workload, line.change) for line in agreeing}
     places = dict.fromkeys(line.place for line in agreeing)
     collected = dict.fromkeys(places, Collected(dict.fromkeys(keys, pair)))
-    findings = judge(register, collected)
+    findings = judge(register, collected, {})
     assert all(finding.holds for finding in findings)
-    text = page(register, collected, findings, ["figure.svg"])
+    known: noise.Noise = {("vm:6.1", "serving", "knob"): {"shares": 1.5, "switches": 0.05}}
+    count = len(findings)
+    text = page(register, collected, findings, ["figure.svg"], known, whole=count)
+    assert "| serving | knob | vm:6.1 | 1.50 points | 5.0 % | - |" in text
+    assert "no part" not in text
+    assert "2 of all" in page(register, collected, findings, [], known, whole=count + 2)
     assert "All of them hold." in text
     assert "| serving | knob | vm:6.1 | switches | 1100 / 1000 | 10.0 % | 15.0 % | holds |" in text
     assert "| serving | knob | vm:6.1 | 1100 / 1000 | 1.10 ms / 1.00 ms |" in text
     assert figure(collected, findings).startswith("<svg")
     # The same numbers where a divergence is known: it is gone.
-    text = page(REGISTER, collected, judge(REGISTER, collected), ["figure.svg"])
+    findings = judge(REGISTER, collected, {})
+    text = page(REGISTER, collected, findings, ["figure.svg"], {}, whole=len(findings))
     gone = len(REGISTER.lines) - len(agreeing)
     assert f"{gone} of {len(REGISTER.lines)} fail." in text

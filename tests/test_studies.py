@@ -47,6 +47,10 @@ def test_levels_that_a_study_has_not_are_refused(capsys: Capture) -> None:
     assert "rt_runtime has no levels of load" in capsys.readouterr().err
     assert invoke(["study", "policies", "--blocks", "3"]) == 2
     assert "--blocks and --levels are for real targets" in capsys.readouterr().err
+    assert invoke(["study", "policies", "--on", "host", "--blocks", "3,vm:6.1=4"]) == 2
+    assert "'vm:6.1' is none of --on's targets" in capsys.readouterr().err
+    assert invoke(["study", "policies", "--on", "host", "--blocks", "1"]) == 2
+    assert "--blocks: '1': allowed: 2 to 10000" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", STUDIES)

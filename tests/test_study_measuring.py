@@ -117,6 +117,18 @@ def test_an_arm_that_is_refused_at_once_is_left_out(tmp_path: Path) -> None:
     assert told[0].startswith("host could not run a title, arm ")
 
 
+def test_what_is_refused_in_several_series_is_told_once(tmp_path: Path) -> None:
+    # Of three tries of each arm in each series the first arm's all fail.
+    subject = Counted(fails=frozenset({0, 1, 2, 4, 5, 6}))
+    with Store(tmp_path / "runs.db") as store:
+        measuring = Measuring(store, {"host": Host()})
+        arms = {f"arm {number}": (subject, Setting({})) for number in range(2)}
+        for title in ("one", "two"):
+            measuring(title, arms, "host", blocks=1)
+    assert len(measuring.refusals) == 1
+    assert measuring.refusals[0].startswith("host could not run one, two, arm ")
+
+
 def test_progress_is_told_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with telling(every=0) as tell:
         tell("a series on host", 0, 4)

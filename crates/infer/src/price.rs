@@ -1,7 +1,8 @@
 //! What the simulator will charge for by itself, so that it is taken off the recorded CPU time.
 //!
 //! The rules are those of `crates/sim`: a switch to another task than the CPU had last is billed to who comes, a wake-up to the waker or
-//! to whom a timer interrupts, a tick to who runs, a semaphore somebody waits for to who posts it, and going to sleep to who sleeps.
+//! to whom a timer interrupts, a tick to who runs, a semaphore somebody waits for to who posts it, going to sleep to who sleeps, and the
+//! scheduler's pass in which somebody is preempted to that one.
 
 use schedlab_model::Costs;
 
@@ -11,6 +12,8 @@ pub(crate) struct Prices {
     switch: u64,
     cache_refill: u64,
     cache_refill_limit: u64,
+    /// The pass of the scheduler in which a task loses its CPU.
+    pub(crate) schedule: u64,
     pub(crate) wakeup: u64,
     wakeup_remote: u64,
     pub(crate) tick: u64,
@@ -34,6 +37,7 @@ impl Prices {
         Self {
             switch: costs.switch.as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
+            schedule: costs.schedule.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),

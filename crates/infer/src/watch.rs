@@ -223,7 +223,7 @@ impl Watch {
         let [leaves, comes] = [self.task(previous)?, self.task(next)?];
         let counting = self.begin.is_some();
         if let Some(number) = leaves {
-            let (tick, period, exit) = (self.prices.tick, self.period, self.prices.exit);
+            let (tick, period, exit, pass) = (self.prices.tick, self.period, self.prices.exit, self.prices.schedule);
             let life = &mut self.lives[number as usize];
             if life.state == State::Unseen {
                 // It ran from the beginning on.
@@ -232,6 +232,9 @@ impl Watch {
             }
             life.charge(now, tick, period);
             (life.state, life.since) = (after(state), now);
+            if life.state == State::Runnable && comes != leaves {
+                life.story.owes(pass);
+            }
             if life.state == State::Dead {
                 life.story.owes(exit);
                 life.story.settle();

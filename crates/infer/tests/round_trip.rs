@@ -118,6 +118,7 @@ proptest! {
         let time = Time::from_micros;
         let costs = Costs {
             switch: time(3),
+            schedule: time(1),
             wakeup: time(2),
             tick: time(4),
             system_call: time(1),

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,6 +21,9 @@ from schedlab.store import Store
 from schedlab.studies.measuring import Measuring
 from schedlab.studies.study import Request, Study
 from schedlab.targets.facts import facts
+
+_LEAST, _MOST = 2, 10_000
+"""Runs of each setting."""
 
 
 def command(
@@ -40,8 +43,12 @@ def command(
         typer.Option("--small", help="Real targets at the size of --quick, simulation in full."),
     ] = False,
     blocks: Annotated[
-        int | None,
-        typer.Option("--blocks", metavar="N", min=2, help="Runs of each setting on real targets."),
+        str | None,
+        typer.Option(
+            "--blocks",
+            metavar="N",
+            help="Runs of each setting on real targets; 2,host=12 has others on one of them.",
+        ),
     ] = None,
     levels: Annotated[
         str | None,
@@ -90,7 +97,7 @@ def command(
         on=names,
         seed=seed,
         small=small,
-        blocks=blocks,
+        blocks=_blocks(names, blocks),
         levels=_levels(chosen, levels),
     )
     if (blocks or levels) and not request.real:
@@ -130,6 +137,26 @@ def _repeatable(words: Sequence[str]) -> list[str]:
     return found
 
 
+def _blocks(targets: Sequence[str], text: str | None) -> dict[str, int]:
+    """Return the numbers of runs that a text names, by target, ``""`` for all others.
+
+    Raises:
+        InputError: no number, too small a one, or a target that is not run on.
+
+    >>> _blocks(["sim", "host"], "2,host=12")
+    {'': 2, 'host': 12}
+    """
+    found: dict[str, int] = {}
+    for part in [] if text is None else text.split(","):
+        target, equals, number = part.strip().rpartition("=")
+        if equals and target not in targets:
+            raise InputError(f"--blocks: '{target}' is none of --on's targets")
+        if not number.isdecimal() or not _LEAST <= int(number) <= _MOST:
+            raise InputError(f"--blocks: '{part}': allowed: {_LEAST} to {_MOST}, or TARGET=N")
+        found[target] = int(number)
+    return found
+
+
 def _levels(chosen: Study, text: str | None) -> tuple[str, ...]:
     """Return the levels that a text names.
 
@@ -144,6 +171,11 @@ def _levels(chosen: Study, text: str | None) -> tuple[str, ...]:
             known = ", ".join(chosen.levels) or f"none, {chosen.name} has no levels of load"
             raise InputError(f"--levels: '{level}' is none; allowed: {known}")
     return levels
+
+
+def _plain(blocks: Mapping[str, int]) -> int | dict[str, int]:
+    """Return numbers of runs as a plan has them: one for all is a number."""
+    return blocks[""] if set(blocks) == {""} else dict(blocks)
 
 
 def _carry_out(
@@ -166,7 +198,7 @@ def _carry_out(
         for name in ("small", "blocks", "levels"):
             # What is left out is not in the plan: studies that were run before are found again.
             if value := getattr(request, name):
-                plan[name] = value
+                plan[name] = value if name != "blocks" else _plain(value)
         kept = store.begin("study", chosen.title, plan, words, afresh=afresh)
         measuring = Measuring(store, where, seed=seed, command=words, tell=tell, afresh=afresh)
         request = replace(request, tell=tell, measure=measuring)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab import _core
+from schedlab.fidelity.beginning import simulate_begun
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
 from schedlab.targets.sim import simulate
@@ -150,7 +151,13 @@ def simulated(
 
 
 def simulated_recorded(
-    workload: Workload, scheduler: Scheduler, machine: Machine, *, seed: int, phase_ns: int
+    workload: Workload,
+    scheduler: Scheduler,
+    machine: Machine,
+    *,
+    seed: int,
+    phase_ns: int,
+    begun: bool = False,
 ) -> Observation:
     """Simulate a run that is recorded, and read everything from that.
 
@@ -160,10 +167,12 @@ def simulated_recorded(
         machine: with the costs of a machine that is recorded.
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
+        begun: whether the runner's making of its tasks is simulated, too.
     """
     with TemporaryDirectory() as directory:
         trace = Path(directory) / "trace.txt"
-        outcome = simulate(
+        run = simulate_begun if begun else simulate
+        outcome = run(
             workload,
             scheduler=scheduler,
             machine=machine,

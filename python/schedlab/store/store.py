@@ -180,11 +180,11 @@ class Store:
             command: the words that started it.
             afresh: begin a new session of the plan, whatever was run before.
             meaning: what of a plan matters, where an earlier schedlab may have written the same one
-                otherwise; plans that are equal in it, of the same title, are the same. Without it
-                those are that are equal to the letter.
+                otherwise; plans that are equal in it are the same. Without it those are that are
+                equal to the letter.
         """
         with failures(self.path), transaction(self._connection):
-            rows = self._sessions(kind, title, plan, meaning)
+            rows = self._sessions(kind, plan, meaning)
             if rows and not afresh:
                 found = str(rows[-1][0])
                 self._connection.execute(
@@ -211,7 +211,6 @@ class Store:
     def _sessions(
         self,
         kind: str,
-        title: str,
         plan: Mapping[str, Any],
         meaning: Callable[[Mapping[str, Any]], object] | None,
     ) -> list[tuple[str, int]]:
@@ -225,9 +224,9 @@ class Store:
             return [(str(identity), int(session)) for identity, session in found]
         wanted = meaning(plan)
         rows = self._connection.execute(
-            "SELECT id, session, plan FROM experiment WHERE title = ? AND kind = ?"
+            "SELECT id, session, plan FROM experiment WHERE kind = ?"
             " ORDER BY session, plan = ?, begun",
-            (title, kind, text),
+            (kind, text),
         ).fetchall()
         return [
             (str(identity), int(session))

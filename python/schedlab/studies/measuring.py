@@ -51,7 +51,17 @@ class Measuring:
         self._tell = tell
         self._afresh = afresh
         self._timeout = timeout
-        self.refusals: list[str] = []
+        self._refused: dict[tuple[str, str], list[str]] = {}
+        self._failed: list[str] = []
+
+    @property
+    def refusals(self) -> list[str]:
+        """What a target could not run, a setting each, and what it ran only when tried again."""
+        refused = [
+            f"{words[0]} could not run {', '.join(titles)}, {words[1]}"
+            for words, titles in self._refused.items()
+        ]
+        return [*refused, *self._failed]
 
     def __call__(
         self, title: str, arms: Mapping[str, Arm], target: str, *, blocks: int
@@ -113,7 +123,7 @@ class Measuring:
                         if block > 0 or len(found) == 1:
                             raise
                         del found[name]
-                        self.refusals.append(f"{target} could not run {title}, {name}: {error}")
+                        self._refused.setdefault((target, f"{name}: {error}"), []).append(title)
             state = "done"
         except SchedlabError:
             state = "failed"
@@ -127,7 +137,7 @@ class Measuring:
         ]
         if failed:
             again = ", ".join(failed)
-            self.refusals.append(f"{target}, {title}: failed at first and run again: {again}")
+            self._failed.append(f"{target}, {title}: failed at first and run again: {again}")
         return found
 
 

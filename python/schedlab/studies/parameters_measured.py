@@ -45,7 +45,7 @@ def measured(request: Request, target: str) -> Runs:
             for value in KNOBS[knob][1:2] if request.quick else KNOBS[knob][1:]:
                 arms[f"{knob} {value}"] = (program, Setting({**usual, knob: value}))
         title = f"cfs_parameters at {concurrency}"
-        blocks = request.blocks_of(12, 4 if request.quick else 6)
+        blocks = request.blocks_of(target, 12, 4 if request.quick else 6)
         runs = request.measure(title, arms, target, blocks=blocks)
         for name, values in runs.items():
             knob, _, value = name.partition(" ")

@@ -145,7 +145,7 @@ def measured(request: Request, target: str) -> Rows:
         for policy, name in POLICIES.items()
         for load, count in loads.items()
     }
-    runs = request.measure("policies", arms, target, blocks=request.blocks_of(10, 3))
+    runs = request.measure("policies", arms, target, blocks=request.blocks_of(target, 10, 3))
     return {_key(name): values for name, values in runs.items()}
 
 

@@ -124,7 +124,7 @@ def measured(request: Request, target: str) -> tuple[Table, Claim]:
         name = list(knobs)[len(knobs) // 2]
         knobs = {name: knobs[name]}
     arms = {name: (Share(workload()), Setting(values)) for name, values in knobs.items()}
-    blocks = request.blocks_of(10, 2 if request.quick else 3)
+    blocks = request.blocks_of(target, 10, 2 if request.quick else 3)
     runs = request.measure("rt_runtime beside a FIFO task", arms, target, blocks=blocks)
     rows: list[tuple[Cell, ...]] = []
     for name, values in runs.items():

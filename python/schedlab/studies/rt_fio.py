@@ -55,7 +55,7 @@ def measured(request: Request, target: str) -> Runs:
     program = Fio.parse(f"fio:size={size}")
     arms = {value: (program, Setting({"rt_runtime": value})) for value in values}
     arms["A/A"] = (program, Setting({"rt_runtime": DEFAULT}))
-    runs = request.measure("rt_runtime", arms, target, blocks=request.blocks_of(15, 6))
+    runs = request.measure("rt_runtime", arms, target, blocks=request.blocks_of(target, 15, 6))
     return {name: [one["bandwidth"] / 1e6 for one in values] for name, values in runs.items()}
 
 

@@ -148,7 +148,7 @@ def measured(request: Request, target: str, *, throttles: bool) -> Runs:
         f"{knob} {value} {share}": (Beside(works[share]), Setting({knob: value}))
         for knob, value, share in keys
     }
-    blocks = request.blocks_of(6, 2 if request.quick else 3)
+    blocks = request.blocks_of(target, 6, 2 if request.quick else 3)
     runs = request.measure("writes beside a FIFO task", arms, target, blocks=blocks)
     return {key: runs[name] for key, name in zip(keys, arms, strict=True) if name in runs}
 

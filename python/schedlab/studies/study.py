@@ -127,7 +127,8 @@ class Request:
         tell: told of progress.
         measure: runs experiments on real targets, and keeps what they came to; None where there
             are none.
-        blocks: runs of each arm on real targets, in place of the study's number.
+        blocks: runs of each arm on a real target, in place of the study's number, by its name; the
+            name ``""`` stands for all others.
         levels: the levels of load that real targets are measured at, in place of all.
     """
 
@@ -137,7 +138,7 @@ class Request:
     tell: Tell = silent
     measure: "Measure | None" = None
     small: bool = False
-    blocks: int | None = None
+    blocks: Mapping[str, int] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
 
     @property
@@ -145,15 +146,17 @@ class Request:
         """Whether real targets are to be measured at the size of the small version."""
         return self.quick or self.small
 
-    def blocks_of(self, full: int, little: int) -> int:
-        """Return how often each arm is run on real targets.
+    def blocks_of(self, target: str, full: int, little: int) -> int:
+        """Return how often each arm is run on a real target.
 
-        >>> Request(small=True).blocks_of(12, 6), Request(blocks=8).blocks_of(12, 6)
-        (6, 8)
+        >>> Request(small=True).blocks_of("host", 12, 6)
+        6
+        >>> asked = Request(blocks={"": 2, "host": 8})
+        >>> asked.blocks_of("host", 12, 6), asked.blocks_of("vm:6.1", 12, 6)
+        (8, 2)
         """
-        if self.blocks is not None:
-            return self.blocks
-        return little if self.measures_little else full
+        usual = little if self.measures_little else full
+        return self.blocks.get(target, self.blocks.get("", usual))
 
     def levels_of(self, full: Sequence[str], little: Sequence[str]) -> tuple[str, ...]:
         """Return the levels of load that real targets are measured at, in the study's order.

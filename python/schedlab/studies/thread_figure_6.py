@@ -362,7 +362,7 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
                 subject = Pair(pair(m, work_ns), controlled=way.controlled)
                 arms[f"{name} m={m}"] = (subject, Setting(way.settings))
         runs = request.measure(
-            "thread_fairness figure 6", arms, target, blocks=request.blocks_of(20, 6)
+            "thread_fairness figure 6", arms, target, blocks=request.blocks_of(target, 20, 6)
         )
         for name, values in runs.items():
             for program in "AB":

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from schedlab.fidelity.observing import FloatArray, Observation
 from schedlab.fidelity.prediction.collect import Collected
+from schedlab.fidelity.prediction.ranking import agreement
 from schedlab.fidelity.prediction.register import Line, Measure, Register, Rules
 
 RESAMPLES = 1_000
@@ -26,8 +26,13 @@ class Finding:
         simulated: their simulated ones.
         noise: how far the medians of two sets of real runs of one setting are apart, as a part.
         effect: how far the real settings are apart, as a part.
-        correlation: Spearman's, where the real settings differ; None elsewhere.
+        correlation: Spearman's, where the real settings differ; None elsewhere. Settings that
+            differ by no more than the noise, or what nobody would choose by, share a rank.
         interval: its bootstrap interval.
+        plain: Spearman's if chance ranks those too.
+        own: that of the kernel with itself: of its first runs with its second.
+        holds_untied: whether the line held if chance ranked those too.
+        unranked: settings under which there is nothing to measure.
         chosen: the setting that is best in simulation.
         rank: its real rank, 1 for the best, settings within the noise of it not counted.
         failure: what is wrong; empty if the line holds.
@@ -41,6 +46,10 @@ class Finding:
     effect: float = math.nan
     correlation: float | None = None
     interval: tuple[float, float] | None = None
+    plain: float = math.nan
+    own: float = math.nan
+    holds_untied: bool = False
+    unranked: tuple[str, ...] = ()
     chosen: str = ""
     rank: int = 0
     failure: str = ""
@@ -59,20 +68,20 @@ def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[
         if isinstance(there, str):
             findings.append(Finding(line, failure=there))
             continue
-        names = [
-            setting.name
-            for setting in register.settings[line.place]
-            if _happens(line, there, setting.name)
-        ]
+        everything = [setting.name for setting in register.settings[line.place]]
+        names = [name for name in everything if _happens(line, there, name)]
+        unranked = tuple(name for name in everything if name not in names)
         tables = [
             _table(line.measure, [runs.get((line.workload, name), []) for name in names])
             for runs in (there.real, there.simulated)
         ]
         real, ours = tables
         if real is None or ours is None or real.shape[1] < register.protocol.repeats:
-            findings.append(Finding(line, failure="runs are missing, or have no such data"))
+            failure = "runs are missing, or have no such data"
+            findings.append(Finding(line, unranked=unranked, failure=failure))
         else:
-            findings.append(find(line, register.rules, names, real, ours))
+            found = find(line, register.rules, names, real, ours)
+            findings.append(replace(found, unranked=unranked))
     return findings
 
 
@@ -95,13 +104,15 @@ def find(
     least = max(noise, rules.difference)
     effect = _spread(middle)
     correlation = interval = None
-    failures = []
+    plain = agreement(middle, ours, 0.0)
+    low, high = line.correlation or (rules.correlation, 1.0)
+    failures, of_rank = [], 0
     if effect > least:
-        correlation = _correlation(middle, ours)
-        interval = _interval(real, simulated)
-        low, high = line.correlation or (rules.correlation, 1.0)
+        correlation = agreement(middle, ours, least)
+        interval = _interval(real, simulated, least)
         if not low <= correlation <= high:
             failures.append(f"rank correlation {correlation:.2f}, allowed {low:.2f} to {high:.2f}")
+            of_rank = 1
     elif _spread(ours) > least:
         failures.append(
             f"simulated settings differ by {_spread(ours):.1%}, real ones by {effect:.1%}"
@@ -121,6 +132,9 @@ def find(
         effect=effect,
         correlation=correlation,
         interval=interval,
+        plain=plain,
+        holds_untied=len(failures) == of_rank and (effect <= least or low <= plain <= high),
+        own=agreement(real[:, 0], real[:, 1], 0.0),
         chosen=names[best],
         rank=rank,
         failure="; ".join(failures),
@@ -131,13 +145,14 @@ def _happens(line: Line, there: Collected, setting: str) -> bool:
     """Whether there is anything to measure under a setting, really or in simulation.
 
     Where nobody sleeps nobody is woken, and so nobody waits: under SCHED_FIFO the first that
-    computes has the CPU to the end. Such a setting has no rank if that is so in both.
+    computes has the CPU to the end. Some may have slept once before that, to begin together. Such
+    a setting has no rank: one in which no run has more sleeps than tasks.
     """
     if line.measure != "p99":
         return True
     runs = (*there.real.get((line.workload, setting), ()),)
     runs += (*there.simulated.get((line.workload, setting), ()),)
-    return not runs or any("p99" in run.values for run in runs)
+    return not runs or any(run.values.get("voluntary", 0.0) > len(run.shares) for run in runs)
 
 
 def _table(measure: Measure, rows: Sequence[Sequence[Observation]]) -> FloatArray | None:
@@ -176,13 +191,7 @@ def _noise(real: FloatArray) -> float:
     return float(np.quantile(np.concatenate(apart), CONFIDENCE))
 
 
-def _correlation(real: FloatArray, simulated: FloatArray) -> float:
-    # Where all are equal there is no order to agree with.
-    found = float(spearmanr(real, simulated).statistic) if np.ptp(simulated) > 0 else 0.0
-    return 0.0 if math.isnan(found) else found
-
-
-def _interval(real: FloatArray, simulated: FloatArray) -> tuple[float, float]:
+def _interval(real: FloatArray, simulated: FloatArray, least: float) -> tuple[float, float]:
     """Return the interval of the rank correlation over settings drawn anew, and runs of each."""
     generator = np.random.default_rng(0)
     settings, repeats = real.shape
@@ -192,7 +201,7 @@ def _interval(real: FloatArray, simulated: FloatArray) -> tuple[float, float]:
         draw = generator.integers(repeats, size=(settings, repeats))
         theirs = np.median(np.take_along_axis(real[rows], draw, axis=1), axis=1)
         if np.ptp(theirs) > 0:
-            found.append(_correlation(theirs, np.median(simulated[rows], axis=1)))
+            found.append(agreement(theirs, np.median(simulated[rows], axis=1), least))
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(found, [tail, 1 - tail])
     return float(low), float(high)

@@ -17,7 +17,9 @@ they do not, simulated ones may not either; and the setting that is best in simu
 among the best ones really. Less is better of every measure.
 
 A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. All runs are recorded, since waiting times are told by recordings.
+changes nothing. All runs are recorded, since waiting times are told by recordings. Simulated tasks
+are made one after the other and wait for a signal, as the runner has it: where CFS puts new tasks
+decides for long who waits for whom.
 """
 
 _NAMES: Mapping[Measure, str] = {
@@ -46,6 +48,7 @@ def page(
     """
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.line.correlation is not None]
+    untied = sum(not finding.holds_untied for finding in findings)
     verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
     shown = []
     for place, name in figures.items():
@@ -60,7 +63,8 @@ def page(
                 f"{register.protocol.repeats} real and {register.protocol.repeats} simulated runs",
                 "of each setting, the real ones interleaved.",
                 "",
-                f"{len(findings)} rankings. **{verdict}**",
+                f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
+                f"noise were ranked, too, {untied} would fail.",
                 "",
                 *left_out(whole, len(findings)),
                 *table(
@@ -71,7 +75,10 @@ def page(
                 "How far real settings are apart (the worst above the best), and by how much two",
                 "sets of runs of one setting differ 95 times in 100; the rank correlation with its",
                 "bootstrap interval; and which setting is best in simulation, with its real rank",
-                "(not counting those that are better by no more than noise).",
+                "(not counting those that are better by no more than noise). Settings that differ",
+                "by no more than the noise, or than one fiftieth, share a rank. *untied* is the",
+                "correlation if they do not, so that chance ranks them; *kernel itself* is that of",
+                "the kernel's first runs of the same settings with its second ones.",
                 "",
                 *table(
                     (
@@ -81,6 +88,8 @@ def page(
                         "apart",
                         "noise",
                         "correlation",
+                        "untied",
+                        "kernel itself",
                         "best in simulation",
                         "real rank",
                         "",
@@ -89,6 +98,10 @@ def page(
                 ),
                 "",
                 *_list("What fails", [(finding, finding.failure) for finding in failed]),
+                *_list(
+                    "Not ranked: nobody is woken, but to begin",
+                    [(finding, f"`{name}`") for finding in findings for name in finding.unranked],
+                ),
                 *_list("Known divergences", [(finding, finding.line.cause) for finding in known]),
                 *shown,
                 "## Rules",
@@ -147,6 +160,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
             correlation += f" ({finding.interval[0]:.2f} to {finding.interval[1]:.2f})"
     elif finding.settings:
         correlation = "no difference"
+    others = (finding.plain, finding.own) if finding.correlation is not None else ()
     verdict = "known divergence" if line.correlation is not None else "holds"
     rank = f"{finding.rank} of {len(finding.settings)}" if finding.settings else "-"
     return (
@@ -156,6 +170,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         f"{finding.effect:.1%}" if finding.settings else "-",
         f"{finding.noise:.1%}" if finding.settings else "-",
         correlation,
+        *([f"{other:.2f}" for other in others] or ("-", "-")),
         _chosen(finding),
         rank,
         verdict if finding.holds else "**FAILS**",

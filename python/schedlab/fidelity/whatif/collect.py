@@ -4,15 +4,17 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from schedlab import calibration
 from schedlab.errors import RunError, SchedlabError
+from schedlab.fidelity.lines import workloads
 from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.whatif.noise import Noise, apart
 from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
 from schedlab.files import make_directory, write_text
 from schedlab.inference import Behaviour, Inferred, TaskBehaviour, infer, simulated, workload_of
@@ -72,7 +74,67 @@ def collect(
         InputError: no such place.
         RunError: the place cannot be had.
     """
-    shelf = _Shelf(make_directory(directory), place.replace(":", "-"))
+    shelf = _Shelf(make_directory(directory), place)
+    names = workloads(register.lines, place)
+    if not kept_only:
+        todo = [(name, change, "") for name in names for change in _changes(register, name, place)]
+        with _going(place, tell) as go:
+            _record(register, shelf, todo, go, tell)
+            if not shelf.costs.exists():
+                tell(f"{place}: costs")
+                calibration.save(go().calibrate(recorded=True), shelf.costs)
+    pairs: dict[Key, Pair | str] = {}
+    for name in names:
+        pairs.update(_pairs(register, name, _changes(register, name, place), shelf))
+    return Collected(MappingProxyType(pairs))
+
+
+def fix(
+    register: Register, place: str, directory: Path, known: Noise, tell: Callable[[str], None]
+) -> Noise:
+    """Record the same several times where its A/A interval is not known yet, and fix that.
+
+    Args:
+        register: what was written down.
+        place: ``vm:SERIES``.
+        directory: where recordings are kept.
+        known: the A/A intervals that are fixed.
+        tell: is told what is done.
+
+    Returns:
+        Those that are known, and those of this place.
+
+    Raises:
+        InputError: no such place.
+        RunError: the place cannot be had, or nothing was measured.
+    """
+    shelf = _Shelf(make_directory(directory), place)
+    missing = [
+        (name, change)
+        for name in workloads(register.lines, place)
+        for change in _changes(register, name, place)
+        if (place, name, _called(change)) not in known
+    ]
+    rounds = [f"-again-{number}" for number in range(register.protocol.noise)]
+    todo = [(name, change, again) for again in rounds for name, change in missing]
+    with _going(place, tell) as go:
+        _record(register, shelf, todo, go, tell)
+    found = dict(known)
+    ideal = Costs.load("ideal")
+    for name, change in missing:
+        paths = [shelf.path(name, _called(change) + again) for again in rounds]
+        looks = [_look(register.protocol, path, ideal) for path in paths if path.exists()]
+        work = register.workloads[name]
+        between = apart([in_roles(look.behaviour, work) for look in looks])
+        if len(looks) < len(rounds) or not between:
+            raise RunError(f"{place}: {name}, {_called(change)}: A/A recordings are missing")
+        found[place, name, _called(change)] = between
+    return found
+
+
+@contextmanager
+def _going(place: str, tell: Callable[[str], None]) -> Iterator[Callable[[], Place]]:
+    """Be at a place from when it is needed."""
     with ExitStack() as stack:
         there: list[Place] = []
 
@@ -82,40 +144,49 @@ def collect(
                 there.append(stack.enter_context(at(place)))
             return there[0]
 
-        pairs: dict[Key, Pair | str] = {}
-        names = dict.fromkeys(line.workload for line in register.lines if line.place == place)
-        for name in names:
-            work = register.workloads[name]
-            changes: list[Change | None] = [None, *register.changes_of(name, place)]
-            for change in changes:
-                what = RECORDED if change is None else change.name
-                text = work.text(register.protocol.duration, {} if change is None else change.tasks)
-                knobs = {} if change is None else change.knobs
-                stamp = json.dumps([text, dict(knobs)])
-                if shelf.has(name, what, stamp) or kept_only:
-                    continue
-                tell(f"{place}: {name}, {what}")
-                try:
-                    with go().knobs(knobs):
-                        shelf.add(name, what, stamp, go(), text)
-                except RunError as error:
-                    tell(f"{place}: {name}, {what}: {error}")
-        if not shelf.costs.exists() and not kept_only:
-            tell(f"{place}: costs")
-            calibration.save(go().calibrate(recorded=True), shelf.costs)
-        for name in names:
-            changes = [None, *register.changes_of(name, place)]
-            pairs.update(_pairs(register, name, changes, shelf))
-    return Collected(MappingProxyType(pairs))
+        yield go
+
+
+def _changes(register: Register, name: str, place: str) -> list[Change | None]:
+    return [None, *register.changes_of(name, place)]
+
+
+def _called(change: Change | None) -> str:
+    return RECORDED if change is None else change.name
+
+
+def _record(
+    register: Register,
+    shelf: "_Shelf",
+    todo: Sequence[tuple[str, Change | None, str]],
+    go: Callable[[], Place],
+    tell: Callable[[str], None],
+) -> None:
+    """Record what is not kept yet: workloads under changes, each called so and so."""
+    for name, change, again in todo:
+        what = _called(change) + again
+        set_so = {} if change is None else change.tasks
+        text = register.workloads[name].text(register.protocol.duration, set_so)
+        knobs = {} if change is None else change.knobs
+        stamp = json.dumps([text, dict(knobs)])
+        if shelf.has(name, what, stamp):
+            continue
+        tell(f"{shelf.place}: {name}, {what}")
+        try:
+            with go().knobs(knobs):
+                shelf.add(name, what, stamp, go(), text)
+        except RunError as error:
+            tell(f"{shelf.place}: {name}, {what}: {error}")
 
 
 class _Shelf:
     """The recordings of a place."""
 
-    def __init__(self, directory: Path, stem: str) -> None:
+    def __init__(self, directory: Path, place: str) -> None:
         self._directory = directory
-        self._stem = stem
-        self.costs = directory / f"{stem}-costs.toml"
+        self._stem = place.replace(":", "-")
+        self.place = place
+        self.costs = directory / f"{self._stem}-costs.toml"
 
     def path(self, workload: str, change: str) -> Path:
         return self._directory / f"{self._stem}-{workload}-{change}.txt.gz"
@@ -154,11 +225,9 @@ def _pairs(
         costs = Costs.load(shelf.costs)
         first = _look(register.protocol, shelf.path(name, RECORDED), costs)
     except SchedlabError as error:
-        return {
-            (name, RECORDED if change is None else change.name): str(error) for change in changes
-        }
+        return {(name, _called(change)): str(error) for change in changes}
     for change in changes:
-        what = RECORDED if change is None else change.name
+        what = _called(change)
         try:
             real = first
             if change is not None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlab.fidelity.whatif.collect import Collected, Pair
+from schedlab.fidelity.whatif.noise import Noise
 from schedlab.fidelity.whatif.register import Line, Metric, Register
 from schedlab.likeness import Figure, likeness
 
@@ -32,8 +33,16 @@ class Finding:
         return not self.failure
 
 
-def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[Finding]:
-    """Hold every line against what there is of its place."""
+def judge(
+    register: Register, collected: Mapping[str, Collected | str], noise: Noise
+) -> list[Finding]:
+    """Hold every line against what there is of its place.
+
+    Args:
+        register: what was written down.
+        collected: what there is, by place.
+        noise: the A/A intervals.
+    """
     findings = []
     for line in register.lines:
         there = collected.get(line.place, "nothing was recorded")
@@ -42,13 +51,20 @@ def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[
             pair = there
         else:
             pair = there.pairs.get((line.workload, line.change), pair)
-        findings.append(find(line, pair))
+        known = noise.get((line.place, line.workload, line.change), {})
+        findings.append(find(line, pair, known.get(line.metric, 0.0)))
     return findings
 
 
-def find(line: Line, pair: Pair | str) -> Finding:
-    """Hold a line against a pair, or against why there is none."""
-    low, high = line.size if line.size is not None else (0.0, line.limit)
+def find(line: Line, pair: Pair | str, noise: float) -> Finding:
+    """Hold a line against a pair, or against why there is none.
+
+    Args:
+        line: the line.
+        pair: what was really done and what was predicted.
+        noise: the kernel's own A/A interval, which is the tolerance where it is more than stated.
+    """
+    low, high = line.size if line.size is not None else (0.0, max(line.limit, noise))
     if isinstance(pair, str):
         return Finding(line, None, low, high, pair)
     figures = likeness(pair.real, pair.predicted).figures

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from schedlab.fidelity.markdown import circumstances, number, table
+from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.scatter import Dot, scatter
 from schedlab.fidelity.whatif.collect import Collected, Pair
 from schedlab.fidelity.whatif.judge import Finding, allowed, shown
-from schedlab.fidelity.whatif.register import RECORDED, Metric, Register
+from schedlab.fidelity.whatif.noise import Noise
+from schedlab.fidelity.whatif.register import METRICS, RECORDED, Metric, Register
 
 _INTRODUCTION = """\
 Written by `make fidelity-what-if`. Each workload of `validation/what-if.toml` is recorded on a real
@@ -26,6 +27,12 @@ The workload's own description, simulated as it was really set, beside what was 
 above and not here was lost on the way through the recording.
 """
 
+_AGAIN = """\
+How far recordings of the same are from each other on the kernel itself: the furthest two of the A/A
+recordings, which were made and fixed first. Where that is more than what is stated, it is the
+tolerance.
+"""
+
 _NAMES: Mapping[Metric, str] = {
     "shares": "CPU shares of the tasks (%)",
     "switches": "switches",
@@ -38,8 +45,20 @@ def page(
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
     figures: Sequence[str],
+    noise: Noise,
+    *,
+    whole: int,
 ) -> str:
-    """Return the page as Markdown."""
+    """Return the page as Markdown.
+
+    Args:
+        register: what was written down.
+        collected: what there is, by place.
+        findings: what became of the lines.
+        figures: the names of the figures' files.
+        noise: the A/A intervals.
+        whole: how many lines there are, of which these may be a part.
+    """
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.line.size is not None]
     verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
@@ -61,6 +80,7 @@ def page(
                 "",
                 f"{len(findings)} lines. **{verdict}**",
                 "",
+                *left_out(whole, len(findings)),
                 *(f"![real against predicted]({name})\n" for name in figures),
                 "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 15 %.",
                 "",
@@ -115,6 +135,11 @@ def page(
                     ("name", "derived"),
                     [(name, part.why) for name, part in register.tolerances.items()],
                 ),
+                "",
+                "## The kernel and itself",
+                "",
+                _AGAIN,
+                *table(("workload", "change", "place", *METRICS), _again(register, noise)),
             ]
         )
         + "\n"
@@ -231,6 +256,19 @@ def _without(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
             tails = (number(at.latency.p99_ns, time=True) for at in (found, real))
             rows.append((workload, change, place, switches, " / ".join(tails)))
     return rows
+
+
+def _again(register: Register, noise: Noise) -> list[tuple[str, ...]]:
+    keys = dict.fromkeys((line.place, line.workload, line.change) for line in register.lines)
+    return [
+        (workload, change, place, *(_shown(metric, values.get(metric)) for metric in METRICS))
+        for place, workload, change in keys
+        if (values := noise.get((place, workload, change))) is not None
+    ]
+
+
+def _shown(metric: Metric, value: float | None) -> str:
+    return "-" if value is None else shown(metric, value)
 
 
 def _factor(real: tuple[float, float], predicted: tuple[float, float]) -> str:

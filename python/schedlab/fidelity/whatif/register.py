@@ -1,13 +1,14 @@
 """What was written down beforehand: ``validation/what-if.toml``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schedlab.errors import InputError
+from schedlab.fidelity import lines
 from schedlab.fidelity.written import from_file, validated
 
 Metric = Literal["shares", "switches", "p99 latency"]
@@ -92,11 +93,14 @@ class Protocol(_Read):
         duration: how long the workload runs.
         begin: from when on it is looked at, since its last task was made.
         end: until when.
+        noise: A/A recordings of each change that are made before those that are judged, where its
+            A/A interval is not fixed yet.
     """
 
     duration: str
     begin: str
     end: str
+    noise: Annotated[int, Field(ge=2)]
 
 
 class Line(_Read):
@@ -169,7 +173,7 @@ class Register(_Read):
     @property
     def places(self) -> tuple[str, ...]:
         """Where lines are about, in their order."""
-        return tuple(dict.fromkeys(line.place for line in self.lines))
+        return lines.places(self.lines)
 
     def changes_of(self, workload: str, place: str) -> tuple[Change, ...]:
         """Return the changes of a workload that lines of a place are about."""
@@ -181,6 +185,14 @@ class Register(_Read):
             for change in self.changes
             if change.workload == workload and change.name in asked
         )
+
+    def of(self, places: Sequence[str]) -> "Register":
+        """Return the part that is about some places; about all where none is named.
+
+        Raises:
+            InputError: there is no line about one of them.
+        """
+        return self.model_copy(update={"lines": lines.some(self.lines, places, ())})
 
     @classmethod
     def read(cls, path: Path) -> "Register":
@@ -219,7 +231,7 @@ def _each(part: _Lines, file: _File) -> list[Line]:
         raise InputError(f"lines: there is no tolerance '{part.tolerance}'")
     limits = file.tolerances[part.tolerance].limits
     known = {(change.workload, change.name) for change in file.changes}
-    lines = []
+    found = []
     for workload in part.workloads:
         if workload not in file.workloads:
             raise InputError(f"lines: there is no workload '{workload}'")
@@ -239,5 +251,5 @@ def _each(part: _Lines, file: _File) -> list[Line]:
                         size=part.size,
                         cause=part.cause,
                     )
-                    lines.append(line)
-    return lines
+                    found.append(line)
+    return found

@@ -1,0 +1,132 @@
+"""Simulated runs that begin as real ones do.
+
+A real task is made by another one, and what it is given then stays with it: CFS puts each new task
+a slice late into its queue's virtual time (START_DEBIT, ``kernel/sched/fair.c``, `place_entity`),
+less late the more there are. Those that begin with a simulated machine were made by nobody, and
+have all the same virtual time. Where tasks wake up again within the sleepers' credit, none of
+these differences is ever made up for; who waits for whom hangs on them to the end.
+
+So the runner's beginning is simulated, too: tasks are made one after the other, all wait for the
+signal of a task that stands above them, and nothing before that counts.
+"""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import RunError
+from schedlab.model import Machine, Scheduler, Workload, format_time
+from schedlab.outcome import Outcome, TaskOutcome
+from schedlab.targets.sim import simulate
+
+_RUNNER = "schedlab.runner"
+_HOST = "schedlab.host"
+_READY = "schedlab.ready"
+_GATE = "schedlab.gate"
+_BEGUN = "schedlab.begun"
+
+_ABOVE = {"policy": {"fifo": 99}}
+
+
+def is_begun(workload: Workload) -> bool:
+    """Return whether the runner makes several tasks and gives them a signal.
+
+    Not so if a single task is there from the start, which makes all others, or if something else
+    than a duration ends the run. Tasks of sessions, and such as are asleep, are left alone.
+    """
+    value = json.loads(workload.json)
+    first = _first(value["tasks"])
+    special = any(task.get("session") or task.get("asleep") for task in first)
+    several = sum(task["instances"] for task in first) > 1
+    return (
+        several and not special and bool(value.get("duration")) and not value.get("turnaround_from")
+    )
+
+
+def with_runner(workload: Workload, *, duration_ns: int) -> Workload:
+    """Return the workload with those who make its tasks.
+
+    Args:
+        workload: what runs, for a duration.
+        duration_ns: how long it runs in place of that, its beginning included.
+    """
+    value: dict[str, Any] = {**json.loads(workload.json), "duration": format_time(duration_ns)}
+    tasks = value["tasks"]
+    first = _first(tasks)
+    count = sum(task["instances"] for task in first)
+    makes: list[Any] = []
+    for task in first:
+        makes.append({"fork": {"task": task["name"], "count": task["instances"]}})
+        task["instances"] = 0
+        task["steps"] = [{"post": _READY}, {"await_latch": _GATE}, *task["steps"]]
+    waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
+    long = {"sleep": {"fixed": value["duration"]}}
+    gate = [{"start": _BEGUN}, waits, {"stop": _BEGUN}, {"open_latch": _GATE}, long]
+    runner = _process(_RUNNER, gate) | {"attributes": _ABOVE}
+    value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
+    value["latches"] = [*value.get("latches", []), _GATE]
+    return Workload.from_dict(value)
+
+
+def simulate_begun(
+    workload: Workload,
+    *,
+    scheduler: Scheduler,
+    machine: Machine,
+    seed: int,
+    phase_ns: int,
+    trace: Path,
+) -> Outcome:
+    """Simulate a run as the runner would begin it.
+
+    Args:
+        workload: what runs.
+        scheduler: whose rules.
+        machine: on what.
+        seed: of the random streams.
+        phase_ns: how long after a tick the runner begins to make tasks.
+        trace: the file to write the run's events to, its beginning included.
+
+    Returns:
+        What came of the workload's own tasks from the signal on.
+    """
+
+    def run(work: Workload, to: Path | None = None) -> Outcome:
+        return simulate(
+            work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns, trace=to
+        )
+
+    duration = workload.duration_ns
+    if duration is None or not is_begun(workload):
+        return run(workload, trace)
+    # The beginning is the same however long what follows is.
+    took = run(with_runner(workload, duration_ns=duration)).latencies.get(_BEGUN)
+    if took is None:
+        raise RunError(f"'{workload.name}' has not begun after its duration")
+    # Where nothing but work takes time the beginning takes none, and no run is as short.
+    began = max(took.max_ns, 1)
+    before = {task.name: task for task in run(with_runner(workload, duration_ns=began)).tasks}
+    whole = run(with_runner(workload, duration_ns=duration + began), trace)
+    own = [task for task in whole.tasks if task.name not in {_RUNNER, _HOST}]
+    return replace(
+        whole,
+        turnaround_ns=whole.turnaround_ns - began,
+        elapsed_ns=whole.elapsed_ns - began,
+        tasks=tuple(_since(task, before[task.name]) for task in own),
+    )
+
+
+def _since(task: TaskOutcome, before: TaskOutcome) -> TaskOutcome:
+    """Return what a task got since it had got that. The longest delay stays the longest of all."""
+    kept = {"name", "source", "max_delay_ns"}
+    names = [part.name for part in fields(TaskOutcome) if part.name not in kept]
+    return replace(task, **{name: getattr(task, name) - getattr(before, name) for name in names})
+
+
+def _first(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [task for task in tasks if task["instances"]]
+
+
+def _process(name: str, steps: list[Any]) -> dict[str, Any]:
+    return {"name": name, "instances": 1, "kind": "process", "steps": steps}
