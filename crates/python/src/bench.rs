@@ -8,7 +8,8 @@ use schedlab_sim::speed::{SCENARIOS, Scenario, Set, facts, measure, measure_batc
 use crate::{background, errors};
 
 /// The sets of scenarios beside single ones' names.
-const SETS: [(&str, Set); 3] = [("basic", Set::Basic), ("scaling", Set::Scaling), ("large", Set::Large)];
+const SETS: [(&str, Set); 4] =
+    [("basic", Set::Basic), ("floor", Set::Floor), ("scaling", Set::Scaling), ("large", Set::Large)];
 
 /// Measures the scenarios of these names or sets (`batch` among them), each `repeats` times, and returns the figures as JSON.
 #[pyfunction]

@@ -51,6 +51,12 @@ impl Bitmap {
         Some(word * 64 + (self.words[word] & other.words[word]).trailing_zeros() as usize)
     }
 
+    /// All of a set that has a bound of 64 at most, number 0 in the lowest bit.
+    #[inline]
+    pub(crate) fn only_word(&self) -> Option<u64> {
+        if let [word] = self.words[..] { Some(word) } else { None }
+    }
+
     /// How many numbers there are.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()

@@ -1,6 +1,6 @@
 //! The scenarios of `schedlab_sim::speed`: `cargo bench -p schedlab-sim --bench speed -- [NAME…] [--repeats N] [--record]`.
 //!
-//! Without names those that have goals; `scaling`, `large` and `batch` where they are named. With `--record` the figures are added to
+//! Without names those that have goals; `floor`, `scaling`, `large` and `batch` where they are named. With `--record` the figures are added to
 //! `benches/history.csv` with the machine and the commit.
 
 use std::error::Error;
@@ -69,6 +69,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
     for name in names {
         match name.as_str() {
             "scaling" => chosen.extend(SCENARIOS.iter().filter(|scenario| scenario.set == Set::Scaling)),
+            "floor" => chosen.extend(SCENARIOS.iter().filter(|scenario| scenario.set == Set::Floor)),
             "large" => chosen.extend(SCENARIOS.iter().filter(|scenario| scenario.set == Set::Large)),
             "batch" => {}
             name => chosen.push(Scenario::find(name).ok_or_else(|| format!("there is no scenario '{name}'"))?),

@@ -58,6 +58,10 @@ pub(crate) struct Agenda {
     /// A complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
     tree: Vec<Key>,
     leaves: usize,
+    /// Between [`Agenda::hold`] and [`Agenda::settle`].
+    held: bool,
+    /// The least key that was set since.
+    least: Key,
 }
 
 impl Default for Key {
@@ -79,7 +83,8 @@ impl Agenda {
     pub(crate) fn set(&mut self, cpu: u32, key: Key) {
         let mut node = self.leaves + cpu as usize;
         self.tree[node] = key;
-        if self.leaves <= FEW {
+        if self.leaves <= FEW || self.held {
+            self.least = self.least.min(key);
             return;
         }
         while node > 1 {
@@ -89,6 +94,36 @@ impl Agenda {
                 return;
             }
             self.tree[node] = first;
+        }
+    }
+
+    /// Keys of many CPUs are about to be set, and nobody asks for the first one until [`Agenda::settle`].
+    #[inline]
+    pub(crate) fn hold(&mut self) {
+        (self.held, self.least) = (true, Key::NEVER);
+    }
+
+    /// The least key that was set since [`Agenda::hold`].
+    #[inline]
+    pub(crate) fn least(&self) -> Key {
+        self.least
+    }
+
+    /// The next CPU after `cpu` that has this key. O(CPUs), for all of them together.
+    #[inline]
+    pub(crate) fn next_with(&self, key: Key, cpu: u32) -> Option<u32> {
+        let after = cpu as usize + 1;
+        let further = self.tree[self.leaves + after..].iter().position(|other| *other == key)?;
+        Some((after + further) as u32)
+    }
+
+    /// Finds the minima anew. O(CPUs).
+    pub(crate) fn settle(&mut self) {
+        self.held = false;
+        if self.leaves > FEW {
+            for node in (1..self.leaves).rev() {
+                self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
+            }
         }
     }
 
@@ -137,16 +172,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_the_least(cpus in prop_oneof![1u32..10, 10u32..70], changes in prop::collection::vec((0u32..70, 0u64..50), 0..200)) {
+        fn the_first_is_the_least(
+            cpus in prop_oneof![1u32..10, 10u32..70],
+            changes in prop::collection::vec((0u32..70, 0u64..50, any::<bool>()), 0..200),
+        ) {
             let mut agenda = Agenda::default();
             agenda.reset(cpus);
             let mut keys = vec![Key::NEVER; cpus as usize];
-            for (cpu, time) in changes {
+            let mut since = Key::NEVER;
+            agenda.hold();
+            for (cpu, time, holds) in changes {
                 let cpu = cpu % cpus;
-                keys[cpu as usize] = Key::new(time, Kind::Schedule);
-                agenda.set(cpu, keys[cpu as usize]);
+                let key = Key::new(time, Kind::Schedule);
+                keys[cpu as usize] = key;
+                agenda.set(cpu, key);
+                let next = (cpu + 1..cpus).find(|&other| keys[other as usize] == key);
+                prop_assert_eq!(agenda.next_with(key, cpu), next);
+                since = since.min(key);
+                prop_assert_eq!(agenda.least(), since);
+                if holds {
+                    continue;
+                }
+                agenda.settle();
                 let least = (0..cpus).min_by_key(|&cpu| (keys[cpu as usize], cpu)).map(|cpu| (keys[cpu as usize], cpu));
                 prop_assert_eq!(Some(agenda.first()), least);
+                agenda.hold();
+                since = Key::NEVER;
             }
         }
     }

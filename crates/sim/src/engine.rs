@@ -317,7 +317,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     ///
     /// A tick that can be made up for later is only marked as such; which one cannot is asked when the first is due, so that a
     /// queue that changes all the time is asked once a tick at most.
-    fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
+    pub(crate) fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
         if self.flat && self.flat_tick(cpu)? {
             return Ok(());
         }

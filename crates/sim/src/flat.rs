@@ -12,6 +12,7 @@ use schedlab_sched::Clocks;
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
+use crate::arena::Arena;
 use crate::engine::{Engine, task_id};
 use crate::task::{Stage, State};
 use crate::wait::NONE;
@@ -41,7 +42,7 @@ impl<S: EventSink> Engine<'_, S> {
         let time = key.min(timer).time();
         let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
         let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
-        if time >= self.end.min(rule) || time > self.limit || cancelled {
+        if time >= self.end.min(rule).min(self.limit + 1) || cancelled {
             return Ok(false);
         }
         self.events += 1;
@@ -50,8 +51,33 @@ impl<S: EventSink> Engine<'_, S> {
             self.sched.set_machine_clock(Time::from_nanos(time));
             self.operations = 0;
         }
-        self.event(key, cpu, timer)?;
+        if key.kind() == Kind::Tick && key < timer {
+            self.flat_ticks(key, cpu)?;
+        } else {
+            self.event(key, cpu, timer)?;
+        }
         Ok(true)
+    }
+
+    /// The ticks of one instant, of one CPU after the other from the first on that has one now. Nothing comes in between: whatever is before ticks
+    /// at an instant is done, and a tick mostly changes only what its own CPU does later. Where it does more, the rest is left
+    /// to the loop.
+    fn flat_ticks(&mut self, key: Key, first: u32) -> Result<(), SimError> {
+        self.arena.agenda.hold();
+        let (mut cpu, mut end) = (first, Ok(()));
+        loop {
+            end = end.and_then(|()| self.tick(cpu));
+            let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+            let next = self.arena.agenda.least().min(self.arena.timers.first()).time().min(rule);
+            if end.is_err() || next <= self.now || self.limit < self.now || self.alive == 0 {
+                break;
+            }
+            let Some(other) = self.arena.agenda.next_with(key, cpu) else { break };
+            cpu = other;
+            self.events += 1;
+        }
+        self.arena.agenda.settle();
+        end
     }
 
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
@@ -162,9 +188,9 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// [`Engine::leave`] of a task that goes on to live, of a CPU that always is as fast.
+    /// [`Engine::leave`] of a task that goes to sleep, of a CPU that always is as fast.
     #[inline(always)]
-    fn flat_leave(&mut self, cpu: u32, task: u32, state: TaskState) {
+    fn flat_leave(&mut self, cpu: u32, task: u32) {
         let arena = &mut self.arena;
         let (record, left) = (&mut arena.cpus[cpu as usize], &mut arena.tasks[task as usize]);
         let account = &mut arena.accounts[task as usize];
@@ -172,14 +198,8 @@ impl<S: EventSink> Engine<'_, S> {
         record.busy += ran;
         account.run += ran;
         account.since = self.now;
-        if state == TaskState::Running {
-            account.involuntary += 1;
-            left.interrupted(record.end - self.now);
-            left.state = State::Runnable;
-        } else {
-            account.voluntary += 1;
-            left.state = State::Asleep;
-        }
+        account.voluntary += 1;
+        left.state = State::Asleep;
         record.end = self.now;
     }
 
@@ -254,7 +274,7 @@ impl<S: EventSink> Engine<'_, S> {
         };
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        self.flat_leave(cpu, task, state);
+        self.flat_leave(cpu, task);
         let record = &mut self.arena.cpus[cpu as usize];
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         if next == TaskId::IDLE {
@@ -298,12 +318,54 @@ impl<S: EventSink> Engine<'_, S> {
         if previous == next {
             let left_over = record.suspend(self.now);
             self.arena.tasks[next.index()].interrupted(left_over);
+            self.resume(cpu, next.0)?;
         } else {
-            self.flat_leave(cpu, previous.0, TaskState::Running);
-            self.taken(cpu, previous, TaskState::Running, next);
+            self.emit(cpu, EventKind::Switch { previous, state: TaskState::Running, next });
+            self.tell_standings([previous, next]);
+            self.flat_swap(cpu, previous.0, next.0)?;
         }
-        self.resume(cpu, next.0)?;
         Ok(true)
+    }
+
+    /// [`Engine::leave`] of a task that goes on to be runnable, [`Engine::come`] of one that waited, and what it does then, on a CPU that always
+    /// is as fast.
+    #[inline(always)]
+    fn flat_swap(&mut self, cpu: u32, previous: u32, next: u32) -> Result<(), SimError> {
+        self.switches += 1;
+        let (now, prices) = (self.now, &self.prices);
+        let Arena { tasks, accounts, cpus, .. } = &mut self.arena;
+        let (record, left, paid) =
+            (&mut cpus[cpu as usize], &mut tasks[previous as usize], &mut accounts[previous as usize]);
+        let ran = now - paid.since;
+        record.busy += ran;
+        (paid.run, paid.since, paid.involuntary) = (paid.run + ran, now, paid.involuntary + 1);
+        left.interrupted(record.end - now);
+        left.state = State::Runnable;
+        record.end = now;
+        let comer = &mut tasks[next as usize];
+        let known = comer.stage == Stage::Act && !matches!(comer.op, Op::Busy(_));
+        if !(known && prices.free_switches) {
+            self.flat_come(cpu, next);
+            return self.resume(cpu, next);
+        }
+        // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
+        let account = &mut accounts[next as usize];
+        let delay = now - account.since;
+        (account.wait, account.max_delay, account.since) = (account.wait + delay, account.max_delay.max(delay), now);
+        comer.state = State::Running;
+        if comer.ran_on != cpu || comer.ran_at != record.switches {
+            record.switches += 1;
+            (comer.ran_on, comer.ran_at) = (cpu, record.switches);
+        }
+        record.current = next;
+        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
+        record.end = now.saturating_add(cost);
+        if record.end == now {
+            return self.operate(cpu, true);
+        }
+        let key = record.key(prices.tick, self.period, NEVER);
+        self.arena.agenda.set(cpu, key);
+        Ok(())
     }
 
     /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.

@@ -124,9 +124,10 @@ fn machines() -> impl Strategy<Value = Machine> {
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
         1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
     ];
-    let place = prop::sample::select(
-        &[(1u32, "smt=1"), (2, "smt=1"), (3, "smt=1"), (4, "smt=1"), (4, "smt=2"), (4, "llc=2"), (8, "llc=2,node=4")][..],
-    );
+    // More CPUs than the agenda looks through one by one, too.
+    let few = [(1u32, "smt=1"), (2, "smt=1"), (3, "smt=1"), (4, "smt=1"), (4, "smt=2"), (4, "llc=2")];
+    let many = [(8, "llc=2,node=4"), (12, "smt=1"), (12, "llc=4")];
+    let place = prop_oneof![3 => prop::sample::select(few.to_vec()), 2 => prop::sample::select(many.to_vec())];
     (costs, place).prop_map(|(costs, (cpus, topology))| Machine {
         topology: topology.parse().unwrap(),
         ..Machine::new(cpus, costs)

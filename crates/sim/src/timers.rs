@@ -2,11 +2,17 @@
 
 use crate::agenda::{Key, Kind};
 
-/// Bits of a digit: a level has a slot for each value of one.
-const BITS: u32 = 6;
+/// Bits of a digit: a level has a slot for each value of one. Three digits are 134 ms: most sleeps end within that.
+const BITS: u32 = 9;
+
+/// Words of 64 slots each on a level.
+const WORDS: usize = (1 << BITS) / 64;
 
 /// Levels: one for each digit of a time.
 const LEVELS: usize = 64usize.div_ceil(BITS as usize);
+
+/// So many timers at most are put in order at once, but for those of one instant; more go to lower levels first.
+const FEW: u32 = 48;
 
 /// No timer.
 const NONE: u32 = u32::MAX;
@@ -22,34 +28,41 @@ struct Timer {
 /// Timers whose times have all digits above one in common, that one among them.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// Its first timer.
-    head: u32,
     /// When the first to expire does.
     least: u64,
+    /// Its first timer.
+    head: u32,
+    /// How many timers it has.
+    count: u32,
 }
 
 impl Slot {
-    const EMPTY: Self = Self { head: NONE, least: u64::MAX };
+    const EMPTY: Self = Self { least: u64::MAX, head: NONE, count: 0 };
 }
 
 /// Timers in the order in which they expire, equal ones in the order of their tasks.
 ///
-/// A wheel of wheels (Varghese and Lauck 1987) whose time is that of the timer that expired last, as a radix heap's (Ahuja et al. 1990): a timer
-/// is on the level of the highest digit in which it differs from that, in the slot of its value there. So the first one is in the
-/// first slot of the lowest level that has any; and when it expires, the others of its slot, and only they, go to lower levels. Each timer
-/// moves down at most as often as the time it is ahead has digits, and where few are about it is soon alone in its slot.
+/// A wheel of wheels (Varghese and Lauck 1987) whose time is that of a timer that expired, as a radix heap's (Ahuja et al. 1990): a timer is
+/// on the level of the highest digit in which it differs from that, in the slot of its value there. So the first one is in the first slot of
+/// the lowest level that has any. When it expires, all of its slot leave: few are put in order at once, as whatever comes before the
+/// slot's end will be; many go to lower levels. So each timer moves down at most as often as the time it is ahead has digits, mostly once.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// When the last timer expired. None is set to before that.
+    /// Timers before `horizon`, the first to expire at the end: nanoseconds from `origin` on over the task.
+    due: Vec<u64>,
+    /// Where the slot began that left the wheels last, and where it ends: none in the wheels is before that.
+    origin: u64,
+    horizon: u64,
+    /// When a timer expired after which that slot left. None is set to before that.
     base: u64,
     slots: Box<[[Slot; 1 << BITS]; LEVELS]>,
-    /// Which slots of a level have any, and which levels.
-    occupied: [u64; LEVELS],
+    /// Which slots of a level have any, which words of these are not 0, and which levels.
+    occupied: [[u64; WORDS]; LEVELS],
+    words: [u32; LEVELS],
     levels: u32,
-    /// Slots of the lowest level, each of one time, whose tasks are not in their order.
-    unsorted: u64,
+    /// Those in the wheels.
     timers: Vec<Timer>,
-    /// Of those, the first one that is free; `next` is another one.
+    /// Of these, the first one that is free; `next` is another one.
     free: u32,
     first: Key,
     /// Timers that were looked at or moved so far.
@@ -59,11 +72,14 @@ pub(crate) struct Timers {
 impl Default for Timers {
     fn default() -> Self {
         Self {
+            due: Vec::new(),
+            origin: 0,
+            horizon: 0,
             base: 0,
             slots: Box::new([[Slot::EMPTY; 1 << BITS]; LEVELS]),
-            occupied: [0; LEVELS],
+            occupied: [[0; WORDS]; LEVELS],
+            words: [0; LEVELS],
             levels: 0,
-            unsorted: 0,
             timers: Vec::new(),
             free: NONE,
             first: Key::NEVER,
@@ -74,14 +90,14 @@ impl Default for Timers {
 
 impl Timers {
     pub(crate) fn clear(&mut self) {
-        let timers = std::mem::take(&mut self.timers);
-        *self = Self::default();
-        self.timers = timers;
-        self.timers.clear();
+        let (mut timers, mut due) = (std::mem::take(&mut self.timers), std::mem::take(&mut self.due));
+        timers.clear();
+        due.clear();
+        *self = Self { timers, due, ..Self::default() };
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.levels == 0
+        self.levels == 0 && self.due.is_empty()
     }
 
     /// When the first expires; [`Key::NEVER`] if there is none. O(1).
@@ -90,10 +106,14 @@ impl Timers {
         self.first
     }
 
-    /// Sets a task's timer, to no earlier than the last one expired. O(1).
+    /// Sets a task's timer, to no earlier than the last one expired. O(1), but for one of the next few to expire.
+    #[inline]
     pub(crate) fn push(&mut self, key: Key, task: u32) {
         let time = key.time();
-        debug_assert!(time >= self.base, "time went back");
+        self.first = self.first.min(key);
+        if time < self.horizon {
+            return self.push_due(time, task);
+        }
         let timer = Timer { time, task, next: NONE };
         let number = self.free;
         let number = if let Some(place) = self.timers.get_mut(number as usize) {
@@ -103,25 +123,40 @@ impl Timers {
             self.timers.push(timer);
             self.timers.len() as u32 - 1
         };
-        self.place(number);
-        self.first = self.first.min(key);
+        self.place(number, time);
     }
 
     /// Puts a timer where its digits say.
     #[inline]
-    fn place(&mut self, number: u32) {
+    fn place(&mut self, number: u32, time: u64) {
+        debug_assert!(time >= self.base, "time went back");
         self.operations += 1;
-        let Timer { time, task, .. } = self.timers[number as usize];
         let level = (((time ^ self.base) | 1).ilog2() / BITS) as usize % LEVELS;
         let slot = (time >> (BITS as usize * level)) as usize % (1 << BITS);
         let place = &mut self.slots[level][slot];
         place.least = place.least.min(time);
-        let next = std::mem::replace(&mut place.head, number);
-        self.timers[number as usize].next = next;
-        self.occupied[level] |= 1 << slot;
+        place.count += 1;
+        self.timers[number as usize].next = std::mem::replace(&mut place.head, number);
+        self.occupied[level][slot / 64] |= 1 << (slot % 64);
+        self.words[level] |= 1 << (slot / 64);
         self.levels |= 1 << level;
-        if level == 0 && next != NONE && self.timers[next as usize].task < task {
-            self.unsorted |= 1 << slot;
+    }
+
+    /// Puts one among the next few to expire. Where they have become many, those that are not of this instant go back into the wheels.
+    #[inline(never)]
+    fn push_due(&mut self, time: u64, task: u32) {
+        let timer = (time - self.origin) << 32 | u64::from(task);
+        let place = self.due.partition_point(|due| *due > timer);
+        self.due.insert(place, timer);
+        self.operations += 1 + (self.due.len() - place) as u64;
+        if self.due.len() <= 2 * FEW as usize {
+            return;
+        }
+        let now = self.due.last().map_or(0, |due| due >> 32);
+        let later = self.due.partition_point(|due| due >> 32 > now);
+        self.horizon = self.origin + now + 1;
+        for due in self.due.drain(..later).collect::<Vec<_>>() {
+            self.push(Key::new(self.origin + (due >> 32), Kind::Timer), due as u32);
         }
     }
 
@@ -129,37 +164,20 @@ impl Timers {
     #[inline]
     fn first_slot(&self) -> (usize, usize) {
         let level = self.levels.trailing_zeros() as usize % LEVELS;
-        (level, self.occupied[level].trailing_zeros() as usize % (1 << BITS))
+        let word = self.words[level].trailing_zeros() as usize % WORDS;
+        (level, word * 64 + self.occupied[level][word].trailing_zeros() as usize % 64)
     }
 
     /// Takes the first timer away: whose it was. O(levels) on average.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
-        if self.levels == 0 {
-            return None;
+        if self.due.is_empty() {
+            self.advance();
         }
-        let (level, slot) = self.first_slot();
-        if level == 0 && self.unsorted >> slot & 1 == 1 {
-            self.sort(slot);
-        }
-        let place = self.slots[level][slot];
-        let head = self.timers[place.head as usize];
-        self.base = place.least;
-        let mut expired = place.head;
-        if level == 0 && head.next != NONE {
-            self.slots[level][slot].head = head.next;
-        } else {
-            self.slots[level][slot] = Slot::EMPTY;
-            self.occupied[level] &= !(1 << slot);
-            if self.occupied[level] == 0 {
-                self.levels &= !(1 << level);
-            }
-            if level > 0 && head.next != NONE {
-                expired = self.spread(expired);
-            }
-        }
-        let task = self.timers[expired as usize].task;
-        self.timers[expired as usize].next = std::mem::replace(&mut self.free, expired);
-        self.first = if self.levels == 0 {
+        let task = self.due.pop()? as u32;
+        self.first = if let Some(next) = self.due.last() {
+            Key::new(self.origin + (next >> 32), Kind::Timer)
+        } else if self.levels == 0 {
             Key::NEVER
         } else {
             let (level, slot) = self.first_slot();
@@ -168,42 +186,61 @@ impl Timers {
         Some(task)
     }
 
-    /// Puts all timers of a list on lower levels but the first to expire, which is due: which one that is.
-    fn spread(&mut self, head: u32) -> u32 {
-        let (mut expired, mut number) = (NONE, head);
-        while let Some(&Timer { time, task, next }) = self.timers.get(number as usize) {
-            let other = number;
-            number = next;
-            if time == self.base {
-                let first = self.timers.get(expired as usize).is_none_or(|first| task < first.task);
-                let later = if first { std::mem::replace(&mut expired, other) } else { other };
-                if later != NONE {
-                    self.place(later);
+    /// Takes the first slot out of the wheels, if there is one, and puts its timers in order.
+    #[inline(never)]
+    fn advance(&mut self) {
+        while self.levels != 0 && self.due.is_empty() {
+            let (level, slot) = self.first_slot();
+            let Slot { least, head, count } = std::mem::replace(&mut self.slots[level][slot], Slot::EMPTY);
+            let word = &mut self.occupied[level][slot / 64];
+            *word &= !(1 << (slot % 64));
+            self.words[level] &= !(u32::from(*word == 0) << (slot / 64));
+            self.levels &= !(u32::from(self.words[level] == 0) << level);
+            self.base = least;
+            let width = 1u64 << (BITS as usize * level);
+            // What is left of a time must fit half a word.
+            let many = level > 0 && (count > FEW || width > 1 << 32);
+            self.origin = least & !(width - 1);
+            let mut number = head;
+            while let Some(timer) = self.timers.get_mut(number as usize) {
+                let Timer { time, task, next } = *timer;
+                if many {
+                    self.place(number, time);
+                } else {
+                    timer.next = std::mem::replace(&mut self.free, number);
+                    self.due.push((time - self.origin) << 32 | u64::from(task));
                 }
-            } else {
-                self.place(other);
+                number = next;
+            }
+            if !many {
+                self.horizon = self.origin.saturating_add(width);
+                self.operations += put_in_order(&mut self.due);
             }
         }
-        expired
     }
+}
 
-    /// Puts the timers of a slot of the lowest level in the order of their tasks.
-    fn sort(&mut self, slot: usize) {
-        let (mut list, mut number) = (Vec::new(), self.slots[0][slot].head);
-        while let Some(timer) = self.timers.get(number as usize) {
-            list.push((timer.task, number));
-            number = timer.next;
-        }
-        list.sort_unstable();
-        self.operations += list.len() as u64;
-        let mut next = NONE;
-        for (_, number) in list.into_iter().rev() {
-            self.timers[number as usize].next = next;
-            next = number;
-        }
-        self.slots[0][slot].head = next;
-        self.unsorted &= !(1 << slot);
+/// The greatest first. How many were compared or moved.
+#[inline]
+fn put_in_order(due: &mut [u64]) -> u64 {
+    let count = due.len();
+    if count > FEW as usize {
+        due.sort_unstable_by(|one, other| other.cmp(one));
+        return count as u64 * u64::from(count.ilog2());
     }
+    let mut moved = 0;
+    for end in 1..count {
+        let (timer, mut place) = (due[end], end);
+        while let Some(before) = place.checked_sub(1)
+            && due[before] < timer
+        {
+            due[place] = due[before];
+            place = before;
+        }
+        due[place] = timer;
+        moved += (end - place) as u64;
+    }
+    moved
 }
 
 #[cfg(test)]
@@ -213,26 +250,45 @@ mod tests {
     use super::*;
     use crate::agenda::NEVER;
 
+    /// Runs `steps` (how far ahead a timer is set, or that the first one expires) on the wheels and on a sorted set.
+    fn compare(steps: Vec<Option<u64>>) -> Result<(), TestCaseError> {
+        let mut timers = Timers::default();
+        let mut model = std::collections::BTreeSet::new();
+        // Time does not go back.
+        let mut now = 0;
+        for (task, step) in (0u32..).zip(steps) {
+            if let Some(ahead) = step {
+                let time = (now + ahead).min(NEVER - 1);
+                // Tasks in no order.
+                let task = task.wrapping_mul(0x9e37_79b9);
+                timers.push(Key::new(time, Kind::Timer), task);
+                model.insert((time, task));
+            } else {
+                let first = model.pop_first();
+                now = first.map_or(now, |(time, _)| time);
+                prop_assert_eq!(timers.pop(), first.map(|(_, task)| task));
+            }
+            let first = model.first().map_or(Key::NEVER, |(time, _)| Key::new(*time, Kind::Timer));
+            prop_assert_eq!((timers.first(), timers.is_empty()), (first, model.is_empty()));
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn they_expire_in_order(steps in prop::collection::vec(prop::option::of(prop_oneof![0u64..40, 0..20_000_000u64, 0..1u64 << 61]), 1..300)) {
-            let mut timers = Timers::default();
-            let mut model = std::collections::BTreeSet::new();
-            // Time does not go back.
-            let mut now = 0;
-            for (task, step) in (0u32..).zip(steps) {
-                if let Some(ahead) = step {
-                    let time = (now + ahead).min(NEVER - 1);
-                    timers.push(Key::new(time, Kind::Timer), task);
-                    model.insert((time, task));
-                } else {
-                    let first = model.pop_first();
-                    now = first.map_or(now, |(time, _)| time);
-                    prop_assert_eq!(timers.pop(), first.map(|(_, task)| task));
-                }
-                let first = model.first().map_or(Key::NEVER, |(time, _)| Key::new(*time, Kind::Timer));
-                prop_assert_eq!((timers.first(), timers.is_empty()), (first, model.is_empty()));
-            }
+        fn they_expire_in_order(
+            steps in prop::collection::vec(prop::option::of(prop_oneof![0u64..40, 0..20_000_000u64, 0..1u64 << 61]), 1..300),
+        ) {
+            compare(steps)?;
+        }
+
+        /// So many that slots go to lower levels, and come before what was put in order already.
+        #[test]
+        fn many_expire_in_order(
+            far in prop_oneof![Just(1u64), Just(100), Just(100_000), Just(20_000_000)],
+            steps in prop::collection::vec(prop::option::weighted(0.6, 0u64..1_000_000), 300..1500),
+        ) {
+            compare(steps.into_iter().map(|step| step.map(|ahead| ahead % far)).collect())?;
         }
     }
 }

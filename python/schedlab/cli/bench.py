@@ -15,7 +15,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[SCENARIO]…",
-            help="Scenarios by name, or the sets basic, scaling, large; batch.",
+            help="Scenarios by name, or the sets basic, floor, scaling, large; batch.",
             show_default=False,
         ),
     ] = None,
@@ -29,7 +29,7 @@ def command(
     Each scenario simulates a minute at HZ = 1000 on one thread; its figure is the median of the
     runs, beside what it should take and what LinSched took on 2 CPUs of an AMD EPYC. CPU
     ms is the least time that a run got, which other work on the machine lengthens least. ceiling
-    is the simulator's queue of timers alone, without any rules.
+    is the simulator's queue of timers alone, without any rules; floor the averages of load alone.
 
     Example: [bold]schedlab bench hogs-64x4 --repeats 3[/bold]
     """

@@ -1,8 +1,10 @@
 """How far a kernel is from itself: the intervals that are fixed before anything is judged."""
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,9 +72,24 @@ def read(path: Path) -> dict[Key, dict[Metric, float]]:
 
 def write(path: Path, noise: Noise) -> None:
     """Write what is fixed."""
-    lines = [_HEAD]
-    for (place, workload), values in sorted(noise.items()):
-        lines.append(f'["{place}"."{workload}"]')
-        lines += [f"{metric} = {value:.6f}" for metric, value in values.items()]
+    write_tables(path, _HEAD, noise)
+
+
+def write_tables(path: Path, head: str, tables: Mapping[Any, Mapping[Any, float]]) -> None:
+    """Write numbers by name, in tables with names of several parts.
+
+    Args:
+        path: the file.
+        head: what comes first.
+        tables: the numbers by name, by the parts of their tables' names.
+    """
+    lines = [head]
+    for key, values in sorted(tables.items()):
+        lines.append(f"[{'.'.join(json.dumps(part) for part in key)}]")
+        lines += [f"{_key(name)} = {value:.6f}" for name, value in values.items()]
         lines.append("")
     write_text(path, "\n".join(lines))
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)

@@ -37,6 +37,8 @@ pub struct CfsRq {
     pub avg_vruntime: i64,
     /// `avg_load`: Σ weight of what is in the timeline (EEVDF).
     pub avg_load: i64,
+    /// Its weight, a task's and how many are on it, for which a slice was found last, and that slice (flat queues).
+    pub(crate) last_slice: ((u64, u64, u32), u64),
     /// `tasks_timeline`.
     pub timeline: Timeline,
     /// The CPU it belongs to.
@@ -85,6 +87,7 @@ impl CfsRq {
             next: None,
             last: None,
             skip: None,
+            last_slice: ((0, 0, 0), 0),
             timeline: Timeline::default(),
             zero_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             avg_vruntime: 0,

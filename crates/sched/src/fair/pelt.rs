@@ -67,6 +67,9 @@ pub const fn decay_load(value: u64, periods: u64) -> u64 {
     ((value as u128 * factor as u128) >> 32) as u64
 }
 
+/// 2³² · y.
+pub(super) const YN_ONCE: u64 = YN_INVERSE[1] as u64;
+
 /// [`decay_load`] of one period.
 #[inline]
 pub(super) const fn decay_once(value: u64) -> u64 {
@@ -98,6 +101,13 @@ fn divide(sum: u64, place: u32) -> u64 {
     } else {
         sum / (u64::from(PELT_MIN_DIVIDER) + u64::from(place))
     }
+}
+
+/// [`divide`] where the sum is known to be below 2⁴⁸.
+#[inline(always)]
+fn divide_small(sum: u64, place: u32) -> u64 {
+    debug_assert!(sum < 1 << 48, "a sum that may be rounded otherwise");
+    ((u128::from(sum) * u128::from(RECIPROCALS[place as usize & 1023])) >> 64) as u64
 }
 
 /// `__accumulate_pelt_segments`: what a stretch over `periods` ≥ 1 boundaries adds: `first` µs that end the period it began in,
@@ -264,6 +274,15 @@ impl SchedAvg {
         self.load_avg = divide(load.wrapping_mul(self.load_sum), place);
         self.runnable_avg = divide(self.runnable_sum, place);
         self.util_avg = divide(u64::from(self.util_sum), place);
+    }
+
+    /// [`SchedAvg::update_avg`] where all sums are below 2³² and `load` is below 2¹⁶.
+    #[inline(always)]
+    pub(super) fn update_small_avg(&mut self, load: u64) {
+        let place = self.period_contrib;
+        self.load_avg = divide_small(load * self.load_sum, place);
+        self.runnable_avg = divide_small(self.runnable_sum, place);
+        self.util_avg = divide_small(u64::from(self.util_sum), place);
     }
 }
 

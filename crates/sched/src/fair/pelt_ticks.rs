@@ -1,6 +1,48 @@
 //! Load tracking over many ticks at once.
 
-use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, WHOLE_OF_ONE, decay_once};
+use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, WHOLE_OF_ONE, YN_ONCE, decay_once};
+
+/// The sums of a queue and of its running task, its load's, runnable and running time's and then the task's.
+///
+/// None gets to 2³² if all begin below 2³¹ and no more than 2¹⁵ is added for a microsecond: a period adds at most 1024 times that, and once a
+/// sum is 47,742 times that, below 2³¹, its decay takes off as much. So a product with y · 2³² fits a word.
+struct BothSums([u64; 6]);
+
+impl BothSums {
+    #[inline(always)]
+    fn of(queue: &SchedAvg, own: &SchedAvg) -> Self {
+        let [one, other] = [queue, own].map(|avg| (avg.load_sum, avg.runnable_sum, u64::from(avg.util_sum)));
+        Self([one.0, one.1, one.2, other.0, other.1, other.2])
+    }
+
+    #[inline(always)]
+    fn store(&self, [queue, own]: [&mut SchedAvg; 2], until: u64, place: u32) {
+        for (avg, sums) in [(queue, &self.0[..3]), (own, &self.0[3..])] {
+            (avg.load_sum, avg.runnable_sum, avg.util_sum) = (sums[0], sums[1], sums[2] as u32);
+            (avg.last_update_time, avg.period_contrib) = (until, place);
+        }
+    }
+
+    #[inline(always)]
+    fn are_below_half_a_word(&self) -> bool {
+        self.0.iter().fold(0, |all, sum| all | sum) < 1 << 31
+    }
+
+    /// [`decay_once`] of each.
+    #[inline(always)]
+    fn decay_by_one(&mut self) {
+        for sum in &mut self.0 {
+            *sum = (*sum * YN_ONCE) >> 32;
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, steps: &[u64; 6], contribution: u32) {
+        for (sum, step) in self.0.iter_mut().zip(steps) {
+            *sum += step * u64::from(contribution);
+        }
+    }
+}
 
 impl SchedAvg {
     /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
@@ -51,8 +93,17 @@ impl SchedAvg {
             }
             return;
         }
+        let mut sums = BothSums::of(queue, own);
+        let narrow = weight < 1 << 16 && load < 1 << 15 && runnable < 1 << 5 && sums.are_below_half_a_word();
+        if !narrow {
+            queue.add_ticks(now, tick, count, (load, runnable), 1);
+            own.add_ticks(now, tick, count, (1, 1), weight);
+            return;
+        }
         // As in `add_short_ticks`.
-        let (mut both, mut now, mut behind) = ((*queue, *own), now, false);
+        let one = 1 << CAPACITY_SHIFT;
+        let steps = [load, runnable << CAPACITY_SHIFT, one, 1, one, one];
+        let (mut now, mut behind) = (now, false);
         let (mut until, mut place) = (queue.last_update_time, queue.period_contrib);
         for _ in 0..count {
             now = now.wrapping_add(tick);
@@ -61,30 +112,26 @@ impl SchedAvg {
             let reached = place + delta as u32;
             let contribution = if reached >= 1024 {
                 behind = true;
-                both.0.decay_by_one();
-                both.1.decay_by_one();
+                sums.decay_by_one();
                 let oldest = decay_once(u64::from(1024 - place)) as u32;
                 place = reached - 1024;
                 oldest + WHOLE_OF_ONE + place
             } else {
                 if std::mem::take(&mut behind) {
-                    (both.0.period_contrib, both.1.period_contrib) = (place, place);
-                    both.0.update_avg(1);
-                    both.1.update_avg(weight);
+                    sums.store([queue, own], until, place);
+                    queue.update_small_avg(1);
+                    own.update_small_avg(weight);
                 }
                 place = reached;
                 delta as u32
             };
-            both.0.add_running(contribution, load, runnable);
-            both.1.add_running(contribution, 1, 1);
+            sums.add(&steps, contribution);
         }
-        (both.0.period_contrib, both.1.period_contrib) = (place, place);
-        (both.0.last_update_time, both.1.last_update_time) = (until, until);
+        sums.store([queue, own], until, place);
         if behind {
-            both.0.update_avg(1);
-            both.1.update_avg(weight);
+            queue.update_small_avg(1);
+            own.update_small_avg(weight);
         }
-        (*queue, *own) = both;
     }
 
     /// All sums, one period later.

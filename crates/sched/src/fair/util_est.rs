@@ -51,7 +51,7 @@ impl UtilEst {
 
     /// `util_est_update`: an activation ended with these averages.
     #[inline]
-    fn update(&mut self, avg: &SchedAvg, series: Series) {
+    pub(crate) fn update(&mut self, avg: &SchedAvg, series: Series) {
         if self.enqueued & UNCHANGED != 0 {
             return;
         }

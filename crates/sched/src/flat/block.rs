@@ -6,7 +6,7 @@ use crate::class::DequeueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId, Life};
-use crate::fair::load::Action;
+use crate::fair::load::{Action, Loads};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::sums::Sums;
 
@@ -19,6 +19,10 @@ impl Sched<Ours> {
             return None;
         }
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
+        if self.flat_block_alone(cpu, previous) {
+            self.nohz_balance_enter_idle(cpu);
+            return Some(TaskId::IDLE);
+        }
         self.tasks[previous.index()].life = Life::Asleep;
         let eevdf = self.rules.eevdf();
         self.util_est_dequeue(cpu, se);
@@ -91,6 +95,69 @@ impl Sched<Ours> {
         Some(next)
     }
 
+    /// [`Sched::flat_block`] of a task that is alone on its CPU, which looks at no others for work, but for `nohz_balance_enter_idle`: all that is
+    /// touched is looked up once. False, and nothing done, elsewhere.
+    #[inline(always)]
+    fn flat_block_alone(&mut self, cpu: CpuId, previous: TaskId) -> bool {
+        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
+        let queue = &self.cfs_rqs[cfs.index()];
+        let attached = |loads: &Loads| loads.entities[se.index()].avg.last_update_time != 0;
+        if queue.nr_running != 1
+            || self.rqs[cpu.index()].nr_running != 1
+            || queue.has_buddies()
+            || self.balance.domains.smt_active()
+            || !self.loads.as_deref().is_some_and(attached)
+        {
+            return false;
+        }
+        let Some(next_balance) = self.idles_without_looking(cpu) else { return false };
+        if eevdf {
+            self.flat_charge(cpu, cfs, se);
+        }
+        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, idle_cpus, .. } = self;
+        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
+        tasks[previous.index()].life = Life::Asleep;
+        let delta = rq.clock_task.wrapping_sub(entity.exec_start);
+        let charged = !eevdf && delta as i64 > 0;
+        if charged {
+            entity.exec_start = rq.clock_task;
+            entity.sum_exec_runtime += delta;
+            entity.vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+        }
+        if let Some(loads) = loads.as_deref_mut() {
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
+            load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
+            if eevdf {
+                own.util_est.update(&own.avg, rules.series);
+            }
+            load.take_out(Sums::of(rules.series));
+            let now = load.clock(rq.clock_pelt);
+            let weight = entity.load.scaled >> 10;
+            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, (queue.load.scaled >> 10, 1), weight) {
+                own.util_est.changed();
+            }
+            if !eevdf {
+                own.util_est.update(&own.avg, rules.series);
+            }
+        }
+        balance.cfs_tasks.remove(cpu, previous);
+        entity.on_rq = false;
+        queue.load.subtract(entity.load.scaled);
+        (queue.nr_running, queue.h_nr_running, rq.nr_running) = (0, 0, 0);
+        if eevdf {
+            (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
+        } else if charged {
+            queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
+        }
+        let state = &mut balance.cpus[cpu.index()];
+        (state.idle_stamp, state.next_balance) = (Some(rq.clock), state.next_balance.min(next_balance));
+        queue.curr = None;
+        rq.idle_exec_start = rq.clock_task;
+        (rq.curr, rq.need_resched, rq.lazily) = (TaskId::IDLE, false, false);
+        idle_cpus.insert(cpu.index());
+        true
+    }
+
     /// `update_curr` but for `min_vruntime`: whether any time passed.
     #[inline(always)]
     fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
@@ -132,19 +199,25 @@ impl Sched<Ours> {
     /// [`Sched::newidle_balance`], mostly where it is not worth to look at others: whether the CPU has something to run afterwards.
     #[inline(always)]
     fn flat_newidle(&mut self, cpu: CpuId) -> bool {
-        let (state, place) = (&self.balance.cpus[cpu.index()], &self.balance.domains.cpus[cpu.index()]);
-        let migration_cost = self.rules.tunables.migration_cost.as_nanos();
-        let Some(lowest) = place.levels.first() else { return self.newidle_balance(cpu) };
-        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
-        if (self.balance.overload && state.avg_idle >= least) || state.avg_idle >= migration_cost {
-            return self.newidle_balance(cpu);
-        }
-        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
-        let next = next.min(self.balance.jiffy.0 + self.balance.second);
+        let Some(next_balance) = self.idles_without_looking(cpu) else { return self.newidle_balance(cpu) };
         let state = &mut self.balance.cpus[cpu.index()];
         state.idle_stamp = Some(self.rqs[cpu.index()].clock);
-        state.next_balance = state.next_balance.min(next);
+        state.next_balance = state.next_balance.min(next_balance);
         false
+    }
+
+    /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
+    #[inline(always)]
+    fn idles_without_looking(&self, cpu: CpuId) -> Option<u64> {
+        let (state, place) = (&self.balance.cpus[cpu.index()], &self.balance.domains.cpus[cpu.index()]);
+        let migration_cost = self.rules.tunables.migration_cost.as_nanos();
+        let lowest = place.levels.first()?;
+        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
+        if (self.balance.overload && state.avg_idle >= least) || state.avg_idle >= migration_cost {
+            return None;
+        }
+        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
+        Some(next.min(self.balance.jiffy.0 + self.balance.second))
     }
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.

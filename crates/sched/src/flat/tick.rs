@@ -6,6 +6,7 @@ use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::EntityLoad;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::weight::calc_delta;
 use crate::rules::Rules;
@@ -33,7 +34,7 @@ impl Sched<Ours> {
     #[inline]
     pub fn flat_tick(&mut self, cpu: CpuId, first: Time, count: u64) -> Option<FlatTick> {
         let (rq, state) = (&self.rqs[cpu.index()], &self.balance.cpus[cpu.index()]);
-        let (previous, cfs, next_balance, jiffies) = (rq.curr, rq.cfs, state.next_balance, self.balance.jiffy.0);
+        let (previous, next_balance, jiffies) = (rq.curr, state.next_balance, self.balance.jiffy.0);
         debug_assert_eq!(jiffies, self.jiffies(cpu));
         if self.rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
             return None;
@@ -41,38 +42,97 @@ impl Sched<Ours> {
         if state.tick_stopped || state.push_cpu.is_some() || self.balance.nohz.idle_cpus.first().is_some() {
             return None;
         }
-        let se = self.tasks[previous.index()].se;
+        let (se, cfs) = (EntityId(previous.0), CfsRqId(cpu.0));
         if first.as_nanos() <= self.entities[se.index()].exec_start {
             return None;
         }
         self.flat_charge_ticks(cpu, cfs, se, first.as_nanos(), count);
         let until_balance = next_balance - (jiffies + 1);
-        let (entity, queue) = (&self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let (entity, queue) = (&mut entities[se.index()], &mut cfs_rqs[cfs.index()]);
         let Some((leftmost, first_key)) = queue.timeline.first_with_key() else {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
             return Some(FlatTick { previous, next: previous, scheduled: false, inactive: until_balance });
         };
         queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
         let weight = entity.load.scaled;
-        let ideal = self.rules.flat_slice(queue, weight);
+        let ideal = rules.flat_slice(queue, weight);
         let (ran, ahead) = (entity.sum_exec_runtime - entity.prev_sum_exec_runtime, entity.vruntime.since(first_key));
-        let granularity = self.rules.tunables.min_granularity.as_nanos();
+        let granularity = rules.tunables.min_granularity.as_nanos();
         let scheduled = ran > ideal || (ran >= granularity && ahead >= 0 && ahead as u64 > ideal);
-        let (mut running, mut next_key, mut next) = (se, Some(first_key), previous);
-        if scheduled {
-            if ran > ideal && queue.has_buddies() {
-                self.clear_buddies(cfs, se);
-            }
-            running = self.flat_pick_beside(cfs, se, (ahead >= 0).then_some(leftmost));
-            next = self.entities[running.index()].task;
-            next_key = self.flat_switch(cpu, cfs, se, running, running == leftmost && ahead >= 0);
-            let rq = &mut self.rqs[cpu.index()];
-            (rq.curr, rq.need_resched) = (next, false);
-            self.balance.cfs_tasks.move_to_front(cpu, next);
+        if !scheduled {
+            let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
+            return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
-        let same = running == se || self.entities[running.index()].load.scaled == weight;
-        let inactive = self.flat_inactive_ticks(cfs, running, next_key, same.then_some(ideal)).min(until_balance);
+        if queue.has_buddies() {
+            let next = self.flat_switch_beside_buddies(cpu, cfs, se, ran > ideal);
+            let next_key = self.cfs_rqs[cfs.index()].timeline.first_key();
+            let (entity, queue) = (&mut self.entities[next.0 as usize], &mut self.cfs_rqs[cfs.index()]);
+            let ideal = self.rules.flat_slice(queue, entity.load.scaled);
+            let inactive = self.rules.flat_inactive_ticks(queue, entity, next_key, ideal).min(until_balance);
+            return Some(FlatTick { previous, next, scheduled, inactive });
+        }
+        let rq = &mut rqs[cpu.index()];
+        rq.need_resched = false;
+        // pick_next_entity: nobody is nominated, so the first in virtual time runs, which may be who ran.
+        if ahead < 0 {
+            balance.cfs_tasks.move_to_front(cpu, previous);
+            let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
+            return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
+        }
+        // put_prev_entity; the averages are up to date.
+        let (vruntime, slice) = (entity.vruntime, entity.slice);
+        let (sequence, next_key) = queue.timeline.insert_and_take_first(vruntime, vruntime, slice, se);
+        entity.sequence = sequence;
+        // set_next_entity
+        let next = TaskId(leftmost.0);
+        let comer = &mut entities[leftmost.index()];
+        queue.curr = Some(leftmost);
+        comer.exec_start = rq.clock_task;
+        comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
+        if let Some(loads) = loads.as_deref_mut() {
+            let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[leftmost.index()]);
+            own.end_wait(load.clock(rq.clock_pelt), comer.load.scaled >> 10);
+        }
+        rq.curr = next;
+        balance.cfs_tasks.move_to_front(cpu, next);
+        let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
+        let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
         Some(FlatTick { previous, next, scheduled, inactive })
+    }
+
+    /// [`Sched::schedule`] of a task that is still runnable, where somebody is nominated or to be passed over: who runs.
+    #[cold]
+    fn flat_switch_beside_buddies(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId, served: bool) -> TaskId {
+        if served {
+            self.clear_buddies(cfs, previous);
+        }
+        let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
+        if next == previous {
+            if self.rules.series == Series::V5_10 {
+                self.clear_buddies(cfs, next);
+            }
+        } else {
+            // put_prev_entity; the averages are up to date.
+            self.timeline_insert(cfs, previous);
+            self.clear_buddies(cfs, next);
+            let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[next.index()]);
+            let found = queue.timeline.remove(entity.vruntime, entity.sequence);
+            debug_assert!(found, "an entity on the queue is in its timeline");
+            queue.curr = Some(next);
+            let rq = &self.rqs[cpu.index()];
+            entity.exec_start = rq.clock_task;
+            entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+            if let Some(loads) = self.loads.as_deref_mut() {
+                let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
+                own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
+            }
+        }
+        let next = TaskId(next.0);
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.curr, rq.need_resched) = (next, false);
+        self.balance.cfs_tasks.move_to_front(cpu, next);
+        next
     }
 
     /// `count` times the clocks, the averages and `update_curr` but for `min_vruntime`, the first at `first`.
@@ -111,100 +171,45 @@ impl Sched<Ours> {
         }
         entity.vruntime = entity.vruntime.plus(virtual_time);
     }
+}
 
-    /// `pick_next_entity` beside an entity that is still runnable: mostly nobody is nominated or skipped, and the first in virtual time is
-    /// who runs, if it is not `curr` itself.
-    #[inline]
-    fn flat_pick_beside(&mut self, cfs: CfsRqId, curr: EntityId, first: Option<EntityId>) -> EntityId {
-        let queue = &self.cfs_rqs[cfs.index()];
-        if queue.has_buddies() {
-            return self.pick_next_entity(cfs, Some(curr)).unwrap_or(curr);
-        }
-        first.unwrap_or(curr)
-    }
-
-    /// The end of [`Sched::schedule`] of a task that is still runnable, once the next one is picked, which may be the `first` of the
-    /// timeline: the key of who is first then.
+impl EntityLoad {
+    /// `set_next_entity` of a task of this weight that waited, on a queue whose averages are up to `now`.
     #[inline(always)]
-    fn flat_switch(
-        &mut self,
-        cpu: CpuId,
-        cfs: CfsRqId,
-        previous: EntityId,
-        next: EntityId,
-        first: bool,
-    ) -> Option<Vruntime> {
-        if next == previous {
-            if self.rules.series == Series::V5_10 {
-                self.clear_buddies(cfs, next);
-            }
-            return self.cfs_rqs[cfs.index()].timeline.first_key();
+    fn end_wait(&mut self, now: u64, weight: u64) {
+        if self.avg.last_update_time != 0 && self.avg.update_sum(now, 1, 1, false) {
+            self.avg.update_avg(weight);
+            self.util_est.changed();
         }
-        // put_prev_entity; the averages are up to date.
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[previous.index()]);
-        let (vruntime, slice) = (entity.vruntime, entity.slice);
-        let next_key = if first {
-            let (sequence, key) = queue.timeline.insert_and_take_first(vruntime, vruntime, slice, previous);
-            entity.sequence = sequence;
-            key
-        } else {
-            entity.sequence = queue.timeline.insert(vruntime, vruntime, slice, previous);
-            let entity = &self.entities[next.index()];
-            let found = queue.timeline.remove(entity.vruntime, entity.sequence);
-            debug_assert!(found, "an entity on the queue is in its timeline");
-            queue.timeline.first_key()
-        };
-        self.flat_set_waiting(cpu, cfs, next);
-        next_key
-    }
-
-    /// `set_next_entity` of an entity that waited and has left the timeline, on a queue whose averages are up to date.
-    #[inline(always)]
-    fn flat_set_waiting(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        if self.cfs_rqs[cfs.index()].has_buddies() {
-            self.clear_buddies(cfs, se);
-        }
-        self.cfs_rqs[cfs.index()].curr = Some(se);
-        let (rq, entity) = (&self.rqs[cpu.index()], &mut self.entities[se.index()]);
-        entity.exec_start = rq.clock_task;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[se.index()]);
-        if own.avg.last_update_time != 0 && own.avg.update_sum(load.clock(rq.clock_pelt), 1, 1, false) {
-            own.avg.update_avg(entity.load.scaled >> 10);
-            own.util_est.changed();
-        }
-    }
-
-    /// [`Sched::inactive_ticks_fair`] of a task that was charged just now and is not alone; `first_key` is that of who waits,
-    /// `ideal` its slice if that is known.
-    #[inline(always)]
-    fn flat_inactive_ticks(
-        &mut self,
-        cfs: CfsRqId,
-        se: EntityId,
-        first_key: Option<Vruntime>,
-        ideal: Option<u64>,
-    ) -> u64 {
-        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
-        let Some(first_key) = first_key else { return 0 };
-        let ideal = ideal.unwrap_or_else(|| self.rules.flat_slice(queue, entity.load.scaled));
-        let Entity { sum_exec_runtime, prev_sum_exec_runtime, vruntime, .. } = *entity;
-        let step = self.rules.calc_delta_fair(self.rules.tick, &mut entity.load);
-        let first = sum_exec_runtime - prev_sum_exec_runtime + self.rules.tick;
-        self.rules.inactive_ticks_cfs(first, ideal, vruntime.plus(step).since(first_key), step)
     }
 }
 
 impl Rules {
+    /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
+    #[inline(always)]
+    fn flat_inactive_ticks(&self, queue: &CfsRq, entity: &mut Entity, first_key: Option<Vruntime>, ideal: u64) -> u64 {
+        debug_assert_eq!(queue.timeline.first_key(), first_key);
+        let Some(first_key) = first_key else { return 0 };
+        let Entity { sum_exec_runtime, prev_sum_exec_runtime, vruntime, .. } = *entity;
+        let step = self.calc_delta_fair(self.tick, &mut entity.load);
+        let first = sum_exec_runtime - prev_sum_exec_runtime + self.tick;
+        self.inactive_ticks_cfs(first, ideal, vruntime.plus(step).since(first_key), step)
+    }
+
     /// `sched_slice` of an entity of this weight that is queued at the top, on a queue without SCHED_IDLE tasks.
     #[inline]
     fn flat_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
+        let of = (queue.load.scaled, weight, queue.nr_running);
+        if queue.last_slice.0 == of {
+            return queue.last_slice.1;
+        }
         let (nr_running, granularity) = (u64::from(queue.nr_running), self.tunables.min_granularity.as_nanos());
         let period =
             if nr_running <= self.nr_latency { self.tunables.latency.as_nanos() } else { nr_running * granularity };
         let slice = calc_delta(period, weight, &mut queue.load);
-        if self.alt_period { slice.max(granularity) } else { slice }
+        let slice = if self.alt_period { slice.max(granularity) } else { slice };
+        queue.last_slice = (of, slice);
+        slice
     }
 }
 

@@ -41,7 +41,45 @@ impl Sched<Ours> {
             return previous;
         }
         self.record_wakee(task, previous);
-        self.select_idle_sibling(task, previous, previous, previous)
+        self.flat_select_sibling(task, previous)
+    }
+
+    /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
+    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once. Nobody is SCHED_IDLE, and all
+    /// may run anywhere.
+    #[inline]
+    fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
+        let features = &self.rules.tunables.features;
+        let domains = &self.balance.domains;
+        let place = &domains.cpus[previous.index()];
+        let (Some(llc), Some(idle)) = (place.llc, self.idle_cpus.only_word()) else {
+            return self.select_idle_sibling(task, previous, previous, previous);
+        };
+        let Some(span) =
+            place.levels[llc].shape.span.only_word().filter(|_| !domains.smt_active() && !features.sis_prop)
+        else {
+            return self.select_idle_sibling(task, previous, previous, previous);
+        };
+        let mut limit = u32::MAX;
+        if features.sis_util
+            && let Some(shared) = place.shared
+        {
+            limit = domains.shared[shared as usize].nr_idle_scan.saturating_add(1);
+        }
+        let recent = std::mem::replace(&mut self.balance.tasks[task.index()].recent_used_cpu, previous);
+        if recent != previous && (span & idle) >> recent.0 & 1 == 1 {
+            return recent;
+        }
+        if limit == 1 {
+            return previous;
+        }
+        // From the next CPU on, around.
+        let start = previous.0 + 1;
+        let (span, free) = (span.rotate_right(start), (span & idle).rotate_right(start));
+        let first = free.trailing_zeros();
+        let looked = if free == 0 { span.count_ones() } else { (span & (u64::MAX >> (63 - first))).count_ones() };
+        self.balance.looked_at += u64::from(looked.min(limit));
+        if free == 0 || looked >= limit { previous } else { CpuId((start + first) % 64) }
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the

@@ -11,17 +11,7 @@ use crate::timers::Timers;
 /// compared.
 pub(super) fn ceiling(tasks: u32, count: u64, mean: Time) -> (u64, u64) {
     let mut timers = Timers::default();
-    let mean = mean.as_nanos();
-    // xorshift64* (Vigna 2016), as cheap as a draw can be.
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut draw = move || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        // Uniform from half the mean to one and a half.
-        mean / 2 + ((u128::from(word) * u128::from(mean)) >> 64) as u64
-    };
+    let mut draw = draw_around(mean);
     for task in 0..tasks {
         timers.push(Key::new(draw(), Kind::Timer), task);
     }
@@ -33,6 +23,20 @@ pub(super) fn ceiling(tasks: u32, count: u64, mean: Time) -> (u64, u64) {
         timers.push(Key::new(now + draw(), Kind::Timer), black_box(task));
     }
     (expired, timers.operations)
+}
+
+/// Draws uniformly from half the mean to one and a half, in nanoseconds.
+pub(super) fn draw_around(mean: Time) -> impl FnMut() -> u64 {
+    let mean = mean.as_nanos();
+    // xorshift64* (Vigna 2016), as cheap as a draw can be.
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    move || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        mean / 2 + ((u128::from(word) * u128::from(mean)) >> 64) as u64
+    }
 }
 
 #[cfg(test)]

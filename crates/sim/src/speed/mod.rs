@@ -9,6 +9,7 @@
 
 mod batch;
 mod ceiling;
+mod floor;
 mod measure;
 mod scenario;
 

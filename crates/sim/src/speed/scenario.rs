@@ -6,7 +6,11 @@ use schedlab_program::Program;
 use crate::arena::Arena;
 use crate::engine::Engine;
 use crate::speed::ceiling::ceiling;
+use crate::speed::floor::{floor_of_hogs, floor_of_pairs};
 use crate::{Options, SimError};
+
+/// How long a task of a pair computes.
+const RUN: Time = Time::from_micros(50);
 
 /// Which scenarios belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub enum Set {
     Scaling,
     /// As many CPUs and tasks as there may be, for the memory they take.
     Large,
+    /// The averages of load that the basic ones keep, and nothing else.
+    Floor,
 }
 
 /// What the tasks of a scenario do.
@@ -28,6 +34,10 @@ enum Load {
     Pairs,
     /// As [`Load::Pairs`], but only the timers, and no rules.
     Timers,
+    /// As [`Load::Hogs`], but only the averages of load, with so many ticks from switch to switch.
+    AveragesOfHogs(u32),
+    /// As [`Load::Pairs`], but only the averages of load and the timers.
+    AveragesOfPairs,
 }
 
 /// One scenario.
@@ -61,8 +71,12 @@ const fn scaling(name: &'static str, tasks: u32) -> Scenario {
     Scenario { set: Set::Scaling, simulated_ms: 10_000, ..basic(name, Load::Pairs, tasks, 4) }
 }
 
+const fn floor(name: &'static str, load: Load, tasks: u32, cpus: u32) -> Scenario {
+    Scenario { set: Set::Floor, ..basic(name, load, tasks, cpus) }
+}
+
 /// Every scenario.
-pub static SCENARIOS: [Scenario; 10] = [
+pub static SCENARIOS: [Scenario; 13] = [
     Scenario { goal_ms: Some(5.0), linsched_ms: Some(25.0), ..basic("hogs-64x4", Load::Hogs, 64, 4) },
     Scenario { goal_ms: Some(100.0), linsched_ms: Some(473.0), ..basic("hogs-400x64", Load::Hogs, 400, 64) },
     Scenario { goal_ms: Some(240.0), linsched_ms: Some(590.0), ..basic("pairs-400x4-cfs", Load::Pairs, 400, 4) },
@@ -72,6 +86,10 @@ pub static SCENARIOS: [Scenario; 10] = [
     scaling("scaling-1000", 1_000),
     scaling("scaling-10000", 10_000),
     scaling("scaling-100000", 100_000),
+    // CFS gives each of 16 tasks 2.25 ms of its CPU at a time, and each of six 4 ms, which end with a tick.
+    floor("floor-hogs-64x4", Load::AveragesOfHogs(3), 64, 4),
+    floor("floor-hogs-400x64", Load::AveragesOfHogs(4), 400, 64),
+    floor("floor-pairs-400x4", Load::AveragesOfPairs, 400, 4),
     Scenario { set: Set::Large, simulated_ms: 1_000, ..basic("large-100000x512", Load::Pairs, 100_000, 512) },
 ];
 
@@ -111,9 +129,11 @@ impl Scenario {
     /// tasks / (10 · CPUs) ms on average.
     fn workload(&self) -> Workload {
         let steps = match self.load {
-            Load::Hogs => vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))],
-            Load::Pairs | Load::Timers => {
-                let run = Time::from_micros(50);
+            Load::Hogs | Load::AveragesOfHogs(_) => {
+                vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))]
+            }
+            Load::Pairs | Load::Timers | Load::AveragesOfPairs => {
+                let run = RUN;
                 let sleep = self.round() - run;
                 let half = Time::from_nanos(sleep.as_nanos() / 2);
                 let sleep = Duration::Uniform { low: sleep - half, high: sleep + half };
@@ -160,10 +180,22 @@ impl Prepared {
     /// As [`Prepared::run`]'s.
     pub fn run_with(&self, options: &Options<'_>) -> Result<Counts, SimError> {
         let scenario = &self.scenario;
-        if scenario.load == Load::Timers {
-            let pairs = scenario.simulated_ms * 1_000_000 / scenario.round().as_nanos() * u64::from(scenario.tasks);
-            let (pairs, operations) = ceiling(scenario.tasks, pairs, scenario.round());
-            return Ok(Counts { pairs, switches: 0, operations });
+        let (tasks, cpus, round) = (scenario.tasks, scenario.cpus, scenario.round());
+        let pairs = scenario.simulated_ms * 1_000_000 / round.as_nanos() * u64::from(tasks);
+        match scenario.load {
+            Load::Timers => {
+                let (pairs, operations) = ceiling(tasks, pairs, round);
+                return Ok(Counts { pairs, switches: 0, operations });
+            }
+            Load::AveragesOfPairs => {
+                let (pairs, operations) = floor_of_pairs(tasks, cpus, pairs, round, RUN);
+                return Ok(Counts { pairs, switches: 0, operations });
+            }
+            Load::AveragesOfHogs(slice) => {
+                let switches = floor_of_hogs(tasks, cpus, scenario.simulated_ms, slice);
+                return Ok(Counts { pairs: 0, switches, operations: 0 });
+            }
+            Load::Hogs | Load::Pairs => {}
         }
         let (mut arena, mut sink) = (Arena::default(), NoEvents);
         let mut engine = Engine::new(&self.program, &self.scheduler, &self.machine, options, &mut arena, &mut sink)?;

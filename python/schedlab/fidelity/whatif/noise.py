@@ -1,14 +1,13 @@
 """How far a kernel's recordings of the same are from each other, fixed before others are judged."""
 
 import itertools
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schedlab.errors import InputError
+from schedlab.fidelity.noise import write_tables
 from schedlab.fidelity.whatif.register import METRICS, Metric
-from schedlab.files import write_text
 from schedlab.inference import Behaviour
 from schedlab.likeness import likeness
 
@@ -64,9 +63,4 @@ def read(path: Path) -> dict[Key, dict[Metric, float]]:
 
 def write(path: Path, noise: Noise) -> None:
     """Write what is fixed."""
-    lines = [_HEAD]
-    for key, values in sorted(noise.items()):
-        lines.append(f"[{'.'.join(json.dumps(part) for part in key)}]")
-        lines += [f"{json.dumps(metric)} = {value:.6f}" for metric, value in values.items()]
-        lines.append("")
-    write_text(path, "\n".join(lines))
+    write_tables(path, _HEAD, noise)
