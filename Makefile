@@ -154,6 +154,7 @@ BEHAVIOUR := -m schedlab.fidelity.behaviour validation/behaviour.toml --noise va
 PREDICTION := -m schedlab.fidelity.prediction validation/prediction.toml
 
 fidelity-behaviour: build
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
 	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
 
 fidelity-prediction: build

@@ -104,13 +104,14 @@ def test_memory_and_disk_are_measured_and_charged(tmp_path: Path) -> None:
     assert {name for name in found.later if not name.startswith("refill")} == cached
     direct = {name for name in found.measured if name.startswith(("disk", "memory"))}
     memory = {"memory_write_of_1_kib", "memory_read_of_1_kib", "memory_chase"}
-    disk = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
+    accesses = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
+    disk = accesses | {f"{access}_cpu" for access in accesses}
     devices = {"memory_per_kib", "memory_chase"}
     if any("in memory" in note for note in found.notes):
         assert direct == memory
     else:
         assert direct == memory | disk
-        devices |= {"disk_latency", "disk_per_kib"}
+        devices |= {"disk_access", "disk_latency", "disk_per_kib"}
     assert set(found.costs.devices) == devices
     quartiles = {name: found.later[name] for name in cached}
     quartiles |= {name: found.measured[name] for name in direct}

@@ -11,6 +11,7 @@ from schedlab.errors import InputError
 from schedlab.fidelity import noise
 from schedlab.fidelity.behaviour import Line, Register, judge
 from schedlab.fidelity.behaviour import collect as collecting
+from schedlab.fidelity.behaviour.__main__ import main
 from schedlab.fidelity.behaviour.collect import Collected, jobs
 from schedlab.fidelity.behaviour.judge import Finding, find
 from schedlab.fidelity.behaviour.page import figure, page
@@ -179,6 +180,7 @@ def test_a_and_a_runs_come_before_those_that_are_judged() -> None:
 class _WithHoles:
     """A place whose recordings have holes."""
 
+    name = "host"
     kernel = "6.1.0-50-amd64"
     clock = "host"
 
@@ -212,6 +214,24 @@ def test_where_recordings_are_refused_the_rest_is_still_judged(
     }
     assert failures["p50"] == "nothing was compared"
     assert "apart" in failures["turnaround"]
+
+
+def test_the_kernels_own_intervals_are_fixed_before_anything_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, intervals = tmp_path / "lines.toml", tmp_path / "noise.toml"
+    file.write_text(SMALL, encoding="utf-8")
+    monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
+    arguments = [str(file), "--noise", str(intervals), "--directory", str(tmp_path)]
+    assert main([*arguments, "--place", "host", "--fix"]) == 0
+    # All its runs are the same, and none of them is one that is judged.
+    assert noise.read(intervals) == {("host", "pi"): {"share": 0.0, "turnaround": 0.0}}
+    assert len((tmp_path / "host.jsonl").read_text(encoding="utf-8").splitlines()) == 6
+    # Afterwards only those are made.
+    fixed = intervals.read_text(encoding="utf-8")
+    main([*arguments, "--place", "host"])
+    assert len((tmp_path / "host.jsonl").read_text(encoding="utf-8").splitlines()) == 6 + 3
+    assert intervals.read_text(encoding="utf-8") == fixed
 
 
 def test_the_page_tells_what_fails_and_what_was_not_run() -> None:

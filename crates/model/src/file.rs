@@ -39,6 +39,8 @@ pub struct Devices {
     pub memory_per_kib: Time,
     /// CPU time to follow one pointer that no prefetcher guesses.
     pub memory_chase: Time,
+    /// CPU time of whoever asks for a disk access, beyond the system call and copying.
+    pub disk_access: Time,
     /// From a disk access's turn to its end, beyond its bytes; accesses overlap in this.
     pub disk_latency: Time,
     /// Disk time for 1024 bytes; accesses take turns in this.
@@ -50,6 +52,7 @@ impl Devices {
     pub const SMALL_SERVER: Self = Self {
         memory_per_kib: Time::from_nanos(50),
         memory_chase: Time::from_nanos(90),
+        disk_access: Time::ZERO,
         disk_latency: Time::from_micros(100),
         disk_per_kib: Time::from_micros(2),
     };

@@ -116,6 +116,8 @@ pub struct Costs {
     pub wakeup_remote: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
+    /// Further time from a timer's interrupt to the switch where the CPU had idled for a tick or longer: it had stopped its tick.
+    pub tick_restart: Time,
     /// One timer interrupt, billed to the running task.
     pub tick: Time,
     /// Entering and leaving the kernel once.

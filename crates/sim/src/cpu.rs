@@ -37,6 +37,8 @@ pub(crate) struct Cpu {
     pub(crate) spare: u64,
     /// When it last left idle for a timer's interrupt, or will have.
     pub(crate) awake_at: u64,
+    /// Since when it idles, if it does.
+    pub(crate) idle_since: u64,
 }
 
 impl Cpu {
@@ -50,6 +52,7 @@ impl Cpu {
         resched_at: NEVER,
         leaving: false,
         awake_at: 0,
+        idle_since: 0,
         called: false,
         online: true,
         busy: 0,

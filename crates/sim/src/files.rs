@@ -1,5 +1,8 @@
 //! Files: through the page cache at the price of copying, past it at the disk's.
 //!
+//! Synchronous writes to one file take turns, as those of one inode do (`inode_lock`, `I_SYNC`): whoever has written wakes all who wait,
+//! the one that came first is next, and the others sleep again.
+//!
 //! The disk is one: accesses take turns for the time that their bytes need, and overlap in its latency. Everything that was not
 //! opened to bypass it is in the page cache, as it is after the file was made.
 
@@ -7,21 +10,37 @@ use schedlab_model::{EventSink, Opening, TaskState};
 use schedlab_program::{FileVerb, Op};
 
 use crate::engine::Engine;
-use crate::task::Stage;
+use crate::task::{Stage, State};
+use crate::wait::NONE;
+
+/// Where a task is in its access: waiting for its turn, having it, or waiting for the disk.
+const QUEUED: u32 = 1;
+const NEXT: u32 = 2;
+const ASKED: u32 = 3;
 
 impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that an access of a file takes before it has its effect.
-    pub(crate) fn plan_file(&self, task: u32, access: u32) -> u64 {
-        if self.arena.tasks[task as usize].moved > 0 {
+    pub(crate) fn plan_file(&mut self, task: u32, access: u32) -> u64 {
+        let moved = self.arena.tasks[task as usize].moved;
+        if moved == ASKED {
             return 0;
         }
         let op = self.program.file_accesses()[access as usize];
         let opening = self.program.files()[op.file as usize].1.open;
-        let copied = match (op.verb, opening) {
-            (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => self.prices.copy(op.bytes),
+        let (asks, copies) = match (op.verb, opening) {
+            (FileVerb::Write, Opening::Sync) => (true, true),
+            (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => (false, true),
+            _ => (true, false),
+        };
+        let copied = if copies { self.prices.copy(op.bytes) } else { 0 };
+        let entry = if moved == 0 { self.prices.system_call.saturating_add(copied) } else { 0 };
+        let waits = is_synchronous(op.verb, opening) && !self.has_its_turn(task, op.file);
+        let further = match (waits, asks) {
+            (true, _) => self.prices.block,
+            (_, true) => self.prices.disk_access,
             _ => 0,
         };
-        self.prices.system_call.saturating_add(copied)
+        entry.saturating_add(further)
     }
 
     /// The access takes place, and the task sleeps where it has to wait for the disk.
@@ -31,9 +50,22 @@ impl<S: EventSink> Engine<'_, S> {
         let disk = self.prices.disk(op.bytes);
         let now = self.now;
         let record = &mut self.arena.tasks[task as usize];
-        if record.moved > 0 {
-            record.done();
-            return;
+        match record.moved {
+            ASKED => {
+                record.done();
+                if is_synchronous(op.verb, opening) {
+                    self.written(task, cpu, op.file);
+                }
+                return;
+            }
+            QUEUED => {
+                record.stage = Stage::Retry;
+                if self.arena.objects.files[op.file as usize].writer != task {
+                    self.switch(cpu, TaskState::Uninterruptible);
+                }
+                return;
+            }
+            _ => {}
         }
         match (op.verb, opening) {
             (FileVerb::Write, Opening::Sync | Opening::Direct) | (FileVerb::Read, Opening::Direct) => {
@@ -58,6 +90,34 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// Whether it is the task's turn to write to the file; else it is among those who wait.
+    fn has_its_turn(&mut self, task: u32, file: u32) -> bool {
+        let place = &mut self.arena.objects.files[file as usize];
+        if place.writer == NONE {
+            place.writer = task;
+        }
+        if place.writer != task && !place.waiters.contains(task, &self.arena.links) {
+            place.waiters.push_back(task, &mut self.arena.links);
+        }
+        let turn = place.writer == task;
+        self.arena.tasks[task as usize].moved = if turn { NEXT } else { QUEUED };
+        turn
+    }
+
+    /// The task has written: it is the next one's turn, and all who wait are woken to find out whose that is.
+    fn written(&mut self, task: u32, cpu: u32, file: u32) {
+        let place = &mut self.arena.objects.files[file as usize];
+        place.writer = place.waiters.pop(&self.arena.links).unwrap_or(NONE);
+        let mut waiters = place.waiters;
+        let mut woken = place.writer;
+        while woken != NONE {
+            if self.arena.tasks[woken as usize].state == State::Asleep {
+                self.wake_for(task, cpu, woken, false);
+            }
+            woken = waiters.pop(&self.arena.links).unwrap_or(NONE);
+        }
+    }
+
     /// Waits for all that the task began.
     pub(crate) fn await_files(&mut self, task: u32, cpu: u32) {
         let under_way = &mut self.arena.objects.luggage(task).under_way;
@@ -77,8 +137,13 @@ impl<S: EventSink> Engine<'_, S> {
             return;
         }
         debug_assert!(matches!(record.op, Op::File(_) | Op::AwaitFiles), "only files are waited for so");
-        (record.moved, record.stage) = (1, Stage::Retry);
+        (record.moved, record.stage) = (ASKED, Stage::Retry);
         self.set_timer(task, done - self.now);
         self.switch(cpu, TaskState::Uninterruptible);
     }
+}
+
+/// Whether it is a write that takes its turn with others of the same file.
+const fn is_synchronous(verb: FileVerb, opening: Opening) -> bool {
+    matches!((verb, opening), (FileVerb::Write, Opening::Sync))
 }

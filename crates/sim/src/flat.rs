@@ -116,8 +116,11 @@ impl<S: EventSink> Engine<'_, S> {
         let at_once = idles && self.prices.at_once() && alone;
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
-        let (remote, exit) =
-            if target == home { (0, 0) } else { (self.prices.wakeup_remote, self.way_out_of_idle(target)) };
+        let (remote, exit) = if target == home {
+            (0, self.tick_restart(target))
+        } else {
+            (self.prices.wakeup_remote, self.way_out_of_idle(target))
+        };
         let cost = self.prices.wakeup + remote;
         if !runs {
             self.queued(task, target, home, cost + exit);
@@ -279,7 +282,7 @@ impl<S: EventSink> Engine<'_, S> {
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         if next == TaskId::IDLE {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
-            record.acting_tick = NEVER;
+            (record.acting_tick, record.idle_since) = (NEVER, self.now);
             self.idle += 1;
             self.taken(cpu, task_id(task), state, next);
             self.arena.agenda.set(cpu, Key::NEVER);

@@ -114,6 +114,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             wakeup: Time::from_nanos(700),
             wakeup_remote: Time::from_nanos(900),
             idle_exit: Time::from_nanos(2500),
+            tick_restart: Time::from_nanos(1300),
             tick: Time::from_nanos(1500),
             system_call: Time::from_nanos(90),
             migration: Time::from_nanos(600),
@@ -123,6 +124,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
         1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
+        1 => Just(Costs { tick_restart: Time::from_micros(10), ..Costs::ideal() }),
     ];
     // More CPUs than the agenda looks through one by one, too.
     let few = [(1u32, "smt=1"), (2, "smt=1"), (3, "smt=1"), (4, "smt=1"), (4, "smt=2"), (4, "llc=2")];

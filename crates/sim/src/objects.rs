@@ -34,6 +34,14 @@ pub(crate) struct Semaphore {
     pub(crate) wakeups: Histogram,
 }
 
+/// A file that somebody writes to synchronously: writes take turns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    /// Whose turn it is.
+    pub(crate) writer: u32,
+    pub(crate) waiters: WaitQueue,
+}
+
 /// A listening socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
@@ -72,6 +80,7 @@ pub(crate) struct Objects {
     /// When the timers that tasks share expire next, once used.
     timers: Vec<Option<u64>>,
     pub(crate) watches: Vec<Histogram>,
+    pub(crate) files: Vec<Written>,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -96,6 +105,7 @@ impl Objects {
             ports: vec![port; program.ports().len()],
             timers: vec![None; program.timers().len()],
             watches: vec![Histogram::default(); program.watches().len()],
+            files: vec![Written { writer: NONE, waiters }; program.files().len()],
             disk_free: 0,
             luggage: Vec::new(),
         };

@@ -22,6 +22,7 @@ pub(crate) struct Prices {
     pub(crate) wakeup: u64,
     pub(crate) wakeup_remote: u64,
     pub(crate) idle_exit: u64,
+    pub(crate) tick_restart: u64,
     pub(crate) tick: u64,
     pub(crate) system_call: u64,
     /// A system call that writes to, or reads from, a pipe or a socket.
@@ -45,6 +46,8 @@ pub(crate) struct Prices {
     pub(crate) reap: u64,
     memory_per_kib: u64,
     memory_chase: u64,
+    /// What an access of the disk takes of whoever asks for it.
+    pub(crate) disk_access: u64,
     disk_latency: u64,
     disk_per_kib: u64,
 }
@@ -56,6 +59,7 @@ impl Prices {
         let of_devices = [
             ("devices.memory_per_kib", devices.memory_per_kib),
             ("devices.memory_chase", devices.memory_chase),
+            ("devices.disk_access", devices.disk_access),
             ("devices.disk_latency", devices.disk_latency),
             ("devices.disk_per_kib", devices.disk_per_kib),
         ];
@@ -85,6 +89,7 @@ impl Prices {
             wakeup: costs.wakeup.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             idle_exit: costs.idle_exit.as_nanos(),
+            tick_restart: costs.tick_restart.as_nanos(),
             tick: costs.tick.as_nanos(),
             system_call: costs.system_call.as_nanos(),
             write: [call(costs.socket_write), call(costs.pipe_write)],
@@ -105,6 +110,7 @@ impl Prices {
             reap: costs.reap.as_nanos(),
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
+            disk_access: devices.disk_access.as_nanos(),
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
         })
@@ -124,7 +130,7 @@ impl Prices {
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
     pub(crate) const fn at_once(&self) -> bool {
-        self.idle_exit == 0 && self.wakeup == 0 && self.schedule == 0
+        self.idle_exit == 0 && self.tick_restart == 0 && self.wakeup == 0 && self.schedule == 0
     }
 
     /// Entering a write.
@@ -197,7 +203,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 30] {
+fn named(costs: &Costs) -> [(&'static str, Time); 31] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -207,6 +213,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 30] {
         ("wakeup", costs.wakeup),
         ("wakeup_remote", costs.wakeup_remote),
         ("idle_exit", costs.idle_exit),
+        ("tick_restart", costs.tick_restart),
         ("tick", costs.tick),
         ("system_call", costs.system_call),
         ("pipe_write", costs.pipe_write),

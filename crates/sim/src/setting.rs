@@ -61,6 +61,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.cpus[cpu as usize];
         (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
         (record.acting_tick, record.resched_at, record.called) = (NEVER, self.now, false);
+        record.idle_since = self.now;
         self.busy_changed(cpu, false);
         self.emit(cpu, EventKind::Migrate { task: TaskId(task), from: CpuId(cpu), to: CpuId(to) });
         self.sched.move_queued_task(task_id(task), CpuId(to));

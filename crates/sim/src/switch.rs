@@ -195,7 +195,7 @@ impl<S: EventSink> Engine<'_, S> {
         let cost = self.prices.wakeup + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
-        let exit = if taken_here { 0 } else { self.way_out_of_idle(target) };
+        let exit = if taken_here { self.tick_restart(target) } else { self.way_out_of_idle(target) };
         self.queued(task, target, cpu, cost + exit);
         self.settle_moves(cpu);
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
@@ -353,6 +353,7 @@ impl<S: EventSink> Engine<'_, S> {
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
+            record.idle_since = self.now;
             self.idle += 1;
         } else {
             self.come(cpu, next.0);

@@ -8,11 +8,15 @@ use schedlab_model::{Attributes, EventSink, Policy, TaskState};
 use schedlab_program::Op;
 
 use crate::engine::{Engine, task_id};
-use crate::task::Stage;
+use crate::task::{Stage, State};
 use crate::wait::NONE;
 
 /// Fair tasks' place among waiters: behind every real-time one (`min(normal_prio, MAX_RT_PRIO)`).
 const FAIR: u32 = 100;
+
+/// Where a task is that waits for a condition: among those who do, its mutex given back; or at its mutex again.
+const WAITING: u32 = 1;
+const WOKEN: u32 = 2;
 
 /// The place of a task of this policy among waiters.
 fn rank(policy: Policy) -> u32 {
@@ -43,8 +47,11 @@ impl<S: EventSink> Engine<'_, S> {
         let unless_empty = |empty: bool| if empty { 0 } else { call };
         match record.op {
             Op::Lock(mutex) => self.plan_lock(task, mutex),
-            Op::Wait { mutex, .. } if record.moved > 0 => self.plan_lock(task, mutex),
-            Op::Wait { .. } => (Stage::Act, sleep),
+            Op::Wait { mutex, .. } => match record.moved {
+                WOKEN => self.plan_lock(task, mutex),
+                WAITING => (Stage::Act, sleep),
+                _ => (Stage::Act, unless_empty(objects.mutexes[mutex as usize].waiters.is_empty())),
+            },
             Op::Unlock(mutex) => (Stage::Act, unless_empty(objects.mutexes[mutex as usize].waiters.is_empty())),
             Op::Signal(condition) | Op::Broadcast(condition) => {
                 (Stage::Act, unless_empty(objects.conditions[condition as usize].is_empty()))
@@ -78,12 +85,16 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         match record.op {
             Op::Lock(mutex) => self.lock(task, mutex),
-            Op::Wait { mutex, .. } if record.moved > 0 => self.lock(task, mutex),
-            Op::Wait { condition, mutex } => {
-                (record.moved, record.stage) = (1, Stage::Retry);
-                self.unlock(task, cpu, mutex);
-                self.arena.objects.conditions[condition as usize].push_back(task, &mut self.arena.links);
+            Op::Wait { mutex, .. } if record.moved == WOKEN => self.lock(task, mutex),
+            Op::Wait { .. } if record.moved == WAITING => {
+                record.stage = Stage::Retry;
                 self.switch(cpu, TaskState::Interruptible);
+            }
+            // It is among those who wait before it gives the mutex back, and whoever gets that may run before it sleeps.
+            Op::Wait { condition, mutex } => {
+                (record.moved, record.stage) = (WAITING, Stage::Retry);
+                self.arena.objects.conditions[condition as usize].push_back(task, &mut self.arena.links);
+                self.unlock(task, cpu, mutex);
             }
             Op::Unlock(mutex) => {
                 record.done();
@@ -92,13 +103,13 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Signal(condition) => {
                 record.done();
                 if let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
-                    self.wake_for(task, cpu, woken, false);
+                    self.signal(task, cpu, woken);
                 }
             }
             Op::Broadcast(condition) => {
                 record.done();
                 while let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
-                    self.wake_for(task, cpu, woken, false);
+                    self.signal(task, cpu, woken);
                 }
             }
             Op::Barrier(barrier) => self.meet(task, cpu, barrier),
@@ -149,6 +160,15 @@ impl<S: EventSink> Engine<'_, S> {
             _ => return false,
         }
         true
+    }
+
+    /// The condition that a task waits for is there: it is woken, unless it did not come to sleep yet.
+    fn signal(&mut self, task: u32, cpu: u32, woken: u32) {
+        let record = &mut self.arena.tasks[woken as usize];
+        record.moved = WOKEN;
+        if record.state == State::Asleep {
+            self.wake_for(task, cpu, woken, false);
+        }
     }
 
     fn lock(&mut self, task: u32, mutex: u32) {

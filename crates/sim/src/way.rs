@@ -17,6 +17,14 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit } else { 0 }
     }
 
+    /// What starting its tick again takes a CPU that takes an interrupt, has idled for a tick or longer, and goes on to work
+    /// (`tick_nohz_idle_exit`).
+    pub(crate) fn tick_restart(&self, cpu: u32) -> u64 {
+        let record = &self.arena.cpus[cpu as usize];
+        let stopped = record.current == NONE && self.now - record.idle_since >= self.period;
+        if stopped { self.prices.tick_restart } else { 0 }
+    }
+
     /// Tells an idle CPU to schedule, which knows of it `late`.
     pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
         self.idle -= 1;

@@ -194,6 +194,42 @@ fn a_timer_wakes_once_the_cpu_is_out_of_idle_and_its_interrupt_over() {
 }
 
 #[test]
+fn a_cpu_that_idled_for_a_tick_starts_its_tick_again_before_it_switches() {
+    // In microseconds, ticks of 4000: starting the tick again takes 7, a wake-up 4, a pass of the scheduler 6. The task is there at 0,
+    // comes at 6, where the CPU had just begun to idle, and sleeps for 3999: it comes 4 + 6 after that, at 4015. Then it sleeps for
+    // 4000, a whole tick: it comes 4 + 7 + 6 after that, at 8032.
+    let costs = Costs { tick_restart: micros(7), wakeup: micros(4), schedule: micros(6), ..Costs::ideal() };
+    let steps = vec![Step::Sleep(microseconds(3999)), Step::Sleep(microseconds(4000))];
+    let alone = workload(vec![task("sleeper", 1, Attributes::default(), steps)]);
+    for release in common::RELEASES {
+        let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        let expected = [(6, 0, 0), (6, 0, IDLE), (4015, 0, 0), (4015, 0, IDLE), (8032, 0, 0), (8032, 0, IDLE)];
+        assert_eq!(switches(&events), expected, "{release}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
+    // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first and sleeps from 1 to 51; 'waits' has the mutex and
+    // has computed 50 of 100 then. 'urgent' asks for the mutex, and sleeps at 51 + 1 + 5 = 57; 'waits' computes until 107 and gives the
+    // mutex back, a call, until 108. 'urgent' takes it at once, signals (a call), and computes until 129. So 'waits', which comes
+    // then, never slept: it has its mutex and computes 10 more.
+    let costs = Costs { system_call: micros(1), block: micros(5), ..Costs::ideal() };
+    let (lock, unlock) = (Step::Lock("m".into()), Step::Unlock("m".into()));
+    let wait = Step::Wait { condition: "c".into(), mutex: "m".into() };
+    let steps = vec![lock.clone(), Step::Run(microseconds(100)), wait, unlock.clone(), Step::Run(microseconds(10))];
+    let waits = task("waits", 1, fifo(1), steps);
+    let steps =
+        vec![Step::Sleep(microseconds(50)), lock, Step::Signal("c".into()), unlock, Step::Run(microseconds(20))];
+    let urgent = task("urgent", 1, fifo(2), steps);
+    let (outcome, events) = run(&workload(vec![waits, urgent]), "6.1", &Machine::new(1, costs));
+    let expected = [(0, 0, 1), (1, 0, 0), (51, 0, 1), (57, 0, 0), (108, 0, 1), (129, 0, 0), (139, 0, IDLE)];
+    assert_eq!(switches(&events), expected);
+    assert_eq!([0, 1].map(|task| outcome.tasks[task].voluntary), [0, 2]);
+    assert_eq!([0, 1].map(|task| outcome.tasks[task].involuntary), [2, 0]);
+}
+
+#[test]
 fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     // Leaving idle takes 50 µs. Both come to CPU 0, where nobody runs yet (select_task_rq_rt); at 50 the writer is set to run, and the
     // reader that waits beside it is pushed to CPU 1, which leaves idle until 100. The reader goes to sleep until 105 (block: 5). The

@@ -93,7 +93,7 @@ impl Pi {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
-    /// How many tasks copy, each its own files.
+    /// How many tasks copy, all from one file to another.
     pub tasks: u32,
     /// Bytes, at least 1.
     pub bytes: u64,
@@ -111,7 +111,7 @@ impl Default for Copy {
 
 impl Copy {
     pub(crate) const KEYS: &'static [Key] = &[
-        Key { name: "tasks", kind: TASKS, default: "1", summary: "how many copy, each its own files" },
+        Key { name: "tasks", kind: TASKS, default: "1", summary: "how many copy, all from one file to another" },
         Key { name: "bytes", kind: BYTES, default: "4m", summary: "bytes that each copies" },
         Key { name: "block", kind: BLOCK, default: "4k", summary: "bytes of a block" },
         Key { name: "direct", kind: KeyKind::Switch, default: "0", summary: "past the page cache, reads too" },

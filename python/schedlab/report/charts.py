@@ -25,7 +25,7 @@ def facets(values: Values, *, x: str, y: str, color: str, facet: str, title: str
         )
         .properties(width=110, height=160)
     )
-    return _chart(bars.facet(facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=4))
+    return _chart(bars.facet(facet=_panels(facet, values), columns=4))
 
 
 def lines(
@@ -75,7 +75,7 @@ def lines(
     for layer in panel.layer:
         layer.data = alt.Undefined
     panels = panel.properties(width=200, height=150).facet(
-        facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3
+        facet=_panels(facet, everything), columns=3
     )
     return _chart(panels.resolve_scale(y="independent") if free else panels)
 
@@ -117,7 +117,7 @@ def bars(
             color=_color(color, values),
         )
         .properties(width=170, height=140)
-        .facet(facet=alt.Facet(f"{facet}:N", title=None, sort=None), columns=3)
+        .facet(facet=_panels(facet, values), columns=3)
         .resolve_scale(y="independent")
     )
     return _chart(chart)
@@ -166,6 +166,12 @@ def heat(
         for place, name in enumerate(who)
     ]
     return _chart(alt.layer(cells, *dots).properties(width=_WIDTH, height=_HEIGHT))
+
+
+def _panels(field: str, values: Values) -> alt.Facet:
+    """Return panels in the order in which their values come."""
+    order = list(dict.fromkeys(str(value[field]) for value in values))
+    return alt.Facet(f"{field}:N", title=None, sort=order)
 
 
 def _color(field: str, values: Values) -> alt.Color:

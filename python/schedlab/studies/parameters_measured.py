@@ -25,6 +25,9 @@ SHORTEST = {"min_granularity": "2250us"}
 SHORTER = ("latency", "wakeup_granularity")
 """Knobs that are to be made smaller for shorter delays."""
 
+_FEW = 2.0
+"""Answers a connection: with fewer a run measures mostly how connections are made."""
+
 _MANY = 500
 """Connections from which on a run takes longer: in a slow guest they are all made in a second."""
 
@@ -37,8 +40,8 @@ def measured(request: Request, target: str) -> Runs:
     levels = request.levels_of([str(one) for one in CONCURRENCIES], ("20",))
     found: dict[tuple[str, str, int], Sequence[float]] = {}
     for concurrency in map(int, levels):
-        time = "1s" if concurrency < _MANY else "5s" if target.endswith("@icount") else "2s"
-        program = Apache.parse(f"apache:concurrency={concurrency},time={time}")
+        time = _seconds(target, concurrency)
+        program = Apache.parse(f"apache:concurrency={concurrency},time={time}s")
         arms = {name: (program, Setting(usual)) for name in ("default", "A/A")}
         for knob in knobs:
             # The first but the default is the furthest from it.
@@ -50,6 +53,38 @@ def measured(request: Request, target: str) -> Runs:
         for name, values in runs.items():
             knob, _, value = name.partition(" ")
             found[knob, value, concurrency] = [one["requests"] for one in values]
+    return found
+
+
+def _seconds(target: str, concurrency: int) -> int:
+    """Return how long Apache is loaded."""
+    return 1 if concurrency < _MANY else 5 if target.endswith("@icount") else 2
+
+
+def few_answers(target: str, runs: Runs) -> list[str]:
+    """Say where a run is so short that most connections have an answer or two.
+
+    >>> keys = (("default", ""), ("A/A", ""), ("rr_timeslice", "10ms"))
+    >>> few_answers("host", {(*key, 4): [4000.0, 4000.0] for key in keys})
+    []
+    >>> few_answers("vm:5.10@icount", {(*key, 1000): [200.0, 300.0] for key in keys})[0][:68]
+    'vm:5.10@icount: at 1000 connections each has 1.2 answers in the 5 s '
+    """
+    found = []
+    for concurrency in sorted({concurrency for _, _, concurrency in runs}):
+        here = {key: values for key, values in runs.items() if key[2] == concurrency}
+        seconds = _seconds(target, concurrency)
+        answers = median(_all(here, "default", "")) * seconds / concurrency
+        idle = [
+            run for (knob, _, _), each in here.items() if knob == "rr_timeslice" for run in each
+        ]
+        if answers < _FEW and idle:
+            found.append(
+                f"{target}: at {concurrency} connections each has {answers:.1f} answers in the "
+                f"{seconds} s of a run, so that mostly their making is measured: whatever "
+                f"rr_timeslice is, which cannot act, runs have {min(idle):.0f} to {max(idle):.0f} "
+                "requests/s there."
+            )
     return found
 
 

@@ -6,7 +6,7 @@ use schedlab_model::{Costs, Time};
 
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
-use super::{SIZES, hop, message};
+use super::{LATE_LONG, LATE_SHORT, SIZES, hop, message};
 
 /// Costs, and how sure they are.
 pub(crate) struct Derived {
@@ -60,6 +60,9 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     Derived { costs: found.costs(), spread: found.spread, notes: found.notes }
 }
 
+/// More nanoseconds than starting a tick takes anywhere, some microseconds: sleepers that come later by more waited for other tasks.
+const NO_TICK: f64 = 100_000.0;
+
 struct Found<'a> {
     measured: &'a BTreeMap<String, Spread>,
     spread: BTreeMap<&'static str, Spread>,
@@ -108,6 +111,7 @@ impl Found<'_> {
             wakeup: time("wakeup"),
             wakeup_remote: time("wakeup_remote"),
             idle_exit: time("idle_exit"),
+            tick_restart: time("tick_restart"),
             tick: time("tick"),
             system_call: time("system_call"),
             pipe_write: time("pipe_write"),
@@ -188,6 +192,16 @@ fn waking(found: &mut Found<'_>) {
     // Who is woken went to sleep in its read before.
     let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
+    // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
+    if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
+        let further = long.less(short.median_ns);
+        let others = further.median_ns > NO_TICK;
+        if others {
+            let why = "others kept the CPU from idling, so it is taken as zero";
+            found.notes.push(format!("tick_restart: {:.0} ns: {why}", further.median_ns));
+        }
+        found.cost("tick_restart", Some(if others { further.times(0.0) } else { further }), 0.0);
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +245,8 @@ mod tests {
         }
         let there = ns(costs.wakeup_remote) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
         add("half_round_trip_there", wakes + there);
+        add(LATE_SHORT, 30_000.0);
+        add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
         let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
         // An operation of a nanosecond.
         add("operation", operation + 1.0);
@@ -266,6 +282,7 @@ mod tests {
             wakeup: ns(800),
             wakeup_remote: ns(200),
             idle_exit: ns(18_000),
+            tick_restart: ns(2_100),
             tick: ns(1_500),
             system_call: ns(160),
             pipe_write: ns(140),
@@ -296,7 +313,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 28);
+        assert_eq!(derived.spread.len(), 29);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 
@@ -308,6 +325,18 @@ mod tests {
         let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
         assert_eq!(zero, [Time::ZERO; 3]);
         assert!(derived.notes.iter().any(|note| note.contains("one CPU")), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn a_cpu_that_others_keep_busy_starts_no_tick() {
+        let mut measured = measured(&example());
+        // Sleepers come 30 us and 4 ms late, which is somebody's slice.
+        let late = Spread { median_ns: 4e6, p25_ns: 4e6, p75_ns: 9e6, samples: 8 };
+        measured.insert(LATE_LONG.to_owned(), late);
+        let derived = derive(&measured, 2);
+        assert_eq!(derived.costs.tick_restart, Time::ZERO);
+        assert!(derived.notes.iter().any(|note| note.contains("tick_restart: 3970000 ns")), "{:?}", derived.notes);
+        assert_eq!(derived.spread["tick_restart"].samples, 8);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{Access, Time};
+use schedlab_model::{Access, Costs, Time};
 use schedlab_program::Memory;
 
 use super::bench::timed;
@@ -40,9 +40,14 @@ pub(crate) fn memory(samples: &mut Samples) {
 
 /// What [`schedlab_model::Devices`] has fields for, by their names: those that were measured.
 ///
-/// An access of the simulated disk takes its latency, and a time for each KiB: the straight line through the times of a small and a
-/// large access. It knows no difference between reads and writes, so each is the mean of the two.
-pub(crate) fn devices(measured: &BTreeMap<String, Spread>, notes: &mut Vec<String>) -> BTreeMap<&'static str, Time> {
+/// An access of the simulated disk takes CPU time of whoever asks, beyond the system call and copying; then its latency, and a time for each
+/// KiB: the straight line through what a small and a large access were waited for. A wait ends with a wake-up and a pass of the scheduler,
+/// which are `costs` of their own. The disk knows no difference between reads and writes, so each is the mean of the two.
+pub(crate) fn devices(
+    measured: &BTreeMap<String, Spread>,
+    costs: &Costs,
+    notes: &mut Vec<String>,
+) -> BTreeMap<&'static str, Time> {
     let mean = |names: [&str; 2]| {
         let found: Vec<_> = names.iter().filter_map(|name| Some((*measured.get(*name)?, 1.0))).collect();
         (found.len() == 2).then(|| Spread::mean(&found)).flatten()
@@ -51,13 +56,18 @@ pub(crate) fn devices(measured: &BTreeMap<String, Spread>, notes: &mut Vec<Strin
     let per_kib = mean(["memory_write_of_1_kib", "memory_read_of_1_kib"]);
     devices.extend(per_kib.map(|spread| ("memory_per_kib", spread.time())));
     devices.extend(measured.get("memory_chase").map(|spread| ("memory_chase", spread.time())));
-    let [small, large] =
-        ["4_kib", "1_mib"].map(|size| mean([&format!("disk_write_of_{size}"), &format!("disk_read_of_{size}")]));
-    if let (Some(small), Some(large)) = (small, large) {
+    let ns = |time: Time| time.as_nanos() as f64;
+    let of = |size: &str, end: &str| {
+        mean(["write", "read"].map(|verb| format!("disk_{verb}_of_{size}{end}")).each_ref().map(String::as_str))
+    };
+    let [small, large] = ["4_kib", "1_mib"].map(|size| Some((of(size, "")?, of(size, "_cpu")?)));
+    if let (Some((small, busy)), Some((large, busy_long))) = (small, large) {
         let [small_kib, large_kib] = [SMALL, LARGE].map(|bytes| bytes as f64 / 1024.0);
-        let per_kib = large.less(small.median_ns).times(1.0 / (large_kib - small_kib));
-        let latency = small.less(per_kib.median_ns.max(0.0) * small_kib);
-        for (name, spread) in [("disk_per_kib", per_kib), ("disk_latency", latency)] {
+        let [waited, waited_long] = [small.less(busy.median_ns), large.less(busy_long.median_ns)];
+        let per_kib = waited_long.less(waited.median_ns).times(1.0 / (large_kib - small_kib));
+        let latency = waited.less(per_kib.median_ns.max(0.0) * small_kib + ns(costs.wakeup) + ns(costs.schedule));
+        let access = busy.less(ns(costs.system_call) + ns(costs.copy_per_kib) * small_kib);
+        for (name, spread) in [("disk_access", access), ("disk_per_kib", per_kib), ("disk_latency", latency)] {
             if spread.median_ns < 0.0 {
                 notes.push(format!("{name}: {:.0} ns, taken as zero", spread.median_ns));
             }
@@ -76,48 +86,62 @@ mod tests {
         times.iter().map(|(name, ns)| ((*name).to_owned(), exactly(*ns))).collect()
     }
 
+    /// Times of a small and a large read and write, of which so much is CPU time.
+    fn of_disk(times: [f64; 4], cpu: [f64; 4]) -> BTreeMap<String, Spread> {
+        let names = ["read_of_4_kib", "write_of_4_kib", "read_of_1_mib", "write_of_1_mib"];
+        let mut all = BTreeMap::new();
+        for ((name, time), cpu) in names.iter().zip(times).zip(cpu) {
+            all.extend(measured(&[(&format!("disk_{name}"), time), (&format!("disk_{name}_cpu"), cpu)]));
+        }
+        all
+    }
+
     #[test]
-    fn a_disk_s_latency_and_bandwidth_are_found_again() {
-        // Reads of 100 µs and 2 µs a KiB, writes of 300 µs and 4 µs: 4 KiB take 108 and 316 µs, 1024 KiB 2,148 and 4,396 µs. The one
-        // disk of the simulator has their means, 200 µs and 3 µs.
+    fn a_disk_s_work_latency_and_bandwidth_are_found_again() {
+        // Waited for are 100 µs and 2 µs a KiB to read, 300 µs and 4 µs to write: 108 and 316 µs for 4 KiB, 2,148 and 4,396 µs for
+        // 1024. The one disk of the simulator has their means, 200 µs and 3 µs, the first less a wake-up (7 µs) and a pass of the
+        // scheduler (1 µs). Of the CPU a small access takes 40 and 60 µs, of which a system call is 2 and copying 4 KiB 4 × 3.
+        let waits = [108_000.0, 316_000.0, 2_148_000.0, 4_396_000.0];
+        let cpu = [40_000.0, 60_000.0, 500_000.0, 700_000.0];
+        let times = [0, 1, 2, 3].map(|kind| waits[kind] + cpu[kind]);
+        let micros = Time::from_micros;
+        let (wakeup, schedule, system_call, copy_per_kib) = (micros(7), micros(1), micros(2), micros(3));
+        let costs = Costs { wakeup, schedule, system_call, copy_per_kib, ..Costs::ideal() };
+        let mut all = of_disk(times, cpu);
+        all.extend(measured(&[
+            ("memory_write_of_1_kib", 80.0),
+            ("memory_read_of_1_kib", 40.0),
+            ("memory_chase", 95.0),
+        ]));
         let mut notes = Vec::new();
-        let found = devices(
-            &measured(&[
-                ("disk_read_of_4_kib", 108_000.0),
-                ("disk_write_of_4_kib", 316_000.0),
-                ("disk_read_of_1_mib", 2_148_000.0),
-                ("disk_write_of_1_mib", 4_396_000.0),
-                ("memory_write_of_1_kib", 80.0),
-                ("memory_read_of_1_kib", 40.0),
-                ("memory_chase", 95.0),
-            ]),
-            &mut notes,
-        );
         let expected = [
-            ("disk_latency", Time::from_micros(200)),
-            ("disk_per_kib", Time::from_micros(3)),
+            ("disk_access", micros(50 - 2 - 12)),
+            ("disk_latency", micros(200 - 7 - 1)),
+            ("disk_per_kib", micros(3)),
             ("memory_chase", Time::from_nanos(95)),
             ("memory_per_kib", Time::from_nanos(60)),
         ];
-        assert_eq!(found, BTreeMap::from(expected));
+        assert_eq!(devices(&all, &costs, &mut notes), BTreeMap::from(expected));
         assert!(notes.is_empty(), "{notes:?}");
     }
 
     #[test]
     fn what_was_not_measured_is_left_out() {
         let mut notes = Vec::new();
-        let found = devices(&measured(&[("memory_chase", 95.0), ("disk_read_of_4_kib", 108_000.0)]), &mut notes);
+        let all = measured(&[("memory_chase", 95.0), ("disk_read_of_4_kib", 108_000.0)]);
+        let found = devices(&all, &Costs::ideal(), &mut notes);
         assert_eq!(found, BTreeMap::from([("memory_chase", Time::from_nanos(95))]));
     }
 
     #[test]
     fn a_large_access_that_takes_no_longer_is_all_latency_and_said() {
         // 4 KiB take 200 µs and 1 MiB 98 µs: −100 ns a KiB, which is none.
-        let names = ["disk_read_of_4_kib", "disk_write_of_4_kib", "disk_read_of_1_mib", "disk_write_of_1_mib"];
-        let times = [200_000.0, 200_000.0, 98_000.0, 98_000.0];
         let mut notes = Vec::new();
-        let found = devices(&measured(&names.into_iter().zip(times).collect::<Vec<_>>()), &mut notes);
-        assert_eq!(found, BTreeMap::from([("disk_latency", Time::from_micros(200)), ("disk_per_kib", Time::ZERO)]));
+        let all = of_disk([200_000.0, 200_000.0, 98_000.0, 98_000.0], [0.0; 4]);
+        let found = devices(&all, &Costs::ideal(), &mut notes);
+        let expected =
+            [("disk_access", Time::ZERO), ("disk_latency", Time::from_micros(200)), ("disk_per_kib", Time::ZERO)];
+        assert_eq!(found, BTreeMap::from(expected));
         assert_eq!(notes, ["disk_per_kib: -100 ns, taken as zero"]);
     }
 }

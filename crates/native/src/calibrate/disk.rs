@@ -10,7 +10,7 @@ use std::path::Path;
 use super::bench::{Bench, timed};
 use super::stats::Samples;
 use crate::NativeError;
-use crate::system::{check, monotonic};
+use crate::system::{check, monotonic, thread_cpu};
 
 /// Bytes of a small access, a page on most machines, and of a large one.
 pub(crate) const SMALL: usize = 4096;
@@ -27,7 +27,7 @@ const LONG_ENOUGH: u64 = 400_000_000;
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Measures a file without a name in `directory`: accesses of 4 KiB that the page cache serves, in CPU time, and accesses of 4 KiB
-/// and 1 MiB that go to the disk, in time on the clock. A write is followed by `fdatasync`; what is read has been dropped from the
+/// and 1 MiB that go to the disk, in time on the clock and, as `…_cpu`, in CPU time. A write is followed by `fdatasync`; what is read has been dropped from the
 /// page cache, and nothing is read ahead. What the page cache serves goes to `later`. Returns what could not be measured, and why.
 pub(crate) fn disk(
     bench: &Bench,
@@ -53,9 +53,13 @@ fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut S
     }
     for (name, size) in [("4_kib", SMALL), ("1_mib", LARGE)] {
         let write = |at| file.write_all_at(&data[..size], at).and_then(|()| file.sync_data());
-        samples.add(&format!("disk_write_of_{name}"), uncached(|| Ok(()), write)?);
+        let mut add = |verb: &str, (times, cpu): (Vec<f64>, Vec<f64>)| {
+            samples.add(&format!("disk_{verb}_of_{name}"), times);
+            samples.add(&format!("disk_{verb}_of_{name}_cpu"), cpu);
+        };
+        add("write", uncached(bench, || Ok(()), write)?);
         let read = |at| file.read_exact_at(&mut buffer[..size], at);
-        samples.add(&format!("disk_read_of_{name}"), uncached(|| drop_cache(&file), read)?);
+        add("read", uncached(bench, || drop_cache(&file), read)?);
     }
     Ok(Vec::new())
 }
@@ -72,22 +76,24 @@ fn cached(bench: &Bench, mut access: impl FnMut() -> io::Result<()>) -> io::Resu
     result.map(|()| times)
 }
 
-/// Times of accesses all over the file, each after a preparation that does not count.
+/// Times of accesses all over the file, each after a preparation that does not count: on the clock, and of the CPU.
 fn uncached(
+    bench: &Bench,
     prepare: impl Fn() -> io::Result<()>,
     mut access: impl FnMut(u64) -> io::Result<()>,
-) -> io::Result<Vec<f64>> {
+) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let began = monotonic();
-    let mut times = Vec::new();
+    let (mut times, mut cpu) = (Vec::new(), Vec::new());
     while times.len() < MOST && (times.len() < 3 || monotonic() - began < LONG_ENOUGH) {
         // Seven has no common factor with the number of parts: all of them in turn, and no neighbours.
         let part = times.len() * 7 % PARTS;
         prepare()?;
-        let start = monotonic();
+        let (start, worked) = (monotonic(), thread_cpu());
         access((part * LARGE) as u64)?;
+        cpu.push(bench.since(worked));
         times.push((monotonic() - start) as f64);
     }
-    Ok(times)
+    Ok((times, cpu))
 }
 
 /// Drops the file from the page cache, and asks for no reading ahead.
@@ -123,11 +129,14 @@ mod tests {
             crate::system::sleep(1_000_000);
             Ok(())
         };
-        let times = uncached(prepare, |at| {
+        let bench = Bench::new(1).unwrap();
+        let (times, cpu) = uncached(&bench, prepare, |at| {
             places.push(at);
             Ok(())
-        });
-        assert!(times.is_ok_and(|times| (3..=MOST).contains(&times.len())));
+        })
+        .unwrap();
+        assert!((3..=MOST).contains(&times.len()));
+        assert_eq!(times.len(), cpu.len());
         places.truncate(PARTS);
         places.sort_unstable();
         let all: Vec<u64> = (0..PARTS as u64).map(|part| part * LARGE as u64).collect();
@@ -136,6 +145,7 @@ mod tests {
 
     #[test]
     fn an_access_that_fails_is_an_error() {
-        assert!(uncached(|| Ok(()), |_| Err(io::ErrorKind::StorageFull.into())).is_err());
+        let bench = Bench::new(1).unwrap();
+        assert!(uncached(&bench, || Ok(()), |_| Err(io::ErrorKind::StorageFull.into())).is_err());
     }
 }

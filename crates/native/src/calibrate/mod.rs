@@ -10,6 +10,7 @@ mod births;
 mod derive;
 mod devices;
 mod disk;
+mod idling;
 mod interrupts;
 mod messages;
 mod ports;
@@ -97,7 +98,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
     }
     notes.extend(unmeasured);
-    let devices = devices::devices(&measured, &mut notes);
+    let devices = devices::devices(&measured, &costs, &mut notes);
     let elapsed_ns = monotonic() - started;
     Ok(Calibration {
         release: kernel().0,
@@ -112,6 +113,10 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         notes,
     })
 }
+
+/// How it is called by how much sleepers come too late that sleep for less than a tick, and for more.
+const LATE_SHORT: &str = "late_after_a_quarter_of_a_tick";
+const LATE_LONG: &str = "late_after_two_ticks";
 
 /// How the factor is called by which other work slows this one down.
 const CROWDING: &str = "crowding";
@@ -165,6 +170,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("tcp_read", connections.reads);
     samples.add("operation", births::operations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
+    let [short, long] = idling::lateness(hz());
+    samples.add(LATE_SHORT, short);
+    samples.add(LATE_LONG, long);
     Ok(())
 }
 

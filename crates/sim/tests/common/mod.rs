@@ -24,6 +24,7 @@ pub fn some_costs() -> Costs {
         wakeup: nanos(700),
         wakeup_remote: nanos(900),
         idle_exit: nanos(2500),
+        tick_restart: nanos(1300),
         tick: nanos(1500),
         system_call: nanos(90),
         pipe_write: nanos(250),
@@ -51,7 +52,7 @@ pub fn some_costs() -> Costs {
 
 /// Nothing lies between a wake-up on an idle CPU and the switch to whoever was woken.
 pub fn leave_idle_at_once(costs: &Costs) -> bool {
-    [costs.idle_exit, costs.wakeup, costs.wakeup_remote, costs.schedule] == [Time::ZERO; 4]
+    [costs.idle_exit, costs.tick_restart, costs.wakeup, costs.wakeup_remote, costs.schedule] == [Time::ZERO; 5]
 }
 
 pub fn milliseconds(count: u64) -> schedlab_model::Duration {

@@ -112,6 +112,7 @@ pub fn case() -> impl Strategy<Value = Case> {
         // Costs everywhere but on the way out of idle, so that no CPU may idle at all.
         Just(Costs {
             idle_exit: Time::ZERO,
+            tick_restart: Time::ZERO,
             wakeup: Time::ZERO,
             wakeup_remote: Time::ZERO,
             schedule: Time::ZERO,

@@ -2,14 +2,16 @@
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schedlab.errors import SchedlabError
+from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import noise as noises
-from schedlab.fidelity.behaviour.collect import Collected, collect
+from schedlab.fidelity.behaviour.collect import Collected, collect, fix
 from schedlab.fidelity.behaviour.judge import Finding, judge
 from schedlab.fidelity.behaviour.page import figure, page
 from schedlab.fidelity.behaviour.register import Register
+from schedlab.fidelity.observing import Metric, Observation
 from schedlab.files import write_text
 from schedlab.report.terminal import say
 
@@ -24,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--place", action="append", default=[], help="only that place")
     parser.add_argument("--workload", action="append", default=[], help="only that workload")
     parser.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
+    parser.add_argument(
+        "--fix", action="store_true", help="make the A/A runs, write the intervals, judge nothing"
+    )
     given = parser.parse_args(arguments)
     try:
         return _run(given)
@@ -39,16 +44,20 @@ def _run(given: argparse.Namespace) -> int:
     collected: dict[str, Collected | str] = {}
     for place in register.places:
         known = {workload for where, workload in fixed if where == place}
+        if given.fix:
+            runs = fix(register, place, given.directory, say, fixed=known)
+            if isinstance(runs, str):
+                raise RunError(f"{place}: {runs}")
+            _keep(given.noise, fixed, place, runs, register)
+            continue
         there = collect(register, place, given.directory, say, fixed=known, kept_only=given.kept)
         collected[place] = there
         if isinstance(there, str):
             say(f"{place}: {there}")
             continue
-        for workload, runs in there.noise.items():
-            whole = len(runs) == register.protocol.noise
-            if whole and (place, workload) not in fixed:
-                fixed[place, workload] = noises.intervals(runs, register.protocol.repeats)
-                noises.write(given.noise, fixed)
+        _keep(given.noise, fixed, place, there.noise, register)
+    if given.fix:
+        return 0
     findings = judge(register, collected, fixed)
     _tell(findings)
     if given.page is not None:
@@ -59,6 +68,21 @@ def _run(given: argparse.Namespace) -> int:
         )
         say(f"written to {given.page}")
     return 0 if all(finding.holds for finding in findings) else 1
+
+
+def _keep(
+    path: Path,
+    fixed: dict[noises.Key, dict[Metric, float]],
+    place: str,
+    noise: Mapping[str, Sequence[Observation]],
+    register: Register,
+) -> None:
+    """Write down the intervals of workloads that have none yet and all their A/A runs."""
+    for workload, runs in noise.items():
+        whole = len(runs) == register.protocol.noise
+        if whole and (place, workload) not in fixed:
+            fixed[place, workload] = noises.intervals(runs, register.protocol.repeats)
+            noises.write(path, fixed)
 
 
 def _tell(findings: list[Finding]) -> None:

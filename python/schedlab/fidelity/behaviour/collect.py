@@ -99,6 +99,36 @@ def jobs(
     return found
 
 
+def fix(
+    register: Register,
+    place: str,
+    directory: Path,
+    note: Note,
+    *,
+    fixed: Collection[str] = (),
+) -> dict[str, list[Observation]] | str:
+    """Make the A/A runs of a place that are not there yet, and nothing that is judged.
+
+    Args:
+        register: what was written down.
+        place: the place.
+        directory: where runs are kept.
+        note: told what is being done, with the time left.
+        fixed: workloads whose A/A intervals there are.
+
+    Returns:
+        All A/A runs by workload; or why there are none.
+    """
+    kept = Kept(directory, place)
+    todo = jobs(register, place, noise=register.protocol.noise, judged=0, fixed=fixed)
+    try:
+        with at(place) as there:
+            _run(there, kept, [job for job in todo if kept.find(job.key) is None], note)
+    except SchedlabError as error:
+        return str(error)
+    return _runs(kept, todo)
+
+
 def collect(
     register: Register,
     place: str,
@@ -127,7 +157,10 @@ def collect(
     missing = [job for job in todo if kept.find(job.key) is None]
     try:
         if not kept_only:
-            _run(place, kept, missing, note)
+            with at(place) as there:
+                kept.costs(recorded=False, measure=lambda: there.calibrate(recorded=False))
+                kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
+                _run(there, kept, missing, note)
         alone = kept.costs(recorded=False, measure=_unmeasured)
         recorded = kept.costs(recorded=True, measure=_unmeasured)
     except SchedlabError as error:
@@ -167,24 +200,21 @@ def simulations(
     ]
 
 
-def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
-    with at(place) as there:
-        note(f"{place}: {there.kernel}, {len(missing)} runs to make")
-        kept.costs(recorded=False, measure=lambda: there.calibrate(recorded=False))
-        kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
-        generator = np.random.default_rng()
-        began = time.monotonic()
-        for done, job in enumerate(missing, start=1):
-            there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
-            left = remaining(began, done, len(missing))
-            try:
-                kept.add(job.key, _one(there, job), there)
-            except SchedlabError as error:
-                # A kernel whose recordings have holes can still be held to all that needs none.
-                if not job.recorded:
-                    raise
-                left = f"{left}; not recorded: {error}"
-            note(f"{place} {job.block} {job.name}: {done} of {len(missing)}, {left}")
+def _run(there: Place, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+    note(f"{there.name}: {there.kernel}, {len(missing)} runs to make")
+    generator = np.random.default_rng()
+    began = time.monotonic()
+    for done, job in enumerate(missing, start=1):
+        there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
+        left = remaining(began, done, len(missing))
+        try:
+            kept.add(job.key, _one(there, job), there)
+        except SchedlabError as error:
+            # A kernel whose recordings have holes can still be held to all that needs none.
+            if not job.recorded:
+                raise
+            left = f"{left}; not recorded: {error}"
+        note(f"{there.name} {job.block} {job.name}: {done} of {len(missing)}, {left}")
 
 
 def _one(there: Place, job: Job) -> Observation:

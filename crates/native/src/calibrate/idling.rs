@@ -1,0 +1,47 @@
+//! How late a timer's sleeper comes on an idle CPU.
+
+use crate::system::monotonic;
+
+/// Sleeps of a batch of each kind.
+const SLEEPS: usize = 8;
+
+/// Nanoseconds by which sleepers come after the time that they asked for: of sleeps of a quarter of the tick's period, through which a
+/// CPU keeps its tick, and of sleeps of two periods and a quarter, for which it stops it (`tick_nohz_next_event`).
+pub(crate) fn lateness(hz: u32) -> [Vec<f64>; 2] {
+    let quarter = 250_000_000 / u64::from(hz.max(1));
+    // Timers of ordinary tasks may come later, so that several come at once: none here, and afterwards as usual (0).
+    slack(1);
+    let found = [quarter, 9 * quarter].map(|span| (0..SLEEPS).map(|_| late(span)).collect());
+    slack(0);
+    found
+}
+
+fn slack(nanoseconds: libc::c_ulong) {
+    // SAFETY: changes nothing but the calling thread's timers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
+}
+
+/// Sleeps until a time that lies so far ahead: how many nanoseconds later than that it goes on.
+fn late(span: u64) -> f64 {
+    let due = monotonic() + span;
+    let until = libc::timespec { tv_sec: (due / 1_000_000_000) as i64, tv_nsec: (due % 1_000_000_000) as i64 };
+    // SAFETY: one time to read; nothing is written for an absolute one.
+    unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
+    };
+    monotonic().saturating_sub(due) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_comes_before_the_time() {
+        // With 1000 ticks a second: 8 sleeps of 0.25 ms and 8 of 2.25 ms.
+        let before = monotonic();
+        let found = lateness(1000);
+        assert!(monotonic() - before >= 8 * (250_000 + 2_250_000));
+        assert!(found.iter().all(|late| late.len() == SLEEPS && late.iter().all(|late| *late >= 0.0)));
+    }
+}
