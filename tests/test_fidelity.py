@@ -61,8 +61,9 @@ def _report(compared: int = 1000, differing: int = 0) -> dict[str, Any]:
         "unverifiable": 0,
     }
     names = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
+    kinds = (*KINDS, "select", "newidle", "balance", "push")
     return {
-        "decisions": {kind: dict(score) for kind in (*KINDS, "select", "newidle", "balance")},
+        "decisions": {kind: dict(score) for kind in kinds},
         "state": {
             **{name: {"compared": 5, "mean_error": 0.0, "max_error": 0.0} for name in PELT},
             **{name: {"compared": 5, "max_error_ns": 0} for name in names},

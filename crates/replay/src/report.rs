@@ -117,6 +117,9 @@ pub struct Decisions {
     pub newidle: Score,
     /// The same of a CPU that balances on a tick, its own domains or an idle one's, where it was due by our rules or took somebody.
     pub balance: Score,
+    /// Whether a CPU that balances on a tick has another one's stopper push who runs there, and from where; and whom that pushes.
+    /// Naive: nobody.
+    pub push: Score,
 }
 
 /// How often our decision was the kernel's, and how often a naive rule's was.
@@ -185,7 +188,9 @@ pub struct State {
     pub timers: Agreement,
     /// Load, runnable and utilisation averages of tasks and queues (PELT), before each update. Only on several CPUs.
     pub pelt: Closeness,
-    /// The same as `/proc/PID/sched` and `sched/debug` show it, midway and at the end.
+    /// When a CPU may balance next, and when its domains were balanced, how long that is until the next time, and how often it failed.
+    pub balancing: Agreement,
+    /// The averages as `/proc/PID/sched` and `sched/debug` show it, midway and at the end.
     pub pelt_shown: Closeness,
 }
 
@@ -330,7 +335,7 @@ impl Report {
     /// Whether every decision and every state that could be compared was equal, and there were picks, ticks, wake-ups and
     /// virtual times among them.
     pub const fn is_exact(&self) -> bool {
-        let Decisions { pick, tick, wakeup, placement, select, select_new, newidle, balance } = &self.decisions;
+        let Decisions { pick, tick, wakeup, placement, select, select_new, newidle, balance, push } = &self.decisions;
         pick.is_exact()
             && tick.is_exact()
             && wakeup.is_exact()
@@ -339,6 +344,7 @@ impl Report {
             && select_new.equal == select_new.compared
             && newidle.equal == newidle.compared
             && balance.equal == balance.compared
+            && push.equal == push.compared
             && self.state.is_exact()
             && self.resynchronisations == 0
             && self.unexplained == 0

@@ -88,6 +88,20 @@ fn newly_idle_cpus_take_whom_the_kernels_do() {
     assert!(compared >= 50 && 4 * equal >= 3 * compared && equal > naive, "{equal} of {compared}, {naive}");
 }
 
+/// Where a recording tells at which tick a CPU is balanced and how it stood then, nine in ten of what is balanced on ticks come out as
+/// recorded, too, and more than where nobody is ever taken; and whom a busy CPU's stopper pushes, and that it does.
+#[test]
+fn what_is_balanced_on_ticks_is_as_recorded() {
+    let report = report("pipes-4-apart-6.1");
+    let Score { compared, equal, naive_equal, .. } = report.decisions.balance;
+    assert!(compared >= 30 && 10 * equal >= 9 * compared && equal > naive_equal, "{:?}", report.decisions.balance);
+    let pushes = report.decisions.push;
+    assert!(pushes.compared >= 2 && pushes.equal == pushes.compared && pushes.naive_equal == 0, "{pushes:?}");
+    // When domains were balanced before, how long it is until the next time, and how often it failed.
+    let balancing = report.state.balancing;
+    assert!(balancing.compared > 150 && 4 * balancing.equal > 3 * balancing.compared, "{balancing:?}");
+}
+
 /// Load averages of every task and queue, each time the kernel brought them up to date, and as `/proc/PID/sched` and `sched/debug`
 /// showed them midway and at the end: to the last unit.
 #[test]

@@ -264,13 +264,23 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `add_nr_running`, see [`Class::is_counted_by_core`].
+    /// A task more, see [`Class::is_counted_by_core`].
     pub(crate) fn account_enqueue(&mut self, cpu: CpuId) {
-        let rq = &mut self.rqs[cpu.index()];
-        rq.nr_running = rq.nr_running.wrapping_add(1);
+        self.add_nr_running(cpu, 1);
         // A throttled group's task leaves an idle CPU idle.
-        if rq.nr_running > 0 {
+        if self.rqs[cpu.index()].nr_running > 0 {
             self.idle_cpus.remove(cpu.index());
+        }
+    }
+
+    /// `add_nr_running`: as soon as a CPU has more than one task, CPUs that run out of work look for some (`rd->overload`).
+    #[inline]
+    pub(crate) fn add_nr_running(&mut self, cpu: CpuId, count: u32) {
+        let rq = &mut self.rqs[cpu.index()];
+        let before = rq.nr_running;
+        rq.nr_running = before.wrapping_add(count);
+        if before < 2 && rq.nr_running >= 2 {
+            self.balance.overload = true;
         }
     }
 

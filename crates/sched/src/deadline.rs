@@ -315,7 +315,7 @@ impl<D: Decider> Sched<D> {
         entity.queued = Some(rq.dl.sequence);
         rq.dl.root.insert((entity.deadline, rq.dl.sequence, id));
         if entity.server.is_none() {
-            rq.nr_running += 1;
+            self.add_nr_running(cpu, 1);
             self.idle_cpus.remove(cpu.index());
         }
     }

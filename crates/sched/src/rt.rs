@@ -83,12 +83,13 @@ impl<D: Decider> Sched<D> {
         self.entities[se.index()].on_rq = true;
         self.start_rt_bandwidth(cpu);
         // enqueue_top_rt_rq
-        let rq = &mut self.rqs[cpu.index()];
-        if rq.rt.queued {
-            rq.nr_running += 1;
-        } else if !rq.rt.budget.throttled {
-            rq.rt.queued = true;
-            rq.nr_running += rq.rt.nr_running;
+        let rt = &mut self.rqs[cpu.index()].rt;
+        if rt.queued {
+            self.add_nr_running(cpu, 1);
+        } else if !rt.budget.throttled {
+            rt.queued = true;
+            let waiting = rt.nr_running;
+            self.add_nr_running(cpu, waiting);
             self.idle_cpus.remove(cpu.index());
         }
     }

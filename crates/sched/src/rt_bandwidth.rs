@@ -238,7 +238,7 @@ impl<D: Decider> Sched<D> {
         let waiting = self.rqs[cpu.index()].rt.nr_running;
         let rq = &mut self.rqs[cpu.index()];
         if !std::mem::replace(&mut rq.rt.queued, true) {
-            rq.nr_running += waiting;
+            self.add_nr_running(cpu, waiting);
             self.idle_cpus.remove(cpu.index());
         }
     }

@@ -23,7 +23,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn enqueue_task_stop(&mut self, cpu: CpuId, task: TaskId) {
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].on_rq = true;
-        self.rqs[cpu.index()].nr_running += 1;
+        self.add_nr_running(cpu, 1);
         self.idle_cpus.remove(cpu.index());
     }
 

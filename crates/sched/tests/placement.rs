@@ -1,85 +1,9 @@
 //! `select_task_rq_fair` in situations that are built by hand; what is expected follows from `kernel/sched/fair.c` of each release.
 
-use schedlab_model::{Attributes, CpuId, Policy, Scheduler, TaskId, TaskState, Time};
-use schedlab_sched::{Clocks, Ours, Rules, Sched, WakeKind};
+mod common;
 
-const CURRENT: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
-
-struct Machine {
-    sched: Sched<Ours>,
-    now: u64,
-}
-
-impl Machine {
-    fn new(release: &str, cpus: u32, topology: &str) -> Self {
-        Self::with(release, cpus, topology, &[])
-    }
-
-    /// Without some features.
-    fn with(release: &str, cpus: u32, topology: &str, without: &[&str]) -> Self {
-        let mut scheduler = Scheduler::new(release.parse().expect("a release"));
-        without.iter().for_each(|feature| scheduler.set(feature, "0").expect("a feature"));
-        let rules = Rules::new(&scheduler, cpus).expect("rules");
-        let mut sched = Sched::new(rules, cpus, Ours);
-        sched.set_topology(&topology.parse().expect("a topology"), 0, 1);
-        let mut machine = Self { sched, now: 0 };
-        machine.advance(cpus, 1_000);
-        machine
-    }
-
-    /// So many microseconds pass, with a tick each four milliseconds on every CPU that runs something.
-    fn advance(&mut self, cpus: u32, micros: u64) {
-        let end = self.now + micros * 1000;
-        while self.now < end {
-            self.now = ((self.now / 4_000_000 + 1) * 4_000_000).min(end);
-            self.sched.set_machine_clock(Time::from_nanos(self.now));
-            for cpu in (0..cpus).map(CpuId) {
-                self.sched.set_clocks(cpu, Clocks::all(Time::from_nanos(self.now)));
-                if self.now.is_multiple_of(4_000_000) && self.sched.curr(cpu) != TaskId::IDLE {
-                    self.sched.sched_tick(cpu);
-                }
-            }
-            for cpu in (0..cpus).map(CpuId) {
-                if self.sched.need_resched(cpu) {
-                    self.sched.schedule(cpu, TaskState::Running);
-                }
-            }
-        }
-    }
-
-    /// A new task that may run on `cpus` only (everywhere if there is none), and is put on `cpu`.
-    fn start(&mut self, cpu: u32, cpus: &[u32], policy: Policy) -> TaskId {
-        let attributes = Attributes { affinity: cpus.to_vec(), policy, ..Attributes::default() };
-        let task = self.sched.new_task(&attributes);
-        self.sched.wake_up_new_task(task, CpuId(cpu));
-        self.sched.schedule(CpuId(cpu), TaskState::Running);
-        task
-    }
-
-    /// A CPU-bound task that stays on a CPU.
-    fn hog(&mut self, cpu: u32) -> TaskId {
-        self.start(cpu, &[cpu], Policy::Other)
-    }
-
-    /// A task that ran on `cpu` and sleeps.
-    fn sleeper(&mut self, cpu: u32) -> TaskId {
-        let task = self.start(cpu, &[], Policy::Other);
-        assert_eq!(self.sched.curr(CpuId(cpu)), task, "it runs");
-        self.sched.schedule(CpuId(cpu), TaskState::Interruptible);
-        task
-    }
-
-    fn wakes(&mut self, cpu: u32, task: TaskId, sync: bool) -> u32 {
-        self.sched.select_task_rq(task, CpuId(cpu), WakeKind::Wakeup { sync }).0
-    }
-
-    fn forks(&mut self, cpu: u32) -> u32 {
-        let parent = self.sched.curr(CpuId(cpu));
-        let child = self.sched.sched_fork(parent, false);
-        self.sched.sched_setattr(child, &Attributes::default());
-        self.sched.select_task_rq(child, CpuId(cpu), WakeKind::Fork).0
-    }
-}
+use common::{CURRENT, Machine};
+use schedlab_model::{CpuId, Policy, TaskId};
 
 /// Its last CPU idles: `wake_affine_idle` gives that (the waker's is busy), and `select_idle_sibling` takes it at once.
 #[test]
@@ -132,7 +56,7 @@ fn interrupts_draw_within_a_cache_only() {
         machine.hog(2);
         assert_eq!(machine.wakes(3, task, false), 3, "{release}: the same cache");
         assert_eq!(machine.wakes(0, task, false), 0, "{release}: another cache, without load");
-        let mut machine = Machine::with(release, 4, "llc=2", &["feature.WA_WEIGHT"]);
+        let mut machine = Machine::with(release, 4, "llc=2", &[("feature.WA_WEIGHT", "0")]);
         let task = machine.sleeper(2);
         machine.hog(2);
         assert_eq!(machine.wakes(0, task, false), 3, "{release}: another cache");
@@ -148,12 +72,11 @@ fn who_wakes_many_is_spread() {
         let task = machine.sleeper(2);
         let others = [machine.sleeper(3), machine.sleeper(3)];
         // The wakee wakes two others in turn, from CPU 2.
-        machine.sched.try_to_wake_up(task, CpuId(2));
-        machine.sched.schedule(CpuId(2), TaskState::Running);
+        machine.runs(2, task);
         for other in others {
             machine.wakes(2, other, false);
         }
-        machine.sched.schedule(CpuId(2), TaskState::Interruptible);
+        machine.sleeps(2);
         machine.hog(0);
         machine.hog(2);
         // Each of these is another one than the last, and flips: 1, 3 and 5 when the task is woken. While that is less than four
@@ -184,11 +107,7 @@ fn an_idle_core_before_an_idle_thread() {
 fn a_cpu_of_idle_policy_is_as_good_as_idle() {
     for (release, expected) in [("6.1", [3, 3]), ("6.12", [3, 3]), ("7.2", [3, 1])] {
         let mut machine = Machine::new(release, 4, "smt=1");
-        let tasks = [Policy::Other, Policy::Idle].map(|policy| {
-            let task = machine.start(1, &[], policy);
-            machine.sched.schedule(CpuId(1), TaskState::Interruptible);
-            task
-        });
+        let tasks = [Policy::Other, Policy::Idle].map(|policy| machine.slept(1, &[], policy));
         for cpu in [0, 1, 2] {
             machine.hog(cpu);
         }
@@ -228,12 +147,10 @@ fn children_stay_on_the_node_at_first() {
 fn affinity_is_kept() {
     for release in CURRENT {
         let mut machine = Machine::new(release, 4, "llc=2");
-        let pinned = machine.start(2, &[2], Policy::Other);
-        machine.sched.schedule(CpuId(2), TaskState::Interruptible);
+        let pinned = machine.slept(2, &[2], Policy::Other);
         machine.hog(2);
         assert_eq!(machine.wakes(0, pinned, true), 2, "{release}");
-        let few = machine.start(3, &[1, 3], Policy::Other);
-        machine.sched.schedule(CpuId(3), TaskState::Interruptible);
+        let few = machine.slept(3, &[1, 3], Policy::Other);
         for cpu in [0, 3] {
             machine.hog(cpu);
         }
@@ -252,11 +169,10 @@ fn the_cpu_before_the_last_is_looked_at_before_others() {
         machine.hog(0);
         machine.hog(3);
         assert_eq!(machine.wakes(0, task, false), 1, "{release}: the first that idles");
-        machine.sched.try_to_wake_up(task, CpuId(1));
-        machine.sched.schedule(CpuId(1), TaskState::Running);
-        machine.sched.schedule(CpuId(1), TaskState::Interruptible);
+        machine.runs(1, task);
+        machine.sleeps(1);
         machine.hog(1);
-        machine.sched.schedule(CpuId(3), TaskState::Interruptible);
+        machine.sleeps(3);
         assert_eq!(machine.wakes(0, task, false), 3, "{release}");
     }
 }
@@ -274,7 +190,7 @@ fn a_child_wakes_as_many_as_its_parent_did() {
         }
         let child = machine.sched.sched_fork(parent, false);
         machine.sched.wake_up_new_task(child, CpuId(0));
-        machine.sched.schedule(CpuId(0), TaskState::Interruptible);
+        machine.sleeps(0);
         assert_eq!(machine.sched.curr(CpuId(0)), child, "{release}");
         assert_eq!(machine.sched.wakee_flips(child), Some(4), "{release}");
         // It wakes another than its parent did last.

@@ -13,7 +13,7 @@ from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
-ON_SEVERAL_CPUS = ("select", "select_new", "newidle", "balance")
+ON_SEVERAL_CPUS = ("select", "select_new", "newidle", "balance", "push")
 AVERAGES = {"pelt": "load averages", "pelt_shown": "load averages in /proc and sched/debug"}
 STATES = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
 

@@ -43,7 +43,7 @@ _COUNTED: dict[str, Callable[[Mapping[str, int]], int]] = {
 _KEYS = {"mean error": "mean_error", "largest error": "max_error", "error": "max_error_ns"}
 
 
-BALANCING = frozenset({"newidle", "balance"})
+BALANCING = frozenset({"newidle", "balance", "push"})
 """Decisions of load balancing."""
 
 

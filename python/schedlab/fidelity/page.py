@@ -23,7 +23,7 @@ This run replayed recordings that were there (`--kept`).
 """
 
 KINDS = ("pick", "tick", "wakeup", "placement", "select")
-OF_GOALS = (*KINDS, "newidle", "balance")
+OF_GOALS = (*KINDS, "newidle", "balance", "push")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from schedlab.errors import InputError
 
-Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance"]
+Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance", "push"]
 """What the scheduler decides; ``select`` is the CPU on which a woken task comes in, ``newidle``
-whom a CPU that is about to idle takes from another one, and ``balance`` the same on a tick."""
+whom a CPU that is about to idle takes from another one, ``balance`` the same on a tick, and
+``push`` whom a busy CPU is made to push."""
 
 Level = Literal["L0", "L0k", "L1"]
 Share = Annotated[float, Field(ge=0, le=1)]

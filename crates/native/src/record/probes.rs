@@ -316,6 +316,16 @@ pub(super) const PROBES: &[Probe] = &[
     )
     .several(),
     probe("k_lablk", &["__update_load_avg_blocked_se"], "pid=se@task_struct:se.pid!se.my_q now=now").several(),
+    // It brings a CPU's averages up to date before its load is balanced on a tick, with its queue locked: the time, how the CPU stood at
+    // the tick, and when its two smallest domains were balanced.
+    probe(
+        "k_balance",
+        &["update_rt_rq_load_avg"],
+        "cpu=rq.cpu j=@jiffies_64 ib=rq.idle_balance nb=rq.next_balance lb=rq.sd?.last_balance bi=rq.sd?.balance_interval \
+         bf=rq.sd?.nr_balance_failed lb1=rq.sd?.parent?.last_balance bi1=rq.sd?.parent?.balance_interval \
+         bf1=rq.sd?.parent?.nr_balance_failed",
+    )
+    .several(),
     // A CPU that is about to idle. What is done with interrupts enabled is not probed: theirs would be missed.
     probe(
         "k_newidle",

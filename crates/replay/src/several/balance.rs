@@ -1,9 +1,11 @@
 //! Load averages that nobody's queueing brings up to date, and balancing.
 
 use schedlab_model::{CpuId, TaskId};
-use schedlab_trace::{Context, RecordKind};
+use schedlab_sched::DomainPast;
+use schedlab_trace::{Context, Record, RecordKind};
 
 use super::Several;
+use super::begin::DOMAINS;
 use crate::classes::section::{Entry, What};
 use crate::flags::{SAVE, SLEEP};
 use crate::settings::Tracked;
@@ -17,18 +19,47 @@ impl<'a> Several<'a> {
         self.compare_before(cpu, step);
         self.sched.update_blocked_load(cpu);
         let context = step.first().map(|entry| entry.record.flags.context);
-        let soft = matches!(context, Some(Context::SoftInterrupt | Context::HardInSoftInterrupt));
+        let due = self.due.take().filter(|due| due.cpu == cpu);
         // run_rebalance_domains goes on so for the CPU that runs it, and nohz_idle_balance for each that idles.
-        if soft && (cpu.index() == by || self.sched.idle_cpu(cpu)) {
-            let taken = self.taken(cpu, until_it_ends(ahead));
-            self.sched.decider.expect_pull(taken.map(|(_, from)| from));
-            self.sched.rebalance(cpu);
-            self.score_pull(cpu, taken, false);
-        } else if cpu.index() == by && self.cpus[by].searches && context == Some(Context::Task) {
-            let taken = self.taken(cpu, until_it_switches(ahead));
-            self.sched.decider.expect_pull(taken.map(|(_, from)| from));
-            self.sched.search_for_work(cpu);
-            self.score_pull(cpu, taken, true);
+        let ticks = context.is_some_and(is_soft) && (cpu.index() == by || self.sched.idle_cpu(cpu));
+        if !ticks && (cpu.index() != by || !self.cpus[by].searches || context != Some(Context::Task)) {
+            return;
+        }
+        let idle = due.map_or_else(|| self.sched.idle_cpu(cpu), |due| due.idle || cpu.index() != by);
+        let ahead = if ticks { until_it_ends(ahead) } else { until_it_switches(ahead) };
+        let (taken, pushed) = (self.taken(cpu, ahead), if ticks { pushed_from(ahead, by) } else { None });
+        let until = ahead.first().map_or(self.line, |next| next.record.line);
+        let ask = Ask { cpu, newly: !ticks, idle, jiffies: due.map(|due| due.jiffies), taken, pushed, until };
+        if taken.is_some() || pushed.is_some() {
+            // What it looks at is how things are as it takes somebody, which may be long after it began.
+            self.cpus[by].asks.push(ask);
+        } else {
+            self.ask(ask);
+        }
+    }
+
+    /// The CPU `by` takes somebody, or has somebody pushed: now it looked.
+    pub(super) fn ask_now(&mut self, by: usize) {
+        if !self.cpus[by].asks.is_empty() {
+            let ask = self.cpus[by].asks.remove(0);
+            self.ask(ask);
+        }
+    }
+
+    /// Whom our rules would take, and whom they would have pushed.
+    fn ask(&mut self, ask: Ask) {
+        if let Some(jiffies) = ask.jiffies {
+            self.sched.assume_jiffies(jiffies);
+        }
+        self.sched.decider.expect_pull(ask.taken.map(|(_, from)| from));
+        if ask.newly {
+            self.sched.search_for_work(ask.cpu);
+        } else {
+            self.sched.rebalance(ask.cpu, ask.idle);
+        }
+        let open = self.score_pull(&ask);
+        if !ask.newly {
+            self.score_push(&ask, open);
         }
     }
 
@@ -45,15 +76,99 @@ impl<'a> Several<'a> {
         })
     }
 
-    fn score_pull(&mut self, cpu: CpuId, kernels: Option<(TaskId, CpuId)>, newly: bool) {
+    /// What a CPU that is about to be balanced shows of when it was before.
+    pub(super) fn due(&mut self, record: &Record) {
+        let number = |key: &str| record.number(key);
+        let first = self.first_jiffies();
+        let cpu = number("cpu").map(|cpu| CpuId(cpu as u32)).filter(|cpu| cpu.index() < self.cpus.len());
+        let (Some(cpu), Some(jiffies)) = (cpu, number("j")) else { return };
+        let (jiffies, idle) = (jiffies.saturating_sub(first), number("ib") == Some(1));
+        self.due = Some(Due { cpu, jiffies, idle });
+        if !self.begun {
+            return;
+        }
+        let (next, domains) = self.sched.balancing_of(cpu);
+        let mut own = vec![next];
+        let mut told = vec![number("nb").map_or(next, |next| next.saturating_sub(first))];
+        for (level, ([last, interval, failed, _], domain)) in DOMAINS.into_iter().zip(domains).enumerate() {
+            let (Some(last), Some(interval), Some(failed)) = (number(last), number(interval), number(failed)) else {
+                continue;
+            };
+            own.extend([domain.last_balance, domain.interval, u64::from(domain.failed)]);
+            let last_balance = last.saturating_sub(first);
+            told.extend([last_balance, interval, failed]);
+            // How it went stands.
+            self.sched.assume_domain(
+                cpu,
+                level,
+                DomainPast { last_balance, interval, failed: failed as u32, cost: domain.cost },
+            );
+        }
+        self.sched.assume_next_balance(cpu, told[0]);
+        let equal = own == told;
+        self.report.state.balancing.add(equal);
+        if !equal {
+            self.differ(cpu, "balancing", format!("{own:?}"), format!("{told:?} at {jiffies}"));
+        }
+    }
+
+    /// Whether a CPU that balanced on a tick has another one's stopper push who runs there.
+    fn score_push(&mut self, ask: &Ask, open: bool) {
+        let (cpu, kernels) = (ask.cpu, ask.pushed);
+        let all = (0..self.cpus.len() as u32).map(CpuId);
+        let mut ours = None;
+        for from in all.filter(|from| !self.pushing.contains(from)) {
+            if self.sched.take_push(from) == Some(cpu) {
+                ours = Some(from);
+            }
+        }
+        if let Some(from) = kernels {
+            // Until its stopper has run there is no other (`active_balance`).
+            self.sched.assume_push(from, cpu);
+            self.pushing.insert(from);
+        }
+        if !self.begun || kernels.is_none() && ours.is_none() {
+            return;
+        }
+        if open {
+            self.report.decisions.push.unverifiable += 1;
+            return;
+        }
+        self.report.decisions.push.add(ours == kernels, kernels.is_none());
+        if ours != kernels {
+            let name = |from: Option<CpuId>| from.map_or("nobody".to_owned(), |from| format!("from {}", from.0));
+            let ours = format!("{} to {} ({})", name(ours), cpu.0, self.loads().join("; "));
+            self.differ(cpu, "push", ours, name(kernels));
+        }
+    }
+
+    /// The stopper of `cpu` ran.
+    pub(super) fn stopped(&mut self, cpu: CpuId) {
+        if self.pushing.remove(&cpu) {
+            self.sched.take_push(cpu);
+        }
+    }
+
+    /// Whom the stopper pushed from `cpu`, and where.
+    pub(super) fn pushed(&mut self, cpu: CpuId, task: TaskId, to: CpuId) {
+        self.stopped(cpu);
+        let ours = self.sched.whom_to_push(cpu, to);
+        if !self.begun {
+            return;
+        }
+        self.report.decisions.push.add(ours == Some(task), false);
+        if ours != Some(task) {
+            let name = |task: Option<TaskId>| task.map_or("nobody".to_owned(), |task| self.pid(task).to_string());
+            self.differ(cpu, "push", name(ours), name(Some(task)));
+        }
+    }
+
+    /// Whether that is open.
+    fn score_pull(&mut self, ask: &Ask) -> bool {
+        let (cpu, kernels, newly) = (ask.cpu, ask.taken, ask.newly);
         let pulls = std::mem::take(&mut self.sched.decider.pulls);
         let ours = pulls.iter().find_map(|pull| pull.ours);
         let waits = pulls.iter().any(|pull| pull.waits);
-        if !self.begun || !waits && kernels.is_none() && ours.is_none() {
-            return;
-        }
-        let decisions = &mut self.report.decisions;
-        let score = if newly { &mut decisions.newidle } else { &mut decisions.balance };
         // Who is in the midst of something on one of both queues may or may not have done yet what this looks at.
         let (line, by) = (self.line, self.by);
         let busy = |queue: CpuId| {
@@ -61,6 +176,12 @@ impl<'a> Several<'a> {
             other != by && until > line
         };
         let mut open = busy(cpu);
+        if kernels.is_none() && ask.pushed.is_none() {
+            // When it looked is between two of its records.
+            let others = (0..self.cpus.len() as u32).map(CpuId).filter(|other| *other != cpu);
+            let mut crowded = others.filter(|other| self.sched.nr_running(*other) > 1);
+            open |= crowded.any(|other| self.changes(other, line, ask.until));
+        }
         for (task, from) in [ours, kernels].into_iter().flatten() {
             open |= self.guessed.contains(&task) || busy(from);
         }
@@ -69,9 +190,14 @@ impl<'a> Several<'a> {
             let lowest = pulls.first().is_some_and(|pull| pull.ours.is_some());
             open |= self.settings.tunables.features.ni_random || ours.is_some() && !lowest;
         }
+        if !self.begun || !waits && kernels.is_none() && ours.is_none() {
+            return open;
+        }
+        let decisions = &mut self.report.decisions;
+        let score = if newly { &mut decisions.newidle } else { &mut decisions.balance };
         if open {
             score.unverifiable += 1;
-            return;
+            return true;
         }
         score.add(ours == kernels, kernels.is_none());
         if ours != kernels {
@@ -83,6 +209,14 @@ impl<'a> Several<'a> {
             let (ours, kernels) = (format!("{} to {} ({})", name(ours), cpu.0, self.loads().join("; ")), name(kernels));
             self.differ(cpu, what, ours, kernels);
         }
+        open
+    }
+
+    /// Whether a queue is locked some time between these lines.
+    fn changes(&self, queue: CpuId, from: u64, until: u64) -> bool {
+        let steps = &self.locked[queue.index()];
+        let begun = steps.partition_point(|(first, _)| *first < until);
+        begun.checked_sub(1).is_some_and(|last| steps[last].1 > from)
     }
 
     /// A mark of the recorder around a look at all load averages.
@@ -132,13 +266,51 @@ impl<'a> Several<'a> {
     }
 }
 
+/// A CPU looks at others for somebody to take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask {
+    cpu: CpuId,
+    /// It is about to idle; else it is balanced on a tick.
+    newly: bool,
+    idle: bool,
+    jiffies: Option<u64>,
+    /// Whom the kernel took, and from where.
+    taken: Option<(TaskId, CpuId)>,
+    /// From where it had somebody pushed.
+    pushed: Option<CpuId>,
+    /// The line of its next record.
+    until: u64,
+}
+
+/// A CPU that is about to be balanced on a tick.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    cpu: CpuId,
+    /// Ticks from `INITIAL_JIFFIES` on.
+    jiffies: u64,
+    /// `idle_balance`: it idled at its tick.
+    idle: bool,
+}
+
+pub(super) fn is_soft(context: Context) -> bool {
+    matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt)
+}
+
 /// Records from one that takes a task off to the one that tells where it goes.
 const LONGEST_DETACHMENT: usize = 12;
 
-/// The interrupt's records that are left.
+/// The CPU whose stopper is woken in these records of `by`; its own is for something else.
+fn pushed_from(ahead: &[Entry<'_>], by: usize) -> Option<CpuId> {
+    ahead.iter().find_map(|entry| match &entry.record.kind {
+        RecordKind::Waking { task, target } if task.priority == 0 && *target as usize != by => Some(CpuId(*target)),
+        _ => None,
+    })
+}
+
+/// The interrupt's records that are left, up to where it comes to another CPU, or to the same one again.
 fn until_it_ends<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
-    let soft = |context| matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt);
-    &ahead[..ahead.iter().position(|entry| !soft(entry.record.flags.context)).unwrap_or(ahead.len())]
+    let ends = |entry: &Entry<'a>| !is_soft(entry.record.flags.context) || &*entry.record.event == "k_balance";
+    &ahead[..ahead.iter().position(ends).unwrap_or(ahead.len())]
 }
 
 /// The records up to where somebody else runs.

@@ -16,7 +16,7 @@ use crate::classes::start::attributes_of;
 const SECONDS_TO_WRAP: u64 = 300;
 
 /// What `k_snapq` calls a domain's `last_balance`, `balance_interval`, `nr_balance_failed` and `max_newidle_lb_cost`, from the smallest up.
-const DOMAINS: [[&str; 4]; 2] = [["lb", "bi", "bf", "cost"], ["lb1", "bi1", "bf1", "cost1"]];
+pub(super) const DOMAINS: [[&str; 4]; 2] = [["lb", "bi", "bf", "cost"], ["lb1", "bi1", "bf1", "cost1"]];
 
 impl<'a> Several<'a> {
     /// The recorder runs, above everybody else, while it tells of all other tasks.
@@ -137,7 +137,7 @@ impl<'a> Several<'a> {
     }
 
     /// `INITIAL_JIFFIES`.
-    fn first_jiffies(&self) -> u64 {
+    pub(super) fn first_jiffies(&self) -> u64 {
         (1 << 32) - u64::from(self.settings.hz) * SECONDS_TO_WRAP
     }
 
@@ -205,6 +205,9 @@ impl<'a> Several<'a> {
                 let (failed, cost) = (number(failed).unwrap_or(0) as u32, number(cost).unwrap_or(0));
                 self.sched.assume_domain(cpu, level, DomainPast { last_balance, interval, failed, cost });
             }
+        }
+        if let Some(next) = number("nb") {
+            self.sched.assume_next_balance(cpu, next.saturating_sub(first));
         }
         // Recordings of before this was probed: a tick more or less than the time of day shows.
         let then = self.time.as_nanos() / self.tick_time();

@@ -17,6 +17,7 @@ impl<'a> Several<'a> {
             return;
         };
         self.advance(cpu, step);
+        self.ask_now(by);
         self.compare_before(cpu, step);
         if !self.sched.entity(task).on_rq || self.sched.task_cpu(task) != cpu || self.sched.curr(cpu) == task {
             return self.lose_track(cpu, "taken off a queue that it is not on");
@@ -25,6 +26,12 @@ impl<'a> Several<'a> {
             RecordKind::Migrate { to, .. } => Some(to),
             _ => None,
         });
+        if let Some(to) = to.filter(|to| (*to as usize) < self.cpus.len())
+            && cpu.index() == by
+            && self.stoppers.contains(&self.sched.curr(cpu))
+        {
+            self.pushed(cpu, task, CpuId(to));
+        }
         self.sched.decider.expect_nothing();
         match to.filter(|to| (*to as usize) < self.cpus.len()) {
             Some(to) => {

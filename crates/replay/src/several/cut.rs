@@ -41,6 +41,8 @@ pub(super) enum Act {
     /// `__schedule`, what is left of it.
     Schedule,
     Tick,
+    /// A CPU is about to be balanced on a tick.
+    Due,
     /// `update_blocked_averages` of one queue.
     Averages,
     /// `task_fork_fair` (CFS).
@@ -207,6 +209,7 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
         }
         "k_lacfs" => (Act::Averages, 1, 0),
         "k_lablk" => (Act::Dead, 1, 0),
+        "k_balance" => (Act::Due, 1, 0),
         "sched_process_exit" => (Act::Exit, 1, 0),
         "tracing_mark_write" => (Act::Mark, 1, 0),
         _ => (Act::Nothing, 1, 0),

@@ -40,6 +40,8 @@ struct Cpu {
     searches: bool,
     /// The last line of the step that was done on its queue last, and who did it.
     until: (u64, usize),
+    /// It looks at others for somebody to take, and will take or push somebody.
+    asks: Vec<balance::Ask>,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
 }
@@ -85,6 +87,12 @@ struct Several<'a> {
     looked: Option<(&'a [Averages], Vec<Nearest>)>,
     /// A number of ticks that was told (`jiffies`), and the tick of the recording's clock in which that was.
     jiffies: Option<(u64, u64)>,
+    /// CPUs whose stopper was woken to push somebody, and has not run yet.
+    pushing: BTreeSet<CpuId>,
+    /// By CPU, when its queue is locked: from which line to which.
+    locked: Vec<Vec<(u64, u64)>>,
+    /// The CPU that is about to be balanced, by the recording.
+    due: Option<balance::Due>,
     /// Every task was told of.
     begun: bool,
     line: u64,
@@ -120,16 +128,36 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
     let seen = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
     let cpus = settings.cpus.max(seen);
     let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus as usize];
-    for record in records {
+    for record in records.iter().filter(|record| !elsewhere(record)) {
         streams[record.cpu as usize].push(Entry::of(record));
     }
     let report = Report::of(first, last, Level::L1, records.len(), settings);
     let mut several = Several::new(settings, cpus, report);
     several.begin(first);
-    for step in cut(&streams) {
+    let steps = cut(&streams);
+    several.locked = locked(&streams, &steps);
+    for step in steps {
         several.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);
     }
     Ok(several.end())
+}
+
+/// When each CPU's queue is locked: the first and the last line of each step, in order.
+fn locked(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<(u64, u64)>> {
+    let mut locked = vec![Vec::new(); streams.len()];
+    for step in steps.iter().filter(|step| step.act.locks()) {
+        let entries = &streams[step.by][step.from..step.to];
+        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
+            locked[queue_of(entries, step.by, streams.len())].push((first.record.line, last.record.line));
+        }
+    }
+    locked.iter_mut().for_each(|steps| steps.sort_unstable());
+    locked
+}
+
+/// Whether averages of real-time tasks are brought up to date as such a task comes or goes: no balancing.
+fn elsewhere(record: &Record) -> bool {
+    &*record.event == "k_balance" && !balance::is_soft(record.flags.context)
 }
 
 impl<'a> Several<'a> {
@@ -160,6 +188,9 @@ impl<'a> Several<'a> {
             yielding: BTreeSet::new(),
             looked: None,
             jiffies: None,
+            due: None,
+            pushing: BTreeSet::new(),
+            locked: Vec::new(),
             begun: false,
             line: 0,
             by: 0,
@@ -253,6 +284,7 @@ impl<'a> Several<'a> {
             Act::Leave => self.leave(step, by, ahead),
             Act::Schedule => self.schedule(step, by, ahead),
             Act::Tick => self.tick(step, by),
+            Act::Due => self.due(first.record),
             Act::Averages => self.averages(step, by, ahead),
             Act::ForkPlaced => self.fork_placed(step, by),
             Act::Fork { parent, child } => self.fork(parent, child, by),

@@ -64,6 +64,9 @@ impl<'a> Several<'a> {
         let sleeps =
             step.first().is_some_and(|entry| matches!(entry.what, What::Dequeue(_)) && entry.flags() & SLEEP != 0);
         let stops = self.stoppers.contains(&previous) && state != RecordState::Running;
+        if stops {
+            self.stopped(cpu);
+        }
         if previous != TaskId::IDLE && self.pid(previous) != left_pid {
             self.lose_track(cpu, "somebody else runs");
         }

@@ -18,6 +18,9 @@ struct Answer {
 impl<'a> Several<'a> {
     pub(super) fn waking(&mut self, entry: &Entry<'a>, remote: bool) {
         let RecordKind::Waking { task, .. } = &entry.record.kind else { return };
+        if task.priority == 0 && entry.record.flags.context != schedlab_trace::Context::Task {
+            self.ask_now(self.by);
+        }
         if task.priority == 0 && self.task_of(task.pid).is_none_or(|task| self.stoppers.contains(&task)) {
             return;
         }

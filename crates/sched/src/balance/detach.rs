@@ -175,25 +175,35 @@ impl<D: Decider> Sched<D> {
     /// `active_load_balance_cpu_stop`: the stopper of a CPU pushes one task, even the one that just ran, to the CPU that asked for it.
     /// Whoever ran was put off.
     pub(crate) fn active_load_balance(&mut self, cpu: CpuId) {
+        if self.balance.recorded {
+            return;
+        }
         let Some(target) = self.balance.cpus[cpu.index()].push_cpu.take() else { return };
         if self.rqs[cpu.index()].nr_running == 0 || !self.is_online(target) || !self.is_online(cpu) {
             return;
         }
+        if let Some((level, task)) = self.next_to_push(cpu, target) {
+            self.detach_task(task, target);
+            self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
+            self.update_rq_clock(target);
+            self.attach_task(target, task);
+            self.balance.migrations.push(Migration { task, from: cpu, to: target });
+        }
+    }
+
+    /// `detach_one_task`: whom the stopper of a CPU pushes, and at which level of the other CPU's domains.
+    pub(super) fn next_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<(usize, TaskId)> {
         let levels = &self.balance.domains.cpus[target.index()].levels;
-        let Some(level) = levels.iter().position(|domain| domain.shape.span.contains(cpu.index())) else { return };
+        let level = levels.iter().position(|domain| domain.shape.span.contains(cpu.index()))?;
         let mut env = Env::new(&self.balance.domains, target, level, Idle::Idle, false);
         (env.src, env.active) = (cpu, true);
         let mut next = self.balance.cfs_tasks.last(cpu);
         while let Some(task) = next {
             if self.can_migrate_task(&mut env, task) {
-                break;
+                return Some((level, task));
             }
             next = self.balance.cfs_tasks.before(task);
         }
-        if let Some(task) = next {
-            self.detach_task(task, target);
-            self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
-            self.attach_tasks(&env, vec![task]);
-        }
+        None
     }
 }

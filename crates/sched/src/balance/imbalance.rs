@@ -120,6 +120,8 @@ impl<D: Decider> Sched<D> {
     /// `msecs_to_jiffies`, which rounds up.
     #[inline]
     pub(super) fn to_jiffies(&self, milliseconds: u64) -> u64 {
+        // At HZ = 1000 a tick is a millisecond: m · 10⁶ / 10⁶ is m, and nothing is left to round up. Each tick of each CPU asks, and a
+        // division would be most of what that costs.
         if self.rules.tick == 1_000_000 {
             return milliseconds;
         }

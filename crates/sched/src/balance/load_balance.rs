@@ -30,7 +30,10 @@ impl<D: Decider> Sched<D> {
             }
             let found = self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group));
             if self.balance.recorded {
-                break self.recorded_pull(&mut env, found);
+                match self.recorded_pull(&mut env, found, &mut active) {
+                    Some(end) => break end,
+                    None => continue,
+                }
             }
             let Some(busiest) = self.decider.balance(cpu, idle, found) else { break End::Balanced };
             env.src = busiest;
@@ -40,17 +43,9 @@ impl<D: Decider> Sched<D> {
             env.all_pinned = waits || self.rules.series != Series::V5_10;
             if waits {
                 moved = self.move_tasks(&mut env);
-                if let Some(parent) = self.balance.domains.cpus[cpu.index()].levels.get(level + 1)
-                    && env.some_pinned
-                    && env.imbalance > 0
-                    && let Some(group) = parent.groups().next()
-                {
-                    self.balance.domains.groups[group].imbalance = true;
-                }
+                self.note_pinned(&env);
                 if env.all_pinned {
-                    env.cpus.remove(busiest.index());
-                    if !env.cpus.is_subset(&env.dst_group) {
-                        (env.looked, env.looked_break) = (0, NR_MIGRATE_BREAK);
+                    if self.looks_on(&mut env) {
                         continue;
                     }
                     break End::AllPinned;
@@ -60,40 +55,33 @@ impl<D: Decider> Sched<D> {
                 self.domain(cpu, level).nr_balance_failed = 0;
                 break End::Moved(moved);
             }
-            if idle != Idle::NewlyIdle {
-                self.domain(cpu, level).nr_balance_failed += 1;
+            let end = self.end_in_vain(&mut env, &mut active);
+            if active {
+                self.resched_curr(busiest);
+                self.balance.touched.push(busiest);
             }
-            if self.need_active_balance(&env) {
-                let curr = self.rqs[busiest.index()].curr;
-                if curr == TaskId::IDLE || !self.tasks[curr.index()].may_run_on(cpu) {
-                    break End::OnePinned;
-                }
-                env.all_pinned = false;
-                if self.balance.cpus[busiest.index()].push_cpu.is_none() {
-                    self.balance.cpus[busiest.index()].push_cpu = Some(cpu);
-                    active = true;
-                    self.resched_curr(busiest);
-                    self.balance.touched.push(busiest);
-                    if self.rules.series == Series::V5_10 {
-                        let tries = env.shape.cache_nice_tries;
-                        self.domain(cpu, level).nr_balance_failed = tries + 1;
-                    }
-                }
-            }
-            break End::Moved(0);
+            break end;
         };
         (self.set_balance_interval(&env, end, active), goes_on)
     }
 
     /// Where who is moved is told: whom the rules would take is asked, and what happened has its effect on when and how the domain is
-    /// balanced next.
-    fn recorded_pull(&mut self, env: &mut Env, found: Option<CpuId>) -> End {
+    /// balanced next. None if all who wait there are bound, and others are to be looked at.
+    fn recorded_pull(&mut self, env: &mut Env, found: Option<CpuId>, active: &mut bool) -> Option<End> {
+        let mut ours = None;
         if let Some(busiest) = found {
             env.src = busiest;
-            env.looked_max = self.rules.tunables.nr_migrate.min(self.rqs[busiest.index()].nr_running);
+            let running = self.rqs[busiest.index()].nr_running;
+            env.looked_max = self.rules.tunables.nr_migrate.min(running);
+            env.all_pinned = running > 1 || self.rules.series != Series::V5_10;
+            if running > 1 {
+                ours = self.next_to_take(env).map(|task| (task, busiest));
+                self.note_pinned(env);
+                if env.all_pinned && self.looks_on(env) {
+                    return None;
+                }
+            }
         }
-        let waits = found.is_some_and(|busiest| self.rqs[busiest.index()].nr_running > 1);
-        let ours = found.filter(|_| waits).and_then(|busiest| Some((self.next_to_take(env)?, busiest)));
         let others = env.shape.span.iter().filter(|cpu| *cpu != env.cpu.index());
         let waits = others.map(|cpu| CpuId(cpu as u32)).any(|cpu| self.nr_awake(cpu) > 1);
         let shape = std::sync::Arc::clone(&env.shape);
@@ -101,13 +89,56 @@ impl<D: Decider> Sched<D> {
         let taken = self.decider.pull(Pull { cpu: env.cpu, idle: env.idle, waits, ours }, within);
         if taken.is_some() {
             self.domain(env.cpu, env.level).nr_balance_failed = 0;
-            return End::Moved(1);
+            return Some(End::Moved(1));
         }
-        if found.is_none() {
-            return End::Balanced;
+        let Some(busiest) = found else { return Some(End::Balanced) };
+        if env.all_pinned && ours.is_none() && self.rqs[busiest.index()].nr_running > 1 {
+            return Some(End::AllPinned);
         }
+        Some(self.end_in_vain(env, active))
+    }
+
+    /// Affinity kept a balancer from its work: one level up others are to know.
+    fn note_pinned(&mut self, env: &Env) {
+        if let Some(parent) = self.balance.domains.cpus[env.cpu.index()].levels.get(env.level + 1)
+            && env.some_pinned
+            && env.imbalance > 0
+            && let Some(group) = parent.groups().next()
+        {
+            self.balance.domains.groups[group].imbalance = true;
+        }
+    }
+
+    /// All who wait on the busiest queue are bound: whether there are other CPUs to take from.
+    fn looks_on(&self, env: &mut Env) -> bool {
+        env.cpus.remove(env.src.index());
+        let others = !env.cpus.is_subset(&env.dst_group);
+        if others {
+            (env.looked, env.looked_break) = (0, NR_MIGRATE_BREAK);
+        }
+        others
+    }
+
+    /// Nobody was moved though there was an imbalance: after some attempts the busy CPU pushes who runs there.
+    fn end_in_vain(&mut self, env: &mut Env, active: &mut bool) -> End {
+        let (cpu, busiest) = (env.cpu, env.src);
         if env.idle != Idle::NewlyIdle {
-            self.domain(env.cpu, env.level).nr_balance_failed += 1;
+            self.domain(cpu, env.level).nr_balance_failed += 1;
+        }
+        if self.need_active_balance(env) {
+            let curr = self.rqs[busiest.index()].curr;
+            if curr == TaskId::IDLE || !self.tasks[curr.index()].may_run_on(cpu) {
+                return End::OnePinned;
+            }
+            env.all_pinned = false;
+            if self.balance.cpus[busiest.index()].push_cpu.is_none() {
+                self.balance.cpus[busiest.index()].push_cpu = Some(cpu);
+                *active = true;
+                if self.rules.series == Series::V5_10 {
+                    let tries = env.shape.cache_nice_tries;
+                    self.domain(cpu, env.level).nr_balance_failed = tries + 1;
+                }
+            }
         }
         End::Moved(0)
     }

@@ -18,6 +18,11 @@ impl<D: Decider> Sched<D> {
         if self.balance.recorded {
             // The search may have begun before.
             self.balance.cpus[cpu.index()].idle_stamp.get_or_insert(clock);
+            let mut next = (now + self.balance.second).min(self.balance.cpus[cpu.index()].next_balance);
+            if !self.balance.domains.cpus[cpu.index()].levels.is_empty() {
+                self.update_next_balance(cpu, 0, &mut next);
+            }
+            self.balance.cpus[cpu.index()].next_balance = next;
             return false;
         }
         self.balance.cpus[cpu.index()].idle_stamp = Some(clock);
@@ -111,7 +116,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_next_balance`.
-    fn update_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
+    pub(super) fn update_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
         let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
         *next_balance = (*next_balance).min(domain.last_balance + self.get_sd_balance_interval(domain, false));
     }

@@ -70,7 +70,9 @@ impl<D: Decider> Sched<D> {
                 let (moved, on) = self.load_balance(cpu, level, idle, false);
                 goes_on = on;
                 if moved > 0 {
-                    idle = if self.idle_cpu(cpu) { Idle::Idle } else { Idle::Busy };
+                    // Where that is recorded it comes a moment later.
+                    let idles = self.idle_cpu(cpu) && !self.balance.recorded;
+                    idle = if idles { Idle::Idle } else { Idle::Busy };
                     busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);
                 }
                 self.balance.domains.cpus[cpu.index()].levels[level].last_balance = now;

@@ -93,13 +93,51 @@ impl<D: Decider> Sched<D> {
         self.update_blocked_averages(cpu);
     }
 
-    /// `rebalance_domains`, as the recording tells that the CPU may balance: each domain that is due does, who is busiest is asked
-    /// ([`Decider::balance`]), and the rest follows from what the decider says.
-    pub fn rebalance(&mut self, cpu: CpuId) {
-        if self.balance.on() {
-            let idle = if self.idle_cpu(cpu) { Idle::Idle } else { Idle::Busy };
-            self.rebalance_domains(cpu, idle);
+    /// `rebalance_domains` where the recording tells that the CPU may balance, if it is time (`next_balance`): each domain that is due
+    /// does, whom it would take is asked ([`Decider::pull`]), and the rest follows from what the decider says. `idle` is how the CPU
+    /// stood at its tick.
+    pub fn rebalance(&mut self, cpu: CpuId, idle: bool) {
+        let due = self.balance.cpus.get(cpu.index()).is_some_and(|state| self.jiffies(cpu) >= state.next_balance);
+        if due {
+            self.rebalance_domains(cpu, if idle { Idle::Idle } else { Idle::Busy });
         }
+    }
+
+    /// When a CPU may balance next, in ticks, and how its domains were balanced until now, the smallest first.
+    pub fn balancing_of(&self, cpu: CpuId) -> (u64, Vec<DomainPast>) {
+        let domains = self.domains(cpu).iter().map(|domain| DomainPast {
+            last_balance: domain.last_balance,
+            interval: domain.balance_interval,
+            failed: domain.nr_balance_failed,
+            cost: domain.max_newidle_lb_cost,
+        });
+        (self.balance.cpus.get(cpu.index()).map_or(0, |state| state.next_balance), domains.collect())
+    }
+
+    /// When a CPU may balance next, in ticks.
+    pub fn assume_next_balance(&mut self, cpu: CpuId, next: u64) {
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+            state.next_balance = next;
+        }
+    }
+
+    /// The stopper of `cpu` is to push a task to `target`.
+    pub fn assume_push(&mut self, cpu: CpuId, target: CpuId) {
+        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+            state.push_cpu = Some(target);
+        }
+    }
+
+    /// The CPU to which our rules had the stopper of `cpu` push a task since this was last asked (`push_cpu`).
+    pub fn take_push(&mut self, cpu: CpuId) -> Option<CpuId> {
+        self.balance.cpus.get_mut(cpu.index()).and_then(|state| state.push_cpu.take())
+    }
+
+    /// `active_load_balance_cpu_stop` where who is pushed is told: whom ours would push from `cpu` to `target`.
+    pub fn whom_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<TaskId> {
+        let (level, task) = self.next_to_push(cpu, target)?;
+        self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
+        Some(task)
     }
 
     /// `sched_balance_newidle` from where it brought the averages up to date on: who would be taken is asked of each domain in turn
@@ -109,7 +147,11 @@ impl<D: Decider> Sched<D> {
         let levels = self.balance.domains.cpus.get(cpu.index()).map_or(0, |place| place.levels.len());
         for level in 0..levels {
             let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
-            if domain.shape.flags.has(DomainFlags::BALANCE_NEWIDLE) {
+            let flags = domain.shape.flags;
+            let mut next = self.balance.cpus[cpu.index()].next_balance;
+            self.update_next_balance(cpu, level, &mut next);
+            self.balance.cpus[cpu.index()].next_balance = next;
+            if flags.has(DomainFlags::BALANCE_NEWIDLE) {
                 let (moved, goes_on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
                 if moved > 0 || !goes_on {
                     return;

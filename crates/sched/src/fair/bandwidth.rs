@@ -439,8 +439,7 @@ impl<D: Decider> Sched<D> {
             }
             level = parent;
         }
-        let rq = &mut self.rqs[cpu.index()];
-        rq.nr_running = rq.nr_running.wrapping_add(tasks);
+        self.add_nr_running(cpu, tasks);
         if tasks > 0 {
             self.idle_cpus.remove(cpu.index());
             if first {

@@ -210,7 +210,7 @@ impl Sched<Ours> {
         if eevdf && queue.h_nr_running == 1 {
             self.first_fair_task(cpu);
         }
-        self.rqs[cpu.index()].nr_running += 1;
+        self.add_nr_running(cpu, 1);
         self.idle_cpus.remove(cpu.index());
     }
 }

@@ -2,10 +2,10 @@
 
 use schedlab_model::{Access, Buffer, FileAccess, Offset, Step, Time};
 
+use super::event_words::event_of;
 use super::json::Kind;
 use super::scheduling::{self, Name};
 use super::value::{Fault, Fields, Found};
-use super::words::event_of;
 
 /// What events refer to besides themselves.
 #[derive(Debug, Clone, Copy)]

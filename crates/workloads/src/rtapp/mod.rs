@@ -4,6 +4,7 @@
 //! workload back; [`rewrite`] writes a file as strict JSON that says the same. Words and their meanings stand in one table
 //! ([`EVENTS`] and its like), from which the JSON Schema and the reference are made.
 
+mod event_words;
 mod events;
 mod json;
 mod read;
@@ -18,9 +19,10 @@ mod write;
 use schedlab_model::Workload;
 
 use crate::WorkloadError;
+pub use event_words::EVENTS;
 pub use reference::reference;
 pub use schema::schema;
-pub use words::{EVENTS, Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
+pub use words::{Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 
 /// A workload that was read, and what of its file does not act.
 #[derive(Debug, Clone, PartialEq)]

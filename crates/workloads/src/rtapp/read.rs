@@ -4,11 +4,12 @@ use schedlab_model::{
     Attributes, Channel, ChannelKind, File, Group, GroupMax, MAX_TASKS, Opening, Step, Task, TaskKind, Time, Workload,
 };
 
+use super::event_words::event_of;
 use super::events::{Setting, repeated, steps};
 use super::json::{Kind, Value};
 use super::scheduling::{NAMES, Name, attributes, change, clamp, taskgroup};
 use super::value::{Fault, Fields, Found};
-use super::words::{GLOBAL, PHASE, REPORT, ROOT, SCHEDULING, TASK, Word, event_of};
+use super::words::{GLOBAL, PHASE, REPORT, ROOT, SCHEDULING, TASK, Word};
 
 /// How long a run lasts whose tasks repeat for ever and whose file says nothing of it.
 pub(crate) const UNSAID: Time = Time::from_millis(5_000);

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::words::{EVENTS, Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
+use super::event_words::EVENTS;
+use super::words::{Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 
 /// The tables of `docs/reference/workloads.md`.
 ///

@@ -1,8 +1,9 @@
 //! The JSON Schema of the language, from its table of words.
 
+use super::event_words::EVENTS;
 use super::json::{Kind, Value, write};
 use super::steps::{number, object, text};
-use super::words::{EVENTS, Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
+use super::words::{Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 
 /// The JSON Schema (draft 2020-12) of files in strict JSON, as [`rewrite`](super::rewrite) makes them of any file.
 ///
