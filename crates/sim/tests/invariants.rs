@@ -3,7 +3,6 @@
 mod common;
 
 use common::random::{Case, case, grouped_case, limited};
-use common::watcher::Patience;
 use common::{run_with, watcher};
 use proptest::prelude::*;
 use schedlab_program::Program;
@@ -21,7 +20,7 @@ proptest! {
         let (outcome, events) = run_with(&case.workload, &case.scheduler, &case.machine, &options)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
         let names: Vec<String> = outcome.tasks.iter().map(|task| task.name.clone()).collect();
-        watcher::check(&events, &outcome, &case.machine, case.patience().map(Patience::near), case.allowed(&names))
+        watcher::check(&events, &outcome, &case.machine, case.patience(), case.allowed(&names))
             .map_err(TestCaseError::fail)?;
 
         // What the program says will be read was read, and what ran was what was asked for.

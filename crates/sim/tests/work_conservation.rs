@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::watcher::{self, Patience};
+use common::watcher;
 use common::{milliseconds, run, run_with, scheduler, task, workload};
 use proptest::prelude::*;
 use schedlab_model::{Attributes, CpuId, EventKind, Group, Machine, Scheduler, Step, Workload};
@@ -44,7 +44,7 @@ fn case(pinned: bool, machines: impl Strategy<Value = Machine>) -> impl Strategy
     )
 }
 
-fn holds(case: &Case, patience: Patience) -> Result<(), TestCaseError> {
+fn holds(case: &Case, patience: u64) -> Result<(), TestCaseError> {
     let (outcome, events) =
         run_with(&case.workload, &case.scheduler, &case.machine, &Options { seed: 3, ..Options::default() })
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn groups_do_not_keep_cpus_idle(case in case(false, (2u32..9).prop_map(Machine::ideal))) {
         let near = tick(&case) + ATTEMPTS * attempt(&case);
-        holds(&case, Patience::near(near))?;
+        holds(&case, near)?;
     }
 
     /// The same where tasks may run on some CPUs only, as long as each CPU is a group of its own (see below). A balancer that finds only tasks
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn affinity_does_not_keep_cpus_idle(case in case(true, (2u32..9).prop_map(Machine::ideal))) {
         let near = PINNED + tick(&case) + ATTEMPTS * attempt(&case);
-        holds(&case, Patience::near(near))?;
+        holds(&case, near)?;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::leave_idle_at_once;
 use super::random::{Case, limited};
-use super::watcher::{self, Patience};
+use super::watcher;
 use proptest::prelude::*;
 use schedlab_model::{Event, Machine, Outcome, Scheduler, Workload};
 use schedlab_program::Program;
@@ -35,7 +35,7 @@ pub fn keeps_the_books<P: CustomClass + 'static>(
     let one = run(workload, scheduler, machine, &options, policy(machine))
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
     let names: Vec<String> = one.0.tasks.iter().map(|task| task.name.clone()).collect();
-    let patience = leave_idle_at_once(&machine.costs).then_some(Patience::near(0));
+    let patience = leave_idle_at_once(&machine.costs).then_some(0);
     watcher::check(&one.1, &one.0, machine, patience, case.allowed(&names)).map_err(TestCaseError::fail)?;
     let every = Options { no_tick_skip: true, ..options };
     let every = run(workload, scheduler, machine, &every, policy(machine));

@@ -84,8 +84,6 @@ pub fn topology(cpus: u32) -> impl Strategy<Value = Topology> {
             ring([[10, 20, 30, 20], [20, 10, 20, 30], [30, 20, 10, 20], [20, 30, 20, 10]]),
             ring([[10, 20, 40, 20], [20, 10, 20, 40], [40, 20, 10, 20], [20, 40, 20, 10]]),
         ],
-        6 => vec![text("smt=1"), text("smt=2"), text("llc=3"), text("llc=2,node=2"), text("smt=2,node=2")],
-        8 => vec![text("smt=2"), text("llc=4"), text("smt=2,llc=4"), text("llc=2,node=4"), text("smt=2,llc=2,node=4")],
         _ => vec![Topology::default()],
     };
     prop::sample::select(some)

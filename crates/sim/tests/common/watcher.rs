@@ -24,42 +24,25 @@ struct Task {
     migrations: u64,
 }
 
-/// For how many nanoseconds a CPU may idle beside work that it may do.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// That waits on its own node.
-    pub near: u64,
-    /// That waits on another node, all of whose CPUs are busy, while nobody waits on its own; any time if there is none.
-    pub far: Option<u64>,
-}
-
-impl Patience {
-    /// On its own node alone.
-    pub fn near(near: u64) -> Self {
-        Self { near, far: None }
-    }
-}
-
 /// Follows `events` and compares what they add up to with `outcome`.
 ///
 /// `allowed` says whether a task may run on a CPU. Checked:
 /// - times do not go back; a switch takes off the task that ran there and brings one that waited there; so exactly one task a CPU;
 /// - only sleepers wake, only waiting or waking tasks migrate, and a task runs only where it may;
-/// - no CPU idles for longer than `patience`, if that is given, while a task waits that may run there: on its node, unless it is no time at
-///   all, for the kernel's balancing lets small differences of nodes be, and, where that is asked, on another one that is overloaded;
+/// - no CPU idles for longer than `patience` nanoseconds, if that is given, while a task waits that may run there; on its node, unless it
+///   is none at all, for the kernel's balancing lets small differences of nodes be;
 /// - run + wait + sleep of every task is its life, to the nanosecond, and equals the outcome's;
 /// - busy and idle time of every CPU add up to the elapsed time.
 pub fn check(
     events: &[Event],
     outcome: &Outcome,
     machine: &Machine,
-    patience: Option<Patience>,
+    patience: Option<u64>,
     allowed: impl Fn(usize, usize) -> bool,
 ) -> Result<(), String> {
     let cpus = machine.cpus as usize;
-    let (current, busy, idle_beside) = (vec![None; cpus], vec![0; cpus], vec![[None; 2]; cpus]);
-    let at_once = patience.is_some_and(|patience| patience.near == 0);
-    let node = |cpu| if at_once { 0 } else { machine.topology.node_of(cpu, machine.cpus) };
+    let (current, busy, idle_beside) = (vec![None; cpus], vec![0; cpus], vec![None; cpus]);
+    let node = |cpu| if patience == Some(0) { 0 } else { machine.topology.node_of(cpu, machine.cpus) };
     let nodes = (0..machine.cpus).map(node).collect();
     let mut watcher = Watcher { tasks: Vec::new(), current, busy, nodes, idle_beside, now: 0, allowed };
     for event in events {
@@ -84,33 +67,27 @@ struct Watcher<F> {
     busy: Vec<u64>,
     /// By CPU: which node it belongs to.
     nodes: Vec<u32>,
-    /// By CPU: since when it idles while some task waits that may run there, on its node or on one that is overloaded.
-    idle_beside: Vec<[Option<u64>; 2]>,
+    /// By CPU: since when it idles while some task waits that may run there.
+    idle_beside: Vec<Option<u64>>,
     now: u64,
     allowed: F,
 }
 
 impl<F: Fn(usize, usize) -> bool> Watcher<F> {
     /// Between this instant and `next` nothing happens.
-    fn work_conserved(&mut self, next: u64, patience: Patience) -> Result<(), String> {
+    fn work_conserved(&mut self, next: u64, patience: u64) -> Result<(), String> {
         for cpu in 0..self.current.len() {
-            let waits = |number: usize| self.tasks[number].state == State::Waiting && (self.allowed)(number, cpu);
-            let waiting: Vec<usize> = (0..self.tasks.len()).filter(|number| waits(*number)).collect();
-            let node_of = |task: &usize| self.nodes[self.tasks[*task].cpu];
-            let near = waiting.iter().find(|task| node_of(task) == self.nodes[cpu]);
-            let overloaded =
-                |node| (0..self.nodes.len()).all(|cpu| self.nodes[cpu] != node || self.current[cpu].is_some());
-            let far = waiting.iter().find(|task| near.is_none() && overloaded(node_of(task)));
-            for (which, (task, longest)) in [(near, Some(patience.near)), (far, patience.far)].into_iter().enumerate() {
-                let since = &mut self.idle_beside[cpu][which];
-                let (Some(task), Some(longest)) = (task.filter(|_| self.current[cpu].is_none()), longest) else {
-                    *since = None;
-                    continue;
-                };
-                let since = *since.get_or_insert(self.now);
-                if next - since > longest {
-                    return Err(format!("from {since} to {next} CPU {cpu} idles while task {task} or others wait"));
-                }
+            let waits = |(number, task): &(usize, &Task)| {
+                task.state == State::Waiting && self.nodes[task.cpu] == self.nodes[cpu] && (self.allowed)(*number, cpu)
+            };
+            let waiting = self.tasks.iter().enumerate().find(waits).filter(|_| self.current[cpu].is_none());
+            let Some((task, _)) = waiting else {
+                self.idle_beside[cpu] = None;
+                continue;
+            };
+            let since = *self.idle_beside[cpu].get_or_insert(self.now);
+            if next - since > patience {
+                return Err(format!("from {since} to {next} CPU {cpu} idles while task {task} or others wait"));
             }
         }
         Ok(())
