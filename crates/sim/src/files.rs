@@ -1,7 +1,7 @@
 //! Files: through the page cache at the price of copying, past it at the disk's.
 //!
-//! Synchronous writes to one file take turns, as those of one inode do (`inode_lock`, `I_SYNC`): whoever has written wakes all who wait,
-//! the one that came first is next, and the others sleep again.
+//! Synchronous writes to one file take turns, as those of one inode do (`inode_lock`): whoever has written hands on to the one that came first
+//! (`rwsem_wake`), and the others sleep on.
 //!
 //! The disk is one: accesses take turns for the time that their bytes need, and overlap in its latency. Everything that was not
 //! opened to bypass it is in the page cache, as it is after the file was made.
@@ -104,17 +104,13 @@ impl<S: EventSink> Engine<'_, S> {
         turn
     }
 
-    /// The task has written: it is the next one's turn, and all who wait are woken to find out whose that is.
+    /// The task has written: it is the next one's turn, who may not have come to sleep yet.
     fn written(&mut self, task: u32, cpu: u32, file: u32) {
         let place = &mut self.arena.objects.files[file as usize];
-        place.writer = place.waiters.pop(&self.arena.links).unwrap_or(NONE);
-        let mut waiters = place.waiters;
-        let mut woken = place.writer;
-        while woken != NONE {
-            if self.arena.tasks[woken as usize].state == State::Asleep {
-                self.wake_for(task, cpu, woken, false);
-            }
-            woken = waiters.pop(&self.arena.links).unwrap_or(NONE);
+        let next = place.waiters.pop(&self.arena.links).unwrap_or(NONE);
+        place.writer = next;
+        if next != NONE && self.arena.tasks[next as usize].state == State::Asleep {
+            self.wake_for(task, cpu, next, false);
         }
     }
 
