@@ -55,24 +55,43 @@ def read(path: Path) -> dict[Key, dict[Metric, float]]:
     Raises:
         InputError: it is no such file.
     """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {
-            (place, workload): {
-                metric: float(values[metric]) for metric in METRICS if metric in values
-            }
-            for place, workloads in tables.items()
-            for workload, values in workloads.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: {error}") from None
+    return {
+        (place, workload): {metric: values[metric] for metric in METRICS if metric in values}
+        for (place, workload), values in read_tables(path, 2).items()
+    }
 
 
 def write(path: Path, noise: Noise) -> None:
     """Write what is fixed."""
     write_tables(path, _HEAD, noise)
+
+
+def read_tables(path: Path, parts: int) -> dict[tuple[str, ...], dict[str, float]]:
+    """Read numbers by name, in tables with names of several parts; nothing where there is no file.
+
+    Args:
+        path: the file.
+        parts: how many parts a table's name has.
+
+    Raises:
+        InputError: it is no such file.
+    """
+    try:
+        tables: dict[tuple[str, ...], Any] = {(): tomllib.loads(path.read_text(encoding="utf-8"))}
+        for _ in range(parts):
+            tables = {
+                (*key, part): inner
+                for key, table in tables.items()
+                for part, inner in table.items()
+            }
+        return {
+            key: {name: float(value) for name, value in table.items()}
+            for key, table in tables.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def write_tables(path: Path, head: str, tables: Mapping[Any, Mapping[Any, float]]) -> None:

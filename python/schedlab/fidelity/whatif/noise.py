@@ -1,12 +1,10 @@
 """How far a kernel's recordings of the same are from each other, fixed before others are judged."""
 
 import itertools
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schedlab.errors import InputError
-from schedlab.fidelity.noise import write_tables
+from schedlab.fidelity.noise import read_tables, write_tables
 from schedlab.fidelity.whatif.register import METRICS, Metric
 from schedlab.inference import Behaviour
 from schedlab.likeness import likeness
@@ -45,20 +43,12 @@ def read(path: Path) -> dict[Key, dict[Metric, float]]:
     Raises:
         InputError: it is no such file.
     """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        return {
-            (place, workload, change): {
-                metric: float(values[metric]) for metric in METRICS if metric in values
-            }
-            for place, workloads in tables.items()
-            for workload, changes in workloads.items()
-            for change, values in changes.items()
+    return {
+        (place, workload, change): {
+            metric: values[metric] for metric in METRICS if metric in values
         }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: {error}") from None
+        for (place, workload, change), values in read_tables(path, 3).items()
+    }
 
 
 def write(path: Path, noise: Noise) -> None:
