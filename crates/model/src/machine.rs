@@ -132,6 +132,9 @@ pub struct Costs {
     pub socket_read: Time,
     /// Copying 1024 bytes into or out of the kernel.
     pub copy_per_kib: Time,
+    /// A page of memory for messages on their way that nobody has at hand: taking it from the kernel, which clears it where it is built to,
+    /// and giving it back; billed to the writer.
+    pub page: Time,
     /// Going to sleep in a read, write or poll and coming back, beyond the switch.
     pub block: Time,
     /// Moving a queued task to another CPU, billed to the CPU that takes it.
@@ -157,6 +160,10 @@ pub struct Costs {
     pub start_process: Time,
     /// The same of a new thread.
     pub start_thread: Time,
+    /// What a process that was there before takes from the start signal to its first operation, touching memory for the first time.
+    pub begin_process: Time,
+    /// The same of a thread.
+    pub begin_thread: Time,
     /// Ending a process, billed to it.
     pub exit_process: Time,
     /// Ending a thread, billed to it.

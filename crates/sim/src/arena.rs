@@ -6,6 +6,7 @@ use crate::agenda::Agenda;
 use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::objects::Objects;
+use crate::slabs::Slabs;
 use crate::task::{Account, Identity, Task};
 use crate::timers::Timers;
 use crate::wait::WaitQueue;
@@ -19,6 +20,7 @@ pub(crate) struct Arena {
     /// The links of the wait queues, by task.
     pub(crate) links: Vec<u32>,
     pub(crate) channels: Vec<Channel>,
+    pub(crate) slabs: Slabs,
     pub(crate) latches: Vec<Latch>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) agenda: Agenda,
@@ -41,6 +43,7 @@ impl Arena {
         self.identities.clear();
         self.links.clear();
         self.timers.clear();
+        self.slabs = Slabs::default();
         self.objects.reset(program);
         self.latches.clear();
         self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });

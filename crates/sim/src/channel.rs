@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 
 use schedlab_model::ChannelKind;
 
+use crate::slabs::Slabs;
 use crate::wait::WaitQueue;
 
 /// `PAGE_SIZE`.
-const PAGE: u32 = 4096;
+pub(crate) const PAGE: u32 = 4096;
 /// `PIPE_DEF_BUFFERS`: slots of a pipe, one page each.
 const SLOTS: u32 = 16;
 /// `sysctl_wmem_default`: 256 × `SKB_TRUESIZE(256)` = 256 × (256 + 256 + 320).
@@ -99,6 +100,25 @@ impl Channel {
         }
     }
 
+    /// How many pages the next step of a write that moves `bytes` needs that neither the pipe nor, among `slabs`, other sockets have
+    /// at hand; `merge` as in [`Pipe::write`].
+    pub(crate) fn fresh_pages(&self, bytes: u32, merge: bool, slabs: &Slabs) -> u64 {
+        match &self.buffer {
+            Buffer::Pipe(pipe) => pipe.fresh_pages(bytes, merge),
+            Buffer::Socket(socket) if socket.writable(bytes) > 0 => slabs.fresh_pages(truesize(skb_size(bytes))),
+            Buffer::Socket(_) => 0,
+        }
+    }
+
+    /// What messages on their way weigh of memory that all sockets share.
+    #[inline]
+    pub(crate) fn weight(&self) -> u32 {
+        match &self.buffer {
+            Buffer::Pipe(_) => 0,
+            Buffer::Socket(socket) => socket.allocated,
+        }
+    }
+
     /// Moves up to `bytes` in; `merge` as in [`Pipe::write`].
     #[inline]
     pub(crate) fn write(&mut self, bytes: u32, merge: bool) -> Transfer {
@@ -135,6 +155,8 @@ pub(crate) struct Pipe {
     head: u32,
     tail: u32,
     bytes: u32,
+    /// `tmp_page`: it keeps one page that was read for the next message.
+    keeps_page: bool,
 }
 
 /// `struct pipe_buffer`: what of its page is still to be read.
@@ -159,6 +181,12 @@ impl Pipe {
         if u32::from(last.offset) + u32::from(last.length) + odd <= PAGE { odd } else { 0 }
     }
 
+    /// A page for each slot but one where it keeps one.
+    fn fresh_pages(&self, bytes: u32, merge: bool) -> u64 {
+        let merged = if merge { self.mergeable(bytes) } else { 0 };
+        u64::from((bytes - merged).div_ceil(PAGE).saturating_sub(u32::from(self.keeps_page)))
+    }
+
     fn writable(&self, bytes: u32, merge: bool) -> u32 {
         let merged = if merge { self.mergeable(bytes) } else { 0 };
         let free = (SLOTS - self.head.wrapping_sub(self.tail)) * PAGE;
@@ -180,6 +208,7 @@ impl Pipe {
             let length = left.min(PAGE);
             self.slots[(self.head % SLOTS) as usize] = Slot { offset: 0, length: length as u16 };
             self.head = self.head.wrapping_add(1);
+            self.keeps_page = false;
             left -= length;
         }
         let moved = bytes - left;
@@ -199,6 +228,8 @@ impl Pipe {
             slot.length -= length as u16;
             if slot.length == 0 {
                 self.tail = self.tail.wrapping_add(1);
+                // `anon_pipe_buf_release`
+                self.keeps_page = true;
             }
             left -= length;
         }
@@ -346,6 +377,23 @@ mod tests {
         pipe.write(5000, true);
         let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
         assert_eq!((ring.head, ring.slots[2].length, ring.slots[3].length), (4, 4096, 904));
+    }
+
+    #[test]
+    fn a_pipe_needs_a_page_a_slot_and_keeps_one_that_was_read() {
+        let slabs = Slabs::default();
+        let mut pipe = Channel::new(ChannelKind::Pipe);
+        assert_eq!(pipe.fresh_pages(100, true, &slabs), 1);
+        pipe.write(100, true);
+        // Merged, and then a page and a half more.
+        assert_eq!((pipe.fresh_pages(100, true, &slabs), pipe.fresh_pages(6096, false, &slabs)), (0, 2));
+        pipe.read(100);
+        assert_eq!((pipe.fresh_pages(100, true, &slabs), pipe.fresh_pages(6096, true, &slabs)), (0, 1));
+        pipe.write(6096, true);
+        assert_eq!(pipe.fresh_pages(4096, true, &slabs), 1);
+        pipe.read(6096);
+        // Of the two pages one is kept.
+        assert_eq!(pipe.fresh_pages(8192, true, &slabs), 1);
     }
 
     #[test]

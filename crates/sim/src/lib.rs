@@ -58,6 +58,7 @@ mod pace;
 mod ports;
 mod price;
 mod setting;
+mod slabs;
 pub mod speed;
 mod switch;
 mod sync;

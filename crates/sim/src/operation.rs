@@ -14,6 +14,7 @@ use crate::agenda::NEVER;
 use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
 use crate::price::Prices;
+use crate::slabs::Slabs;
 use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 
@@ -54,7 +55,8 @@ impl<S: EventSink> Engine<'_, S> {
                 record.remaining = match record.op {
                     Op::Run(time) => time.as_nanos(),
                     Op::Write { channel, bytes } => {
-                        plan_write(record, &self.arena.channels[channel as usize], bytes, &self.prices)
+                        let place = &self.arena.channels[channel as usize];
+                        plan_write(record, place, &self.arena.slabs, bytes, &self.prices)
                     }
                     Op::Read { channel, bytes } => {
                         plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
@@ -248,7 +250,9 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         let first = !record.slept && record.moved == 0;
         let place = &mut self.arena.channels[channel as usize];
+        let before = place.weight();
         let transfer = place.write(record.planned, first);
+        self.arena.slabs.change(before, place.weight());
         record.moved += transfer.bytes;
         record.stage = Stage::Retry;
         let mut chain = false;
@@ -268,7 +272,9 @@ impl<S: EventSink> Engine<'_, S> {
     fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let place = &mut self.arena.channels[channel as usize];
+        let before = place.weight();
         let transfer = place.read(record.planned);
+        self.arena.slabs.change(before, place.weight());
         record.stage = Stage::Retry;
         if transfer.bytes == 0 {
             // Somebody else was faster.
@@ -406,8 +412,9 @@ impl<S: EventSink> Engine<'_, S> {
 
 /// What a write can move now, and the time that takes.
 #[inline]
-fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
-    record.planned = channel.writable(bytes - record.moved, !record.slept && record.moved == 0);
+fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, prices: &Prices) -> u64 {
+    let first = !record.slept && record.moved == 0;
+    record.planned = channel.writable(bytes - record.moved, first);
     // What did not fit at first goes in within the same system call.
     let begins = record.moved == 0 && !(record.slept && prices.sleeps_within_calls);
     let entry = if begins { prices.write(channel.is_pipe()) } else { 0 };
@@ -415,7 +422,9 @@ fn plan_write(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices)
         record.stage = Stage::Block;
         return prices.to_sleep(entry);
     }
-    entry.saturating_add(prices.copy(record.planned))
+    // A look at the pages only where they cost anything.
+    let pages = if prices.page > 0 { channel.fresh_pages(record.planned, first, slabs) } else { 0 };
+    entry.saturating_add(prices.copy(record.planned)).saturating_add(prices.page.saturating_mul(pages))
 }
 
 /// What a read can move now, and the time that takes.

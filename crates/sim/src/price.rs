@@ -29,6 +29,7 @@ pub(crate) struct Prices {
     write: [u64; 2],
     read: [u64; 2],
     copy_per_kib: u64,
+    pub(crate) page: u64,
     pub(crate) block: u64,
     /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
     /// callbacks), looking for a message in vain and reading one are two things.
@@ -41,6 +42,7 @@ pub(crate) struct Prices {
     pub(crate) tcp_write: u64,
     pub(crate) tcp_read: u64,
     start: [u64; 2],
+    begin: [u64; 2],
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
@@ -95,6 +97,7 @@ impl Prices {
             write: [call(costs.socket_write), call(costs.pipe_write)],
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
+            page: costs.page.as_nanos(),
             block: costs.block.as_nanos(),
             sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
@@ -105,6 +108,7 @@ impl Prices {
             tcp_write: connection(costs.tcp_write, costs.socket_write),
             tcp_read: connection(costs.tcp_read, costs.socket_read),
             start: [costs.start_process.as_nanos(), costs.start_thread.as_nanos()],
+            begin: [costs.begin_process.as_nanos(), costs.begin_thread.as_nanos()],
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
@@ -165,6 +169,10 @@ impl Prices {
         self.start[matches!(kind, TaskKind::Thread) as usize]
     }
 
+    pub(crate) const fn begin(&self, kind: TaskKind) -> u64 {
+        self.begin[matches!(kind, TaskKind::Thread) as usize]
+    }
+
     pub(crate) const fn exit(&self, kind: TaskKind) -> u64 {
         self.exit[matches!(kind, TaskKind::Thread) as usize]
     }
@@ -203,7 +211,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 31] {
+fn named(costs: &Costs) -> [(&'static str, Time); 34] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -221,6 +229,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 31] {
         ("socket_write", costs.socket_write),
         ("socket_read", costs.socket_read),
         ("copy_per_kib", costs.copy_per_kib),
+        ("page", costs.page),
         ("block", costs.block),
         ("migration", costs.migration),
         ("balance", costs.balance),
@@ -233,6 +242,8 @@ fn named(costs: &Costs) -> [(&'static str, Time); 31] {
         ("start_thread", costs.start_thread),
         ("fork_process", costs.fork_process),
         ("fork_thread", costs.fork_thread),
+        ("begin_process", costs.begin_process),
+        ("begin_thread", costs.begin_thread),
         ("exit_process", costs.exit_process),
         ("exit_thread", costs.exit_thread),
         ("reap", costs.reap),

@@ -49,7 +49,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.assume_asleep(task, home);
         self.reweight_threads(task, home.0);
         let record = &mut self.arena.tasks[task.index()];
-        (record.cpu, record.state) = (home.0, State::Asleep);
+        (record.cpu, record.state, record.debt) = (home.0, State::Asleep, 0);
         record.op = record.cursor.next(self.program);
         match record.op {
             Op::Sleep(time) => {
@@ -115,8 +115,8 @@ impl<S: EventSink> Engine<'_, S> {
             parent => self.arena.identities[parent as usize].belongs,
         };
         let kind = self.program.template(template).kind;
-        // Those that are there from the start have that behind them.
-        let start = if parent == NONE { 0 } else { self.prices.start(kind) };
+        // Those that are there from the start have their making behind them.
+        let start = if parent == NONE { self.prices.begin(kind) } else { self.prices.start(kind) };
         self.arena.tasks.push(Task { debt: start, ..Task::new(cursor) });
         self.arena.accounts.push(Account { since: self.now, ..Account::default() });
         self.arena.identities.push(Identity {

@@ -7,10 +7,11 @@ have all the same virtual time. Where tasks wake up again within the sleepers' c
 these differences is ever made up for; who waits for whom hangs on them to the end.
 
 So the runner's beginning is simulated, too: tasks are made one after the other, all wait for the
-signal of a task that stands above them, and nothing before that counts.
+signal of whoever stands above them, and nothing before that counts.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from schedlab.model import Machine, Scheduler, Workload, format_time
 from schedlab.outcome import Outcome, TaskOutcome
 from schedlab.targets.sim import simulate
 
-_RUNNER = "schedlab.runner"
+RUNNER = "schedlab.runner"
 _HOST = "schedlab.host"
 _READY = "schedlab.ready"
 _GATE = "schedlab.gate"
@@ -32,39 +33,54 @@ _ABOVE = {"policy": {"fifo": 99}}
 def is_begun(workload: Workload) -> bool:
     """Return whether the runner makes several tasks and gives them a signal.
 
-    Not so if a single task is there from the start, which makes all others, or if something else
-    than a duration ends the run. Tasks of sessions, and such as are asleep, are left alone.
+    Not so if a single task is there from the start, which makes all others, or if the workload has
+    a clock of its own. Tasks of sessions, and such as are asleep, are left alone.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
     special = any(task.get("session") or task.get("asleep") for task in first)
     several = sum(task["instances"] for task in first) > 1
-    return (
-        several and not special and bool(value.get("duration")) and not value.get("turnaround_from")
-    )
+    return several and not special and not value.get("turnaround_from")
 
 
-def with_runner(workload: Workload, *, duration_ns: int) -> Workload:
+def with_runner(
+    workload: Workload, *, duration_ns: int | None, begins: Mapping[str, int]
+) -> Workload:
     """Return the workload with those who make its tasks.
 
+    Who ends a run at its time, or lets real-time tasks run, stands above them and has a helper make
+    them; the runner of tasks that end by themselves makes them itself and is one of them.
+
     Args:
-        workload: what runs, for a duration.
-        duration_ns: how long it runs in place of that, its beginning included.
+        workload: what runs.
+        duration_ns: how long it runs in place of its own duration, its beginning included; without
+            it until all tasks have ended.
+        begins: nanoseconds that each kind of task takes from the signal to its first operation.
     """
-    value: dict[str, Any] = {**json.loads(workload.json), "duration": format_time(duration_ns)}
+    value: dict[str, Any] = json.loads(workload.json)
     tasks = value["tasks"]
     first = _first(tasks)
     count = sum(task["instances"] for task in first)
+    above = workload.duration_ns is not None or any(map(_is_real_time, tasks))
     makes: list[Any] = []
     for task in first:
         makes.append({"fork": {"task": task["name"], "count": task["instances"]}})
         task["instances"] = 0
-        task["steps"] = [{"post": _READY}, {"await_latch": _GATE}, *task["steps"]]
+        begin = begins.get(task["kind"], 0)
+        work = [{"run": {"fixed": format_time(begin)}}] if begin else []
+        task["steps"] = [{"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
-    long = {"sleep": {"fixed": value["duration"]}}
-    gate = [{"start": _BEGUN}, waits, {"stop": _BEGUN}, {"open_latch": _GATE}, long]
-    runner = _process(_RUNNER, gate) | {"attributes": _ABOVE}
-    value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
+    gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"open_latch": _GATE}]
+    value.pop("duration", None)
+    if duration_ns is not None:
+        value["duration"] = format_time(duration_ns)
+    if above:
+        long = [{"sleep": {"fixed": value["duration"]}}] if duration_ns is not None else []
+        runner = _process(RUNNER, [{"start": _BEGUN}, *gate, *long]) | {"attributes": _ABOVE}
+        value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
+    else:
+        value["tasks"] = [_process(RUNNER, [{"start": _BEGUN}, *makes, *gate, "join"]), *tasks]
+        value["turnaround_from"] = _BEGUN
     value["latches"] = [*value.get("latches", []), _GATE]
     return Workload.from_dict(value)
 
@@ -76,7 +92,7 @@ def simulate_begun(
     machine: Machine,
     seed: int,
     phase_ns: int,
-    trace: Path,
+    trace: Path | None = None,
 ) -> Outcome:
     """Simulate a run as the runner would begin it.
 
@@ -97,21 +113,27 @@ def simulate_begun(
             work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns, trace=to
         )
 
-    duration = workload.duration_ns
-    if duration is None or not is_begun(workload):
+    if not is_begun(workload):
         return run(workload, trace)
+    begins = {kind: machine.costs.times.get(f"begin_{kind}", 0) for kind in ("process", "thread")}
+
+    def begun(duration_ns: int | None) -> Workload:
+        return with_runner(workload, duration_ns=duration_ns, begins=begins)
+
+    duration = workload.duration_ns
     # The beginning is the same however long what follows is.
-    took = run(with_runner(workload, duration_ns=duration)).latencies.get(_BEGUN)
+    took = run(begun(duration)).latencies.get(_BEGUN)
     if took is None:
         raise RunError(f"'{workload.name}' has not begun after its duration")
     # Where nothing but work takes time the beginning takes none, and no run is as short.
     began = max(took.max_ns, 1)
-    before = {task.name: task for task in run(with_runner(workload, duration_ns=began)).tasks}
-    whole = run(with_runner(workload, duration_ns=duration + began), trace)
-    own = [task for task in whole.tasks if task.name not in {_RUNNER, _HOST}]
+    before = {task.name: task for task in run(begun(began)).tasks}
+    whole = run(begun(None if duration is None else duration + began), trace)
+    own = [task for task in whole.tasks if task.name not in {RUNNER, _HOST}]
+    marked = whole.turnaround_ns < whole.elapsed_ns
     return replace(
         whole,
-        turnaround_ns=whole.turnaround_ns - began,
+        turnaround_ns=whole.turnaround_ns - (0 if marked else began),
         elapsed_ns=whole.elapsed_ns - began,
         tasks=tuple(_since(task, before[task.name]) for task in own),
     )
@@ -122,6 +144,11 @@ def _since(task: TaskOutcome, before: TaskOutcome) -> TaskOutcome:
     kept = {"name", "source", "max_delay_ns"}
     names = [part.name for part in fields(TaskOutcome) if part.name not in kept]
     return replace(task, **{name: getattr(task, name) - getattr(before, name) for name in names})
+
+
+def _is_real_time(task: dict[str, Any]) -> bool:
+    policy = (task.get("attributes") or {}).get("policy")
+    return isinstance(policy, dict) and not {"fifo", "rr"}.isdisjoint(policy)
 
 
 def _first(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:

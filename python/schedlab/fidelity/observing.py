@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedlab import _core
-from schedlab.fidelity.beginning import simulate_begun
+from schedlab.fidelity.beginning import RUNNER, simulate_begun
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
-from schedlab.targets.sim import simulate
 
 FloatArray = NDArray[np.float64]
 
@@ -68,8 +67,8 @@ class Observation:
             template = templates.get(task.name.partition("[")[0], {})
             kind = template.get("kind", "process")
             beside = costs.times.get(f"exit_{kind}", 0) if ends else 0
-            if template.get("instances") == 0:
-                beside += costs.times.get(f"start_{kind}", 0)
+            first = "start" if template.get("instances") == 0 else "begin"
+            beside += costs.times.get(f"{first}_{kind}", 0)
             own.append(replace(task, run_ns=max(0, task.run_ns - beside)))
         return cls.of(replace(outcome, tasks=tuple(own)))
 
@@ -137,7 +136,7 @@ def simulated(
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
     """
-    outcome = simulate(
+    outcome = simulate_begun(
         workload,
         scheduler=scheduler,
         machine=machine,
@@ -157,9 +156,8 @@ def simulated_recorded(
     *,
     seed: int,
     phase_ns: int,
-    begun: bool = False,
 ) -> Observation:
-    """Simulate a run that is recorded, and read everything from that.
+    """Simulate a run that is recorded, as the runner begins it, and read everything from that.
 
     Args:
         workload: what runs.
@@ -167,12 +165,10 @@ def simulated_recorded(
         machine: with the costs of a machine that is recorded.
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
-        begun: whether the runner's making of its tasks is simulated, too.
     """
     with TemporaryDirectory() as directory:
         trace = Path(directory) / "trace.txt"
-        run = simulate_begun if begun else simulate
-        outcome = run(
+        outcome = simulate_begun(
             workload,
             scheduler=scheduler,
             machine=machine,
@@ -181,7 +177,18 @@ def simulated_recorded(
             trace=trace,
         )
         found = Observation.of_simulated(outcome, workload, machine.costs)
+        _leave_out_the_runner(trace)
         return found.beside(Observation.of_trace(trace))
+
+
+def _leave_out_the_runner(trace: Path) -> None:
+    """Take wake-ups of and by the runner out of a simulation's trace, as in a recording's.
+
+    What it wakes is the start signal and no part of the workload.
+    """
+    lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if RUNNER not in line or "sched_waking" not in line]
+    trace.write_text("".join(kept), encoding="utf-8")
 
 
 def distance(metric: Metric, simulated: Observation, real: Observation) -> float | None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from schedlab import calibration, processes
 from schedlab.calibration import Calibration
 from schedlab.fidelity.observing import Observation
+from schedlab.fidelity.seen import SPANS, as_seen, sleeper
 from schedlab.knobs import applied
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
@@ -66,7 +68,9 @@ class Place:
             return calibration.calibrate(disk=Path(disk), guest=self._guest)
         measure = [self._runner(), "calibrate", "--disk", disk]
         said = host.printed(self._run(["sh", "-c", _RECORDING, "sh", *measure], timeout=1800))
-        return calibration.calibrated(said, self._guest)
+        found = calibration.calibrated(said, self._guest)
+        waits = [self.record(sleeper(found.hz, span), seed=1).values["p50"] for span in SPANS]
+        return replace(found, costs=as_seen(found.costs, *waits))
 
     def machine(self, costs: Calibration) -> Machine:
         """Return the machine that is simulated in its place."""

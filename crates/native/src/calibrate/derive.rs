@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{Costs, Time};
 
+use super::births::FIRST_WORK;
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 use super::{LATE_LONG, LATE_SHORT, SIZES, hop, message};
@@ -44,6 +45,12 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     ] {
         let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
         found.cost(name, whole, part);
+    }
+    for (name, kind) in [("begin_process", "process"), ("begin_thread", "thread")] {
+        if let Some(ending) = found.direct(&format!("ending_of_a_{kind}")) {
+            let whole = found.undisturbed(&format!("beginning_and_ending_of_a_{kind}"));
+            found.cost(name, whole, ending.p25_ns + FIRST_WORK as f64 + operation);
+        }
     }
     // A task's life is its making, its start, its end, and what waking, switching and collecting take; the end as measured has these.
     for (name, kind, fork) in
@@ -119,6 +126,7 @@ impl Found<'_> {
             socket_write: time("socket_write"),
             socket_read: time("socket_read"),
             copy_per_kib: time("copy_per_kib"),
+            page: time("page"),
             block: time("block"),
             migration: time("migration"),
             // Lost in what else a wake-up costs.
@@ -132,6 +140,8 @@ impl Found<'_> {
             start_thread: time("start_thread"),
             fork_process: time("fork_process"),
             fork_thread: time("fork_thread"),
+            begin_process: time("begin_process"),
+            begin_thread: time("begin_thread"),
             exit_process: time("exit_process"),
             exit_thread: time("exit_thread"),
             reap: time("reap"),
@@ -166,6 +176,7 @@ fn messages(found: &mut Found<'_>, cpus: u32) {
     }
     // Four ways of copying, one cost: their mean.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
+    found.cost("page", found.direct("fresh_page"), 0.0);
 }
 
 fn switching(found: &mut Found<'_>) {
@@ -235,6 +246,7 @@ mod tests {
                 }
             }
         }
+        add("fresh_page", ns(costs.page));
         add("switch", ns(costs.switch));
         add("yield_alone", call + ns(costs.schedule));
         add("write_that_wakes_here", wakes);
@@ -257,11 +269,13 @@ mod tests {
         // The maker of processes collects them, and threads are collected for nothing.
         add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
-        for (kind, fork, start, exit) in [
-            ("process", costs.fork_process, costs.start_process, costs.exit_process),
-            ("thread", costs.fork_thread, costs.start_thread, costs.exit_thread),
+        for (kind, fork, start, begin, exit) in [
+            ("process", costs.fork_process, costs.start_process, costs.begin_process, costs.exit_process),
+            ("thread", costs.fork_thread, costs.start_thread, costs.begin_thread, costs.exit_thread),
         ] {
             add(&format!("ending_of_a_{kind}"), ns(exit) + ns(costs.wakeup) + around);
+            let whole = ns(begin) + FIRST_WORK as f64 + operation + ns(exit) + ns(costs.wakeup) + around;
+            add(&format!("beginning_and_ending_of_a_{kind}"), whole);
             // Nobody waits at a latch.
             add(&format!("life_of_a_{kind}"), operation + ns(fork) + ns(start) + ns(exit) + around);
         }
@@ -290,6 +304,7 @@ mod tests {
             socket_write: ns(820),
             socket_read: ns(1_000),
             copy_per_kib: ns(120),
+            page: ns(350),
             block: ns(950),
             migration: ns(5_000),
             balance: Time::ZERO,
@@ -302,6 +317,8 @@ mod tests {
             start_thread: ns(5_000),
             fork_process: ns(35_000),
             fork_thread: ns(16_000),
+            begin_process: ns(30_000),
+            begin_thread: ns(12_000),
             exit_process: ns(40_000),
             exit_thread: ns(18_000),
             reap: ns(1_700),
@@ -313,7 +330,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 29);
+        assert_eq!(derived.spread.len(), 32);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

@@ -44,6 +44,37 @@ pub(crate) fn exchange(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok((0..bench.batches).map(|_| timed(500, exchange)).collect())
 }
 
+/// Pages of a pipe (`PIPE_DEF_BUFFERS`), and bytes of a page.
+const PAGES: usize = 16;
+const PAGE: usize = 4096;
+
+/// A page that a pipe does not have at hand: filling a pipe page by page and emptying it again, beyond writing and reading as many pages
+/// one by one, for which it uses the same one over and over (`tmp_page`).
+pub(crate) fn fresh_pages(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    let pipe = bench.pipe()?;
+    let message = vec![b'-'; PAGE];
+    let mut buffer = message.clone();
+    let pages = pipe.depth(&message, PAGES);
+    if pages < 2 {
+        return Ok(Vec::new());
+    }
+    let mut batch = || {
+        let start = thread_cpu();
+        for _ in 0..pages {
+            pipe.write(&message);
+            pipe.read(&mut buffer);
+        }
+        let kept = bench.since(start);
+        let start = thread_cpu();
+        (0..pages).for_each(|_| pipe.write(&message));
+        (0..pages).for_each(|_| pipe.read(&mut buffer));
+        // The first page is the one that was kept.
+        (bench.since(start) - kept) / (pages - 1) as f64
+    };
+    let _ = batch();
+    Ok((0..bench.batches).map(|_| batch()).collect())
+}
+
 /// Streams of messages of so many bytes through many channels: in turn, one is written to each here, and one is read from each on CPU
 /// `reader`. Times of a write and of a read, system calls included.
 pub(crate) fn stream(

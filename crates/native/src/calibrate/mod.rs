@@ -142,6 +142,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
             }
         }
     }
+    samples.add("fresh_page", messages::fresh_pages(bench)?);
     samples.add("yield_alone", switching::yields_alone(bench));
     samples.add("switch", switching::switch(bench)?);
     for length in switching::RINGS {
@@ -159,6 +160,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add(&format!("forking_a_{name}"), births.forks);
         samples.add(&format!("collecting_a_{name}"), births.reaps);
         samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
+        samples.add(&format!("beginning_and_ending_of_a_{name}"), births::beginnings(bench, kind)?);
         let lives = births::lives(bench, kind)?;
         samples.add(&format!("making_a_{name}"), lives.making);
         samples.add(&format!("life_of_a_{name}"), lives.whole);

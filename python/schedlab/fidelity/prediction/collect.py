@@ -155,7 +155,6 @@ def _simulate(register: Register, place: str, costs: Calibration) -> dict[Key, l
                     machine,
                     seed=number + 1,
                     phase_ns=period * (2 * number + 1) // (2 * repeats),
-                    begun=True,
                 )
                 for number in range(repeats)
             ]
