@@ -55,14 +55,19 @@ pub(crate) struct Story {
     owed: u64,
     /// What the simulator charges for each operation.
     operation: u64,
+    /// What it charges beyond that where one computes for [`LOOKED_AT`] or longer.
+    compute: u64,
     /// What was taken off.
     pub(crate) costs: u64,
 }
 
+/// Who computes for less than so many nanoseconds looks at no clock.
+const LOOKED_AT: u64 = 1_000;
+
 impl Story {
-    /// One of whose doings each costs so much.
-    pub(crate) fn charging(operation: u64) -> Self {
-        Self { operation, ..Self::default() }
+    /// One of whose doings each costs so much, and computing so much more.
+    pub(crate) fn charging(operation: u64, compute: u64) -> Self {
+        Self { operation, compute, ..Self::default() }
     }
 
     pub(crate) fn ran(&mut self, time: u64) {
@@ -83,8 +88,12 @@ impl Story {
     pub(crate) fn settle(&mut self) {
         let run = take(&mut self.run);
         // Computing is an operation, too, where any of it is left.
-        if run > self.owed.saturating_add(self.operation) {
+        let left = run.saturating_sub(self.owed.saturating_add(self.operation));
+        if left > 0 {
             self.owed += self.operation;
+        }
+        if left >= self.compute.saturating_add(LOOKED_AT) {
+            self.owed += self.compute;
         }
         let covered = self.owed.min(run);
         self.owed -= covered;
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_operation_is_charged() {
-        let mut story = Story::charging(10);
+        let mut story = Story::charging(10, 0);
         // Two operations: 80 of 100 are left to compute. Then one that there is no time for: it is taken off what follows.
         story.ran(100);
         story.did(Doing::Await);
@@ -130,6 +139,18 @@ mod tests {
         story.settle();
         assert_eq!(story.doings, [Doing::Run(80), Doing::Await, Doing::Wake(1), Doing::Run(30)]);
         assert_eq!((story.costs, story.uncovered()), (40, 0));
+    }
+
+    #[test]
+    fn computing_is_charged_where_it_is_long_enough_for_clocks() {
+        let mut story = Story::charging(10, 300);
+        // Two operations, and the clocks: 5000 − 10 − 10 − 300. Then 1319 − 320 would be less than a microsecond, which looks at none.
+        for ran in [5_000, 1_319, 1_320] {
+            story.ran(ran);
+            story.did(Doing::Await);
+        }
+        let runs = [4_680, 1_299, 1_000].map(|left| [Doing::Run(left), Doing::Await]);
+        assert_eq!(story.doings, runs.concat());
     }
 
     #[test]

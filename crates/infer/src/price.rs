@@ -27,6 +27,8 @@ pub(crate) struct Prices {
     pub(crate) set: u64,
     /// Each operation, beside what it costs by itself.
     pub(crate) operation: u64,
+    /// Each that computes, beyond that.
+    pub(crate) compute: u64,
     /// What a new task takes before its first.
     pub(crate) start: u64,
 }
@@ -49,6 +51,7 @@ impl Prices {
             exit: costs.exit_process.as_nanos(),
             set: call,
             operation: costs.operation.as_nanos(),
+            compute: costs.compute.as_nanos(),
             start: costs.start_process.as_nanos(),
         }
     }

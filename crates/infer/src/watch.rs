@@ -96,7 +96,7 @@ impl Watch {
             // It may have changed since the tables were written.
             life.first_priority = life.priority;
             (life.since, life.parent, life.born, life.ran) = (0, None, false, false);
-            (life.story, life.changes) = (Story::charging(self.prices.operation), Vec::new());
+            (life.story, life.changes) = (Story::charging(self.prices.operation, self.prices.compute), Vec::new());
         }
         for cpu in 0..self.cpus.len() {
             if let Some(task) = self.cpus[cpu].current {
@@ -207,7 +207,7 @@ impl Watch {
             return Err(InferError::TooMuch { what: "tasks", limit: MAX_RECORDED_TASKS });
         }
         let number = self.lives.len() as u32;
-        self.lives.push(Life::new(pid, name, Story::charging(self.prices.operation)));
+        self.lives.push(Life::new(pid, name, Story::charging(self.prices.operation, self.prices.compute)));
         self.by_pid.insert(pid, number);
         Ok(number)
     }

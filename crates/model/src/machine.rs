@@ -144,6 +144,8 @@ pub struct Costs {
     pub balance: Time,
     /// From one operation of a task to the next: what whoever runs it takes to find out what comes.
     pub operation: Time,
+    /// Further time of an operation that computes for a microsecond or longer: whoever runs it looks at clocks, to compute for just so long.
+    pub compute: Time,
     /// Making a connection to a port and ending it, billed to the client, all system calls included (as in the following three).
     pub tcp_connect: Time,
     /// Taking a connection and ending it, billed to the server.

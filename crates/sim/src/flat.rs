@@ -169,7 +169,7 @@ impl<S: EventSink> Engine<'_, S> {
             comer.stage = Stage::Retry;
             return self.operate(cpu, false);
         };
-        (comer.stage, comer.remaining) = (Stage::Act, time.as_nanos());
+        (comer.stage, comer.remaining) = (Stage::Act, self.prices.run(time.as_nanos()));
         let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
         record.end = self.now.saturating_add(cost);
         if record.end == self.now {

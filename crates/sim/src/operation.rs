@@ -53,7 +53,7 @@ impl<S: EventSink> Engine<'_, S> {
                 }
                 record.stage = Stage::Act;
                 record.remaining = match record.op {
-                    Op::Run(time) => time.as_nanos(),
+                    Op::Run(time) => self.prices.run(time.as_nanos()),
                     Op::Write { channel, bytes } => {
                         let place = &self.arena.channels[channel as usize];
                         plan_write(record, place, &self.arena.slabs, bytes, &self.prices)

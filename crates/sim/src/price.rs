@@ -9,6 +9,9 @@ use crate::wait::NONE;
 /// The most that anything may cost.
 const DEAREST: Time = Time::from_millis(1_000_000);
 
+/// Who computes for less looks at no clock (`crates/native/src/spin.rs`).
+const LOOKED_AT: u64 = 1_000;
+
 /// The machine's costs as the engine adds them up.
 #[derive(Debug, Clone)]
 pub(crate) struct Prices {
@@ -37,6 +40,7 @@ pub(crate) struct Prices {
     pub(crate) migration: u64,
     pub(crate) balance: u64,
     pub(crate) operation: u64,
+    compute: u64,
     pub(crate) tcp_connect: u64,
     pub(crate) tcp_accept: u64,
     pub(crate) tcp_write: u64,
@@ -103,6 +107,7 @@ impl Prices {
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
+            compute: costs.compute.as_nanos(),
             tcp_connect: costs.tcp_connect.as_nanos(),
             tcp_accept: costs.tcp_accept.as_nanos(),
             tcp_write: connection(costs.tcp_write, costs.socket_write),
@@ -118,6 +123,12 @@ impl Prices {
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
         })
+    }
+
+    /// Computing for so long.
+    #[inline]
+    pub(crate) const fn run(&self, time: u64) -> u64 {
+        if time < LOOKED_AT { time } else { time.saturating_add(self.compute) }
     }
 
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.
@@ -211,7 +222,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 34] {
+fn named(costs: &Costs) -> [(&'static str, Time); 35] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -234,6 +245,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 34] {
         ("migration", costs.migration),
         ("balance", costs.balance),
         ("operation", costs.operation),
+        ("compute", costs.compute),
         ("tcp_connect", costs.tcp_connect),
         ("tcp_accept", costs.tcp_accept),
         ("tcp_write", costs.tcp_write),

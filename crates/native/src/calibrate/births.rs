@@ -168,6 +168,31 @@ pub(crate) fn operations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok(times)
 }
 
+/// Nanoseconds that a task computes in [`computations`].
+pub(crate) const COMPUTATION: u64 = 100_000;
+
+/// CPU time of computing for [`COMPUTATION`] after a sleep, in nanoseconds: what a task has beyond one that only sleeps, as often and as long.
+pub(crate) fn computations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    const ROUNDS: u64 = 200;
+    let step = |time| Duration::Fixed(Time::from_nanos(time));
+    let rounds = |steps: Vec<Step>| {
+        let steps = vec![Step::Loop { count: ROUNDS, steps }];
+        let task = Task { name: "worker".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
+        Program::compile(&Workload { name: "rounds".into(), tasks: vec![task], ..Workload::default() })
+    };
+    let sleep = Step::Sleep(step(COMPUTATION));
+    let works = rounds(vec![Step::Run(step(COMPUTATION)), sleep.clone()])?;
+    let sleeps = rounds(vec![sleep])?;
+    let run = |outcome: &Outcome| outcome.tasks.first().map_or(0, |task| task.run_ns);
+    let mut times = Vec::new();
+    for _ in 0..bench.batches / 30 + 1 {
+        let both = measured(bench, &works, &[bench.here], run)?;
+        let alone = measured(bench, &sleeps, &[bench.here], run)?;
+        times.extend((alone > 0).then(|| (both as f64 - alone as f64) / ROUNDS as f64));
+    }
+    Ok(times)
+}
+
 /// Runs a program on some CPUs, and returns a number of what came of it; 0 where it could not be run.
 fn measured(
     bench: &Bench,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{Costs, Time};
 
-use super::births::FIRST_WORK;
+use super::births::{COMPUTATION, FIRST_WORK};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 use super::{LATE_LONG, LATE_SHORT, SIZES, hop, message};
@@ -46,10 +46,13 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
         let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
         found.cost(name, whole, part);
     }
+    // Others' interrupts only ever make it longer.
+    found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
+    let compute = found.get("compute");
     for (name, kind) in [("begin_process", "process"), ("begin_thread", "thread")] {
         if let Some(ending) = found.direct(&format!("ending_of_a_{kind}")) {
             let whole = found.undisturbed(&format!("beginning_and_ending_of_a_{kind}"));
-            found.cost(name, whole, ending.p25_ns + FIRST_WORK as f64 + operation);
+            found.cost(name, whole, ending.p25_ns + FIRST_WORK as f64 + operation + compute);
         }
     }
     // A task's life is its making, its start, its end, and what waking, switching and collecting take; the end as measured has these.
@@ -132,6 +135,7 @@ impl Found<'_> {
             // Lost in what else a wake-up costs.
             balance: Time::ZERO,
             operation: time("operation"),
+            compute: time("compute"),
             tcp_connect: time("tcp_connect"),
             tcp_accept: time("tcp_accept"),
             tcp_write: time("tcp_write"),
@@ -262,6 +266,7 @@ mod tests {
         let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
         // An operation of a nanosecond.
         add("operation", operation + 1.0);
+        add("computation", COMPUTATION as f64 + operation + ns(costs.compute));
         add("tcp_connect_and_close", ns(costs.tcp_connect));
         add("tcp_accept_and_close", ns(costs.tcp_accept));
         add("tcp_write", ns(costs.tcp_write));
@@ -274,7 +279,7 @@ mod tests {
             ("thread", costs.fork_thread, costs.start_thread, costs.begin_thread, costs.exit_thread),
         ] {
             add(&format!("ending_of_a_{kind}"), ns(exit) + ns(costs.wakeup) + around);
-            let whole = ns(begin) + FIRST_WORK as f64 + operation + ns(exit) + ns(costs.wakeup) + around;
+            let whole = ns(begin) + FIRST_WORK as f64 + operation + ns(costs.compute) + ns(exit) + ns(costs.wakeup) + around;
             add(&format!("beginning_and_ending_of_a_{kind}"), whole);
             // Nobody waits at a latch.
             add(&format!("life_of_a_{kind}"), operation + ns(fork) + ns(start) + ns(exit) + around);
@@ -309,6 +314,7 @@ mod tests {
             migration: ns(5_000),
             balance: Time::ZERO,
             operation: ns(50),
+            compute: ns(900),
             tcp_connect: ns(40_000),
             tcp_accept: ns(9_000),
             tcp_write: ns(12_000),
@@ -330,7 +336,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 32);
+        assert_eq!(derived.spread.len(), 33);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

@@ -171,6 +171,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("tcp_write", connections.writes);
     samples.add("tcp_read", connections.reads);
     samples.add("operation", births::operations(bench)?);
+    samples.add("computation", births::computations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
     let [short, long] = idling::lateness(hz());
     samples.add(LATE_SHORT, short);

@@ -8,6 +8,7 @@ from schedlab.fidelity.whatif.collect import Collected, Pair
 from schedlab.fidelity.whatif.judge import Finding, allowed, shown
 from schedlab.fidelity.whatif.noise import Noise
 from schedlab.fidelity.whatif.register import METRICS, RECORDED, Metric, Register
+from schedlab.likeness import likeness
 
 _INTRODUCTION = """\
 Written by `make fidelity-what-if`. Each workload of `validation/what-if.toml` is recorded on a real
@@ -117,7 +118,7 @@ def page(
                 "",
                 _DESCRIBED,
                 *table(
-                    ("workload", "change", "place", "switches", "p99 latency"),
+                    ("workload", "change", "place", "shares", "switches", "p99 latency"),
                     _without(collected),
                 ),
                 "",
@@ -254,7 +255,9 @@ def _without(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
             real, found = pair.real, pair.described
             switches = f"{number(found.switches)} / {number(real.switches)}"
             tails = (number(at.latency.p99_ns, time=True) for at in (found, real))
-            rows.append((workload, change, place, switches, " / ".join(tails)))
+            worst = likeness(real, found).figures[0]
+            share = f"{worst.simulated:.1%} / {worst.real:.1%} ({worst.subject})"
+            rows.append((workload, change, place, share, switches, " / ".join(tails)))
     return rows
 
 
