@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.fidelity.beginning import is_begun, simulate_begun
+from schedlab.fidelity.observing import Observation, simulated_recorded
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
 
@@ -13,6 +14,7 @@ switch = "5us"
 wakeup = "5us"
 fork_thread = "100us"
 start_thread = "30us"
+begin_thread = "100us"
 """
 
 
@@ -69,13 +71,38 @@ def test_nothing_counts_before_the_signal(tmp_path: Path) -> None:
     assert again == outcome
 
 
+def test_tasks_that_end_by_themselves_begin_at_the_signal_too(tmp_path: Path) -> None:
+    once = {"loop": 1, "run": 1000}
+    outcome = _begun(_file({"one": once, "two": once}, None), tmp_path, Scheduler("6.1"))
+    assert [task.name for task in outcome] == ["one", "two"]
+    # From the signal on each takes 100 us to begin and computes for 1 ms. Waking both, and some
+    # switches between the two and their runner, take 5 us each.
+    assert 2_200_000 <= outcome.turnaround_ns <= 2_300_000
+    assert sum(task.voluntary for task in outcome) == 0
+
+
+def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.toml"
+    costs.write_text(COSTS)
+    once = {"loop": 1, "run": 1000}
+
+    def seen(task: dict[str, object]) -> Observation:
+        work = _file({"one": once, "two": task}, None)
+        return simulated_recorded(
+            work, Scheduler("6.1"), Machine(1, str(costs)), seed=1, phase_ns=0
+        )
+
+    # Nobody sleeps: nobody is woken but by the runner.
+    assert "p50" not in seen(once).values
+    # Woken after 5 ms, when the other one is done: it comes when the wake-up is over.
+    assert seen({"loop": 1, "run": 100, "sleep": 5000}).values["p99"] == 5_000
+
+
 @pytest.mark.parametrize(
     "work",
     [
         # One task makes all others.
         Workload.parse("hackbench:groups=1,fds=2,loops=2"),
-        # It ends by itself.
-        Workload.parse("pi:tasks=2,samples=1000"),
         _file({"alone": {"loop": -1, "run": 1000}}, "100ms"),
         _file({"was": {"asleep": True, "loop": -1, "sleep": 1000, "run": 10}, "is": ONCE}, "100ms"),
     ],

@@ -112,6 +112,9 @@ pub struct Costs {
     pub cache_refill_llc: Time,
     /// Waking a task of the same CPU, billed to the waker; whoever is woken runs after that.
     pub wakeup: Time,
+    /// What a wake-up and the sleep before it save where the sleeper is still queued (delayed dequeue, EEVDF): it was not taken off and is not
+    /// put on again.
+    pub lingering: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.

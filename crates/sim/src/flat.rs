@@ -114,6 +114,7 @@ impl<S: EventSink> Engine<'_, S> {
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
         let at_once = idles && self.prices.at_once() && alone;
+        let wakeup = self.wakeup_of(task);
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         let (remote, exit) = if target == home {
@@ -121,7 +122,7 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             (self.prices.wakeup_remote, self.way_out_of_idle(target))
         };
-        let cost = self.prices.wakeup + remote;
+        let cost = wakeup + remote;
         if !runs {
             self.queued(task, target, home, cost + exit);
             self.settle_moves(home);

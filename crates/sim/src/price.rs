@@ -23,6 +23,7 @@ pub(crate) struct Prices {
     /// No switch costs anything.
     pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
+    pub(crate) lingering: u64,
     pub(crate) wakeup_remote: u64,
     pub(crate) idle_exit: u64,
     pub(crate) tick_restart: u64,
@@ -93,6 +94,7 @@ impl Prices {
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
+            lingering: costs.lingering.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             idle_exit: costs.idle_exit.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
@@ -222,7 +224,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 35] {
+fn named(costs: &Costs) -> [(&'static str, Time); 36] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -230,6 +232,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 35] {
         ("cache_refill_limit", costs.cache_refill_limit),
         ("cache_refill_llc", costs.cache_refill_llc),
         ("wakeup", costs.wakeup),
+        ("lingering", costs.lingering),
         ("wakeup_remote", costs.wakeup_remote),
         ("idle_exit", costs.idle_exit),
         ("tick_restart", costs.tick_restart),

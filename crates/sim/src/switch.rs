@@ -188,11 +188,12 @@ impl<S: EventSink> Engine<'_, S> {
             self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
         }
         self.touch(target);
+        let wakeup = self.wakeup_of(task);
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
-        let cost = self.prices.wakeup + remote;
+        let cost = wakeup + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit = if taken_here { self.tick_restart(target) } else { self.way_out_of_idle(target) };

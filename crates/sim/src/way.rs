@@ -7,7 +7,8 @@
 use schedlab_model::EventSink;
 
 use crate::agenda::{Key, Kind, NEVER};
-use crate::engine::Engine;
+use crate::engine::{Engine, task_id};
+use crate::price::Prices;
 use crate::task::Stage;
 use crate::wait::NONE;
 
@@ -15,6 +16,14 @@ impl<S: EventSink> Engine<'_, S> {
     /// How long a CPU takes to look at what another one told it.
     pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
         if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit } else { 0 }
+    }
+
+    /// What waking a task takes, which sleeps still: less where it is still queued.
+    #[inline]
+    pub(crate) fn wakeup_of(&self, task: u32) -> u64 {
+        let Prices { wakeup, lingering, .. } = self.prices;
+        let lingers = lingering > 0 && self.sched.entity(task_id(task)).sched_delayed;
+        if lingers { wakeup.saturating_sub(lingering) } else { wakeup }
     }
 
     /// What starting its tick again takes a CPU that takes an interrupt, has idled for a tick or longer, and goes on to work

@@ -7,7 +7,7 @@ use schedlab_model::{Costs, Time};
 use super::births::{COMPUTATION, FIRST_WORK};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
-use super::{LATE_LONG, LATE_SHORT, SIZES, hop, message};
+use super::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SIZES, hop, message};
 
 /// Costs, and how sure they are.
 pub(crate) struct Derived {
@@ -119,6 +119,7 @@ impl Found<'_> {
             // Told apart from a migration only where there are two last-level caches.
             cache_refill_llc: Time::ZERO,
             wakeup: time("wakeup"),
+            lingering: time("lingering"),
             wakeup_remote: time("wakeup_remote"),
             idle_exit: time("idle_exit"),
             tick_restart: time("tick_restart"),
@@ -188,6 +189,9 @@ fn switching(found: &mut Found<'_>) {
     found.cost("schedule", found.direct("yield_alone"), found.get("system_call"));
     let exchange = found.exchange();
     found.cost("wakeup", found.direct("write_that_wakes_here"), exchange / 2.0);
+    if let Some(few) = found.direct(FEW_HOP) {
+        found.cost("lingering", found.direct(MORE_HOP), few.median_ns);
+    }
     let hops: Vec<Spread> = RINGS.iter().filter_map(|length| found.direct(&hop(*length))).collect();
     found.cost("block", hops.first().copied(), exchange + found.get("switch") + found.get("wakeup"));
     let samples = hops.iter().map(|hop| hop.samples).sum();
@@ -255,6 +259,8 @@ mod tests {
         add("yield_alone", call + ns(costs.schedule));
         add("write_that_wakes_here", wakes);
         add("write_that_wakes_on_a_busy_cpu", wakes + ns(costs.wakeup_remote));
+        add(MORE_HOP, half + 2_000.0);
+        add(FEW_HOP, half + 2_000.0 - ns(costs.lingering));
         for length in RINGS {
             let refill = ns(costs.cache_refill) * (length - RINGS[0]) as f64;
             add(&hop(length), half + refill.min(ns(costs.cache_refill_limit)));
@@ -299,6 +305,7 @@ mod tests {
             cache_refill_limit: ns(300),
             cache_refill_llc: Time::ZERO,
             wakeup: ns(800),
+            lingering: ns(300),
             wakeup_remote: ns(200),
             idle_exit: ns(18_000),
             tick_restart: ns(2_100),
@@ -336,7 +343,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 33);
+        assert_eq!(derived.spread.len(), 34);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

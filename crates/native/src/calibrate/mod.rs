@@ -118,6 +118,10 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
 const LATE_SHORT: &str = "late_after_a_quarter_of_a_tick";
 const LATE_LONG: &str = "late_after_two_ticks";
 
+/// How hops in the two rings of sockets are called.
+const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
+const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
+
 /// How the factor is called by which other work slows this one down.
 const CROWDING: &str = "crowding";
 
@@ -148,6 +152,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     for length in switching::RINGS {
         samples.add(&hop(length), switching::ring(bench, length)?);
     }
+    let [few, more] = switching::socket_rings(bench)?;
+    samples.add(FEW_HOP, few);
+    samples.add(MORE_HOP, more);
     samples.add("write_that_wakes_here", waking::wakeup(bench, Where::Here)?);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);

@@ -75,7 +75,20 @@ pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Vec<f64>, NativeError
 /// All are SCHED_BATCH: others would preempt their wakers now and then, and how many switches a hop has would depend on the kernel's
 /// taste. At least four, because a member of a shorter ring is woken before it has quite left the run queue.
 pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Vec<f64>, NativeError> {
-    let pipes = (0..length).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
+    ring_of(bench, length, Bench::pipe)
+}
+
+/// The same through sockets, of so few members that each is woken while it is still queued, and of more.
+pub(crate) fn socket_rings(bench: &Bench) -> Result<[Vec<f64>; 2], NativeError> {
+    Ok([ring_of(bench, 2, Bench::socket)?, ring_of(bench, RINGS[0], Bench::socket)?])
+}
+
+fn ring_of(
+    bench: &Bench,
+    length: usize,
+    open: fn(&Bench) -> Result<Pipe, NativeError>,
+) -> Result<Vec<f64>, NativeError> {
+    let pipes = (0..length).map(|_| open(bench)).collect::<Result<Vec<Pipe>, _>>()?;
     let before = sched_getattr().map_err(during("asking for the own policy"))?;
     become_one(Policy::Batch).map_err(during("becoming SCHED_BATCH"))?;
     let helpers = (1..length).map(|index| {
