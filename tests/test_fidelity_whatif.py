@@ -278,7 +278,9 @@ def test_the_page_and_its_figure_are_written() -> None:
     assert "2 of all" in page(register, collected, findings, [], known, whole=count + 2)
     assert "All of them hold." in text
     assert "| serving | knob | vm:6.1 | switches | 1100 / 1000 | 10.0 % | 15.0 % | holds |" in text
-    assert "| serving | knob | vm:6.1 | 1100 / 1000 | 1.10 ms / 1.00 ms |" in text
+    assert (
+        "| serving | knob | vm:6.1 | 51.0% / 50.0% (a) | 1100 / 1000 | 1.10 ms / 1.00 ms |" in text
+    )
     assert figure(collected, findings).startswith("<svg")
     # The same numbers where a divergence is known: it is gone.
     findings = judge(REGISTER, collected, {})

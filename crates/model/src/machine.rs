@@ -165,10 +165,9 @@ pub struct Costs {
     pub start_process: Time,
     /// The same of a new thread.
     pub start_thread: Time,
-    /// What a process that was there before takes from the start signal to its first operation, touching memory for the first time.
+    /// What a process that was there before takes from the start signal to its first operation, touching memory for the first time. Threads
+    /// find their process's memory touched.
     pub begin_process: Time,
-    /// The same of a thread.
-    pub begin_thread: Time,
     /// Ending a process, billed to it.
     pub exit_process: Time,
     /// Ending a thread, billed to it.

@@ -114,7 +114,7 @@ impl<S: EventSink> Engine<'_, S> {
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > self.now && first > Key::new(self.now, Kind::Schedule);
         let at_once = idles && self.prices.at_once() && alone;
-        let wakeup = self.wakeup_of(task);
+        self.notice_lingering(task);
         let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         let (remote, exit) = if target == home {
@@ -122,7 +122,7 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             (self.prices.wakeup_remote, self.way_out_of_idle(target))
         };
-        let cost = wakeup + remote;
+        let cost = self.prices.wakeup + remote;
         if !runs {
             self.queued(task, target, home, cost + exit);
             self.settle_moves(home);
@@ -223,7 +223,8 @@ impl<S: EventSink> Engine<'_, S> {
         let switches = arena.cpus[cpu as usize].switches;
         if comer.ran_on != cpu || comer.ran_at != switches {
             if !self.prices.free_switches {
-                comer.debt += self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+                let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+                comer.debt += comer.came(price, self.prices.lingering);
             }
             (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
             arena.cpus[cpu as usize].switches = switches + 1;

@@ -47,7 +47,7 @@ pub(crate) struct Prices {
     pub(crate) tcp_write: u64,
     pub(crate) tcp_read: u64,
     start: [u64; 2],
-    begin: [u64; 2],
+    begin_process: u64,
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
@@ -115,7 +115,7 @@ impl Prices {
             tcp_write: connection(costs.tcp_write, costs.socket_write),
             tcp_read: connection(costs.tcp_read, costs.socket_read),
             start: [costs.start_process.as_nanos(), costs.start_thread.as_nanos()],
-            begin: [costs.begin_process.as_nanos(), costs.begin_thread.as_nanos()],
+            begin_process: costs.begin_process.as_nanos(),
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
@@ -183,7 +183,7 @@ impl Prices {
     }
 
     pub(crate) const fn begin(&self, kind: TaskKind) -> u64 {
-        self.begin[matches!(kind, TaskKind::Thread) as usize]
+        if matches!(kind, TaskKind::Thread) { 0 } else { self.begin_process }
     }
 
     pub(crate) const fn exit(&self, kind: TaskKind) -> u64 {
@@ -224,7 +224,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 36] {
+fn named(costs: &Costs) -> [(&'static str, Time); 35] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -258,7 +258,6 @@ fn named(costs: &Costs) -> [(&'static str, Time); 36] {
         ("fork_process", costs.fork_process),
         ("fork_thread", costs.fork_thread),
         ("begin_process", costs.begin_process),
-        ("begin_thread", costs.begin_thread),
         ("exit_process", costs.exit_process),
         ("exit_thread", costs.exit_thread),
         ("reap", costs.reap),

@@ -188,12 +188,12 @@ impl<S: EventSink> Engine<'_, S> {
             self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
         }
         self.touch(target);
-        let wakeup = self.wakeup_of(task);
+        self.notice_lingering(task);
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
-        let cost = wakeup + remote;
+        let cost = self.prices.wakeup + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit = if taken_here { self.tick_restart(target) } else { self.way_out_of_idle(target) };
@@ -454,7 +454,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
         // Back on a CPU that nobody else had: nothing to switch.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
-            comer.debt += self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+            let price = self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+            comer.debt += comer.came(price, self.prices.lingering);
             let record = &mut self.arena.cpus[cpu as usize];
             record.switches += 1;
             comer.ran_on = cpu;

@@ -57,6 +57,8 @@ pub(crate) struct Task {
     pub(crate) slept: bool,
     /// It ended and waits to be collected.
     pub(crate) zombie: bool,
+    /// It was woken while it was still queued, and has not come yet.
+    pub(crate) lingered: bool,
 }
 
 /// The part that switches and wake-ups touch: one cache line. Times are nanoseconds.
@@ -109,6 +111,7 @@ impl Task {
             state: State::Runnable,
             slept: false,
             zombie: false,
+            lingered: false,
         }
     }
 
@@ -119,6 +122,12 @@ impl Task {
             Stage::Fetch | Stage::Retry => self.debt += left_over,
             Stage::Act | Stage::Block | Stage::Die => self.remaining = left_over,
         }
+    }
+
+    /// It came by a switch of that price, less what it saved by having lingered.
+    #[inline]
+    pub(crate) const fn came(&mut self, price: u64, lingering: u64) -> u64 {
+        if std::mem::replace(&mut self.lingered, false) { price.saturating_sub(lingering) } else { price }
     }
 
     /// The operation is done.

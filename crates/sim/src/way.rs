@@ -8,7 +8,6 @@ use schedlab_model::EventSink;
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::engine::{Engine, task_id};
-use crate::price::Prices;
 use crate::task::Stage;
 use crate::wait::NONE;
 
@@ -18,12 +17,13 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit } else { 0 }
     }
 
-    /// What waking a task takes, which sleeps still: less where it is still queued.
+    /// The task is about to be woken: where it is still queued, its sleep and its coming back take less. Whoever went to sleep has gone, and
+    /// whoever wakes waits for the whole wake-up, so that it is the coming back that is shorter.
     #[inline]
-    pub(crate) fn wakeup_of(&self, task: u32) -> u64 {
-        let Prices { wakeup, lingering, .. } = self.prices;
-        let lingers = lingering > 0 && self.sched.entity(task_id(task)).sched_delayed;
-        if lingers { wakeup.saturating_sub(lingering) } else { wakeup }
+    pub(crate) fn notice_lingering(&mut self, task: u32) {
+        if self.prices.lingering > 0 {
+            self.arena.tasks[task as usize].lingered = self.sched.entity(task_id(task)).sched_delayed;
+        }
     }
 
     /// What starting its tick again takes a CPU that takes an interrupt, has idled for a tick or longer, and goes on to work

@@ -11,7 +11,6 @@ signal of whoever stands above them, and nothing before that counts.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,9 +42,7 @@ def is_begun(workload: Workload) -> bool:
     return several and not special and not value.get("turnaround_from")
 
 
-def with_runner(
-    workload: Workload, *, duration_ns: int | None, begins: Mapping[str, int]
-) -> Workload:
+def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
     """Return the workload with those who make its tasks.
 
     Who ends a run at its time, or lets real-time tasks run, stands above them and has a helper make
@@ -55,7 +52,7 @@ def with_runner(
         workload: what runs.
         duration_ns: how long it runs in place of its own duration, its beginning included; without
             it until all tasks have ended.
-        begins: nanoseconds that each kind of task takes from the signal to its first operation.
+        begin_ns: what a process takes from the signal to its first operation.
     """
     value: dict[str, Any] = json.loads(workload.json)
     tasks = value["tasks"]
@@ -66,8 +63,8 @@ def with_runner(
     for task in first:
         makes.append({"fork": {"task": task["name"], "count": task["instances"]}})
         task["instances"] = 0
-        begin = begins.get(task["kind"], 0)
-        work = [{"run": {"fixed": format_time(begin)}}] if begin else []
+        pays = begin_ns > 0 and task["kind"] == "process"
+        work = [{"run": {"fixed": format_time(begin_ns)}}] if pays else []
         task["steps"] = [{"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
     gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"open_latch": _GATE}]
@@ -115,10 +112,10 @@ def simulate_begun(
 
     if not is_begun(workload):
         return run(workload, trace)
-    begins = {kind: machine.costs.times.get(f"begin_{kind}", 0) for kind in ("process", "thread")}
+    begin = machine.costs.times.get("begin_process", 0)
 
     def begun(duration_ns: int | None) -> Workload:
-        return with_runner(workload, duration_ns=duration_ns, begins=begins)
+        return with_runner(workload, duration_ns=duration_ns, begin_ns=begin)
 
     duration = workload.duration_ns
     # The beginning is the same however long what follows is.
@@ -135,12 +132,15 @@ def simulate_begun(
         whole,
         turnaround_ns=whole.turnaround_ns - (0 if marked else began),
         elapsed_ns=whole.elapsed_ns - began,
-        tasks=tuple(_since(task, before[task.name]) for task in own),
+        tasks=tuple(_since(task, before.get(task.name)) for task in own),
     )
 
 
-def _since(task: TaskOutcome, before: TaskOutcome) -> TaskOutcome:
+def _since(task: TaskOutcome, before: TaskOutcome | None) -> TaskOutcome:
     """Return what a task got since it had got that. The longest delay stays the longest of all."""
+    if before is None:
+        # Another task made it later.
+        return task
     kept = {"name", "source", "max_delay_ns"}
     names = [part.name for part in fields(TaskOutcome) if part.name not in kept]
     return replace(task, **{name: getattr(task, name) - getattr(before, name) for name in names})

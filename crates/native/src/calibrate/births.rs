@@ -97,31 +97,32 @@ fn litter_of_threads(forks: &[AtomicU64]) {
 /// They end together on all CPUs and touch, like any task, some of their memory for the first time before they do: one that ends
 /// alone and untouched, as in [`births`], is done in half of the time.
 pub(crate) fn endings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
-    together(bench, &Program::compile(&ending(kind))?)
-}
-
-/// CPU time of each of [`ENDING`] tasks that end together.
-fn together(bench: &Bench, program: &Program) -> Result<Vec<f64>, NativeError> {
+    let program = Program::compile(&ending(kind))?;
     let cpus: Vec<u32> = [Some(bench.here), bench.there].into_iter().flatten().collect();
     let mut times = Vec::new();
     for _ in 0..bench.batches / 8 + 1 {
-        let took = measured(bench, program, &cpus, |outcome| outcome.turnaround_ns)?;
+        let took = measured(bench, &program, &cpus, |outcome| outcome.turnaround_ns)?;
         let time = took as f64 * cpus.len() as f64 / f64::from(ENDING);
         times.extend((time > 0.0).then_some(time));
     }
     Ok(times)
 }
 
-/// Nanoseconds that a task computes in [`beginnings`]: so long that it looks at the clocks, as any computation does.
-pub(crate) const FIRST_WORK: u64 = 2_000;
+/// Nanoseconds that a process computes in [`beginnings`]: so long that what it touches by computing is within its time, as it is mostly.
+pub(crate) const FIRST_WORK: u64 = 200_000;
 
-/// As [`endings`], of tasks that are there from the start and wait for the start signal: so each also pays for all that it does between
-/// that and its first work, which is a little computing ([`FIRST_WORK`]), with what memory it touches for the first time.
-pub(crate) fn beginnings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
+/// From the start signal until a process that waited for it has done its first work, a little computing ([`FIRST_WORK`]), with all that it does
+/// in between and the memory that it touches for the first time. One alone: of several some would end before others begin.
+pub(crate) fn beginnings(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     let steps = vec![Step::Run(Duration::Fixed(Time::from_nanos(FIRST_WORK)))];
-    let task = Task { name: "beginning".into(), instances: ENDING, kind, steps, ..Task::default() };
+    let task = Task { name: "beginning".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
     let program = Program::compile(&Workload { name: "beginnings".into(), tasks: vec![task], ..Workload::default() })?;
-    together(bench, &program)
+    let mut times = Vec::new();
+    for _ in 0..bench.batches / 8 + 1 {
+        let took = measured(bench, &program, &[bench.here], |outcome| outcome.turnaround_ns)?;
+        times.extend((took > 0).then_some(took as f64));
+    }
+    Ok(times)
 }
 
 /// What a task takes that does nothing, on one CPU, in nanoseconds.

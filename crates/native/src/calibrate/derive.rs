@@ -49,12 +49,11 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     // Others' interrupts only ever make it longer.
     found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
     let compute = found.get("compute");
-    for (name, kind) in [("begin_process", "process"), ("begin_thread", "thread")] {
-        if let Some(ending) = found.direct(&format!("ending_of_a_{kind}")) {
-            let whole = found.undisturbed(&format!("beginning_and_ending_of_a_{kind}"));
-            found.cost(name, whole, ending.p25_ns + FIRST_WORK as f64 + operation + compute);
-        }
-    }
+    // The signal is a wake-up; who gave it goes on, or goes to sleep.
+    let [call, schedule] = ["system_call", "schedule"].map(|name| found.get(name));
+    let signal = call + wakeup + schedule + switch;
+    let first = signal + FIRST_WORK as f64 + operation + compute;
+    found.cost("begin_process", found.undisturbed("beginning_of_a_process"), first);
     // A task's life is its making, its start, its end, and what waking, switching and collecting take; the end as measured has these.
     for (name, kind, fork) in
         [("start_process", "process", found.get("fork_process")), ("start_thread", "thread", found.get("fork_thread"))]
@@ -146,7 +145,6 @@ impl Found<'_> {
             fork_process: time("fork_process"),
             fork_thread: time("fork_thread"),
             begin_process: time("begin_process"),
-            begin_thread: time("begin_thread"),
             exit_process: time("exit_process"),
             exit_thread: time("exit_thread"),
             reap: time("reap"),
@@ -280,16 +278,17 @@ mod tests {
         // The maker of processes collects them, and threads are collected for nothing.
         add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
-        for (kind, fork, start, begin, exit) in [
-            ("process", costs.fork_process, costs.start_process, costs.begin_process, costs.exit_process),
-            ("thread", costs.fork_thread, costs.start_thread, costs.begin_thread, costs.exit_thread),
+        for (kind, fork, start, exit) in [
+            ("process", costs.fork_process, costs.start_process, costs.exit_process),
+            ("thread", costs.fork_thread, costs.start_thread, costs.exit_thread),
         ] {
             add(&format!("ending_of_a_{kind}"), ns(exit) + ns(costs.wakeup) + around);
-            let whole = ns(begin) + FIRST_WORK as f64 + operation + ns(costs.compute) + ns(exit) + ns(costs.wakeup) + around;
-            add(&format!("beginning_and_ending_of_a_{kind}"), whole);
             // Nobody waits at a latch.
             add(&format!("life_of_a_{kind}"), operation + ns(fork) + ns(start) + ns(exit) + around);
         }
+        let signal = call + ns(costs.wakeup) + ns(costs.schedule) + ns(costs.switch);
+        let first = FIRST_WORK as f64 + operation + ns(costs.compute);
+        add("beginning_of_a_process", signal + ns(costs.begin_process) + first);
         add("collecting_a_process", ns(costs.reap));
         add("tick", ns(costs.tick));
         add("migration", ns(costs.migration));
@@ -331,7 +330,6 @@ mod tests {
             fork_process: ns(35_000),
             fork_thread: ns(16_000),
             begin_process: ns(30_000),
-            begin_thread: ns(12_000),
             exit_process: ns(40_000),
             exit_thread: ns(18_000),
             reap: ns(1_700),
@@ -343,7 +341,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 34);
+        assert_eq!(derived.spread.len(), 33);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

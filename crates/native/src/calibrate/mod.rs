@@ -167,11 +167,11 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add(&format!("forking_a_{name}"), births.forks);
         samples.add(&format!("collecting_a_{name}"), births.reaps);
         samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
-        samples.add(&format!("beginning_and_ending_of_a_{name}"), births::beginnings(bench, kind)?);
         let lives = births::lives(bench, kind)?;
         samples.add(&format!("making_a_{name}"), lives.making);
         samples.add(&format!("life_of_a_{name}"), lives.whole);
     }
+    samples.add("beginning_of_a_process", births::beginnings(bench)?);
     let connections = ports::connections(bench)?;
     samples.add("tcp_connect_and_close", connections.connects);
     samples.add("tcp_accept_and_close", connections.accepts);

@@ -333,9 +333,18 @@ def roles(behaviour: Behaviour, work: Described) -> dict[str, str]:
 def in_roles(behaviour: Behaviour, work: Described) -> Behaviour:
     """Return the behaviour with the workload's own names; all other tasks are one."""
     named = roles(behaviour, work)
+    return _renamed(behaviour, {name: named.get(name, "others") for name in behaviour.tasks})
+
+
+def in_templates(behaviour: Behaviour) -> Behaviour:
+    """Return the behaviour with all instances of a task as one, as the file describes them."""
+    return _renamed(behaviour, {name: name.partition("[")[0] for name in behaviour.tasks})
+
+
+def _renamed(behaviour: Behaviour, names: Mapping[str, str]) -> Behaviour:
     tasks: dict[str, TaskBehaviour] = {}
     for name, task in behaviour.tasks.items():
-        role = named.get(name, "others")
+        role = names[name]
         tasks[role] = task.called(role) if role not in tasks else tasks[role].and_(task)
     return Behaviour(
         elapsed_ns=behaviour.elapsed_ns,

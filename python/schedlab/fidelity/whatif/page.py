@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.scatter import Dot, scatter
-from schedlab.fidelity.whatif.collect import Collected, Pair
+from schedlab.fidelity.whatif.collect import Collected, Pair, in_templates
 from schedlab.fidelity.whatif.judge import Finding, allowed, shown
 from schedlab.fidelity.whatif.noise import Noise
 from schedlab.fidelity.whatif.register import METRICS, RECORDED, Metric, Register
@@ -255,7 +255,7 @@ def _without(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
             real, found = pair.real, pair.described
             switches = f"{number(found.switches)} / {number(real.switches)}"
             tails = (number(at.latency.p99_ns, time=True) for at in (found, real))
-            worst = likeness(real, found).figures[0]
+            worst = likeness(in_templates(real), in_templates(found)).figures[0]
             share = f"{worst.simulated:.1%} / {worst.real:.1%} ({worst.subject})"
             rows.append((workload, change, place, share, switches, " / ".join(tails)))
     return rows
