@@ -48,6 +48,8 @@ pub(crate) struct Prices {
     memory_chase: u64,
     /// What an access of the disk takes of whoever asks for it.
     pub(crate) disk_access: u64,
+    /// Whether who wrote synchronously looks at the inode's table block once the inode is seen to (Linux 6.5 on).
+    pub(crate) table_after_inode: bool,
     disk_latency: u64,
     disk_per_kib: u64,
 }
@@ -111,6 +113,7 @@ impl Prices {
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
             disk_access: devices.disk_access.as_nanos(),
+            table_after_inode: false,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
         })
