@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Release, Scheduler, TaskId, Time, Topology};
+use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology};
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Ours, Rules, Sched};
 
@@ -29,7 +29,7 @@ pub(crate) struct Engine<'a, S> {
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
     /// Nanoseconds from the last tick to the beginning.
-    phase: u64,
+    pub(crate) phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     /// The tick after some instant of the last while, [`Engine::tick_after_now`].
@@ -93,8 +93,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let mut prices = Prices::new(&machine.costs, &machine.devices)?;
-        prices.table_after_inode = scheduler.release >= Release::new(6, 5, 0);
+        let prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
@@ -281,8 +280,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if self.comes_late(task, cpu) {
             return;
         }
-        let cost = self.wake(task, cpu, NONE, false);
-        let cost = self.wake_with(task, cpu, cost);
+        let cost = self.wake_by_timer(task, cpu);
         if self.arena.cpus[cpu as usize].current != NONE {
             self.interrupted(cpu, cost);
         }
@@ -449,11 +447,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// What the run cost so far, counted instead of timed: events, entries of queues that were compared or moved, CPUs looked at.
     pub(crate) fn cost(&self) -> u64 {
         self.events + self.arena.timers.operations + self.sched.operations()
-    }
-
-    /// The tick that was the last one.
-    pub(crate) const fn tick_number(&self) -> u64 {
-        (self.now + self.phase) / self.period
     }
 
     /// The first tick after now.

@@ -136,7 +136,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.moved {
             0 => {
                 record.moved = COPIED;
-                self.written(file, page, self.tick_number());
+                self.written(file, page, (self.now + self.phase) / self.period);
                 self.send_page(task, cpu, op, page);
             }
             COPIED => self.send_page(task, cpu, op, page),
@@ -253,9 +253,10 @@ impl<S: EventSink> Engine<'_, S> {
         self.switch(cpu, TaskState::Uninterruptible);
     }
 
-    /// The disk has done what the task asked for, and the task was woken, which took `cost`: so are all who wait for the same, by the same
-    /// interrupt. Returns what it all takes.
-    pub(crate) fn wake_with(&mut self, task: u32, cpu: u32, mut cost: u64) -> u64 {
+    /// A sleeper's timer has expired, which wakes the task; where that is the disk's, which has done what the task asked for, the same interrupt
+    /// wakes all who wait for the same. Returns what it all takes.
+    pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
+        let mut cost = self.wake(task, cpu, NONE, false);
         let Op::File(access) = self.arena.tasks[task as usize].op else { return cost };
         let op = self.program.file_accesses()[access as usize];
         if !is_synchronous(op.verb, self.program.files()[op.file as usize].1.open) {

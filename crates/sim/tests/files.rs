@@ -84,23 +84,10 @@ fn who_sees_to_the_inode_waits_for_all_pages_and_the_others_for_that() {
     // Task 0 asks for the first page (1 + 40) until 141. Task 1 reads it (1) and asks for the second one (1 + 40) until 183. At 141 task 0
     // sees to the inode: it sleeps (5) for the other one's page. At 183 both are woken, who asked for the page first. Task 1 finds task 0
     // at it, and sleeps (5) till 188; task 0 asks for the table block (40) until 328, and wakes task 1, which finds nothing left to do.
-    let tasks = vec![
-        (1, vec![Step::WriteFile(access())]),
-        (1, vec![Step::ReadFile(access()), Step::WriteFile(access())]),
-    ];
-    let expected = [
-        (0, 0),
-        (41, 1),
-        (83, -1),
-        (141, 0),
-        (146, -1),
-        (183, 1),
-        (188, 0),
-        (228, -1),
-        (328, 0),
-        (328, 1),
-        (328, -1),
-    ];
+    let tasks =
+        vec![(1, vec![Step::WriteFile(access())]), (1, vec![Step::ReadFile(access()), Step::WriteFile(access())])];
+    let expected =
+        [(0, 0), (41, 1), (83, -1), (141, 0), (146, -1), (183, 1), (188, 0), (228, -1), (328, 0), (328, 1), (328, -1)];
     for release in ["5.10", "6.12"] {
         let (outcome, events) = run(&with_a_file(tasks.clone(), Opening::Sync), release, &machine());
         assert_eq!(switches(&events), expected, "{release}");
