@@ -83,7 +83,7 @@ def test_tasks_that_end_by_themselves_begin_at_the_signal_too(tmp_path: Path) ->
 def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
     costs = tmp_path / "costs.toml"
     costs.write_text(COSTS)
-    once = {"loop": 1, "run": 1000}
+    once: dict[str, object] = {"loop": 1, "run": 1000}
 
     def seen(task: dict[str, object]) -> Observation:
         work = _file({"one": once, "two": task}, None)

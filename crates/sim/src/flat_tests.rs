@@ -120,6 +120,8 @@ fn machines() -> impl Strategy<Value = Machine> {
             migration: Time::from_nanos(600),
             balance: Time::from_nanos(20),
             operation: Time::from_nanos(35),
+            compute: Time::from_nanos(45),
+            lingering: Time::from_nanos(150),
             ..Costs::ideal()
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
