@@ -185,6 +185,7 @@ def study(request: Request) -> Result:
             _SIMULATED,
             "Real runs are Apache's, loaded by wrk, with the same defaults whatever CPUs there "
             "are.",
+            *(parameters_cause.note(target, runs) for target, runs in causes.items()),
             *_reduced(real),
             *(
                 one

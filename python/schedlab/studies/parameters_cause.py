@@ -150,3 +150,24 @@ def table(ours: Mapping[str, Simulated], real: Mapping[str, Runs]) -> Table:
     )
     title = f"Why latency acts: {CONNECTIONS} connections, by whether who is woken preempts"
     return Table("cause", title, columns, tuple(rows))
+
+
+def note(target: str, runs: Runs) -> str:
+    """Say how much of it is left in runs so long that making connections hardly counts.
+
+    >>> runs = {(name, time): np.array([speed, speed]) for name, time, speed in (
+    ...     ("default", 1, 450.0), ("latency 1ms", 1, 500.0), ("default", 5, 650.0),
+    ...     ("latency 1ms", 5, 680.0))}
+    >>> note("vm:5.10@icount", runs)[-40:]
+    'the rest of it is in making connections.'
+    """
+    gains = [
+        stats.paired_ratio(runs[_DEFAULT, seconds], runs[_SHORT, seconds]).value - 1
+        for seconds in (1, _LONGER)
+    ]
+    speeds = [median(runs[_DEFAULT, seconds].tolist()) for seconds in (1, _LONGER)]
+    return (
+        f"{target}: at {CONNECTIONS} connections {_SHORT} gains {gains[0]:+.1%} in runs of 1 s and "
+        f"{gains[1]:+.1%} in runs of {_LONGER} s, where throughput is {speeds[0]:.0f} and "
+        f"{speeds[1]:.0f} requests/s: the rest of it is in making connections."
+    )
