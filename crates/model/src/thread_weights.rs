@@ -190,8 +190,15 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_they_are_written() {
-        for text in ["none", "pfs", "dw-cfs:beta=1.1", "dw-cfs:beta=2", "dw-cfs:beta=1.001", "dw-cfs:beta=16", "dw-cfs:beta=1.1:cpus=4"]
-        {
+        for text in [
+            "none",
+            "pfs",
+            "dw-cfs:beta=1.1",
+            "dw-cfs:beta=2",
+            "dw-cfs:beta=1.001",
+            "dw-cfs:beta=16",
+            "dw-cfs:beta=1.1:cpus=4",
+        ] {
             assert_eq!(text.parse::<ThreadWeights>().unwrap().to_string(), text);
         }
         // 1.10 and 1.1 are one number.
