@@ -97,7 +97,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
-    pub(super) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
+    pub(crate) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
         let (now, second) = (self.jiffies(cpu), self.balance.second);
         let counts = self.rules.tunables.features.ni_random;
         let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];

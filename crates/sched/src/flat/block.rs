@@ -9,6 +9,7 @@ use crate::entity::{CfsRqId, EntityId, Life};
 use crate::fair::load::{Action, Loads};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::sums::Sums;
+use crate::flat::newidle::Work;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
@@ -19,56 +20,20 @@ impl Sched<Ours> {
             return None;
         }
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
-        if self.flat_block_alone(cpu, previous) {
-            self.nohz_balance_enter_idle(cpu);
-            return Some(TaskId::IDLE);
-        }
-        self.tasks[previous.index()].life = Life::Asleep;
-        let eevdf = self.rules.eevdf();
-        self.util_est_dequeue(cpu, se);
-        if eevdf {
-            self.util_est_update(se);
-        }
-        // dequeue_entity
-        let charged = self.flat_charge(cpu, cfs, se);
-        if self.cfs_rqs[cfs.index()].has_buddies() {
-            self.clear_buddies(cfs, se);
-        }
-        // Alone it is V itself: eligible, and without lag.
-        let alone = self.cfs_rqs[cfs.index()].nr_running == 1;
-        let lingers = eevdf && !alone && self.lingers(cfs, se, DequeueFlags::SLEEP);
-        self.flat_update_load(cpu, cfs, se);
-        if lingers {
-            self.set_delayed(se);
-        } else {
-            if eevdf && !alone {
-                self.update_entity_lag(cfs, se);
-            } else if !eevdf {
-                self.util_est_update(se);
-            }
-            self.balance.cfs_tasks.remove(cpu, previous);
-            let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
-            entity.on_rq = false;
-            queue.load.subtract(entity.load.scaled);
-            queue.nr_running -= 1;
-            queue.h_nr_running -= 1;
-            if eevdf && alone {
-                (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-            } else if !eevdf {
-                // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
-                // of what it was and that one's; else the first of both alone counts.
-                let own = Some(entity.vruntime).filter(|_| charged);
-                let first = if alone { None } else { queue.timeline.first_key() };
-                if let Some(least) = first.or(own) {
-                    queue.min_vruntime = queue.min_vruntime.max(least);
-                }
-            }
-            self.rqs[cpu.index()].nr_running -= 1;
+        if !self.flat_leave_alone(cpu, previous) {
+            self.flat_leave(cpu, previous);
         }
         let empty = self.rqs[cpu.index()].nr_running == 0;
-        if empty && !self.flat_newidle(cpu) {
-            self.flat_idle(cpu, cfs);
-            return Some(TaskId::IDLE);
+        match if empty { self.flat_newidle(cpu) } else { Work::Queued } {
+            Work::Nothing => {
+                self.flat_idle(cpu, cfs);
+                return Some(TaskId::IDLE);
+            }
+            Work::Taken(next) => {
+                self.flat_take_over(cpu, next);
+                return Some(next);
+            }
+            Work::Queued => {}
         }
         let mut next = self.pick_next_task(cpu);
         if next == TaskId::IDLE && !empty && self.newidle_balance(cpu) {
@@ -95,26 +60,68 @@ impl Sched<Ours> {
         Some(next)
     }
 
-    /// [`Sched::flat_block`] of a task that is alone on its CPU, which looks at no others for work, but for `nohz_balance_enter_idle`: all that is
-    /// touched is looked up once. False, and nothing done, elsewhere.
+    /// `deactivate_task` of the running task, which goes to sleep.
+    fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) {
+        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
+        self.tasks[previous.index()].life = Life::Asleep;
+        self.util_est_dequeue(cpu, se);
+        if eevdf {
+            self.util_est_update(se);
+        }
+        // dequeue_entity
+        let charged = self.flat_charge(cpu, cfs, se);
+        if self.cfs_rqs[cfs.index()].has_buddies() {
+            self.clear_buddies(cfs, se);
+        }
+        // Alone it is V itself: eligible, and without lag.
+        let alone = self.cfs_rqs[cfs.index()].nr_running == 1;
+        let lingers = eevdf && !alone && self.lingers(cfs, se, DequeueFlags::SLEEP);
+        self.flat_update_load(cpu, cfs, se);
+        if lingers {
+            return self.set_delayed(se);
+        }
+        if eevdf && !alone {
+            self.update_entity_lag(cfs, se);
+        } else if !eevdf {
+            self.util_est_update(se);
+        }
+        self.balance.cfs_tasks.remove(cpu, previous);
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        entity.on_rq = false;
+        queue.load.subtract(entity.load.scaled);
+        queue.nr_running -= 1;
+        queue.h_nr_running -= 1;
+        if eevdf && alone {
+            (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
+        } else if !eevdf {
+            // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
+            // of what it was and that one's; else the first of both alone counts.
+            let own = Some(entity.vruntime).filter(|_| charged);
+            let first = if alone { None } else { queue.timeline.first_key() };
+            if let Some(least) = first.or(own) {
+                queue.min_vruntime = queue.min_vruntime.max(least);
+            }
+        }
+        self.rqs[cpu.index()].nr_running -= 1;
+    }
+
+    /// [`Sched::flat_leave`] of a task that is alone on its CPU: all that is touched is looked up once. False, and nothing done, elsewhere.
     #[inline(always)]
-    fn flat_block_alone(&mut self, cpu: CpuId, previous: TaskId) -> bool {
+    fn flat_leave_alone(&mut self, cpu: CpuId, previous: TaskId) -> bool {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         let queue = &self.cfs_rqs[cfs.index()];
         let attached = |loads: &Loads| loads.entities[se.index()].avg.last_update_time != 0;
         if queue.nr_running != 1
             || self.rqs[cpu.index()].nr_running != 1
             || queue.has_buddies()
-            || self.balance.domains.smt_active()
             || !self.loads.as_deref().is_some_and(attached)
         {
             return false;
         }
-        let Some(next_balance) = self.idles_without_looking(cpu) else { return false };
         if eevdf {
             self.flat_charge(cpu, cfs, se);
         }
-        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, idle_cpus, .. } = self;
+        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, .. } = self;
         let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
         tasks[previous.index()].life = Life::Asleep;
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
@@ -149,12 +156,6 @@ impl Sched<Ours> {
         } else if charged {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
         }
-        let state = &mut balance.cpus[cpu.index()];
-        (state.idle_stamp, state.next_balance) = (Some(rq.clock), state.next_balance.min(next_balance));
-        queue.curr = None;
-        rq.idle_exec_start = rq.clock_task;
-        (rq.curr, rq.need_resched, rq.lazily) = (TaskId::IDLE, false, false);
-        idle_cpus.insert(cpu.index());
         true
     }
 
@@ -181,7 +182,7 @@ impl Sched<Ours> {
 
     /// `update_load_avg` of the running task.
     #[inline(always)]
-    fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+    pub(super) fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
         let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
         let Some(loads) = self.loads.as_deref_mut() else { return };
         let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
@@ -194,30 +195,6 @@ impl Sched<Ours> {
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
-    }
-
-    /// [`Sched::newidle_balance`], mostly where it is not worth to look at others: whether the CPU has something to run afterwards.
-    #[inline(always)]
-    fn flat_newidle(&mut self, cpu: CpuId) -> bool {
-        let Some(next_balance) = self.idles_without_looking(cpu) else { return self.newidle_balance(cpu) };
-        let state = &mut self.balance.cpus[cpu.index()];
-        state.idle_stamp = Some(self.rqs[cpu.index()].clock);
-        state.next_balance = state.next_balance.min(next_balance);
-        false
-    }
-
-    /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
-    #[inline(always)]
-    fn idles_without_looking(&self, cpu: CpuId) -> Option<u64> {
-        let (state, place) = (&self.balance.cpus[cpu.index()], &self.balance.domains.cpus[cpu.index()]);
-        let migration_cost = self.rules.tunables.migration_cost.as_nanos();
-        let lowest = place.levels.first()?;
-        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
-        if (self.balance.overload && state.avg_idle >= least) || state.avg_idle >= migration_cost {
-            return None;
-        }
-        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
-        Some(next.min(self.balance.jiffy.0 + self.balance.second))
     }
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.

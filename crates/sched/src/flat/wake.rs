@@ -104,12 +104,77 @@ impl Sched<Ours> {
         if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
             return self.flat_wake_idle(task, cpu, migrated, at_once);
         }
-        let cfs = CfsRqId(cpu.0);
-        self.flat_enqueue(cpu, cfs, task, se, migrated);
-        self.timeline_insert(cfs, se);
-        self.wakeup_preempt(cpu, task, false);
-        self.update_avg_idle(cpu);
+        if self.rules.eevdf() {
+            self.flat_enqueue(cpu, CfsRqId(cpu.0), task, se, migrated);
+            self.timeline_insert(CfsRqId(cpu.0), se);
+            self.wakeup_preempt(cpu, task, false);
+            self.update_avg_idle(cpu);
+        } else {
+            self.flat_wake_busy(task, cpu, migrated);
+        }
         false
+    }
+
+    /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
+    #[inline(always)]
+    fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
+        let se = EntityId(task.0);
+        self.balance.cfs_tasks.add(cpu, task);
+        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let (rq, queue, state) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()], &mut balance.cpus[cpu.index()]);
+        if let Some(curr) = queue.curr {
+            entities[curr.index()].charge(queue, rq.clock_task, rules);
+        }
+        let entity = &mut entities[se.index()];
+        let weight = entity.load.scaled;
+        if let Some(loads) = loads.as_deref_mut() {
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
+            attach_woken(queue, load, own, rq.clock_pelt, weight >> 10, Sums::of(rules.series));
+        }
+        if migrated {
+            entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+        }
+        rules.place_woken(entity, queue.min_vruntime, rq.clock_task);
+        entity.on_rq = true;
+        if migrated {
+            entity.exec_start = 0;
+        }
+        let (placed, slice) = (entity.vruntime, entity.slice);
+        entity.sequence = queue.timeline.insert(placed, placed, slice, se);
+        queue.load.add(weight);
+        queue.nr_running += 1;
+        queue.h_nr_running += 1;
+        rq.nr_running += 1;
+        // add_nr_running
+        balance.overload |= rq.nr_running == 2;
+        if state.idle_stamp.is_some() {
+            state.end_idle(rq.clock, balance.jiffy.0);
+        }
+        let features = &rules.tunables.features;
+        let Some(curr) = queue.curr else {
+            // Somebody else woke just before, and the CPU is about to schedule.
+            (rq.need_resched, rq.lazily) = (true, false);
+            return;
+        };
+        let scale = u64::from(queue.nr_running) >= rules.nr_latency;
+        let nominated = features.next_buddy && scale;
+        if nominated {
+            queue.next = Some(se);
+        }
+        if rq.need_resched || !features.wakeup_preemption {
+            return;
+        }
+        let ahead = entities[curr.index()].vruntime.since(placed);
+        let granularity = rules.tunables.wakeup_granularity.as_nanos();
+        // wakeup_preempt_entity
+        let preempts = ahead > 0 && ahead > rules.calc_delta_fair(granularity, &mut entities[se.index()].load) as i64;
+        if preempts {
+            (rq.need_resched, rq.lazily) = (true, false);
+            queue.next = Some(se);
+            if features.last_buddy && scale && entities[curr.index()].on_rq {
+                queue.last = Some(curr);
+            }
+        }
     }
 
     /// The same of a CPU on which nobody is: all that is touched is looked up once.
@@ -175,10 +240,9 @@ impl Sched<Ours> {
         }
     }
 
-    /// `activate_task` of a task that wakes, but for the timeline.
+    /// `activate_task` of a task that wakes under EEVDF, but for the timeline.
     #[inline(always)]
     fn flat_enqueue(&mut self, cpu: CpuId, cfs: CfsRqId, task: TaskId, se: EntityId, migrated: bool) {
-        let eevdf = self.rules.eevdf();
         self.balance.cfs_tasks.add(cpu, task);
         if self.cfs_rqs[cfs.index()].curr.is_some() {
             self.update_curr_cfs(cfs);
@@ -189,16 +253,7 @@ impl Sched<Ours> {
             let weight = self.entities[se.index()].load.scaled >> 10;
             attach_woken(queue, load, own, rq.clock_pelt, weight, Sums::of(self.rules.series));
         }
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        if eevdf {
-            self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
-        } else {
-            if migrated {
-                entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
-            }
-            let now = self.rqs[cpu.index()].clock_task;
-            self.rules.place_woken(entity, queue.min_vruntime, now);
-        }
+        self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
         let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         entity.on_rq = true;
         if migrated {
@@ -207,11 +262,27 @@ impl Sched<Ours> {
         queue.load.add(entity.load.scaled);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
-        if eevdf && queue.h_nr_running == 1 {
+        if queue.h_nr_running == 1 {
             self.first_fair_task(cpu);
         }
         self.add_nr_running(cpu, 1);
         self.idle_cpus.remove(cpu.index());
+    }
+}
+
+impl Entity {
+    /// `update_curr` under CFS of the entity that runs on the queue, and is queued there.
+    #[inline(always)]
+    pub(super) fn charge(&mut self, queue: &mut CfsRq, now: u64, rules: &Rules) {
+        let delta = now.wrapping_sub(self.exec_start);
+        if delta as i64 <= 0 {
+            return;
+        }
+        self.exec_start = now;
+        self.sum_exec_runtime += delta;
+        self.vruntime = self.vruntime.plus(rules.calc_delta_fair(delta, &mut self.load));
+        let least = queue.timeline.first_key().map_or(self.vruntime, |first| first.min(self.vruntime));
+        queue.min_vruntime = queue.min_vruntime.max(least);
     }
 }
 

@@ -1,0 +1,64 @@
+//! Running tasks of flat queues that have to go though they are runnable.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Ours;
+use crate::entity::{CfsRqId, EntityId};
+
+impl Sched<Ours> {
+    /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
+    /// long way is to be taken: nobody runs, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
+    pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
+        let rq = &self.rqs[cpu.index()];
+        let previous = rq.curr;
+        if previous == TaskId::IDLE || rq.dl.first().is_some() || self.balance.cpus[cpu.index()].push_cpu.is_some() {
+            return None;
+        }
+        if !self.rules.eevdf() {
+            let (cfs, se, now) = (CfsRqId(cpu.0), EntityId(previous.0), rq.clock_task);
+            self.entities[se.index()].charge(&mut self.cfs_rqs[cfs.index()], now, &self.rules);
+            return Some((previous, self.flat_switch(cpu, cfs, se)));
+        }
+        let next = self.pick_next_task(cpu);
+        if next != previous {
+            self.put_prev_task_fair(previous);
+            self.set_next_task_fair(next, true);
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
+        self.balance.cfs_tasks.move_to_front(cpu, next);
+        Some((previous, next))
+    }
+
+    /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as
+    /// `put_prev_entity` does of one that has to go.
+    pub(super) fn flat_switch(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId) -> TaskId {
+        let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
+        if next == previous {
+            if self.rules.series == Series::V5_10 {
+                self.clear_buddies(cfs, next);
+            }
+        } else {
+            self.timeline_insert(cfs, previous);
+            self.flat_update_load(cpu, cfs, previous);
+            self.clear_buddies(cfs, next);
+            let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[next.index()]);
+            let found = queue.timeline.remove(entity.vruntime, entity.sequence);
+            debug_assert!(found, "an entity on the queue is in its timeline");
+            queue.curr = Some(next);
+            let rq = &self.rqs[cpu.index()];
+            entity.exec_start = rq.clock_task;
+            entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+            if let Some(loads) = self.loads.as_deref_mut() {
+                let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
+                own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
+            }
+        }
+        let next = TaskId(next.0);
+        let rq = &mut self.rqs[cpu.index()];
+        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
+        self.balance.cfs_tasks.move_to_front(cpu, next);
+        next
+    }
+}
