@@ -82,7 +82,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// NI_RANDOM: balancing a domain is tried as often as it succeeded; none if not this time, else what a success counts.
-    fn newidle_weight(&mut self, cpu: CpuId, level: usize) -> Option<u32> {
+    pub(crate) fn newidle_weight(&mut self, cpu: CpuId, level: usize) -> Option<u32> {
         if !self.rules.tunables.features.ni_random {
             return Some(1);
         }

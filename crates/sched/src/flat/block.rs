@@ -1,6 +1,6 @@
 //! Running tasks that go to sleep on flat queues.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::DequeueFlags;
 use crate::core::Sched;
@@ -20,7 +20,7 @@ impl Sched<Ours> {
             return None;
         }
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
-        if !self.flat_leave_alone(cpu, previous) {
+        if !self.flat_leave_once(cpu, previous) {
             self.flat_leave(cpu, previous);
         }
         let empty = self.rqs[cpu.index()].nr_running == 0;
@@ -34,6 +34,11 @@ impl Sched<Ours> {
                 return Some(next);
             }
             Work::Queued => {}
+        }
+        if !self.rules.eevdf()
+            && let Some(next) = self.pick_next_entity(cfs, None)
+        {
+            return Some(self.flat_set_next(cpu, cfs, next));
         }
         let mut next = self.pick_next_task(cpu);
         if next == TaskId::IDLE && !empty && self.newidle_balance(cpu) {
@@ -52,9 +57,6 @@ impl Sched<Ours> {
             self.idle_cpus.insert(cpu.index());
             self.nohz_balance_enter_idle(cpu);
         } else {
-            if self.rules.series == Series::V5_10 {
-                self.clear_buddies(cfs, EntityId(next.0));
-            }
             self.balance.cfs_tasks.move_to_front(cpu, next);
         }
         Some(next)
@@ -94,28 +96,23 @@ impl Sched<Ours> {
         if eevdf && alone {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !eevdf {
-            // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
-            // of what it was and that one's; else the first of both alone counts.
+            // As in `flat_leave_once`.
             let own = Some(entity.vruntime).filter(|_| charged);
-            let first = if alone { None } else { queue.timeline.first_key() };
-            if let Some(least) = first.or(own) {
+            if let Some(least) = queue.timeline.first_key().or(own) {
                 queue.min_vruntime = queue.min_vruntime.max(least);
             }
         }
         self.rqs[cpu.index()].nr_running -= 1;
     }
 
-    /// [`Sched::flat_leave`] of a task that is alone on its CPU: all that is touched is looked up once. False, and nothing done, elsewhere.
+    /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU: all that is touched is looked up once. False, and nothing done,
+    /// elsewhere.
     #[inline(always)]
-    fn flat_leave_alone(&mut self, cpu: CpuId, previous: TaskId) -> bool {
+    fn flat_leave_once(&mut self, cpu: CpuId, previous: TaskId) -> bool {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         let queue = &self.cfs_rqs[cfs.index()];
         let attached = |loads: &Loads| loads.entities[se.index()].avg.last_update_time != 0;
-        if queue.nr_running != 1
-            || self.rqs[cpu.index()].nr_running != 1
-            || queue.has_buddies()
-            || !self.loads.as_deref().is_some_and(attached)
-        {
+        if (eevdf && queue.nr_running != 1) || queue.has_buddies() || !self.loads.as_deref().is_some_and(attached) {
             return false;
         }
         if eevdf {
@@ -140,7 +137,8 @@ impl Sched<Ours> {
             load.take_out(Sums::of(rules.series));
             let now = load.clock(rq.clock_pelt);
             let weight = entity.load.scaled >> 10;
-            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, (queue.load.scaled >> 10, 1), weight) {
+            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
                 own.util_est.changed();
             }
             if !eevdf {
@@ -150,11 +148,18 @@ impl Sched<Ours> {
         balance.cfs_tasks.remove(cpu, previous);
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
-        (queue.nr_running, queue.h_nr_running, rq.nr_running) = (0, 0, 0);
+        queue.nr_running -= 1;
+        queue.h_nr_running -= 1;
+        rq.nr_running -= 1;
         if eevdf {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-        } else if charged {
-            queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
+            return true;
+        }
+        // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later of what
+        // it was and that one's; else the first of both alone counts.
+        let own = Some(entity.vruntime).filter(|_| charged);
+        if let Some(least) = queue.timeline.first_key().or(own) {
+            queue.min_vruntime = queue.min_vruntime.max(least);
         }
         true
     }

@@ -84,8 +84,7 @@ impl Sched<Ours> {
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
         let worth_it = self.balance.overload && avg_idle >= only.max_newidle_lb_cost;
-        let others = self.rules.series == Series::V5_10 || tunables.features.ni_random;
-        if !(one_each && plain && usual && worth_it) || others {
+        if !(one_each && plain && usual && worth_it) || self.rules.series == Series::V5_10 {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, weight) = (self.balance.jiffy.0, u64::from(shape.weight));
@@ -104,29 +103,34 @@ impl Sched<Ours> {
         debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
         state.avg_rt.age(clock_pelt);
         state.avg_dl.age(clock_pelt);
-        if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
-            self.update_group_capacity(cpu, 0);
+        let mut work = Work::Nothing;
+        if let Some(success) = self.newidle_weight(cpu, 0) {
+            if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
+                self.update_group_capacity(cpu, 0);
+            }
+            self.balance.looked_at += weight;
+            let busiest = self.flat_busiest(cpu);
+            if let Some(busiest) = busiest {
+                work = self.flat_pull(cpu, busiest);
+            }
+            let domain = &mut self.balance.domains.cpus[cpu.index()].levels[0];
+            if busiest.is_none() || work != Work::Nothing {
+                domain.nr_balance_failed = 0;
+            }
+            if busiest.is_some() {
+                domain.balance_interval = domain.shape.min_interval;
+            }
+            let cost = weight * self.balance.search_cost;
+            self.update_newidle_cost(cpu, 0, cost, success * u32::from(work != Work::Nothing));
+            let state = &mut self.balance.cpus[cpu.index()];
+            state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         }
-        self.balance.looked_at += weight;
-        let busiest = self.flat_busiest(cpu);
-        let work = busiest.map_or(Work::Nothing, |busiest| self.flat_pull(cpu, busiest));
-        let pulls = work != Work::Nothing;
-        let domain = &mut self.balance.domains.cpus[cpu.index()].levels[0];
-        if busiest.is_none() || pulls {
-            domain.nr_balance_failed = 0;
-        }
-        if busiest.is_some() {
-            domain.balance_interval = domain.shape.min_interval;
-        }
-        let cost = weight * self.balance.search_cost;
-        self.update_newidle_cost(cpu, 0, cost, u32::from(pulls));
         let state = &mut self.balance.cpus[cpu.index()];
-        state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         state.next_balance = state.next_balance.min(next_balance);
-        if pulls {
-            state.idle_stamp = None;
-        } else {
+        if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
+        } else {
+            state.idle_stamp = None;
         }
         work
     }

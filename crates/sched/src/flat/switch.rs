@@ -39,26 +39,36 @@ impl Sched<Ours> {
             if self.rules.series == Series::V5_10 {
                 self.clear_buddies(cfs, next);
             }
-        } else {
-            self.timeline_insert(cfs, previous);
-            self.flat_update_load(cpu, cfs, previous);
+            let rq = &mut self.rqs[cpu.index()];
+            (rq.need_resched, rq.lazily) = (false, false);
+            self.balance.cfs_tasks.move_to_front(cpu, TaskId(next.0));
+            return TaskId(next.0);
+        }
+        self.timeline_insert(cfs, previous);
+        self.flat_update_load(cpu, cfs, previous);
+        self.flat_set_next(cpu, cfs, next)
+    }
+
+    /// `set_next_entity` of a task that waits under CFS, on a queue whose averages are up to date, and the end of [`Sched::schedule`].
+    pub(super) fn flat_set_next(&mut self, cpu: CpuId, cfs: CfsRqId, next: EntityId) -> TaskId {
+        if self.cfs_rqs[cfs.index()].has_buddies() {
             self.clear_buddies(cfs, next);
-            let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[next.index()]);
-            let found = queue.timeline.remove(entity.vruntime, entity.sequence);
-            debug_assert!(found, "an entity on the queue is in its timeline");
-            queue.curr = Some(next);
-            let rq = &self.rqs[cpu.index()];
-            entity.exec_start = rq.clock_task;
-            entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-            if let Some(loads) = self.loads.as_deref_mut() {
-                let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
-                own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
-            }
+        }
+        let Self { rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let entity = &mut entities[next.index()];
+        let found = queue.timeline.remove(entity.vruntime, entity.sequence);
+        debug_assert!(found, "an entity on the queue is in its timeline");
+        queue.curr = Some(next);
+        entity.exec_start = rq.clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        if let Some(loads) = loads.as_deref_mut() {
+            let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
+            own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
         }
         let next = TaskId(next.0);
-        let rq = &mut self.rqs[cpu.index()];
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
-        self.balance.cfs_tasks.move_to_front(cpu, next);
+        balance.cfs_tasks.move_to_front(cpu, next);
         next
     }
 }
