@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.family import children, runs
 
 from schedlab.cli.main import invoke
 from schedlab.store import Store
@@ -203,24 +204,12 @@ def test_an_interrupt_leaves_no_process_and_no_file(program: str, tmp_path: Path
     family: set[int] = set()
     deadline = time.monotonic() + 1
     while time.monotonic() < deadline:
-        family |= _children(process.pid)
+        family |= children(process.pid)
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.decode().endswith("error: interrupted\n")
     assert list(places.iterdir()) == []
-    assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
-
-
-def _children(pid: int) -> set[int]:
-    """Return a process's children, and theirs."""
-    found: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            continue
-        if parent == pid:
-            found |= {int(entry.name)} | _children(int(entry.name))
-    return found
+    assert family
+    assert not any(runs(pid) for pid in family)

@@ -203,6 +203,31 @@ def _end(process: "subprocess.Popen[str]") -> None:
     # What it left in its group, such as a server's workers, is not to outlive it.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+        _wait_for_group(process.pid)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None and not stream.closed:
             stream.close()
+
+
+def _wait_for_group(group: int) -> None:
+    """Wait until no process of a killed group runs: each dies only when it next gets a CPU."""
+    deadline = time.monotonic() + _PATIENCE
+    while _runs(group) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _runs(group: int) -> bool:
+    """Whether a process of a group is neither gone nor a zombie, which another has to collect.
+
+    Raises:
+        ProcessLookupError: the group is gone.
+    """
+    os.killpg(group, 0)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end while it is looked at.
+        with suppress(OSError):
+            # proc(5): after the name in parentheses state, parent and process group.
+            state, _, member = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+            if int(member) == group and state not in "ZX":
+                return True
+    return False

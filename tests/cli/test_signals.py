@@ -8,29 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.family import children, runs
 
 SCHEDLAB = Path(sys.executable).with_name("schedlab")
-
-
-def _children(pid: int) -> set[int]:
-    """Return the process, its children, and theirs."""
-    found = {pid}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-            if parent == pid:
-                found |= _children(int(entry.name))
-    return found
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _wait(condition: object, seconds: float = 30) -> bool:
@@ -51,14 +31,14 @@ def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals) -> None:
         text=True,
     )
     # schedlab, the runner and three tasks.
-    assert _wait(lambda: len(_children(process.pid)) >= 5)
-    family = _children(process.pid)
+    assert _wait(lambda: len(children(process.pid)) >= 4)
+    family = {process.pid} | children(process.pid)
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out == ""
     assert err == "error: interrupted\n"
-    assert _wait(lambda: not any(_alive(pid) for pid in family), 5)
+    assert _wait(lambda: not any(runs(pid) for pid in family), 5)
 
 
 def test_an_interrupted_simulation_leaves_no_trace_file(tmp_path: Path) -> None:
