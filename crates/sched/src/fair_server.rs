@@ -68,6 +68,7 @@ impl<D: Decider> Sched<D> {
         self.rules.has_fair_server() && self.dl_entities[cpu.index()].queued.is_some()
     }
 
+    #[inline]
     fn server(&mut self, cpu: CpuId) -> Option<(&mut DlEntity, DlEntityId)> {
         self.rules.has_fair_server().then(|| (&mut self.dl_entities[cpu.index()], DlEntityId(cpu.0)))
     }
@@ -191,8 +192,15 @@ impl<D: Decider> Sched<D> {
     /// `dl_server_update`: a fair task ran for `delta`, by the server's favour or without it.
     #[inline]
     pub(crate) fn dl_server_update(&mut self, cpu: CpuId, delta: u64) {
-        if self.rules.has_fair_server() && self.dl_entities[cpu.index()].server.is_some_and(|server| server.active) {
-            self.charge_server(cpu, delta as i64, false);
+        let Some((entity, _)) = self.server(cpu) else { return };
+        match &mut entity.server {
+            // As `charge_server` while it has runtime left.
+            Some(server) if server.active && entity.runtime > delta as i64 => {
+                entity.runtime -= delta as i64;
+                server.defer_idle = false;
+            }
+            Some(server) if server.active => self.charge_server(cpu, delta as i64, false),
+            _ => {}
         }
     }
 

@@ -41,7 +41,7 @@ impl Sched<Ours> {
             return Some(self.flat_set_next(cpu, cfs, next));
         }
         let mut next = self.pick_next_task(cpu);
-        if next == TaskId::IDLE && !empty && self.newidle_balance(cpu) {
+        if next == TaskId::IDLE && !empty && self.flat_newidle(cpu) != Work::Nothing {
             // Who lingered has left.
             next = self.pick_next_task(cpu);
         }
@@ -166,7 +166,7 @@ impl Sched<Ours> {
 
     /// `update_curr` but for `min_vruntime`: whether any time passed.
     #[inline(always)]
-    fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
+    pub(super) fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
         let (now, entity) = (self.rqs[cpu.index()].clock_task, &mut self.entities[se.index()]);
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
@@ -176,8 +176,10 @@ impl Sched<Ours> {
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
         if self.rules.eevdf() {
+            // Nothing is served, and nobody has to go, while its deadline is to come and it is protected up to there (6.12).
+            let goes_on = entity.vruntime.before(entity.deadline) && entity.vprot == entity.deadline;
             self.dl_server_update(cpu, delta);
-            if self.served(cfs, se) {
+            if !goes_on && self.served(cfs, se) {
                 // Whoever looks for work on the way asks whether the CPU is to schedule.
                 self.resched_curr_lazy(cpu);
             }

@@ -3,7 +3,6 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
-use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -105,10 +104,7 @@ impl Sched<Ours> {
             return self.flat_wake_idle(task, cpu, migrated, at_once);
         }
         if self.rules.eevdf() {
-            self.flat_enqueue(cpu, CfsRqId(cpu.0), task, se, migrated);
-            self.timeline_insert(CfsRqId(cpu.0), se);
-            self.wakeup_preempt(cpu, task, false);
-            self.update_avg_idle(cpu);
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
         } else {
             self.flat_wake_busy(task, cpu, migrated);
         }
@@ -239,35 +235,6 @@ impl Sched<Ours> {
             entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
         }
     }
-
-    /// `activate_task` of a task that wakes under EEVDF, but for the timeline.
-    #[inline(always)]
-    fn flat_enqueue(&mut self, cpu: CpuId, cfs: CfsRqId, task: TaskId, se: EntityId, migrated: bool) {
-        self.balance.cfs_tasks.add(cpu, task);
-        if self.cfs_rqs[cfs.index()].curr.is_some() {
-            self.update_curr_cfs(cfs);
-        }
-        if let Some(loads) = self.loads.as_deref_mut() {
-            let (queue, rq) = (&self.cfs_rqs[cfs.index()], &self.rqs[cpu.index()]);
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-            let weight = self.entities[se.index()].load.scaled >> 10;
-            attach_woken(queue, load, own, rq.clock_pelt, weight, Sums::of(self.rules.series));
-        }
-        self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        entity.on_rq = true;
-        if migrated {
-            entity.exec_start = 0;
-        }
-        queue.load.add(entity.load.scaled);
-        queue.nr_running += 1;
-        queue.h_nr_running += 1;
-        if queue.h_nr_running == 1 {
-            self.first_fair_task(cpu);
-        }
-        self.add_nr_running(cpu, 1);
-        self.idle_cpus.remove(cpu.index());
-    }
 }
 
 impl Entity {
@@ -289,7 +256,14 @@ impl Entity {
 /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task of this weight that slept until now, and so neither ran nor could have;
 /// nor did the queue if nothing was on it.
 #[inline(always)]
-fn attach_woken(queue: &CfsRq, load: &mut QueueLoad, own: &mut EntityLoad, clock_pelt: u64, weight: u64, sums: Sums) {
+pub(super) fn attach_woken(
+    queue: &CfsRq,
+    load: &mut QueueLoad,
+    own: &mut EntityLoad,
+    clock_pelt: u64,
+    weight: u64,
+    sums: Sums,
+) {
     let now = load.clock(clock_pelt);
     let attached = own.avg.last_update_time != 0;
     // The estimate follows once a period has ended.
