@@ -51,9 +51,8 @@ impl Key {
 /// So many CPUs are looked through faster than a tournament among them is kept.
 const FEW: usize = 8;
 
-/// Each CPU's next key in an array. Where there are few, the first is remembered, and looked for again only once its own key has become a later
-/// one. Where there are many, they are under a tournament of minima: finding the first CPU costs one comparison a level, changing one
-/// CPU's key at most as many. Equal keys go to the lower CPU.
+/// Each CPU's next key in an array; where there are many, under a tournament of minima: finding the first CPU costs one comparison a
+/// level, changing one CPU's key at most as many. Equal keys go to the lower CPU.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Agenda {
     /// A complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
@@ -63,8 +62,6 @@ pub(crate) struct Agenda {
     held: bool,
     /// The least key that was set since.
     least: Key,
-    /// The first key and its CPU, where there are few.
-    first: (Key, u32),
 }
 
 impl Default for Key {
@@ -79,7 +76,6 @@ impl Agenda {
         self.leaves = (cpus as usize).next_power_of_two();
         self.tree.clear();
         self.tree.resize(2 * self.leaves, Key::NEVER);
-        self.first = (Key::NEVER, 0);
     }
 
     /// Changes one CPU's key. O(log CPUs), less where the change does not reach the top.
@@ -87,17 +83,7 @@ impl Agenda {
     pub(crate) fn set(&mut self, cpu: u32, key: Key) {
         let mut node = self.leaves + cpu as usize;
         self.tree[node] = key;
-        if self.leaves <= FEW {
-            self.least = self.least.min(key);
-            let (first, its) = self.first;
-            if key < first || (key == first && cpu <= its) {
-                self.first = (key, cpu);
-            } else if cpu == its {
-                self.find_first();
-            }
-            return;
-        }
-        if self.held {
+        if self.leaves <= FEW || self.held {
             self.least = self.least.min(key);
             return;
         }
@@ -108,17 +94,6 @@ impl Agenda {
                 return;
             }
             self.tree[node] = first;
-        }
-    }
-
-    /// Looks through few CPUs' keys.
-    #[inline]
-    fn find_first(&mut self) {
-        self.first = (Key::NEVER, 0);
-        for (key, cpu) in self.tree[self.leaves..].iter().zip(0..) {
-            if *key < self.first.0 {
-                self.first = (*key, cpu);
-            }
         }
     }
 
@@ -156,7 +131,22 @@ impl Agenda {
     #[inline]
     pub(crate) fn first(&self) -> (Key, u32) {
         if self.leaves <= FEW {
-            return self.first;
+            let mut first = (Key::NEVER, 0);
+            if self.leaves == 4
+                && let Some(leaves) = self.tree.last_chunk::<4>()
+            {
+                // The same, without a loop.
+                let halves = [leaves[0].min(leaves[1]), leaves[2].min(leaves[3])];
+                let least = halves[0].min(halves[1]);
+                let half = 2 * u32::from(halves[0] != least);
+                return (least, half + u32::from(leaves[half as usize] != least));
+            }
+            for (key, cpu) in self.tree[self.leaves..].iter().zip(0..) {
+                if *key < first.0 {
+                    first = (*key, cpu);
+                }
+            }
+            return first;
         }
         let key = self.tree[1];
         let mut node = 1;

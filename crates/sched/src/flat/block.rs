@@ -40,26 +40,20 @@ impl Sched<Ours> {
         {
             return Some(self.flat_set_next(cpu, cfs, next));
         }
-        let mut next = self.pick_next_task(cpu);
-        if next == TaskId::IDLE && !empty && self.flat_newidle(cpu) != Work::Nothing {
+        let mut next = self.flat_pick_eevdf(cpu, cfs);
+        if next.is_none() && !empty && self.flat_newidle(cpu) != Work::Nothing {
             // Who lingered has left.
-            next = self.pick_next_task(cpu);
+            next = self.flat_pick_eevdf(cpu, cfs);
         }
         // put_prev_entity: one that lingers is queued still, unless it was picked and left.
         if self.entities[se.index()].on_rq {
             self.timeline_insert(cfs, se);
         }
-        self.cfs_rqs[cfs.index()].curr = None;
-        self.set_next_task(cpu, next);
-        let rq = &mut self.rqs[cpu.index()];
-        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
-        if next == TaskId::IDLE {
-            self.idle_cpus.insert(cpu.index());
-            self.nohz_balance_enter_idle(cpu);
-        } else {
-            self.balance.cfs_tasks.move_to_front(cpu, next);
-        }
-        Some(next)
+        let Some(next) = next else {
+            self.flat_idle(cpu, cfs);
+            return Some(TaskId::IDLE);
+        };
+        Some(self.flat_set_next_eevdf(cpu, cfs, next))
     }
 
     /// `deactivate_task` of the running task, which goes to sleep.

@@ -1,4 +1,4 @@
-//! Wake-ups on busy CPUs of flat queues under EEVDF (6.12).
+//! What is EEVDF's own on flat queues (6.12): wake-ups on busy CPUs, picks, and those who linger.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -6,6 +6,7 @@ use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::Action;
 use crate::fair::sums::Sums;
 use crate::flat::wake::attach_woken;
 
@@ -111,5 +112,56 @@ impl Sched<Ours> {
         if self.becomes_first(curr, se) {
             self.resched_curr_lazy(cpu);
         }
+    }
+
+    /// `pick_next_task` of a CPU whose running task was charged: one that lingers and is picked leaves, and the pick begins anew.
+    pub(super) fn flat_pick_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId) -> Option<EntityId> {
+        while self.cfs_rqs[cfs.index()].nr_running > 0 {
+            let se = self.pick_next_eevdf(cfs)?;
+            if !self.entities[se.index()].sched_delayed {
+                return Some(se);
+            }
+            self.flat_dequeue_delayed(cpu, cfs, se);
+        }
+        None
+    }
+
+    /// [`Sched::dequeue_delayed`] on a queue whose running task was charged.
+    fn flat_dequeue_delayed(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+        self.util_est_dequeue(cpu, se);
+        self.util_est_update(se);
+        if self.cfs_rqs[cfs.index()].has_buddies() {
+            self.clear_buddies(cfs, se);
+        }
+        self.update_load_avg(cfs, se, Action::UPDATE);
+        self.update_entity_lag(cfs, se);
+        if self.cfs_rqs[cfs.index()].curr != Some(se) {
+            self.timeline_remove(cfs, se);
+        }
+        self.balance.cfs_tasks.remove(cpu, TaskId(se.0));
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        entity.on_rq = false;
+        queue.load.subtract(entity.load.scaled);
+        queue.nr_running -= 1;
+        self.finish_delayed_dequeue(se);
+        self.cfs_rqs[cfs.index()].h_nr_running -= 1;
+        self.rqs[cpu.index()].nr_running -= 1;
+    }
+
+    /// `set_next_entity` of a task that waits, and the end of [`Sched::schedule`].
+    pub(super) fn flat_set_next_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId, next: EntityId) -> TaskId {
+        if self.cfs_rqs[cfs.index()].has_buddies() {
+            self.clear_buddies(cfs, next);
+        }
+        self.timeline_remove(cfs, next);
+        self.update_load_avg(cfs, next, Action::UPDATE);
+        let (rq, entity) = (&mut self.rqs[cpu.index()], &mut self.entities[next.index()]);
+        self.cfs_rqs[cfs.index()].curr = Some(next);
+        (entity.vprot, entity.exec_start) = (entity.deadline, rq.clock_task);
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        let next = TaskId(next.0);
+        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
+        self.balance.cfs_tasks.move_to_front(cpu, next);
+        next
     }
 }

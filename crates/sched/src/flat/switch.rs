@@ -5,6 +5,7 @@ use schedlab_model::{CpuId, Series, TaskId};
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId};
+use crate::fair::load::Action;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
@@ -20,15 +21,18 @@ impl Sched<Ours> {
             self.entities[se.index()].charge(&mut self.cfs_rqs[cfs.index()], now, &self.rules);
             return Some((previous, self.flat_switch(cpu, cfs, se)));
         }
-        let next = self.pick_next_task(cpu);
-        if next != previous {
-            self.put_prev_task_fair(previous);
-            self.set_next_task_fair(next, true);
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
+        self.flat_charge(cpu, cfs, se);
+        let next = self.flat_pick_eevdf(cpu, cfs).unwrap_or(se);
+        if next == se {
+            let rq = &mut self.rqs[cpu.index()];
+            (rq.need_resched, rq.lazily) = (false, false);
+            self.balance.cfs_tasks.move_to_front(cpu, previous);
+            return Some((previous, previous));
         }
-        let rq = &mut self.rqs[cpu.index()];
-        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
-        self.balance.cfs_tasks.move_to_front(cpu, next);
-        Some((previous, next))
+        self.timeline_insert(cfs, se);
+        self.update_load_avg(cfs, se, Action::default());
+        Some((previous, self.flat_set_next_eevdf(cpu, cfs, next)))
     }
 
     /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as
