@@ -128,7 +128,7 @@ impl Agenda {
     }
 
     /// The first key and its CPU; [`Key::NEVER`] if no CPU has anything to do. O(log CPUs).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self) -> (Key, u32) {
         if self.leaves <= FEW {
             let mut first = (Key::NEVER, 0);
