@@ -29,7 +29,7 @@ pub(crate) struct Engine<'a, S> {
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
     /// Nanoseconds from the last tick to the beginning.
-    phase: u64,
+    pub(crate) phase: u64,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     /// The tick after some instant of the last while, [`Engine::tick_after_now`].
@@ -95,7 +95,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let prices = Prices::new(&machine.costs, &machine.devices)?;
+        let prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
@@ -284,7 +284,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if self.comes_late(task, cpu) {
             return;
         }
-        let cost = self.wake(task, cpu, NONE, false);
+        let cost = self.wake_by_timer(task, cpu);
         if self.arena.cpus[cpu as usize].current != NONE {
             self.interrupted(cpu, cost);
         }

@@ -1,74 +1,57 @@
 //! Files: through the page cache at the price of copying, past it at the disk's.
 //!
-//! Synchronous writes to one file take turns, as those of one inode do (`inode_lock`): whoever has written hands on to the one that came first
-//! (`rwsem_wake`), and the others sleep on.
-//!
 //! The disk is one: accesses take turns for the time that their bytes need, and overlap in its latency. Everything that was not
-//! opened to bypass it is in the page cache, as it is after the file was made.
+//! opened to bypass it is in the page cache, as it is after the file was made. Synchronous writes wait for one another, `inode.rs`.
 
-use schedlab_model::{EventSink, Opening, TaskState};
-use schedlab_program::{FileVerb, Op};
+use schedlab_model::{EventSink, Offset, Opening, TaskState};
+use schedlab_program::{FileOp, FileVerb, Op};
 
 use crate::engine::Engine;
-use crate::task::{Stage, State};
-use crate::wait::NONE;
+use crate::task::Stage;
 
-/// Where a task is in its access: waiting for its turn, having it, or waiting for the disk.
-const QUEUED: u32 = 1;
-const NEXT: u32 = 2;
-const ASKED: u32 = 3;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// Where a task is in its access: waiting for the disk. Synchronous writes have places of their own, `inode.rs`.
+const ASKED: u32 = 1;
 
 impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that an access of a file takes before it has its effect.
     pub(crate) fn plan_file(&mut self, task: u32, access: u32) -> u64 {
-        let moved = self.arena.tasks[task as usize].moved;
-        if moved == ASKED {
-            return 0;
-        }
         let op = self.program.file_accesses()[access as usize];
         let opening = self.program.files()[op.file as usize].1.open;
-        let (asks, copies) = match (op.verb, opening) {
-            (FileVerb::Write, Opening::Sync) => (true, true),
-            (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => (false, true),
-            _ => (true, false),
+        if self.arena.tasks[task as usize].moved == 0 {
+            self.arena.objects.luggage(task).page = self.place(task, op) / PAGE;
+        }
+        if is_synchronous(op.verb, opening) {
+            return self.plan_synchronous(task, op);
+        }
+        if self.arena.tasks[task as usize].moved == ASKED {
+            return 0;
+        }
+        let further = match (op.verb, opening) {
+            (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => self.prices.copy(op.bytes),
+            _ => self.prices.disk_access,
         };
-        let copied = if copies { self.prices.copy(op.bytes) } else { 0 };
-        let entry = if moved == 0 { self.prices.system_call.saturating_add(copied) } else { 0 };
-        let waits = is_synchronous(op.verb, opening) && !self.has_its_turn(task, op.file);
-        let further = match (waits, asks) {
-            (true, _) => self.prices.block,
-            (_, true) => self.prices.disk_access,
-            _ => 0,
-        };
-        entry.saturating_add(further)
+        self.prices.system_call.saturating_add(further)
     }
 
     /// The access takes place, and the task sleeps where it has to wait for the disk.
     pub(crate) fn access_file(&mut self, task: u32, cpu: u32, access: u32) {
         let op = self.program.file_accesses()[access as usize];
         let opening = self.program.files()[op.file as usize].1.open;
+        if is_synchronous(op.verb, opening) {
+            return self.write_synchronously(task, cpu, op);
+        }
         let disk = self.prices.disk(op.bytes);
         let now = self.now;
         let record = &mut self.arena.tasks[task as usize];
-        match record.moved {
-            ASKED => {
-                record.done();
-                if is_synchronous(op.verb, opening) {
-                    self.written(task, cpu, op.file);
-                }
-                return;
-            }
-            QUEUED => {
-                record.stage = Stage::Retry;
-                if self.arena.objects.files[op.file as usize].writer != task {
-                    self.switch(cpu, TaskState::Uninterruptible);
-                }
-                return;
-            }
-            _ => {}
+        if record.moved == ASKED {
+            record.done();
+            return;
         }
         match (op.verb, opening) {
-            (FileVerb::Write, Opening::Sync | Opening::Direct) | (FileVerb::Read, Opening::Direct) => {
+            (FileVerb::Write | FileVerb::Read, Opening::Direct) => {
                 let done = self.arena.objects.access_disk(now, disk);
                 self.sleep_until(task, cpu, done);
             }
@@ -90,27 +73,36 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whether it is the task's turn to write to the file; else it is among those who wait.
-    fn has_its_turn(&mut self, task: u32, file: u32) -> bool {
-        let place = &mut self.arena.objects.files[file as usize];
-        if place.writer == NONE {
-            place.writer = task;
-        }
-        if place.writer != task && !place.waiters.contains(task, &self.arena.links) {
-            place.waiters.push_back(task, &mut self.arena.links);
-        }
-        let turn = place.writer == task;
-        self.arena.tasks[task as usize].moved = if turn { NEXT } else { QUEUED };
-        turn
-    }
-
-    /// The task has written: it is the next one's turn, who may not have come to sleep yet.
-    fn written(&mut self, task: u32, cpu: u32, file: u32) {
-        let place = &mut self.arena.objects.files[file as usize];
-        let next = place.waiters.pop(&self.arena.links).unwrap_or(NONE);
-        place.writer = next;
-        if next != NONE && self.arena.tasks[next as usize].state == State::Asleep {
-            self.wake_for(task, cpu, next, false);
+    /// Where in the file the task's access begins: where its last one ended, from the beginning again at the end, or anywhere.
+    fn place(&mut self, task: u32, op: FileOp) -> u64 {
+        let bytes = u64::from(op.bytes);
+        let size = self.program.files()[op.file as usize].1.size;
+        let seed = self.seed;
+        let luggage = self.arena.objects.luggage(task);
+        match op.offset {
+            Offset::Next => {
+                let file = op.file as usize;
+                if luggage.places.len() <= file {
+                    luggage.places.resize(file + 1, 0);
+                }
+                let next = luggage.places[file];
+                let begin = if next + bytes > size { 0 } else { next };
+                luggage.places[file] = begin + bytes;
+                begin
+            }
+            Offset::Random => {
+                // xorshift64* (Vigna 2016), as the runner draws its places.
+                let mut state = luggage.random;
+                if state == 0 {
+                    state = seed.wrapping_add(u64::from(task)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+                }
+                state ^= state >> 12;
+                state ^= state << 25;
+                state ^= state >> 27;
+                luggage.random = state;
+                let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
+                ((u128::from(drawn) * u128::from(size / bytes)) >> 64) as u64 * bytes
+            }
         }
     }
 
@@ -139,7 +131,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 }
 
-/// Whether it is a write that takes its turn with others of the same file.
-const fn is_synchronous(verb: FileVerb, opening: Opening) -> bool {
+/// Whether it is a write that waits for others of the same file.
+pub(crate) const fn is_synchronous(verb: FileVerb, opening: Opening) -> bool {
     matches!((verb, opening), (FileVerb::Write, Opening::Sync))
 }

@@ -29,6 +29,8 @@ impl<S: EventSink> Engine<'_, S> {
             && self.pace.is_none()
             && self.changes.is_empty()
             && self.program.changes().is_empty()
+            // An access of the disk that is done wakes more than who asked for it.
+            && self.program.files().is_empty()
             && self.program.templates().iter().all(plain)
             && self.sched.is_flat()
     }

@@ -48,6 +48,7 @@ mod flat;
 mod flat_tests;
 mod groups;
 mod hotplug;
+mod inode;
 #[cfg(test)]
 mod load_tests;
 mod many;

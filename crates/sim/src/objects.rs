@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use schedlab_model::Histogram;
 use schedlab_program::Program;
 
+use crate::inode::Inode;
 use crate::wait::{NONE, WaitQueue};
 
 /// `pthread_mutex_t`.
@@ -34,14 +35,6 @@ pub(crate) struct Semaphore {
     pub(crate) wakeups: Histogram,
 }
 
-/// A file that somebody writes to synchronously: writes take turns.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Written {
-    /// Whose turn it is.
-    pub(crate) writer: u32,
-    pub(crate) waiters: WaitQueue,
-}
-
 /// A listening socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
@@ -59,6 +52,12 @@ pub(crate) struct Luggage {
     watches: Vec<u64>,
     /// When what it began to read and write is done, earliest first.
     pub(crate) under_way: VecDeque<u64>,
+    /// Where its next access of each file begins.
+    pub(crate) places: Vec<u64>,
+    /// From what its next access anywhere in a file is drawn, 0 before the first.
+    pub(crate) random: u64,
+    /// The page that its present write is about, or that it waits for.
+    pub(crate) page: u64,
     /// Until when its present operation lasts.
     pub(crate) until: u64,
     /// Whose request it has not answered.
@@ -80,7 +79,7 @@ pub(crate) struct Objects {
     /// When the timers that tasks share expire next, once used.
     timers: Vec<Option<u64>>,
     pub(crate) watches: Vec<Histogram>,
-    pub(crate) files: Vec<Written>,
+    pub(crate) inodes: Vec<Inode>,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -105,7 +104,7 @@ impl Objects {
             ports: vec![port; program.ports().len()],
             timers: vec![None; program.timers().len()],
             watches: vec![Histogram::default(); program.watches().len()],
-            files: vec![Written { writer: NONE, waiters }; program.files().len()],
+            inodes: vec![Inode::new(); program.files().len()],
             disk_free: 0,
             luggage: Vec::new(),
         };

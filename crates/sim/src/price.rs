@@ -1,6 +1,6 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
-use schedlab_model::{Access, Costs, Devices, ModelError, TaskKind, Time, Topology};
+use schedlab_model::{Access, Costs, Devices, ModelError, Release, TaskKind, Time, Topology};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
@@ -48,6 +48,8 @@ pub(crate) struct Prices {
     memory_chase: u64,
     /// What an access of the disk takes of whoever asks for it.
     pub(crate) disk_access: u64,
+    /// Whether who wrote synchronously looks at the inode's table block once the inode is seen to (Linux 6.5 on).
+    pub(crate) table_after_inode: bool,
     disk_latency: u64,
     disk_per_kib: u64,
 }
@@ -55,7 +57,7 @@ pub(crate) struct Prices {
 impl Prices {
     /// # Errors
     /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
-    pub(crate) fn new(costs: &Costs, devices: &Devices) -> Result<Self, ModelError> {
+    pub(crate) fn new(costs: &Costs, devices: &Devices, release: Release) -> Result<Self, ModelError> {
         let of_devices = [
             ("devices.memory_per_kib", devices.memory_per_kib),
             ("devices.memory_chase", devices.memory_chase),
@@ -111,6 +113,7 @@ impl Prices {
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
             disk_access: devices.disk_access.as_nanos(),
+            table_after_inode: release >= Release::new(6, 5, 0),
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
         })

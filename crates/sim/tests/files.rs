@@ -30,43 +30,87 @@ fn machine() -> Machine {
     Machine { devices, ..Machine::new(1, costs) }
 }
 
-/// Tasks of one real-time priority that each write a block to a file once.
-fn writers(tasks: u32, open: Opening) -> schedlab_model::Workload {
-    let policy = Policy::Fifo(1);
-    let access = FileAccess { file: "f".into(), bytes: 4096, offset: Offset::Next };
-    let mut all = workload(vec![task(
-        "writer",
-        tasks,
-        Attributes { policy, ..Attributes::default() },
-        vec![Step::WriteFile(access)],
-    )]);
+fn access() -> FileAccess {
+    FileAccess { file: "f".into(), bytes: 4096, offset: Offset::Next }
+}
+
+/// Tasks of one real-time priority that each do some steps with a file once.
+fn with_a_file(tasks: Vec<(u32, Vec<Step>)>, open: Opening) -> schedlab_model::Workload {
+    let attributes = Attributes { policy: Policy::Fifo(1), ..Attributes::default() };
+    let named = |(number, (instances, steps)): (usize, (u32, Vec<Step>))| {
+        task(&format!("writer.{number}"), instances, attributes.clone(), steps)
+    };
+    let mut all = workload(tasks.into_iter().enumerate().map(named).collect());
     all.files = [("f".to_owned(), File { size: 1 << 16, open })].into();
     all
 }
 
+/// Tasks that each write the first block.
+fn writers(tasks: u32, open: Opening) -> schedlab_model::Workload {
+    with_a_file(vec![(tasks, vec![Step::WriteFile(access())])], open)
+}
+
 #[test]
-fn synchronous_writes_to_one_file_take_turns() {
-    // In microseconds. The first has its turn: it asks for the access (1 + 40) and waits until 141. The others find that at 41 and 47, and
-    // sleep (1 + 5 each). At 141 the first has written and wakes the second, which asks (40) until 181 and has written at 281. The third, which
-    // slept all the time, asks until 321 and has written at 421.
-    let (outcome, events) = run(&writers(3, Opening::Sync), "6.1", &machine());
+fn synchronous_writes_of_one_page_wait_for_its_way_to_the_disk() {
+    // In microseconds. Task 0 copies and asks for the page (1 + 40) until 141. The others copy, find it on its way and sleep (1 + 5 each).
+    // At 141 all three are woken. Task 0 sees to the inode, whose times changed: it asks for the table block (40) until 281. Task 1 asks for
+    // the page again (40) until 321; that has what task 2 wrote, too, which sleeps for it (5). At 281 task 0 has done. At 321 task 1 sees to
+    // the inode, which takes nothing as this is the same tick, and task 2 finds it seen to.
     let expected = [
         (0, 0),
         (41, 1),
         (47, 2),
         (53, -1),
         (141, 0),
-        (141, 1),
-        (181, -1),
-        (281, 1),
-        (281, 2),
+        (181, 1),
+        (221, 2),
+        (226, -1),
+        (281, 0),
+        (281, -1),
+        (321, 1),
+        (321, 2),
         (321, -1),
-        (421, 2),
-        (421, -1),
     ];
-    assert_eq!(switches(&events), expected);
-    assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].voluntary), [1, 2, 2]);
-    assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].run_ns / 1000), [41, 46, 46]);
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&writers(3, Opening::Sync), release, &machine());
+        assert_eq!(switches(&events), expected, "{release}");
+        assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].voluntary), [2, 2, 2]);
+        assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].run_ns / 1000), [81, 46, 11]);
+    }
+}
+
+#[test]
+fn who_sees_to_the_inode_waits_for_all_pages_and_the_others_for_that() {
+    // Task 0 asks for the first page (1 + 40) until 141. Task 1 reads it (1) and asks for the second one (1 + 40) until 183. At 141 task 0
+    // sees to the inode: it sleeps (5) for the other one's page. At 183 both are woken, who asked for the page first. Task 1 finds task 0
+    // at it, and sleeps (5) till 188; task 0 asks for the table block (40) until 328, and wakes task 1, which finds nothing left to do.
+    let tasks =
+        vec![(1, vec![Step::WriteFile(access())]), (1, vec![Step::ReadFile(access()), Step::WriteFile(access())])];
+    let expected =
+        [(0, 0), (41, 1), (83, -1), (141, 0), (146, -1), (183, 1), (188, 0), (228, -1), (328, 0), (328, 1), (328, -1)];
+    for release in ["5.10", "6.12"] {
+        let (outcome, events) = run(&with_a_file(tasks.clone(), Opening::Sync), release, &machine());
+        assert_eq!(switches(&events), expected, "{release}");
+        assert_eq!([0, 1].map(|task| outcome.tasks[task].voluntary), [3, 2]);
+    }
+}
+
+#[test]
+fn since_6_5_who_finds_the_inode_seen_to_waits_for_its_table_block_too() {
+    // Tasks 0 and 1 as above. Task 2 goes to sleep at 84 for 65, and writes the first page (1 + 40) from 149 to 190, when task 0 is past that:
+    // it is on its way until 290. From 190 on tasks 1 (5) and 0 (40) do what they did from 183 on, so that the table block is on its way from
+    // 235 to 335. At 290 task 2 finds the inode clean, and has done; from 6.5 on it sleeps (5) for the table block.
+    let sleep = Step::Sleep(schedlab_model::Duration::Fixed(micros(65)));
+    let tasks = vec![
+        (1, vec![Step::WriteFile(access())]),
+        (1, vec![Step::ReadFile(access()), Step::WriteFile(access())]),
+        (1, vec![sleep, Step::WriteFile(access())]),
+    ];
+    for (release, sleeps) in [("5.10", 2), ("6.1", 2), ("6.12", 3), ("7.2", 3)] {
+        let (outcome, _) = run(&with_a_file(tasks.clone(), Opening::Sync), release, &machine());
+        assert_eq!(outcome.tasks[2].voluntary, sleeps, "{release}");
+        assert_eq!(outcome.elapsed_ns, 335_000, "{release}");
+    }
 }
 
 #[test]

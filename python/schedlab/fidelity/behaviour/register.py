@@ -68,7 +68,7 @@ class _Lines(Read):
     metrics: tuple[Metric, ...] = METRICS
     tolerance: str
     verdict: Literal["agrees", "known divergence"] = "agrees"
-    size: Range | None = None
+    size: Range | Mapping[Metric, Range] | None = None
     cause: str = ""
 
     @model_validator(mode="after")
@@ -76,9 +76,17 @@ class _Lines(Read):
         diverges = self.verdict == "known divergence"
         if diverges != (self.size is not None) or diverges != bool(self.cause):
             raise ValueError("a known divergence, and nothing else, has a size and a cause")
-        if self.size is not None and not 0 < self.size[0] <= self.size[1]:
-            raise ValueError(f"the size is from above 0 to no less, not {self.size}")
+        if isinstance(self.size, Mapping) and set(self.size) != set(self.metrics):
+            raise ValueError("sizes by metric are those of the metrics that the lines are about")
+        for metric in self.metrics:
+            size = self.size_of(metric)
+            if size is not None and not 0 < size[0] <= size[1]:
+                raise ValueError(f"the size is from above 0 to no less, not {size}")
         return self
+
+    def size_of(self, metric: Metric) -> Range | None:
+        """Return how far apart a metric is known to be: as the others, or by itself."""
+        return self.size[metric] if isinstance(self.size, Mapping) else self.size
 
 
 class _File(Read):
@@ -171,7 +179,7 @@ def _each(part: _Lines, file: _File) -> list[Line]:
                     place=place,
                     metric=metric,
                     limit=limits[metric],
-                    size=part.size,
+                    size=part.size_of(metric),
                     cause=part.cause,
                 )
                 found.append(line)

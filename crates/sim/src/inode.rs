@@ -1,0 +1,300 @@
+//! Synchronous writes to one file, which wait for one another: as ext4 does them without a journal.
+//!
+//! A write copies to the page cache and asks the disk for that page; where the page is still on its way for somebody else, it waits for that
+//! first. Then it waits for the page (`file_write_and_wait_range`), and sees to it that the inode is on the disk too, if anything was
+//! written since somebody last did (`sync_inode_metadata`): one at a time (`I_SYNC`), who waits for all pages of the file that are on
+//! their way, others' too (`filemap_fdatawait`), and then writes the inode's table block if its times changed, which they do once a tick.
+//! Whoever comes meanwhile sleeps until that is over; all of them are woken then, and one is next. Kernels since 6.5 look after that whether
+//! the table block is to be written (`ext4_fsync_nojournal`), and wait for it, one after the other (`lock_buffer`).
+//!
+//! The waits are the kernel's, in the order of its queues: who waits for a page leaves in the order of coming, who waits for `I_SYNC` the
+//! other way round.
+
+use schedlab_model::{EventSink, TaskState};
+use schedlab_program::{FileOp, Op};
+
+use crate::agenda::NEVER;
+use crate::engine::Engine;
+use crate::files::is_synchronous;
+use crate::task::Stage;
+use crate::wait::{NONE, WaitQueue};
+
+/// Bytes of a block of the inode table.
+const TABLE_BLOCK: u32 = 1024;
+
+/// Where a task is in its write: it has copied; its page is on its way; it is to see to the inode; it does, and waits for pages, is to
+/// write the table block, and wrote it; and, the inode being done, it is to look at that block, and wrote it.
+const COPIED: u32 = 1;
+const SENT: u32 = 2;
+const INODE: u32 = 3;
+const SYNCING: u32 = 4;
+const STAMPING: u32 = 5;
+const STAMPED: u32 = 6;
+const TABLE: u32 = 7;
+const STORED: u32 = 8;
+
+/// A page of a file that is not as on the disk.
+#[derive(Debug, Clone, Copy)]
+struct Page {
+    number: u64,
+    /// It was written since it was last sent to the disk.
+    dirty: bool,
+    /// Who sent it to the disk, while it is on the way (`PG_writeback`).
+    sender: u32,
+    waiters: WaitQueue,
+}
+
+/// A file that somebody writes to synchronously.
+#[derive(Debug, Clone)]
+pub(crate) struct Inode {
+    /// Those that are dirty, or on their way to the disk, in their order.
+    pages: Vec<Page>,
+    /// Something was written since it was last seen to (`I_DIRTY_PAGES`), and its times changed (`I_DIRTY_SYNC`).
+    dirty: bool,
+    restamped: bool,
+    /// The tick of its last change.
+    stamp: u64,
+    /// Who sees to it (`I_SYNC`), and who waits for that.
+    keeper: u32,
+    waiters: WaitQueue,
+    /// Its block of the inode table: whether that is to be written, who writes it now, and who waits for that (`BH_Lock`).
+    table_dirty: bool,
+    table_writer: u32,
+    table_waiters: WaitQueue,
+}
+
+impl Inode {
+    pub(crate) const fn new() -> Self {
+        Self {
+            pages: Vec::new(),
+            dirty: false,
+            restamped: false,
+            stamp: u64::MAX,
+            keeper: NONE,
+            waiters: WaitQueue::EMPTY,
+            table_dirty: false,
+            table_writer: NONE,
+            table_waiters: WaitQueue::EMPTY,
+        }
+    }
+
+    /// The place of a page among those that are not as on the disk.
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        self.pages.binary_search_by_key(&number, |page| page.number)
+    }
+
+    /// Whether the page is on its way to the disk.
+    fn is_sent(&self, number: u64) -> bool {
+        self.find(number).is_ok_and(|place| self.pages[place].sender != NONE)
+    }
+
+    /// The first page from `number` on that is on its way.
+    fn next_sent(&self, number: u64) -> Option<u64> {
+        let from = self.find(number).unwrap_or_else(|place| place);
+        self.pages[from..].iter().find(|page| page.sender != NONE).map(|page| page.number)
+    }
+}
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The CPU time that a synchronous write takes up to where it sleeps, or has to look again.
+    pub(crate) fn plan_synchronous(&mut self, task: u32, op: FileOp) -> u64 {
+        let page = self.arena.objects.luggage(task).page;
+        let prices = &self.prices;
+        let inode = &self.arena.objects.inodes[op.file as usize];
+        let record = &mut self.arena.tasks[task as usize];
+        let send = |sent: bool| if sent { prices.block } else { prices.disk_access };
+        record.planned = 0;
+        match record.moved {
+            0 => {
+                record.planned = u32::from(!inode.is_sent(page));
+                (prices.system_call + prices.copy(op.bytes)).saturating_add(send(inode.is_sent(page)))
+            }
+            COPIED if inode.find(page).is_ok_and(|place| inode.pages[place].dirty) => {
+                record.planned = u32::from(!inode.is_sent(page));
+                send(inode.is_sent(page))
+            }
+            SENT if inode.is_sent(page) => prices.block,
+            INODE if inode.dirty && inode.keeper != NONE => prices.block,
+            SYNCING if inode.next_sent(page).is_some() => prices.block,
+            STAMPING | TABLE if record.moved == TABLE && !prices.table_after_inode => 0,
+            STAMPING | TABLE if inode.table_writer != NONE => prices.block,
+            STAMPING | TABLE if inode.table_dirty => {
+                record.planned = 1;
+                prices.disk_access
+            }
+            _ => 0,
+        }
+    }
+
+    /// A synchronous write comes as far as it can without sleeping, or looking again at what that takes.
+    pub(crate) fn write_synchronously(&mut self, task: u32, cpu: u32, op: FileOp) {
+        let file = op.file as usize;
+        let page = self.arena.objects.luggage(task).page;
+        let record = &mut self.arena.tasks[task as usize];
+        record.stage = Stage::Retry;
+        let inode = &mut self.arena.objects.inodes[file];
+        match record.moved {
+            0 => {
+                record.moved = COPIED;
+                self.written(file, page, (self.now + self.phase) / self.period);
+                self.send_page(task, cpu, op, page);
+            }
+            COPIED => self.send_page(task, cpu, op, page),
+            SENT => {
+                if let Some(place) = inode.find(page).ok().filter(|place| inode.pages[*place].sender != NONE) {
+                    inode.pages[place].waiters.push_back(task, &mut self.arena.links);
+                    return self.switch(cpu, TaskState::Uninterruptible);
+                }
+                record.moved = INODE;
+            }
+            INODE if !inode.dirty => record.moved = TABLE,
+            INODE if inode.keeper != NONE => {
+                inode.waiters.push_front(task, &mut self.arena.links);
+                self.switch(cpu, TaskState::Uninterruptible);
+            }
+            INODE => {
+                inode.keeper = task;
+                record.moved = SYNCING;
+                self.arena.objects.luggage(task).page = 0;
+            }
+            SYNCING => match inode.next_sent(page) {
+                Some(number) => {
+                    let place = inode.find(number).unwrap_or_default();
+                    inode.pages[place].waiters.push_back(task, &mut self.arena.links);
+                    self.arena.objects.luggage(task).page = number;
+                    self.switch(cpu, TaskState::Uninterruptible);
+                }
+                None => {
+                    inode.dirty = inode.pages.iter().any(|page| page.dirty);
+                    if std::mem::take(&mut inode.restamped) {
+                        record.moved = STAMPING;
+                    } else {
+                        self.kept(task, cpu, file);
+                    }
+                }
+            },
+            STAMPING => self.write_table(task, cpu, file, STAMPED),
+            TABLE if self.prices.table_after_inode => self.write_table(task, cpu, file, STORED),
+            STAMPED => self.kept(task, cpu, file),
+            _ => record.done(),
+        }
+    }
+
+    /// The page was written, in a tick.
+    fn written(&mut self, file: usize, number: u64, tick: u64) {
+        let inode = &mut self.arena.objects.inodes[file];
+        match inode.find(number) {
+            Ok(place) => inode.pages[place].dirty = true,
+            Err(place) => {
+                inode.pages.insert(place, Page { number, dirty: true, sender: NONE, waiters: WaitQueue::EMPTY });
+            }
+        }
+        inode.dirty = true;
+        if std::mem::replace(&mut inode.stamp, tick) != tick {
+            (inode.restamped, inode.table_dirty) = (true, true);
+        }
+    }
+
+    /// Sends the page to the disk, once it is not on its way there for somebody else.
+    fn send_page(&mut self, task: u32, cpu: u32, op: FileOp, number: u64) {
+        let record = &mut self.arena.tasks[task as usize];
+        let inode = &mut self.arena.objects.inodes[op.file as usize];
+        let Some(page) = inode.find(number).ok().map(|place| &mut inode.pages[place]) else {
+            record.moved = SENT;
+            return;
+        };
+        if !page.dirty {
+            // Another one's access had it with it.
+            record.moved = SENT;
+        } else if page.sender != NONE {
+            page.waiters.push_back(task, &mut self.arena.links);
+            self.switch(cpu, TaskState::Uninterruptible);
+        } else if record.planned == 1 {
+            (page.dirty, page.sender) = (false, task);
+            record.moved = SENT;
+            self.ask_disk(task, cpu, op.bytes);
+        }
+    }
+
+    /// Writes the block of the inode table where that is still to be done, once nobody else does.
+    fn write_table(&mut self, task: u32, cpu: u32, file: usize, written: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        let inode = &mut self.arena.objects.inodes[file];
+        if inode.table_writer != NONE {
+            inode.table_waiters.push_back(task, &mut self.arena.links);
+            self.switch(cpu, TaskState::Uninterruptible);
+        } else if !inode.table_dirty {
+            record.moved = written;
+            // Who had to wait for the block, or comes in between, hands it on.
+            if let Some(next) = inode.table_waiters.pop(&self.arena.links) {
+                self.wake_for(task, cpu, next, false);
+            }
+        } else if record.planned == 1 {
+            (inode.table_dirty, inode.table_writer) = (false, task);
+            record.moved = written;
+            self.ask_disk(task, cpu, TABLE_BLOCK);
+        }
+    }
+
+    /// The task has seen to the inode: all who waited for that look whether they have to, too.
+    fn kept(&mut self, task: u32, cpu: u32, file: usize) {
+        self.arena.tasks[task as usize].moved = TABLE;
+        self.arena.objects.inodes[file].keeper = NONE;
+        while let Some(waiter) = self.arena.objects.inodes[file].waiters.pop(&self.arena.links) {
+            self.wake_for(task, cpu, waiter, false);
+        }
+    }
+
+    /// Asks the disk, and sleeps until it has done.
+    fn ask_disk(&mut self, task: u32, cpu: u32, bytes: u32) {
+        let disk = self.prices.disk(bytes);
+        let done = self.arena.objects.access_disk(self.now, disk);
+        self.set_timer(task, done - self.now);
+        self.switch(cpu, TaskState::Uninterruptible);
+    }
+
+    /// A sleeper's timer has expired, which wakes the task; where that is the disk's, which has done what the task asked for, the same interrupt
+    /// wakes all who wait for the same. Returns what it all takes.
+    pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
+        let mut cost = self.wake(task, cpu, NONE, false);
+        let Op::File(access) = self.arena.tasks[task as usize].op else { return cost };
+        let op = self.program.file_accesses()[access as usize];
+        if !is_synchronous(op.verb, self.program.files()[op.file as usize].1.open) {
+            return cost;
+        }
+        let file = op.file as usize;
+        if self.arena.tasks[task as usize].moved != SENT {
+            let inode = &mut self.arena.objects.inodes[file];
+            inode.table_writer = NONE;
+            // They wait exclusively.
+            if let Some(waiter) = inode.table_waiters.pop(&self.arena.links) {
+                cost += self.wake_too(waiter, cpu);
+            }
+            return cost;
+        }
+        let number = self.arena.objects.luggage(task).page;
+        let inode = &mut self.arena.objects.inodes[file];
+        let Ok(place) = inode.find(number) else { return cost };
+        let page = &mut inode.pages[place];
+        page.sender = NONE;
+        let mut waiters = std::mem::replace(&mut page.waiters, WaitQueue::EMPTY);
+        if !page.dirty {
+            inode.pages.remove(place);
+        }
+        while let Some(waiter) = waiters.pop(&self.arena.links) {
+            cost += self.wake_too(waiter, cpu);
+        }
+        cost
+    }
+
+    /// Wakes one more task by an interrupt that woke another one, and returns what that costs. A CPU that idled is later for that.
+    fn wake_too(&mut self, task: u32, cpu: u32) -> u64 {
+        let cost = self.wake(task, cpu, NONE, false);
+        let record = &mut self.arena.cpus[cpu as usize];
+        if record.current == NONE && record.resched_at != NEVER {
+            record.resched_at += cost;
+            self.refresh(cpu);
+        }
+        cost
+    }
+}
