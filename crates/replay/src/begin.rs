@@ -47,7 +47,7 @@ impl Replayer<'_> {
         queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
         if let Some((next, last)) = self.sight.buddies {
             // Buddies of the first pick that were queued before the recording; later ones arise by rule.
-            let known = |pid| self.tasks.get(&pid).map(|task| self.sched.task(*task).se);
+            let known = |pid| self.tasks.of_pid(pid).map(|task| self.sched.task(task).se);
             let (next, last) = (known(next), known(last));
             let queue = self.sched.cfs_rq_mut(CPU);
             (queue.next, queue.last) = (next, last);
@@ -94,17 +94,14 @@ impl Replayer<'_> {
     }
 
     pub(crate) fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.insert(pid, task);
-        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
-        self.pids[task.index()] = pid;
-        self.by_entity.insert(self.sched.task(task).se.0, task);
+        self.tasks.bind(pid, task, self.sched.task(task).se);
         self.report.tasks += 1;
     }
 
     /// A task that sleeps, known or first seen now.
     pub(crate) fn sleeper(&mut self, pid: Pid, seen: Option<Placement>) -> TaskId {
-        if let Some(task) = self.tasks.get(&pid) {
-            return *task;
+        if let Some(task) = self.tasks.of_pid(pid) {
+            return task;
         }
         let task = self.add(pid);
         let entity = self.sched.entity_mut(task);

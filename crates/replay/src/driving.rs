@@ -113,7 +113,7 @@ impl Replayer<'_> {
         runtime: Option<Runtime>,
         placement: Option<Placement>,
     ) {
-        if self.tasks.contains_key(&child) {
+        if self.tasks.of_pid(child).is_some() {
             return;
         }
         self.advance(runtime);
@@ -227,7 +227,7 @@ impl Replayer<'_> {
         if dead && leaves {
             let pid = self.pid(previous);
             self.reader_gone |= self.reader == Some(pid);
-            self.tasks.remove(&pid);
+            self.tasks.forget(pid);
         }
     }
 

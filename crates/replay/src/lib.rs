@@ -30,6 +30,7 @@ mod first_sight;
 mod flags;
 mod forced;
 mod invariants;
+mod known;
 mod probed;
 mod recording;
 mod replayer;

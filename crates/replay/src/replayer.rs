@@ -9,6 +9,7 @@ use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 use crate::first_sight::{self, FirstSight};
 use crate::flags::FlagBits;
 use crate::forced::Forced;
+use crate::known::KnownTasks;
 use crate::recording::{Charge, Recording};
 use crate::report::{Difference, Level, Report};
 use crate::rule;
@@ -29,9 +30,7 @@ pub(crate) struct Replayer<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) sight: &'a FirstSight,
     pub(crate) flags: FlagBits,
-    pub(crate) tasks: BTreeMap<Pid, TaskId>,
-    pub(crate) pids: Vec<Pid>,
-    pub(crate) by_entity: BTreeMap<u32, TaskId>,
+    pub(crate) tasks: KnownTasks,
     /// Whether something of the task that runs as the recording begins is still to be seen for the first time.
     pub(crate) running_unseen: bool,
     /// The task whose slice began before the recording (CFS).
@@ -76,9 +75,7 @@ impl<'a> Replayer<'a> {
             settings,
             sight,
             flags: settings.flags(),
-            tasks: BTreeMap::new(),
-            pids: Vec::new(),
-            by_entity: BTreeMap::new(),
+            tasks: KnownTasks::default(),
             running_unseen: false,
             slice_unknown: None,
             placed: BTreeMap::new(),
@@ -112,15 +109,15 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn pid(&self, task: TaskId) -> Pid {
-        self.pids.get(task.index()).copied().unwrap_or(0)
+        self.tasks.pid(task)
     }
 
     pub(crate) fn task_of(&self, pid: Pid) -> Option<TaskId> {
-        self.tasks.get(&pid).copied()
+        self.tasks.of_pid(pid)
     }
 
     pub(crate) fn task_of_entity(&self, entity: EntityId) -> Option<TaskId> {
-        self.by_entity.get(&entity.0).copied()
+        self.tasks.of_entity(entity)
     }
 
     pub(crate) fn is_fair(&self, task: TaskId) -> bool {

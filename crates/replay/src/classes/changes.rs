@@ -155,7 +155,7 @@ impl<'a> Classes<'a> {
 
     pub(super) fn fork(&mut self, parent: Pid, child: Pid) {
         let unborn = self.unborn.take();
-        if self.tasks.contains_key(&child) {
+        if self.tasks.of_pid(child).is_some() {
             return;
         }
         let Some(parent) = self.known(parent, None).filter(|parent| *parent != TaskId::IDLE) else { return };

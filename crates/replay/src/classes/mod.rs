@@ -21,6 +21,7 @@ use schedlab_trace::{Context, Pid, Record, RecordKind};
 use crate::ReplayError;
 use crate::flags::FlagBits;
 use crate::forced::Forced;
+use crate::known::KnownTasks;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::Settings;
@@ -39,9 +40,7 @@ struct Classes<'a> {
     sched: Sched<Forced>,
     settings: &'a Settings,
     flags: FlagBits,
-    tasks: BTreeMap<Pid, TaskId>,
-    pids: Vec<Pid>,
-    by_entity: BTreeMap<u32, TaskId>,
+    tasks: KnownTasks,
     /// Groups by the inode of their cgroup, by the path of it, and by the kernel's address.
     by_cgroup: BTreeMap<u64, GroupId>,
     by_path: BTreeMap<String, GroupId>,
@@ -128,9 +127,7 @@ impl<'a> Classes<'a> {
             sched: Sched::new(settings.rules_of_classes(), 1, Forced::default()),
             settings,
             flags: settings.flags(),
-            tasks: BTreeMap::new(),
-            pids: Vec::new(),
-            by_entity: BTreeMap::new(),
+            tasks: KnownTasks::default(),
             by_cgroup: BTreeMap::new(),
             by_path: BTreeMap::new(),
             by_address: BTreeMap::new(),
@@ -166,15 +163,15 @@ impl<'a> Classes<'a> {
     }
 
     fn pid(&self, task: TaskId) -> Pid {
-        self.pids.get(task.index()).copied().unwrap_or(0)
+        self.tasks.pid(task)
     }
 
     fn task_of(&self, pid: Pid) -> Option<TaskId> {
-        if pid == 0 { Some(TaskId::IDLE) } else { self.tasks.get(&pid).copied() }
+        self.tasks.of_pid_or_idle(pid)
     }
 
     fn task_of_entity(&self, entity: EntityId) -> Option<TaskId> {
-        self.by_entity.get(&entity.0).copied()
+        self.tasks.of_entity(entity)
     }
 
     fn is_fair(&self, task: TaskId) -> bool {

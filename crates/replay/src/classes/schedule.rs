@@ -79,7 +79,7 @@ impl<'a> Classes<'a> {
         self.compare_after(section);
         if dead && left.is_some() {
             let pid = self.pid(previous);
-            self.tasks.remove(&pid);
+            self.tasks.forget(pid);
         }
     }
 

@@ -64,10 +64,7 @@ impl<'a> Classes<'a> {
     }
 
     pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.insert(pid, task);
-        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
-        self.pids[task.index()] = pid;
-        self.by_entity.insert(self.sched.task(task).se.0, task);
+        self.tasks.bind(pid, task, self.sched.task(task).se);
         self.report.tasks += 1;
     }
 
@@ -76,7 +73,7 @@ impl<'a> Classes<'a> {
         let Some(pid) = record.number("pid").map(|pid| pid as Pid) else { return };
         let number = |key: &str| record.number(key).unwrap_or(0);
         self.note_base(record);
-        if self.tasks.contains_key(&pid) {
+        if self.tasks.of_pid(pid).is_some() {
             return;
         }
         let group = self.group_at(record);

@@ -80,10 +80,7 @@ impl<'a> Several<'a> {
     }
 
     pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.insert(pid, task);
-        self.pids.resize(self.pids.len().max(task.index() + 1), 0);
-        self.pids[task.index()] = pid;
-        self.by_entity.insert(self.sched.task(task).se.0, task);
+        self.tasks.bind(pid, task, self.sched.task(task).se);
         self.report.tasks += 1;
     }
 

@@ -22,6 +22,7 @@ use crate::ReplayError;
 use crate::classes::section::Entry;
 use crate::flags::FlagBits;
 use crate::forced::Forced;
+use crate::known::KnownTasks;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
@@ -54,9 +55,7 @@ struct Several<'a> {
     sched: Sched<Forced>,
     settings: &'a Settings,
     flags: FlagBits,
-    tasks: BTreeMap<Pid, TaskId>,
-    pids: Vec<Pid>,
-    by_entity: BTreeMap<u32, TaskId>,
+    tasks: KnownTasks,
     /// Who recorded, above everybody else.
     recorder: Option<TaskId>,
     cpus: Vec<Cpu>,
@@ -169,9 +168,7 @@ impl<'a> Several<'a> {
             sched,
             settings,
             flags: settings.flags(),
-            tasks: BTreeMap::new(),
-            pids: Vec::new(),
-            by_entity: BTreeMap::new(),
+            tasks: KnownTasks::default(),
             recorder: None,
             cpus: vec![Cpu::default(); cpus as usize],
             clocks: vec![Clocks::all(Time::from_nanos(1)); cpus as usize],
@@ -205,15 +202,15 @@ impl<'a> Several<'a> {
     }
 
     fn pid(&self, task: TaskId) -> Pid {
-        self.pids.get(task.index()).copied().unwrap_or(0)
+        self.tasks.pid(task)
     }
 
     fn task_of(&self, pid: Pid) -> Option<TaskId> {
-        if pid == 0 { Some(TaskId::IDLE) } else { self.tasks.get(&pid).copied() }
+        self.tasks.of_pid_or_idle(pid)
     }
 
     fn task_of_entity(&self, entity: EntityId) -> Option<TaskId> {
-        self.by_entity.get(&entity.0).copied()
+        self.tasks.of_entity(entity)
     }
 
     fn is_fair(&self, task: TaskId) -> bool {

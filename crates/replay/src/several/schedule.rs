@@ -96,7 +96,7 @@ impl<'a> Several<'a> {
             self.sched.assume_work_found(cpu);
         }
         self.pick(cpu, step, state, previous, next);
-        if dead && let Some(task) = self.tasks.remove(&left_pid) {
+        if dead && let Some(task) = self.tasks.forget(left_pid) {
             self.dead.insert(left_pid, task);
         }
     }

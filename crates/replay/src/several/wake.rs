@@ -268,7 +268,7 @@ impl<'a> Several<'a> {
 
     pub(super) fn fork(&mut self, parent: Pid, child: Pid, by: usize) {
         let unborn = self.cpus[by].unborn.take();
-        if self.tasks.contains_key(&child) {
+        if self.tasks.of_pid(child).is_some() {
             return;
         }
         let Some(parent) = self.task_of(parent).filter(|parent| *parent != TaskId::IDLE) else { return };
