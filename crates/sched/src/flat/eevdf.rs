@@ -81,15 +81,7 @@ impl Sched<Ours> {
         queue.avg_vruntime = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
         queue.avg_load += weight;
         entity.sequence = queue.timeline.insert(entity.deadline, entity.vruntime, entity.slice, se);
-        queue.load.add(entity.load.scaled);
-        queue.nr_running += 1;
-        queue.h_nr_running += 1;
-        rq.nr_running += 1;
-        // add_nr_running
-        balance.overload |= rq.nr_running == 2;
-        if state.idle_stamp.is_some() {
-            state.end_idle(rq.clock, balance.jiffy.0);
-        }
+        balance.overload |= state.count_woken(rq, queue, entity.load.scaled, balance.jiffy.0);
         let Some(curr) = curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
             (rq.need_resched, rq.lazily) = (true, false);

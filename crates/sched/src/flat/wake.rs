@@ -3,6 +3,7 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
+use crate::balance::state::CpuState;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -11,6 +12,7 @@ use crate::fair::load::EntityLoad;
 use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, update_cfs_rq_load_avg};
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
+use crate::runqueue::Rq;
 
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
@@ -137,15 +139,7 @@ impl Sched<Ours> {
         }
         let (placed, slice) = (entity.vruntime, entity.slice);
         entity.sequence = queue.timeline.insert(placed, placed, slice, se);
-        queue.load.add(weight);
-        queue.nr_running += 1;
-        queue.h_nr_running += 1;
-        rq.nr_running += 1;
-        // add_nr_running
-        balance.overload |= rq.nr_running == 2;
-        if state.idle_stamp.is_some() {
-            state.end_idle(rq.clock, balance.jiffy.0);
-        }
+        balance.overload |= state.count_woken(rq, queue, weight, balance.jiffy.0);
         let features = &rules.tunables.features;
         let Some(curr) = queue.curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
@@ -234,6 +228,21 @@ impl Sched<Ours> {
         if !self.rules.eevdf() {
             entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
         }
+    }
+}
+
+impl CpuState {
+    /// A task of this weight woke beside others: it is counted, and idle time ends. Whether the CPU has its second task (`add_nr_running`).
+    #[inline(always)]
+    pub(super) fn count_woken(&mut self, rq: &mut Rq, queue: &mut CfsRq, weight: u64, now: u64) -> bool {
+        queue.load.add(weight);
+        queue.nr_running += 1;
+        queue.h_nr_running += 1;
+        rq.nr_running += 1;
+        if self.idle_stamp.is_some() {
+            self.end_idle(rq.clock, now);
+        }
+        rq.nr_running == 2
     }
 }
 
