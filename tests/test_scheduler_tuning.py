@@ -11,6 +11,7 @@ from schedlab import Machine, Scheduler, Workload
 from schedlab.report.summary import MEDIANS, tuning_json
 from schedlab.report.terminal import to_json
 from schedlab.studies import scheduler_tuning as tuning
+from schedlab.studies import tuning_rare
 from schedlab.tune import Dimension, Space
 
 MS = 1_000_000
@@ -156,3 +157,41 @@ def test_nothing_undercuts_the_least_possible_and_stopping_there_changes_no_figu
             assert other.executions <= one.executions
             assert other.visited == one.visited[: len(other.visited)]
             assert replace(other, executions=one.executions, visited=one.visited) == one
+
+
+def test_the_algorithms_go_by_the_tasks_of_the_workload() -> None:
+    # Figure 2 with 6 tasks: 3 s are 500 ms each; what is above 6 s is the wakeup granularity.
+    assert tuning.discover_1(3 * SECOND, 6) == (19_900_000, 500 * MS, 0)
+    assert tuning.discover_1(6 * SECOND + 7, 6) == (19_900_000, SECOND, 7)
+    # Figure 3: below 20 ms of latency a sixth of it.
+    assert tuning.discover_2(18 * MS, 6) == (18 * MS, 3 * MS, 0)
+
+
+def test_no_setting_undercuts_the_work_itself() -> None:
+    # 3 senders and 3 receivers: 9 pairs, a message each and set. A message is a write and a read,
+    # a jiffy each, and one write opens the latch: 2 * 9 + 1 on one CPU, and with five sets
+    # 2 * 45 + 1 = 91 on four CPUs, of which none does more than a fourth, 22.75 rounded up.
+    for workload, cpus, least in (
+        ("hackbench:groups=1,fds=3,loops=1", 1, 19),
+        (tuning_rare.WORKLOAD, tuning_rare.CPUS, 23),
+    ):
+        objective = tuning.Turnaround(
+            Workload.parse(workload), Scheduler("2.6.24", hz=1000), Machine(cpus, "linsched")
+        )
+        assert objective.least_possible() == least
+        assert (objective(tuning_rare.at_random(1, 100)) >= least).all()
+
+
+def test_settings_are_told_apart_by_the_order_of_the_knobs() -> None:
+    objective = tuning.Turnaround(
+        Workload.parse("hackbench:groups=1,fds=3,loops=1"),
+        Scheduler("2.6.24", hz=1000),
+        Machine(1, "linsched"),
+    )
+    table = tuning_rare.orders(objective, 1, 120)
+    assert len(table.rows) == 6  # three knobs have so many orders
+    assert sum(int(row[1] or 0) for row in table.rows) == 120
+    share, most = tuning_rare.spread(table)
+    # A read finds nothing at most once a message, which takes a jiffy: 9 beyond the work's 19.
+    assert 0 < share <= 1
+    assert 0 <= most <= 9 / 19

@@ -4,7 +4,9 @@ import csv
 import json
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -122,21 +124,68 @@ def test_the_timeline_draws_vruntime_and_lag_on_demand(reports: Path) -> None:
         assert complaints(chrome) == []
 
 
-def test_hostile_names_stay_text(reports: Path, tmp_path: Path) -> None:
-    summary = json.loads((reports / "thread_fairness" / "summary.json").read_text())
-    evil = "</script><script>document.title='taken'</script><img src=x onerror=\"alert(1)\">"
-    summary["title"] = summary["claims"][0]["claim"] = summary["answers"][0] = evil
-    summary["figures"][0]["caption"] = summary["figures"][0]["alternative"] = evil
-    summary["timeline"]["tasks"][0] = summary["timeline"]["lanes"][-1] = evil
-    summary["timeline"]["title"] = summary["tables"][0]["title"] = evil
+EVIL = '</script><script>window.taken=1</script><img src=x onerror="window.taken=2">&lt;b&gt;'
+"""What a task may call itself, and a table or a figure with it."""
+
+
+def _evil(value: Any, which: Collection[str] | None = None) -> Any:
+    """Put hostile text before every text of some plain data, or before those texts alone."""
+    if isinstance(value, dict):
+        return {key: _evil(one, which) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_evil(one, which) for one in value]
+    return EVIL + value if isinstance(value, str) and (which is None or value in which) else value
+
+
+def _evil_chart(chart: Any) -> Any:
+    """Put it before whatever a chart shows of its data, wherever the chart names that."""
+    shown: set[str] = set()
+
+    def find(value: Any, *, data: bool) -> None:
+        if isinstance(value, str) and data:
+            shown.add(value)
+        for key, one in value.items() if isinstance(value, dict) else ():
+            find(one, data=data or key in ("values", "datasets"))
+        for one in value if isinstance(value, list) else ():
+            find(one, data=data)
+
+    find(chart, data=False)
+    return _evil(chart, shown)
+
+
+def test_hostile_names_stay_text_in_every_report(reports: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_text(study_page.report(summary))
     with browser() as chrome:
-        chrome.get(file.as_uri())
-        assert chrome.title == evil
-        assert not chrome.find_elements("css selector", "main img")
-        assert complaints(chrome) == []
-        assert chrome.find_element("tag name", "h1").text == evil
+        for name in STUDIES:
+            summary = json.loads((reports / name / "summary.json").read_text())
+            for part in ("title", "paper", "answers", "claims", "tables", "notes", "repeat"):
+                summary[part] = _evil(summary[part])
+            for figure in summary["figures"]:
+                for part in ("caption", "alternative"):
+                    figure[part] = EVIL + figure[part]
+                figure["chart"] = _evil_chart(figure["chart"])
+            for part in ("title", "tasks", "lanes"):
+                summary["timeline"][part] = _evil(summary["timeline"][part])
+            file.write_text(study_page.report(summary))
+            chrome.get(file.as_uri())
+            assert chrome.title == summary["title"]
+            assert chrome.find_element("tag name", "h1").text == summary["title"]
+            # Nothing of it became an element, nothing ran, and nobody was asked for anything.
+            assert not chrome.find_elements("css selector", "img, b")
+            assert chrome.execute_script("return window.taken === undefined")
+            # It can be read where it stands: in tables, in drawings, beside the timeline's lanes.
+            for place in ("td", "figure svg", ".lanes"):
+                texts = (
+                    one.get_attribute("textContent") or ""
+                    for one in chrome.find_elements("css selector", place)
+                )
+                assert any("<script>window.taken" in text for text in texts), (name, place)
+            # The script that draws the timeline anew takes the names from the page's data.
+            chrome.find_element("css selector", ".lanes").send_keys("+")
+            chrome.find_element("css selector", "select.curve").send_keys(Keys.ARROW_DOWN)
+            assert chrome.find_elements("css selector", ".standing")
+            assert chrome.execute_script("return window.taken === undefined")
+            assert complaints(chrome) == []
 
 
 def test_a_report_is_made_anew_from_its_summary(reports: Path, tmp_path: Path) -> None:

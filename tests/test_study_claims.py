@@ -7,18 +7,21 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from schedlab.studies import (
     cfs_parameters,
     papers,
     parameters,
+    parameters_cause,
     parameters_measured,
     parameters_table,
     policies,
     rt_fio,
     rt_writes,
     thread_fairness,
+    thread_weighed,
 )
 from schedlab.studies.machines import typical
 from schedlab.studies.meta_optimization import analyse, printed
@@ -40,6 +43,20 @@ def test_figures_1_to_3_follow_from_every_releases_rules(
     # Ten seconds of turns of some milliseconds each: within a hundredth.
     found = thread_fairness.shares(threads, release, rule)
     assert found == pytest.approx(drawn, abs=0.01), name
+
+
+@pytest.mark.parametrize("release", ["6.1", "7.2"])
+@pytest.mark.parametrize("threads", thread_weighed.THREADS)
+def test_weights_of_four_cpus_on_one_end_programs_when_they_should(
+    release: str, threads: int
+) -> None:
+    # Equation (5) with four CPUs is 39.6 / (n + 32) from four threads on: 1.1 and 0.61875. Each of
+    # B's threads weighs f times the one of A, so B's second of work takes 1 + 1 / (f n).
+    factors = {"CFS": 1.0, "PFS": 1 / threads, "DW-CFS": 39.6 / (threads + 32)}
+    for rule, factor in factors.items():
+        found = thread_weighed.predicted(f"vm:{release}@icount", rule, threads)
+        # Turns of some milliseconds at the end, of more than a second.
+        assert found == pytest.approx(1 + 1 / (factor * threads), rel=0.01), rule
 
 
 def test_all_of_the_policy_papers_rows_are_there() -> None:
@@ -251,6 +268,24 @@ def test_a_peak_between_the_ends_is_found() -> None:
     assert _judged(_runs({("latency", "1ms"): 1.1}, 0.002))[words.format("latency")] != "confirmed"
     grown = _judged(_runs({("latency", "20ms"): 1.1}, 0.002))
     assert grown[words.format("latency")] == "contradicted"
+
+
+def test_what_latency_acts_by_is_judged_by_settings_that_should_do_the_same() -> None:
+    base = np.array([450.0, 455.0, 460.0, 452.0, 458.0, 456.0])
+    default, short, coarse, fine = parameters_cause.SETTINGS
+    runs = {
+        (default, 1): base,
+        (short, 1): base * 1.15,
+        (coarse, 1): base * 1.14,
+        (fine, 1): base * 1.01,
+    }
+    assert parameters_cause.claim("vm", runs).verdict == "confirmed"
+    # A granularity that changes nothing: then it is not by whom wake-ups preempt.
+    runs[coarse, 1] = base * 0.95
+    assert parameters_cause.claim("vm", runs).verdict == "contradicted"
+    # Or a small granularity that undoes nothing.
+    runs[coarse, 1], runs[fine, 1] = base * 1.14, base * 1.12
+    assert parameters_cause.claim("vm", runs).verdict == "not confirmed"
 
 
 def test_few_runs_are_judged_over_all_concurrencies() -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from schedlab.better import Better
 from schedlab.model import Attributes, Workload
@@ -39,6 +39,20 @@ class Measured:
     outcome: Mapping[str, Any] = field(repr=False)
 
 
+class ForCommand(TypedDict):
+    """What a target's ``execute`` is told of a run's conditions."""
+
+    attributes: Attributes | None
+    knobs: Mapping[str, str] | None
+    timeout: float
+
+
+class ForWorkload(ForCommand):
+    """What a target's ``run`` is told of them: a described workload's random numbers are ours."""
+
+    seed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Under what something is run once.
@@ -54,6 +68,22 @@ class Conditions:
     knobs: Mapping[str, str] | None = None
     seed: int = 1
     timeout: float = 60.0
+
+    def for_command(self) -> ForCommand:
+        """Return them as a command or a program is told them: it draws its own random numbers.
+
+        >>> sorted(Conditions(timeout=5.0).for_command())
+        ['attributes', 'knobs', 'timeout']
+        """
+        return {"attributes": self.attributes, "knobs": self.knobs, "timeout": self.timeout}
+
+    def for_workload(self) -> ForWorkload:
+        """Return them as a described workload is told them.
+
+        >>> Conditions(seed=7).for_workload()["seed"]
+        7
+        """
+        return {**self.for_command(), "seed": self.seed}
 
 
 class Subject(Protocol):
@@ -123,13 +153,7 @@ class Described:
 
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run the workload once."""
-        outcome = target.run(
-            self.workload,
-            attributes=under.attributes,
-            knobs=under.knobs,
-            seed=under.seed,
-            timeout=under.timeout,
-        )
+        outcome = target.run(self.workload, **under.for_workload())
         return Measured(workload_values(outcome), json.loads(json.dumps(asdict(outcome))))
 
 

@@ -50,9 +50,9 @@ mod tests {
         /// The two lines of arithmetic in BPF give what the simulator's rules give, at every level, count and number of CPUs.
         #[test]
         fn a_thread_weighs_in_the_kernel_what_it_weighs_in_the_simulator(
-            nice in -20..20i8, threads in 0..=MOST_THREADS, online in 1..=16u32, rule in 0..4usize,
+            nice in -20..20i8, threads in 0..=MOST_THREADS, online in 1..=16u32, rule in 0..5usize,
         ) {
-            let rule: ThreadWeights = ["none", "pfs", "dw-cfs:beta=1.1", "dw-cfs:beta=16"][rule].parse().unwrap();
+            let rule: ThreadWeights = ["none", "pfs", "dw-cfs:beta=1.1", "dw-cfs:beta=16", "dw-cfs:beta=1.1:cpus=4"][rule].parse().unwrap();
             let factor = factors(rule, online)[((online - 1) * (MOST_THREADS + 1) + threads) as usize];
             let base = base_weights()[(nice + 20) as usize];
             let simulated = weigh(SERIES, weight_of_nice(SERIES, Policy::Other, nice), factor);

@@ -1,6 +1,7 @@
 //! Weight rules that look at how many threads a process has.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ use crate::ModelError;
 /// let rule: ThreadWeights = "dw-cfs:beta=1.1".parse()?;
 /// assert_eq!(rule.to_string(), "dw-cfs:beta=1.1");
 /// assert!("dw-cfs:beta=1".parse::<ThreadWeights>().is_err());
+/// // As it would weigh threads on a machine of four CPUs, whatever this one has.
+/// assert_eq!("dw-cfs:beta=1.1:cpus=4".parse::<ThreadWeights>()?.counted(1), 4);
 /// # Ok::<(), schedlab_model::ModelError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
@@ -28,6 +31,8 @@ pub enum ThreadWeights {
     DwCfs {
         /// The most that a weight is multiplied by.
         beta: Beta,
+        /// CPUs that are taken to be on line, in place of those that are: what the rule would do on another machine.
+        cpus: Option<NonZeroU16>,
     },
 }
 
@@ -61,16 +66,27 @@ impl Beta {
     }
 }
 
+/// The most CPUs that a rule may name: up to these its fixed-point form stays within 64 bits.
+const MOST_CPUS: NonZeroU16 = NonZeroU16::new(8192).unwrap();
+
 impl ThreadWeights {
     /// Whether threads do not count.
     pub const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
+    /// The CPUs on line that the rule goes by: those that it names, else the `online` ones.
+    pub const fn counted(self, online: u32) -> u32 {
+        match self {
+            Self::DwCfs { cpus: Some(cpus), .. } => cpus.get() as u32,
+            _ => online,
+        }
+    }
+
     /// What a user should know of the rule on a machine with `online` CPUs, if it is not what its formula says there.
     pub const fn remark(self, online: u32) -> Option<&'static str> {
         match self {
-            Self::DwCfs { .. } if online <= 1 => Some(
+            Self::DwCfs { .. } if self.counted(online) <= 1 => Some(
                 "dw-cfs has no value on one CPU (0/0); weights are divided by the number of threads there, as pfs does",
             ),
             _ => None,
@@ -114,7 +130,8 @@ impl fmt::Display for ThreadWeights {
         match self {
             Self::None => formatter.write_str("none"),
             Self::Pfs => formatter.write_str("pfs"),
-            Self::DwCfs { beta } => write!(formatter, "dw-cfs:beta={beta}"),
+            Self::DwCfs { beta, cpus: None } => write!(formatter, "dw-cfs:beta={beta}"),
+            Self::DwCfs { beta, cpus: Some(cpus) } => write!(formatter, "dw-cfs:beta={beta}:cpus={cpus}"),
         }
     }
 }
@@ -122,21 +139,35 @@ impl fmt::Display for ThreadWeights {
 impl FromStr for ThreadWeights {
     type Err = ModelError;
 
-    /// Reads `none`, `pfs`, or `dw-cfs:beta=1.1`.
+    /// Reads `none`, `pfs`, `dw-cfs:beta=1.1`, or `dw-cfs:beta=1.1:cpus=4`.
     fn from_str(text: &str) -> Result<Self, ModelError> {
         match text {
             "none" => return Ok(Self::None),
             "pfs" => return Ok(Self::Pfs),
             _ => {}
         }
-        match text.strip_prefix("dw-cfs:beta=") {
-            Some(beta) => Ok(Self::DwCfs { beta: beta.parse()? }),
-            None => Err(ModelError::ThreadWeights {
+        let Some(rest) = text.strip_prefix("dw-cfs:beta=") else {
+            return Err(ModelError::ThreadWeights {
                 found: text.to_owned(),
-                why: "allowed: none, pfs, dw-cfs:beta=1.1 (any beta above 1)".to_owned(),
-            }),
-        }
+                why: "allowed: none, pfs, dw-cfs:beta=1.1 (any beta above 1), dw-cfs:beta=1.1:cpus=4".to_owned(),
+            });
+        };
+        let (beta, cpus) = match rest.split_once(":cpus=") {
+            None => (rest, None),
+            Some((beta, cpus)) => (beta, Some(read_cpus(cpus)?)),
+        };
+        Ok(Self::DwCfs { beta: beta.parse()?, cpus })
     }
+}
+
+/// A number of CPUs, without sign or leading zeros, as it is written.
+fn read_cpus(text: &str) -> Result<NonZeroU16, ModelError> {
+    text.parse().ok().filter(|cpus: &NonZeroU16| *cpus <= MOST_CPUS && cpus.to_string() == text).ok_or_else(|| {
+        ModelError::ThreadWeights {
+            found: format!("cpus={text}"),
+            why: format!("cpus must be a whole number from 1 to {MOST_CPUS}"),
+        }
+    })
 }
 
 impl TryFrom<String> for ThreadWeights {
@@ -159,7 +190,15 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_they_are_written() {
-        for text in ["none", "pfs", "dw-cfs:beta=1.1", "dw-cfs:beta=2", "dw-cfs:beta=1.001", "dw-cfs:beta=16"] {
+        for text in [
+            "none",
+            "pfs",
+            "dw-cfs:beta=1.1",
+            "dw-cfs:beta=2",
+            "dw-cfs:beta=1.001",
+            "dw-cfs:beta=16",
+            "dw-cfs:beta=1.1:cpus=4",
+        ] {
             assert_eq!(text.parse::<ThreadWeights>().unwrap().to_string(), text);
         }
         // 1.10 and 1.1 are one number.
@@ -173,6 +212,10 @@ mod tests {
         {
             let error = format!("dw-cfs:beta={beta}").parse::<ThreadWeights>().unwrap_err().to_string();
             assert!(error.contains("above 1 and at most 16") && !error.contains('\n'), "{beta}: {error}");
+        }
+        for cpus in ["0", "-1", "+4", "04", "8193", "70000", "", "4:cpus=4"] {
+            let error = format!("dw-cfs:beta=1.1:cpus={cpus}").parse::<ThreadWeights>().unwrap_err().to_string();
+            assert!(error.contains("from 1 to 8192") && !error.contains('\n'), "{cpus}: {error}");
         }
         for text in ["", "cfs", "dw-cfs", "dw-cfs:1.1", "pfs:beta=2"] {
             let error = text.parse::<ThreadWeights>().unwrap_err().to_string();

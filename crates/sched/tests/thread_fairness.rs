@@ -16,7 +16,7 @@ fn rule(text: &str) -> ThreadWeights {
 }
 
 fn dw_cfs(thousandths: u32) -> ThreadWeights {
-    ThreadWeights::DwCfs { beta: Beta::from_thousandths(thousandths).expect("above 1, at most 16") }
+    ThreadWeights::DwCfs { beta: Beta::from_thousandths(thousandths).expect("above 1, at most 16"), cpus: None }
 }
 
 fn real(fixed: u32) -> f64 {
@@ -91,6 +91,20 @@ fn one_cpu_has_no_dynamic_weight() {
     assert!(rule.remark(1).is_some_and(|remark| remark.contains("one CPU")));
     assert_eq!(rule.remark(2), None);
     assert_eq!(ThreadWeights::Pfs.remark(1), None);
+}
+
+/// A rule that names its CPUs weighs threads as on a machine that has so many, whatever is on line.
+#[test]
+fn a_rule_may_name_the_cpus_that_it_goes_by() {
+    let (named, plain) = (rule("dw-cfs:beta=1.1:cpus=4"), rule("dw-cfs:beta=1.1"));
+    for online in [1, 2, 64] {
+        for threads in 1..100 {
+            assert_eq!(factor_fixed(named, threads, online), factor_fixed(plain, threads, 4));
+            assert_eq!(factor(named, threads, online).to_bits(), factor(plain, threads, 4).to_bits());
+        }
+        assert_eq!(named.remark(online), None);
+    }
+    assert!(rule("dw-cfs:beta=1.1:cpus=1").remark(4).is_some());
 }
 
 /// MIN_SHARES is 2: with ten more bits 2048. 15 (nice 19) over 100 threads would be 0.15.

@@ -80,9 +80,7 @@ class Command:
 
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once. See `schedlab.subjects.Subject.measure`."""
-        done = target.execute(
-            self.words, attributes=under.attributes, knobs=under.knobs, timeout=under.timeout
-        )
+        done = target.execute(self.words, **under.for_command())
         if done.code != 0:
             said = (done.errors.strip() or done.output.strip()).splitlines()
             last = said[-1][:200] if said else "it said nothing"

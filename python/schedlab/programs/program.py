@@ -230,11 +230,7 @@ class Program(ABC):
             need(program)  # a guest has the programs that are here
         if isinstance(target, Virtual):
             values = target.measure_program(
-                self.name,
-                attributes=under.attributes,
-                knobs=under.knobs,
-                timeout=under.timeout,
-                disk=self.writes_files,
+                self.name, **under.for_command(), disk=self.writes_files
             )
         else:
             with (

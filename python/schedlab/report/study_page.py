@@ -114,7 +114,7 @@ def _claims(claims: Sequence[Values]) -> str:
         f"<tr><td>{_text(one['claim'])}</td>"
         f'<td data-label="paper">{_text(one["paper"])}</td>'
         f'<td data-label="ours">{_text(one["ours"])}{_interval(one["interval"])}</td>'
-        f'<td data-label="verdict" class="{one["verdict"].replace(" ", "-")}">'
+        f'<td data-label="verdict" class="{_text(one["verdict"].replace(" ", "-"))}">'
         f"{_text(one['verdict'])}</td></tr>"
         for one in claims
     )

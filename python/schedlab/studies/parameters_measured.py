@@ -12,15 +12,12 @@ import numpy as np
 from schedlab import stats
 from schedlab.programs.apache import Apache
 from schedlab.settings import Setting
-from schedlab.studies.parameters import BAND, CONCURRENCIES, DEFAULTS, KNOBS
+from schedlab.studies.parameters import BAND, CONCURRENCIES, DEFAULTS, KNOBS, SHORTEST
 from schedlab.studies.study import Cell, Claim, Judgement, Request, Table, judged
 
 Runs = Mapping[tuple[str, str, int], Sequence[float]]
 """Requests a second by knob, value and concurrency, a number a block; the knob ``A/A`` is the
 default once more."""
-
-SHORTEST = {"min_granularity": "2250us"}
-"""Goes with the defaults of 4 CPUs: the guest may have fewer, and scales what it is not told."""
 
 SHORTER = ("latency", "wakeup_granularity")
 """Knobs that are to be made smaller for shorter delays."""

@@ -5,6 +5,7 @@ copies blocks about 340 times, as the policy paper's voluntary switches say.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from schedlab.model import Workload
@@ -34,31 +35,94 @@ def mixed(tasks: int) -> Workload:
     return _many("mixed", tasks, steps, _FILES)
 
 
-def serving(concurrency: int, time: str, workers: int = 128) -> Workload:
-    """Return a server's worker threads and a closed loop of clients.
+THREADS = 50
+"""Worker threads of a process of the server, as our runs of Apache have them."""
+
+LOADERS = 2
+"""Threads of the load generator, as our runs of wrk have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The CPU time that one request takes of whom, as texts.
+
+    Attributes:
+        loader: of the thread that sends it and reads the answer.
+        listener: of the server's thread that waits for what comes.
+        worker: of the thread that answers.
+    """
+
+    loader: str = "12us"
+    listener: str = "10us"
+    worker: str = "45us"
+
+
+def serving(concurrency: int, time: str, request: Request = Request()) -> Workload:
+    """Return Apache under wrk: processes with a listener and workers, and two threads of load.
+
+    All of them wait for events, of whatever connection. A thread of wrk has half of the connections
+    and goes on as long as any of them is answered: `epoll_wait` gives it many at a time. Each
+    request wakes the listener of the process that has its connection, which hands it to a worker.
+    Semaphores count what is ready: whoever finds something ready does not sleep.
+
+    The outcome's latency ``answer`` counts the requests.
 
     Args:
-        concurrency: clients, each with one request under way at a time.
+        concurrency: connections, each with one request under way at a time.
         time: how long they go on.
-        workers: threads of the server.
+        request: what one takes.
+
+    >>> from schedlab import Machine, simulate
+    >>> outcome = simulate(serving(20, "100ms"), scheduler="5.10", machine=Machine(1))
+    >>> outcome.latencies["answer"].count > 1000
+    True
     """
-    request = {"request": {"port": "http", "bytes": 100, "reply": 1200}}
-    answer = [{"accept": {"port": "http", "bytes": 100}}, _run("40us"), {"reply": {"bytes": 1200}}]
-    return Workload.from_dict(
-        {
-            "name": f"serving {concurrency}",
-            "duration": time,
-            "tasks": [
+    loaders = min(LOADERS, concurrency)
+    processes = -(-max(concurrency * 5 // 4, loaders * THREADS) // THREADS)
+    tasks: list[Any] = []
+    for loader in range(loaders):
+        mine = range(loader, processes, loaders)
+        connections = len(range(loader, concurrency, loaders))
+        # Each answer makes place for the next request, to the processes in turn.
+        first, turns = divmod(connections, len(mine))
+        ask = {place: {"post": f"requests {place}"} for place in mine}
+        begin: list[Any] = (
+            [{"loop": {"count": first, "steps": list(ask.values())}}] if first else []
+        )
+        begin += [ask[place] for place in list(mine)[:turns]]
+        again = [
+            step
+            for place in mine
+            for step in ({"acquire": f"answers {loader}"}, _run(request.loader), ask[place])
+        ]
+        tasks.append(
+            {"name": f"wrk {loader}", "kind": "thread", "steps": [*begin, {"forever": again}]}
+        )
+        for place in mine:
+            listens = [
+                {"acquire": f"requests {place}"},
+                _run(request.listener),
+                {"post": f"queue {place}"},
+            ]
+            works = [
+                {"acquire": f"queue {place}"},
+                {"start": "answer"},
+                _run(request.worker),
+                {"post": f"answers {loader}"},
+                {"stop": "answer"},
+            ]
+            tasks += [
+                {"name": f"listener {place}", "kind": "thread", "steps": [{"forever": listens}]},
                 {
-                    "name": "worker",
-                    "instances": min(workers, concurrency),
+                    "name": f"worker {place}",
                     "kind": "thread",
-                    "steps": [{"forever": answer}],
+                    "instances": THREADS,
+                    "steps": [{"forever": works}],
                 },
-                {"name": "client", "instances": concurrency, "steps": [{"forever": [request]}]},
-            ],
-        }
-    )
+            ]
+    tasks = [{"instances": 1} | one for one in tasks]
+    value = {"name": f"serving {concurrency}", "duration": time, "tasks": tasks}
+    return Workload.from_dict(value)
 
 
 WRITERS = 4

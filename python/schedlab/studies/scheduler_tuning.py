@@ -16,6 +16,7 @@ figures 2 and 3) derive the three. What we do otherwise, and why:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -60,7 +61,13 @@ SPACE = Space(
 )
 """The ranges of section V, in nanoseconds."""
 
-PERIODS_1 = Space((Dimension("period", 20_000_000, 201 * SECOND, integer=True),))
+
+def periods_1(tasks: int) -> Space:
+    """Return periods for Algorithm 1: up to its greatest wakeup granularity, from 20 ms on."""
+    return Space((Dimension("period", 20_000_000, (tasks + 1) * SECOND, integer=True),))
+
+
+PERIODS_1 = periods_1(TASKS)
 """Periods for Algorithm 1: from its least min granularity to its greatest wakeup granularity."""
 
 PERIODS_2 = Space((Dimension("period", LOWEST_GRANULARITY, 2 * SECOND, integer=True),))
@@ -70,19 +77,27 @@ Settings = tuple[int, int, int]
 """Latency, min granularity and wakeup granularity in nanoseconds."""
 
 
-def discover_1(period: int) -> Settings:
+def discover_1(period: int, tasks: int = TASKS) -> Settings:
     """Return the settings of Parameter Discovery Algorithm 1 (figure 2): tasks > nr_latency.
+
+    Args:
+        period: wanted, nanoseconds.
+        tasks: of the workload.
 
     >>> discover_1(20_000_000), discover_1(201 * SECOND)
     ((19900000, 100000, 0), (19900000, 1000000000, 1000000000))
     """
-    longest = TASKS * SECOND
+    longest = tasks * SECOND
     wakeup = max(0, period - longest)
-    return 19_900_000, min(period, longest) // TASKS, wakeup
+    return 19_900_000, min(period, longest) // tasks, wakeup
 
 
-def discover_2(period: int) -> Settings:
+def discover_2(period: int, tasks: int = TASKS) -> Settings:
     """Return the settings of Parameter Discovery Algorithm 2 (figure 3): tasks <= nr_latency.
+
+    Args:
+        period: wanted, nanoseconds.
+        tasks: of the workload.
 
     The min granularity may lie under the kernel's range; see `clamp`.
 
@@ -91,7 +106,7 @@ def discover_2(period: int) -> Settings:
     """
     wakeup = max(0, period - SECOND)
     latency = min(period, SECOND)
-    granularity = latency // TASKS if latency < 20_000_000 else LOWEST_GRANULARITY
+    granularity = latency // tasks if latency < 20_000_000 else LOWEST_GRANULARITY
     return latency, granularity, wakeup
 
 
@@ -135,14 +150,14 @@ class Turnaround:
     def least_possible(self) -> int:
         """Return a number of jiffies that no settings can undercut.
 
-        Of hackbench on one CPU whose callbacks take a jiffy: while its clock runs every message is
+        Of hackbench on CPUs whose callbacks take a jiffy: while its clock runs every message is
         written once and read once, and one write opens the latch. Anything else, a task that finds
         no message and sleeps, comes on top. Before, every task but the first says once that it is
         ready.
         """
         outcome = simulate(self.workload, scheduler=self.scheduler, machine=self.machine)
         ready = len(outcome.tasks) - 1
-        return 2 * (outcome.messages - ready) + 1
+        return -(-(2 * (outcome.messages - ready) + 1) // self.machine.cpus)
 
     def nanoseconds(self, position: FloatArray | Settings) -> int:
         """Return the turnaround at one position, as measured or measured now."""
@@ -249,10 +264,7 @@ class Study:
 
 
 SWARMS: dict[str, Parameters] = {"pso_optimized": OPTIMIZED, "pso_default": DEFAULT}
-GOLDEN: dict[str, tuple[Space, Callable[[int], Settings]]] = {
-    "golden_section_1": (PERIODS_1, discover_1),
-    "golden_section_2": (PERIODS_2, discover_2),
-}
+GOLDEN = ("golden_section_1", "golden_section_2")
 
 PAPER: dict[str, dict[str, int | None]] = {
     "pso_optimized": {"minimum": 3028, "to_minimum": 61, "to_golden": 31},
@@ -268,6 +280,7 @@ def study(
     seeds: Sequence[int] = range(200),
     workload: str = "hackbench:groups=5,loops=1",
     machine: Machine | None = None,
+    tasks: int = TASKS,
     particles: int = 20,
     iterations: int = 30,
     to_the_end: bool = True,
@@ -279,6 +292,7 @@ def study(
         seeds: of the swarms; each seed is one run of each.
         workload: what is run, hackbench with 5 groups for the algorithms' 200 tasks.
         machine: without it one CPU on which every callback takes a jiffy, as the paper's simulator.
+        tasks: of the workload, which both algorithms go by.
         particles: in a swarm.
         iterations: moves of a swarm.
         to_the_end: whether a swarm goes on once it met a turnaround that nothing can undercut
@@ -294,12 +308,16 @@ def study(
         raise ValueError("there are no seeds: at least one is needed")
     place = Machine(1, "linsched") if machine is None else machine
     objective = Turnaround(Workload.parse(workload), Scheduler("2.6.24", hz=1000), place)
-    golden = {name: golden_section(objective, *how) for name, how in GOLDEN.items()}
+    ways: dict[str, tuple[Space, Callable[[int], Settings]]] = {
+        GOLDEN[0]: (periods_1(tasks), partial(discover_1, tasks=tasks)),
+        GOLDEN[1]: (PERIODS_2, partial(discover_2, tasks=tasks)),
+    }
+    golden = {name: golden_section(objective, *how) for name, how in ways.items()}
     # Both attain the larger of their two minima, so every search has a number of executions to it.
     target = max(int(history.minimum) for history, _ in golden.values())
     enough = -np.inf if to_the_end else float(objective.least_possible())
     runs: dict[str, tuple[SearchRun, ...]] = {
-        name: (_summary(objective, history, target, GOLDEN[name][1], clamped),)
+        name: (_summary(objective, history, target, ways[name][1], clamped),)
         for name, (history, clamped) in golden.items()
     }
     for name, parameters in SWARMS.items():

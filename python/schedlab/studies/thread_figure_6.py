@@ -9,30 +9,21 @@ together neither says; compute-bound programs commonly gain a quarter over one (
 2002, found up to 30 %), so that each runs at 62.5 %. What that matters is shown for other shares.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from schedlab import stats
-from schedlab.errors import InputError
-from schedlab.model import Costs, Machine, Scheduler, Workload, format_time
-from schedlab.outcome import Outcome
+from schedlab.model import Costs, Machine, Scheduler, format_time
 from schedlab.report import charts
 from schedlab.settings import Setting
-from schedlab.studies import greedy, recording
+from schedlab.studies import recording, thread_weighed
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import TYPICAL
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Table, judged
 from schedlab.studies.thread_claims import INTERVALS, Ran, Runs, claims, ratios
-from schedlab.subjects import Conditions, Described, Measured, Metric
-from schedlab.targets import ext, group_weights
+from schedlab.studies.thread_pair import Pair, completion, means, pair, ratio, ways
 from schedlab.targets.sim import simulate
-from schedlab.targets.target import Target
-from schedlab.targets.virtual import Virtual
 
 THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32)
 """m, the threads of B."""
@@ -83,20 +74,6 @@ def rules() -> tuple[Rule, ...]:
     )
 
 
-def pair(threads: int, work_ns: int, together: str = "") -> Workload:
-    """Return A, one thread, beside B, which divides the same work among its threads."""
-    own: Callable[[str], dict[str, Any]] = lambda name: {together: f"/{name}"} if together else {}  # noqa: E731
-    groups = {"/A": {"weight": 100}, "/B": {"weight": 100}} if together == "group" else None
-    return greedy.workload(
-        f"pi beside {threads} threads",
-        [
-            greedy.process("A", 1, work_ns, **own("A")),
-            greedy.process("B", threads, work_ns // threads, **own("B")),
-        ],
-        groups,
-    )
-
-
 def machine(share: str = SHARE) -> Machine:
     """Return the paper's machine, with the costs of a small server.
 
@@ -105,52 +82,6 @@ def machine(share: str = SHARE) -> Machine:
     """
     costs = Costs.from_times("typical", TYPICAL)
     return Machine(CPUS, costs, topology="smt=2", speed=f"smt={share},{TURBO}")
-
-
-def completion(outcome: Outcome) -> dict[str, float]:
-    """Return the seconds that A and B took, B until its last thread had ended."""
-    lives = {"A": 0, "B": 0}
-    for task in outcome.tasks:
-        program = task.name[0]
-        lives[program] = max(lives[program], task.life_ns)
-    return {program: life / 1e9 for program, life in lives.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Pair(Described):
-    """The two programs as something that is measured."""
-
-    metrics: tuple[Metric, ...] = (Metric("A"), Metric("B"))
-    controlled: str = ""
-    """The rule by which a controller sets weights of control groups meanwhile, in a guest."""
-
-    def definition(self) -> Mapping[str, Any]:
-        """Return the workload, and the rule if there is one."""
-        rule = {"controlled": self.controlled} if self.controlled else {}
-        return {**Described.definition(self), **rule}
-
-    def measure(self, target: Target, under: Conditions) -> Measured:
-        """Run them once."""
-        # An explicit call: the data class with slots is not the class that super() would mean.
-        if not self.controlled:
-            measured = Described.measure(self, target, under)
-        else:
-            if not isinstance(target, Virtual):
-                raise InputError("weights of control groups are controlled in guests alone")
-            outcome = target.run(
-                self.workload,
-                attributes=under.attributes,
-                knobs=under.knobs,
-                seed=under.seed,
-                timeout=under.timeout,
-                around=group_weights.around(self.controlled, target.cpus),
-            )
-            measured = Measured({}, json.loads(json.dumps(asdict(outcome))))
-        lives = {"A": 0, "B": 0}
-        for task in measured.outcome["tasks"]:
-            program = task["name"][0]
-            lives[program] = max(lives[program], task["life_ns"])
-        return Measured({key: life / 1e9 for key, life in lives.items()}, measured.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,49 +229,16 @@ def _interval(m: int) -> str:
     return next(f"[{low},{high}]" for low, high in INTERVALS if low <= m <= high)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a target comes to a rule that its kernel has not."""
-
-    settings: Mapping[str, str]
-    controlled: str = ""
-
-
-def _ext_here() -> bool:
-    return ext.built() is not None and ext.status().possible
-
-
-def _rules_of(target: str) -> dict[str, _Way]:
-    """Return the rules that a target can be given: by sched_ext if it has that, else by groups."""
-    takes = target.startswith("vm:7.2") if target != "host" else _ext_here()
-    if takes and ext.built() is not None:
-        return {
-            f"{name} by sched_ext": _Way({"policy": f"ext:{rule}"})
-            for name, rule in THREAD_RULES.items()
-        }
-    if target == "host":
-        return {}
-    return {f"{name} by cgroup weights": _Way({}, rule) for name, rule in THREAD_RULES.items()}
-
-
-def _ratio(
-    runs: Mapping[str, Sequence[Mapping[str, float]]], many: str, one: str, program: str, seed: int
-) -> stats.Estimate:
-    """Return by what a program's time changes from one arm to another."""
-    values = [np.array([value[program] for value in runs[name]]) for name in (one, many)]
-    return stats.paired_ratio(*values, rng=seed)
-
-
 def _no_gain(
     target: str, rule: str, most: int, runs: Mapping[str, Sequence[Mapping[str, float]]], seed: int
 ) -> Claim:
     """Whether threads gain a program nothing under a rule that sched_ext has in a real kernel."""
-    ratio = _ratio(runs, f"{rule} m={most}", f"{rule} m=1", "B", seed)
-    low, high = ratio.interval.low, ratio.interval.high
+    change = ratio(runs, f"{rule} m={most}", f"{rule} m=1", "B", seed)
+    low, high = change.interval.low, change.interval.high
     return Claim(
         f"On {target} under {rule} {most} threads end no sooner than 1",
         "section 3.1: by processes",
-        f"{ratio.value - 1:+.1%}, {len(runs[f'{rule} m=1'])} interleaved pairs",
+        f"{change.value - 1:+.1%}, {len(runs[f'{rule} m=1'])} interleaved pairs",
         judged(low > 1 - NO_GAIN, against=high < 1 - NO_GAIN),
         (low, high),
     )
@@ -353,10 +251,12 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
     little = request.measures_little
     counts = (1, 4) if little else (1, 2, 4, 8, 32)
     work_ns = 100_000_000 if little else 1_000_000_000
-    rows, claims = [], []
+    rows, claims, weighed = [], [], {}
     for target in request.real:
         arms = {f"m={m}": (Pair(pair(m, work_ns)), Setting({})) for m in counts}
-        rules = _rules_of(target)
+        rules = {
+            f"{name} by {means(target)}": way for name, way in ways(target, THREAD_RULES).items()
+        }
         for name, way in rules.items():
             for m in (1, counts[-1]):
                 subject = Pair(pair(m, work_ns), controlled=way.controlled)
@@ -372,13 +272,13 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
             ("A", "a program of one thread ends later beside", "beside", True),
             ("B", "a program that has as much to do ends sooner with", "with", False),
         ):
-            ratio = _ratio(runs, f"m={counts[-1]}", "m=1", program, request.seed)
-            low, high = ratio.interval.low, ratio.interval.high
+            change = ratio(runs, f"m={counts[-1]}", "m=1", program, request.seed)
+            low, high = change.interval.low, change.interval.high
             claims.append(
                 Claim(
                     f"On {target} {said} {counts[-1]} threads than {than} 1",
                     f"Figure 6a, {program}",
-                    f"{ratio.value - 1:+.1%}, {len(runs['m=1'])} interleaved pairs",
+                    f"{change.value - 1:+.1%}, {len(runs['m=1'])} interleaved pairs",
                     judged(low > 1, high < 1) if later else judged(high < 1, low > 1),
                     (low, high),
                 )
@@ -388,10 +288,13 @@ def _real(request: Request) -> tuple[tuple[Table, ...], tuple[Claim, ...]]:
             for rule in rules
             if f"{rule} m=1" in runs
         ]
+        if thread_weighed.shows(target) and not request.quick:
+            weighed[target] = thread_weighed.measured(request, target)
+            claims += thread_weighed.claims(target, weighed[target], request.seed)
     table = Table(
         "figure_6_real",
         "Completion times on real kernels",
         ("target", "threads of B", "program", "runs", "median seconds"),
         tuple(rows),
     )
-    return (table,), tuple(claims)
+    return (table, *thread_weighed.table(weighed)), tuple(claims)

@@ -25,8 +25,8 @@ pub const MIN_WEIGHT: u64 = 2;
 
 /// What a thread's weight is multiplied by, in floating point: the rule as its authors wrote it.
 ///
-/// `threads` is the number of the process's live threads (0 counts as 1), `online` that of CPUs on line. On one CPU DW-CFS
-/// has no value (0/0 at one thread, 0 beyond) and 1 / `threads` takes its place.
+/// `threads` is the number of the process's live threads (0 counts as 1), `online` that of CPUs on line, which a rule may name
+/// itself. On one CPU DW-CFS has no value (0/0 at one thread, 0 beyond) and 1 / `threads` takes its place.
 ///
 /// ```
 /// use schedlab_sched::thread_fairness::factor;
@@ -38,9 +38,10 @@ pub const MIN_WEIGHT: u64 = 2;
 /// ```
 pub fn factor(rule: ThreadWeights, threads: u32, online: u32) -> f64 {
     let threads = f64::from(threads.max(1));
+    let online = rule.counted(online);
     match rule {
         ThreadWeights::None => 1.0,
-        ThreadWeights::DwCfs { beta } if online > 1 => {
+        ThreadWeights::DwCfs { beta, .. } if online > 1 => {
             let (beta, online) = (beta.value(), f64::from(online));
             let c = 2.0 * beta - 1.0;
             let k = (beta * online - 2.0 * beta + 1.0) / (beta - 1.0);
@@ -58,9 +59,10 @@ pub fn factor(rule: ThreadWeights, threads: u32, online: u32) -> f64 {
 /// 2 b² No 2²⁰ < 2⁶³ on 8,192 CPUs; beyond, n 2²⁰ is.
 pub const fn factor_fixed(rule: ThreadWeights, threads: u32, online: u32) -> u32 {
     let threads = if threads == 0 { 1 } else { threads as u64 };
+    let online = rule.counted(online);
     match rule {
         ThreadWeights::None => FACTOR_ONE,
-        ThreadWeights::DwCfs { beta } if online > 1 => {
+        ThreadWeights::DwCfs { beta, .. } if online > 1 => {
             const THOUSAND: u64 = 1000;
             let (beta, online) = (beta.thousandths() as u64, if online < 8192 { online as u64 } else { 8192 });
             let ratio = (2 * beta - THOUSAND) * beta * (online - 1);
