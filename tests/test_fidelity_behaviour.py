@@ -98,7 +98,7 @@ def test_the_file_is_as_the_issue_asks() -> None:
 def test_every_program_of_the_issue_has_lines_on_every_kernel() -> None:
     programs = ("hackbench", "pi", "copy", "mixed", "schbench", "http", "aio", "pipe")
     examples = {name for name, part in REGISTER.workloads.items() if "rt-app" in part.run}
-    assert len(examples) >= 3
+    assert len(examples) >= 7
     # Three of them run on this machine, too.
     here = {"mp3", "browser", "memory"}
     for place in ("vm:5.10", "vm:6.1", "vm:6.12", "vm:7.2", "host"):

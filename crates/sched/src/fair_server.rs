@@ -68,6 +68,7 @@ impl<D: Decider> Sched<D> {
         self.rules.has_fair_server() && self.dl_entities[cpu.index()].queued.is_some()
     }
 
+    #[inline]
     fn server(&mut self, cpu: CpuId) -> Option<(&mut DlEntity, DlEntityId)> {
         self.rules.has_fair_server().then(|| (&mut self.dl_entities[cpu.index()], DlEntityId(cpu.0)))
     }
@@ -103,15 +104,20 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `dl_server_start`: the first fair task came. A server that is started goes on as it is.
+    #[inline]
     fn dl_server_start(&mut self, cpu: CpuId) {
-        let now = self.rqs[cpu.index()].clock;
         let Some((entity, id)) = self.server(cpu) else { return };
         let first = entity.deadline == 0;
         let Some(server) = &mut entity.server else { return };
         server.defer_idle = false;
-        if server.active {
-            return;
+        if !server.active {
+            self.start_server(cpu, id, first);
         }
+    }
+
+    /// The same of a server that is not started; of one that never was, for the `first` time.
+    fn start_server(&mut self, cpu: CpuId, id: DlEntityId, first: bool) {
+        let now = self.rqs[cpu.index()].clock;
         if self.rules.series >= Series::V7_2 {
             self.update_curr(cpu);
         }
@@ -191,8 +197,15 @@ impl<D: Decider> Sched<D> {
     /// `dl_server_update`: a fair task ran for `delta`, by the server's favour or without it.
     #[inline]
     pub(crate) fn dl_server_update(&mut self, cpu: CpuId, delta: u64) {
-        if self.rules.has_fair_server() && self.dl_entities[cpu.index()].server.is_some_and(|server| server.active) {
-            self.charge_server(cpu, delta as i64, false);
+        let Some((entity, _)) = self.server(cpu) else { return };
+        match &mut entity.server {
+            // As `charge_server` while it has runtime left.
+            Some(server) if server.active && entity.runtime > delta as i64 => {
+                entity.runtime -= delta as i64;
+                server.defer_idle = false;
+            }
+            Some(server) if server.active => self.charge_server(cpu, delta as i64, false),
+            _ => {}
         }
     }
 
@@ -281,12 +294,13 @@ impl<D: Decider> Sched<D> {
 
     /// `put_prev_task_idle`, and `update_curr_idle` (7.2): idle time is time that no fair task starved. Up to 6.18
     /// `dl_server_update_idle_time` takes it off whether the server is started or not, and no new period begins by it.
+    #[inline]
     pub(crate) fn update_curr_idle(&mut self, cpu: CpuId) {
         if !self.rules.has_fair_server() {
             return;
         }
-        let idle = self.idle_cpu(cpu);
         let rq = &mut self.rqs[cpu.index()];
+        let idle = rq.curr == TaskId::IDLE && rq.nr_running == 0;
         let delta = rq.clock_task.wrapping_sub(rq.idle_exec_start) as i64;
         let entity = &mut self.dl_entities[cpu.index()];
         let Some(server) = &mut entity.server else { return };

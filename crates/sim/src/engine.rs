@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology};
 use schedlab_program::Program;
-use schedlab_sched::{Clocks, Ours, Rules, Sched};
+use schedlab_sched::{Clocks, Migration, Ours, Rules, Sched};
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
@@ -67,6 +67,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) stopped: Option<u64>,
     /// The task that started that clock.
     pub(crate) starter: u32,
+    /// Room for what the rules moved on their own.
+    pub(crate) moves: Vec<Migration>,
     /// What the kernel would have refused.
     refusal: Option<SimError>,
 }
@@ -133,6 +135,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             started: None,
             stopped: None,
             starter: NONE,
+            moves: Vec::new(),
             refusal: None,
         })
     }
@@ -231,6 +234,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             }
             Kind::Tick => self.tick(cpu),
             Kind::Timer => self.hrtick(cpu),
+            Kind::Schedule if self.flat && self.flat_rescheduled(cpu)? => Ok(()),
             Kind::Schedule => self.rescheduled(cpu),
         }
     }
@@ -442,11 +446,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, |due| due.as_nanos().max(self.now));
         let key = record.key(self.prices.tick, self.period, hrtick);
         self.arena.agenda.set(cpu, key);
-    }
-
-    /// What the run cost so far, counted instead of timed: events, entries of queues that were compared or moved, CPUs looked at.
-    pub(crate) fn cost(&self) -> u64 {
-        self.events + self.arena.timers.operations + self.sched.operations()
     }
 
     /// The first tick after now.

@@ -297,6 +297,34 @@ impl<S: EventSink> Engine<'_, S> {
         self.resume(cpu, next.0)
     }
 
+    /// A CPU's task was told to go by somebody who woke: [`Engine::rescheduled`]. False, and nothing done, where it is to be done the long way.
+    pub(crate) fn flat_rescheduled(&mut self, cpu: u32) -> Result<bool, SimError> {
+        if self.arena.cpus[cpu as usize].current == NONE {
+            return Ok(false);
+        }
+        self.touch(cpu);
+        let Some((previous, next)) = self.sched.flat_preempt(CpuId(cpu)) else { return Ok(false) };
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        self.flat_switched(cpu, previous, next, looked_at)?;
+        Ok(true)
+    }
+
+    /// What follows as a CPU scheduled whose task is still runnable; who comes pays for CPUs that were `looked_at`.
+    #[inline(always)]
+    fn flat_switched(&mut self, cpu: u32, previous: TaskId, next: TaskId, looked_at: u64) -> Result<(), SimError> {
+        let record = &mut self.arena.cpus[cpu as usize];
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        if previous == next {
+            let left_over = record.suspend(self.now);
+            self.arena.tasks[next.index()].interrupted(left_over);
+            return self.resume(cpu, next.0);
+        }
+        self.arena.tasks[next.index()].debt += looked_at;
+        self.emit(cpu, EventKind::Switch { previous, state: TaskState::Running, next });
+        self.tell_standings([previous, next]);
+        self.flat_swap(cpu, previous.0, next.0)
+    }
+
     /// A tick, with those that were put off before it, and the switch to another task if it comes to that; false where it is to be done
     /// the long way.
     ///
@@ -320,17 +348,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.refresh(cpu);
             return Ok(true);
         }
-        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
-        let (previous, next) = (tick.previous, tick.next);
-        if previous == next {
-            let left_over = record.suspend(self.now);
-            self.arena.tasks[next.index()].interrupted(left_over);
-            self.resume(cpu, next.0)?;
-        } else {
-            self.emit(cpu, EventKind::Switch { previous, state: TaskState::Running, next });
-            self.tell_standings([previous, next]);
-            self.flat_swap(cpu, previous.0, next.0)?;
-        }
+        self.flat_switched(cpu, tick.previous, tick.next, 0)?;
         Ok(true)
     }
 

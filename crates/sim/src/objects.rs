@@ -16,12 +16,14 @@ pub(crate) struct Mutex {
     pub(crate) waiters: WaitQueue,
 }
 
-/// A barrier: how many of its tasks are there.
+/// A barrier, as rt-app makes it: a mutex, a condition, and how many of its tasks are there.
 #[derive(Debug, Clone)]
 pub(crate) struct Barrier {
     pub(crate) parties: u64,
     pub(crate) arrived: u64,
-    pub(crate) waiters: WaitQueue,
+    /// Its own, behind the program's.
+    pub(crate) mutex: u32,
+    pub(crate) condition: u32,
 }
 
 /// `sem_t`.
@@ -93,12 +95,18 @@ impl Objects {
         let port = Port { backlog: VecDeque::new(), servers: waiters };
         let semaphore = Semaphore { count: 0, posted: 0, waiters, wakeups: Histogram::default() };
         *self = Self {
-            mutexes: vec![Mutex { owner: NONE, waiters }; program.mutexes().len()],
-            conditions: vec![waiters; program.conditions().len()],
+            mutexes: vec![Mutex { owner: NONE, waiters }; program.mutexes().len() + program.barriers().len()],
+            conditions: vec![waiters; program.conditions().len() + program.barriers().len()],
             barriers: program
                 .barriers()
                 .iter()
-                .map(|barrier| Barrier { parties: barrier.parties, arrived: 0, waiters })
+                .enumerate()
+                .map(|(number, barrier)| Barrier {
+                    parties: barrier.parties,
+                    arrived: 0,
+                    mutex: (program.mutexes().len() + number) as u32,
+                    condition: (program.conditions().len() + number) as u32,
+                })
                 .collect(),
             semaphores: vec![semaphore; program.semaphores().len()],
             ports: vec![port; program.ports().len()],

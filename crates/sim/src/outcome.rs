@@ -14,6 +14,11 @@ use crate::{SimError, Summary};
 const NAMED: usize = 5;
 
 impl<S: EventSink> Engine<'_, S> {
+    /// What the run cost so far, counted instead of timed: events, entries of queues that were compared or moved, CPUs looked at.
+    pub(crate) fn cost(&self) -> u64 {
+        self.events + self.arena.timers.operations + self.sched.operations()
+    }
+
     /// The run's time is over: whoever is left ends where it stands.
     pub(crate) fn end(&mut self) {
         self.now = self.end;

@@ -149,6 +149,7 @@ impl Prices {
     }
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
+    #[inline]
     pub(crate) const fn at_once(&self) -> bool {
         self.idle_exit == 0 && self.tick_restart == 0 && self.wakeup == 0 && self.schedule == 0
     }

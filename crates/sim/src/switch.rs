@@ -213,9 +213,10 @@ impl<S: EventSink> Engine<'_, S> {
 
     fn settle_all_moves(&mut self, here: u32) {
         if self.sched.has_migrations() {
-            for migration in self.sched.take_migrations() {
-                self.settle_move(migration, here);
-            }
+            let mut moves = std::mem::take(&mut self.moves);
+            self.sched.take_migrations_into(&mut moves);
+            moves.iter().for_each(|migration| self.settle_move(*migration, here));
+            self.moves = moves;
         }
         if self.sched.has_touched() {
             for cpu in self.sched.take_touched() {

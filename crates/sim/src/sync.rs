@@ -18,6 +18,11 @@ const FAIR: u32 = 100;
 const WAITING: u32 = 1;
 const WOKEN: u32 = 2;
 
+/// Where a task is at a barrier besides, each time with the barrier's mutex: about to wait, the last one, or about to go on.
+const EARLY: u32 = 3;
+const LAST: u32 = 4;
+const LEAVING: u32 = 5;
+
 /// The place of a task of this policy among waiters.
 fn rank(policy: Policy) -> u32 {
     match policy {
@@ -56,11 +61,16 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Signal(condition) | Op::Broadcast(condition) => {
                 (Stage::Act, unless_empty(objects.conditions[condition as usize].is_empty()))
             }
-            Op::Barrier(_) if record.moved > 0 => (Stage::Act, 0),
             Op::Barrier(barrier) => {
                 let barrier = &objects.barriers[barrier as usize];
-                let last = barrier.arrived + 1 >= barrier.parties;
-                (Stage::Act, if last { unless_empty(barrier.waiters.is_empty()) } else { sleep })
+                match record.moved {
+                    WAITING => (Stage::Act, sleep),
+                    LAST => (Stage::Act, unless_empty(objects.conditions[barrier.condition as usize].is_empty())),
+                    EARLY | LEAVING => {
+                        (Stage::Act, unless_empty(objects.mutexes[barrier.mutex as usize].waiters.is_empty()))
+                    }
+                    _ => self.plan_lock(task, barrier.mutex),
+                }
             }
             Op::Post(semaphore) => {
                 (Stage::Act, unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty()))
@@ -86,7 +96,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Lock(mutex) => self.lock(task, mutex),
             Op::Wait { mutex, .. } if record.moved == WOKEN => self.lock(task, mutex),
-            Op::Wait { .. } if record.moved == WAITING => {
+            Op::Wait { .. } | Op::Barrier(_) if record.moved == WAITING => {
                 record.stage = Stage::Retry;
                 self.switch(cpu, TaskState::Interruptible);
             }
@@ -140,8 +150,13 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Whether the task, about to sleep for want of a mutex or semaphore, still has to; if so it joins those who wait.
     pub(crate) fn wait_sync(&mut self, task: u32) -> bool {
-        match self.arena.tasks[task as usize].op {
-            Op::Lock(mutex) | Op::Wait { mutex, .. } => {
+        let mutex = match self.arena.tasks[task as usize].op {
+            Op::Lock(mutex) | Op::Wait { mutex, .. } => Some(mutex),
+            Op::Barrier(barrier) => Some(self.arena.objects.barriers[barrier as usize].mutex),
+            _ => None,
+        };
+        match (mutex, self.arena.tasks[task as usize].op) {
+            (Some(mutex), _) => {
                 let place = &mut self.arena.objects.mutexes[mutex as usize];
                 if place.owner == NONE || place.owner == task {
                     return false;
@@ -150,7 +165,7 @@ impl<S: EventSink> Engine<'_, S> {
                 place.waiters.push_back(task, &mut self.arena.links);
                 self.lend(task, owner);
             }
-            Op::Acquire(semaphore) => {
+            (None, Op::Acquire(semaphore)) => {
                 let place = &mut self.arena.objects.semaphores[semaphore as usize];
                 if place.count > 0 {
                     return false;
@@ -244,24 +259,46 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.task(task_id(task)).policy
     }
 
+    /// The next step at a barrier: its mutex is taken; the last one tells all who wait on its condition, and everybody else waits there, and
+    /// takes the mutex once more; then it is given back. So whoever is woken at once sleeps again until the last one has given it back.
     fn meet(&mut self, task: u32, cpu: u32, barrier: u32) {
-        let record = &mut self.arena.tasks[task as usize];
-        if record.moved > 0 {
-            record.done();
-            return;
-        }
         let place = &mut self.arena.objects.barriers[barrier as usize];
-        place.arrived += 1;
-        if place.arrived >= place.parties {
-            place.arrived = 0;
-            record.done();
-            while let Some(woken) = self.pop_urgent(|objects| &mut objects.barriers[barrier as usize].waiters) {
-                self.wake_for(task, cpu, woken, false);
+        let (mutex, condition) = (place.mutex, place.condition);
+        let record = &mut self.arena.tasks[task as usize];
+        record.stage = Stage::Retry;
+        match record.moved {
+            LAST => {
+                record.moved = LEAVING;
+                while let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
+                    self.signal(task, cpu, woken);
+                }
             }
-        } else {
-            (record.moved, record.stage) = (1, Stage::Retry);
-            place.waiters.push_back(task, &mut self.arena.links);
-            self.switch(cpu, TaskState::Interruptible);
+            EARLY => {
+                record.moved = WAITING;
+                self.arena.objects.conditions[condition as usize].push_back(task, &mut self.arena.links);
+                self.unlock(task, cpu, mutex);
+            }
+            LEAVING => {
+                record.done();
+                self.unlock(task, cpu, mutex);
+            }
+            before => {
+                let owner = &mut self.arena.objects.mutexes[mutex as usize].owner;
+                if *owner != NONE && *owner != task {
+                    return;
+                }
+                *owner = task;
+                if before == WOKEN {
+                    record.moved = LEAVING;
+                    return;
+                }
+                place.arrived += 1;
+                record.moved = EARLY;
+                if place.arrived >= place.parties {
+                    place.arrived = 0;
+                    record.moved = LAST;
+                }
+            }
         }
     }
 

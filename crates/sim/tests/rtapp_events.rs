@@ -75,6 +75,20 @@ fn a_barrier_lets_all_go_on_together() {
 }
 
 #[test]
+fn who_is_woken_at_a_barrier_waits_for_its_mutex_too() {
+    // The urgent one comes first and sleeps. The other one comes at 1 ms and tells it, which preempts at once and finds the barrier's mutex
+    // taken: it sleeps again, until that is given back, and preempts once more. Then each has 1 ms to do.
+    let task = |name: &str, priority: u32, events: &str| {
+        format!(r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": 1, {events}}}"#)
+    };
+    let first = task("first", 9, r#""barrier": "x", "run": 1000"#);
+    let last = task("last", 1, r#""run": 1000, "barrier": "x", "run1": 1000"#);
+    let outcome = run(&format!("{first}, {last}"), "", 1).expect("it ends");
+    assert_eq!((outcome.tasks[0].voluntary, outcome.tasks[1].involuntary), (2, 2));
+    assert_eq!(outcome.elapsed_ns, ms(3).as_nanos());
+}
+
+#[test]
 fn a_run_is_over_at_its_time() {
     let tasks = r#""hog": {"run": 3000}, "waits": {"loop": 1, "sem_wait": "never", "run": 1000}"#;
     let outcome = run(tasks, r#""duration": "10ms""#, 2).expect("it ends");

@@ -93,7 +93,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_group_capacity`: what other classes leave, of the local group of a CPU's domain.
-    pub(super) fn update_group_capacity(&mut self, cpu: CpuId, level: usize) {
+    pub(crate) fn update_group_capacity(&mut self, cpu: CpuId, level: usize) {
         let now = self.jiffies(cpu);
         let longest = self.balance.max_interval;
         let milliseconds = self.balance.domains.cpus[cpu.index()].levels[level].balance_interval;

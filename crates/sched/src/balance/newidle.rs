@@ -82,7 +82,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// NI_RANDOM: balancing a domain is tried as often as it succeeded; none if not this time, else what a success counts.
-    fn newidle_weight(&mut self, cpu: CpuId, level: usize) -> Option<u32> {
+    pub(crate) fn newidle_weight(&mut self, cpu: CpuId, level: usize) -> Option<u32> {
         if !self.rules.tunables.features.ni_random {
             return Some(1);
         }
@@ -97,7 +97,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
-    pub(super) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
+    pub(crate) fn update_newidle_cost(&mut self, cpu: CpuId, level: usize, cost: u64, success: u32) -> bool {
         let (now, second) = (self.jiffies(cpu), self.balance.second);
         let counts = self.rules.tunables.features.ni_random;
         let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];

@@ -108,6 +108,13 @@ impl<D: Decider> Sched<D> {
         std::mem::take(&mut self.balance.migrations)
     }
 
+    /// The same into a vector that is emptied first, whose memory is used for what is moved next.
+    #[inline]
+    pub fn take_migrations_into(&mut self, moves: &mut Vec<Migration>) {
+        moves.clear();
+        std::mem::swap(&mut self.balance.migrations, moves);
+    }
+
     /// Whether [`Sched::take_migrations`] would give anything.
     #[inline]
     pub fn has_migrations(&self) -> bool {

@@ -229,7 +229,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
-    pub(super) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
+    pub(crate) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
         let picks_buddy = self.rules.tunables.features.pick_buddy && self.rules.series == Series::V6_12;
         let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| picks_buddy);
         buddy.filter(|next| self.entity_eligible(cfs, *next)).or_else(|| self.pick_eevdf(cfs, true))
@@ -368,7 +368,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
-    pub(super) fn finish_delayed_dequeue(&mut self, se: EntityId) {
+    pub(crate) fn finish_delayed_dequeue(&mut self, se: EntityId) {
         // From 7.2 on update_entity_lag saw to it.
         let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.variant.bounds_lingering_lag;
         self.clear_delayed(se);

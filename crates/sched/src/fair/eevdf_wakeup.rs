@@ -125,7 +125,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
+    pub(crate) fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
         let cfs = self.entities[se.index()].cfs_rq;
         self.update_curr_cfs(cfs);
         let shorter = self.rules.tunables.features.preempt_short

@@ -134,9 +134,16 @@ impl<D: Decider> Sched<D> {
     /// `update_load_avg`: brings an entity and its queue up to now, passes on what changed below, and attaches or detaches.
     #[inline]
     pub(crate) fn update_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
-        if self.loads.is_some() {
-            self.update_load_avg_slow(cfs, se, action);
+        let Some(loads) = self.loads.as_deref() else { return };
+        let (own, load) = (&loads.entities[se.index()].avg, &loads.queues[cfs.index()]);
+        let now = load.clock(self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt);
+        // Both were brought up to this microsecond before, and nothing comes, leaves or goes on to another level.
+        let up_to_date = |avg: &SchedAvg| now.wrapping_sub(avg.last_update_time) < 1024;
+        let moves = action.detach || load.removed.count > 0 || self.entities[se.index()].my_q.is_some();
+        if !moves && own.last_update_time != 0 && up_to_date(own) && up_to_date(&load.avg) {
+            return;
         }
+        self.update_load_avg_slow(cfs, se, action);
     }
 
     pub(crate) fn update_load_avg_slow(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {

@@ -153,7 +153,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `__dequeue_entity`.
-    fn timeline_remove(&mut self, cfs: CfsRqId, se: EntityId) {
+    pub(crate) fn timeline_remove(&mut self, cfs: CfsRqId, se: EntityId) {
         let (key, sequence) = (self.key(se), self.entities[se.index()].sequence);
         let found = self.cfs_rqs[cfs.index()].timeline.remove(key, sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");

@@ -1,6 +1,6 @@
 //! Running tasks that go to sleep on flat queues.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::DequeueFlags;
 use crate::core::Sched;
@@ -9,6 +9,7 @@ use crate::entity::{CfsRqId, EntityId, Life};
 use crate::fair::load::{Action, Loads};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::sums::Sums;
+use crate::flat::newidle::Work;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
@@ -19,12 +20,46 @@ impl Sched<Ours> {
             return None;
         }
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
-        if self.flat_block_alone(cpu, previous) {
-            self.nohz_balance_enter_idle(cpu);
-            return Some(TaskId::IDLE);
+        if !self.flat_leave_once(cpu, previous) {
+            self.flat_leave(cpu, previous);
         }
+        let empty = self.rqs[cpu.index()].nr_running == 0;
+        match if empty { self.flat_newidle(cpu) } else { Work::Queued } {
+            Work::Nothing => {
+                self.flat_idle(cpu, cfs);
+                return Some(TaskId::IDLE);
+            }
+            Work::Taken(next) => {
+                self.flat_take_over(cpu, next);
+                return Some(next);
+            }
+            Work::Queued => {}
+        }
+        if !self.rules.eevdf()
+            && let Some(next) = self.pick_next_entity(cfs, None)
+        {
+            return Some(self.flat_set_next(cpu, cfs, next));
+        }
+        let mut next = self.flat_pick_eevdf(cpu, cfs);
+        if next.is_none() && !empty && self.flat_newidle(cpu) != Work::Nothing {
+            // Who lingered has left.
+            next = self.flat_pick_eevdf(cpu, cfs);
+        }
+        // put_prev_entity: one that lingers is queued still, unless it was picked and left.
+        if self.entities[se.index()].on_rq {
+            self.timeline_insert(cfs, se);
+        }
+        let Some(next) = next else {
+            self.flat_idle(cpu, cfs);
+            return Some(TaskId::IDLE);
+        };
+        Some(self.flat_set_next_eevdf(cpu, cfs, next))
+    }
+
+    /// `deactivate_task` of the running task, which goes to sleep.
+    fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) {
+        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         self.tasks[previous.index()].life = Life::Asleep;
-        let eevdf = self.rules.eevdf();
         self.util_est_dequeue(cpu, se);
         if eevdf {
             self.util_est_update(se);
@@ -39,82 +74,45 @@ impl Sched<Ours> {
         let lingers = eevdf && !alone && self.lingers(cfs, se, DequeueFlags::SLEEP);
         self.flat_update_load(cpu, cfs, se);
         if lingers {
-            self.set_delayed(se);
-        } else {
-            if eevdf && !alone {
-                self.update_entity_lag(cfs, se);
-            } else if !eevdf {
-                self.util_est_update(se);
+            return self.set_delayed(se);
+        }
+        if eevdf && !alone {
+            self.update_entity_lag(cfs, se);
+        } else if !eevdf {
+            self.util_est_update(se);
+        }
+        self.balance.cfs_tasks.remove(cpu, previous);
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        entity.on_rq = false;
+        queue.load.subtract(entity.load.scaled);
+        queue.nr_running -= 1;
+        queue.h_nr_running -= 1;
+        if eevdf && alone {
+            (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
+        } else if !eevdf {
+            // As in `flat_leave_once`.
+            let own = Some(entity.vruntime).filter(|_| charged);
+            if let Some(least) = queue.timeline.first_key().or(own) {
+                queue.min_vruntime = queue.min_vruntime.max(least);
             }
-            self.balance.cfs_tasks.remove(cpu, previous);
-            let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
-            entity.on_rq = false;
-            queue.load.subtract(entity.load.scaled);
-            queue.nr_running -= 1;
-            queue.h_nr_running -= 1;
-            if eevdf && alone {
-                (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-            } else if !eevdf {
-                // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later
-                // of what it was and that one's; else the first of both alone counts.
-                let own = Some(entity.vruntime).filter(|_| charged);
-                let first = if alone { None } else { queue.timeline.first_key() };
-                if let Some(least) = first.or(own) {
-                    queue.min_vruntime = queue.min_vruntime.max(least);
-                }
-            }
-            self.rqs[cpu.index()].nr_running -= 1;
         }
-        let empty = self.rqs[cpu.index()].nr_running == 0;
-        if empty && !self.flat_newidle(cpu) {
-            self.flat_idle(cpu, cfs);
-            return Some(TaskId::IDLE);
-        }
-        let mut next = self.pick_next_task(cpu);
-        if next == TaskId::IDLE && !empty && self.newidle_balance(cpu) {
-            // Who lingered has left.
-            next = self.pick_next_task(cpu);
-        }
-        // put_prev_entity: one that lingers is queued still, unless it was picked and left.
-        if self.entities[se.index()].on_rq {
-            self.timeline_insert(cfs, se);
-        }
-        self.cfs_rqs[cfs.index()].curr = None;
-        self.set_next_task(cpu, next);
-        let rq = &mut self.rqs[cpu.index()];
-        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
-        if next == TaskId::IDLE {
-            self.idle_cpus.insert(cpu.index());
-            self.nohz_balance_enter_idle(cpu);
-        } else {
-            if self.rules.series == Series::V5_10 {
-                self.clear_buddies(cfs, EntityId(next.0));
-            }
-            self.balance.cfs_tasks.move_to_front(cpu, next);
-        }
-        Some(next)
+        self.rqs[cpu.index()].nr_running -= 1;
     }
 
-    /// [`Sched::flat_block`] of a task that is alone on its CPU, which looks at no others for work, but for `nohz_balance_enter_idle`: all that is
-    /// touched is looked up once. False, and nothing done, elsewhere.
+    /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU: all that is touched is looked up once. False, and nothing done,
+    /// elsewhere.
     #[inline(always)]
-    fn flat_block_alone(&mut self, cpu: CpuId, previous: TaskId) -> bool {
+    fn flat_leave_once(&mut self, cpu: CpuId, previous: TaskId) -> bool {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         let queue = &self.cfs_rqs[cfs.index()];
         let attached = |loads: &Loads| loads.entities[se.index()].avg.last_update_time != 0;
-        if queue.nr_running != 1
-            || self.rqs[cpu.index()].nr_running != 1
-            || queue.has_buddies()
-            || self.balance.domains.smt_active()
-            || !self.loads.as_deref().is_some_and(attached)
-        {
+        if (eevdf && queue.nr_running != 1) || queue.has_buddies() || !self.loads.as_deref().is_some_and(attached) {
             return false;
         }
-        let Some(next_balance) = self.idles_without_looking(cpu) else { return false };
         if eevdf {
             self.flat_charge(cpu, cfs, se);
         }
-        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, idle_cpus, .. } = self;
+        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, .. } = self;
         let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
         tasks[previous.index()].life = Life::Asleep;
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
@@ -133,7 +131,8 @@ impl Sched<Ours> {
             load.take_out(Sums::of(rules.series));
             let now = load.clock(rq.clock_pelt);
             let weight = entity.load.scaled >> 10;
-            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, (queue.load.scaled >> 10, 1), weight) {
+            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
                 own.util_est.changed();
             }
             if !eevdf {
@@ -143,24 +142,25 @@ impl Sched<Ours> {
         balance.cfs_tasks.remove(cpu, previous);
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
-        (queue.nr_running, queue.h_nr_running, rq.nr_running) = (0, 0, 0);
+        queue.nr_running -= 1;
+        queue.h_nr_running -= 1;
+        rq.nr_running -= 1;
         if eevdf {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-        } else if charged {
-            queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
+            return true;
         }
-        let state = &mut balance.cpus[cpu.index()];
-        (state.idle_stamp, state.next_balance) = (Some(rq.clock), state.next_balance.min(next_balance));
-        queue.curr = None;
-        rq.idle_exec_start = rq.clock_task;
-        (rq.curr, rq.need_resched, rq.lazily) = (TaskId::IDLE, false, false);
-        idle_cpus.insert(cpu.index());
+        // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later of what
+        // it was and that one's; else the first of both alone counts.
+        let own = Some(entity.vruntime).filter(|_| charged);
+        if let Some(least) = queue.timeline.first_key().or(own) {
+            queue.min_vruntime = queue.min_vruntime.max(least);
+        }
         true
     }
 
     /// `update_curr` but for `min_vruntime`: whether any time passed.
     #[inline(always)]
-    fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
+    pub(super) fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
         let (now, entity) = (self.rqs[cpu.index()].clock_task, &mut self.entities[se.index()]);
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
@@ -170,8 +170,10 @@ impl Sched<Ours> {
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
         if self.rules.eevdf() {
+            // Nothing is served, and nobody has to go, while its deadline is to come and it is protected up to there (6.12).
+            let goes_on = entity.vruntime.before(entity.deadline) && entity.vprot == entity.deadline;
             self.dl_server_update(cpu, delta);
-            if self.served(cfs, se) {
+            if !goes_on && self.served(cfs, se) {
                 // Whoever looks for work on the way asks whether the CPU is to schedule.
                 self.resched_curr_lazy(cpu);
             }
@@ -181,7 +183,7 @@ impl Sched<Ours> {
 
     /// `update_load_avg` of the running task.
     #[inline(always)]
-    fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
+    pub(super) fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
         let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
         let Some(loads) = self.loads.as_deref_mut() else { return };
         let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
@@ -194,30 +196,6 @@ impl Sched<Ours> {
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
-    }
-
-    /// [`Sched::newidle_balance`], mostly where it is not worth to look at others: whether the CPU has something to run afterwards.
-    #[inline(always)]
-    fn flat_newidle(&mut self, cpu: CpuId) -> bool {
-        let Some(next_balance) = self.idles_without_looking(cpu) else { return self.newidle_balance(cpu) };
-        let state = &mut self.balance.cpus[cpu.index()];
-        state.idle_stamp = Some(self.rqs[cpu.index()].clock);
-        state.next_balance = state.next_balance.min(next_balance);
-        false
-    }
-
-    /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
-    #[inline(always)]
-    fn idles_without_looking(&self, cpu: CpuId) -> Option<u64> {
-        let (state, place) = (&self.balance.cpus[cpu.index()], &self.balance.domains.cpus[cpu.index()]);
-        let migration_cost = self.rules.tunables.migration_cost.as_nanos();
-        let lowest = place.levels.first()?;
-        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
-        if (self.balance.overload && state.avg_idle >= least) || state.avg_idle >= migration_cost {
-            return None;
-        }
-        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
-        Some(next.min(self.balance.jiffy.0 + self.balance.second))
     }
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.

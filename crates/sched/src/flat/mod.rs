@@ -5,8 +5,11 @@
 //! sequence asks has one answer: no class but the fair one has anybody, nobody is throttled, no level stands above a queue, nothing is to
 //! be pushed or pulled. What is left is written here once for each of the sequences that make up nearly all of a run:
 //!
-//! - `wake.rs`: a sleeper's timer expires, and its CPU, if that idles, takes it (`select_task_rq`, `try_to_wake_up`, `schedule`);
+//! - `wake.rs`: a sleeper's timer expires, and its CPU, if that idles, takes it (`select_task_rq`, `try_to_wake_up`, `schedule`); `eevdf.rs`
+//!   of a busy CPU under EEVDF;
 //! - `block.rs`: the running task goes to sleep, and somebody else or nobody runs (`schedule`);
+//! - `newidle.rs`: a CPU that would idle looks at others for work (`newidle_balance`);
+//! - `switch.rs`: the running task has to go as somebody woke (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
 //!   (`task_tick_fair`, `schedule`).
 //!
@@ -22,6 +25,9 @@
 //! `crates/sim/src/flat_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
 
 mod block;
+mod eevdf;
+mod newidle;
+mod switch;
 mod tick;
 mod wake;
 

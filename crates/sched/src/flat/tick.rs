@@ -1,6 +1,6 @@
 //! Ticks of a flat queue.
 
-use schedlab_model::{CpuId, Series, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -65,7 +65,10 @@ impl Sched<Ours> {
             return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
         if queue.has_buddies() {
-            let next = self.flat_switch_beside_buddies(cpu, cfs, se, ran > ideal);
+            if ran > ideal {
+                self.clear_buddies(cfs, se);
+            }
+            let next = self.flat_switch(cpu, cfs, se);
             let next_key = self.cfs_rqs[cfs.index()].timeline.first_key();
             let (entity, queue) = (&mut self.entities[next.0 as usize], &mut self.cfs_rqs[cfs.index()]);
             let ideal = self.rules.flat_slice(queue, entity.load.scaled);
@@ -99,40 +102,6 @@ impl Sched<Ours> {
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
         let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
         Some(FlatTick { previous, next, scheduled, inactive })
-    }
-
-    /// [`Sched::schedule`] of a task that is still runnable, where somebody is nominated or to be passed over: who runs.
-    #[cold]
-    fn flat_switch_beside_buddies(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId, served: bool) -> TaskId {
-        if served {
-            self.clear_buddies(cfs, previous);
-        }
-        let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
-        if next == previous {
-            if self.rules.series == Series::V5_10 {
-                self.clear_buddies(cfs, next);
-            }
-        } else {
-            // put_prev_entity; the averages are up to date.
-            self.timeline_insert(cfs, previous);
-            self.clear_buddies(cfs, next);
-            let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[next.index()]);
-            let found = queue.timeline.remove(entity.vruntime, entity.sequence);
-            debug_assert!(found, "an entity on the queue is in its timeline");
-            queue.curr = Some(next);
-            let rq = &self.rqs[cpu.index()];
-            entity.exec_start = rq.clock_task;
-            entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-            if let Some(loads) = self.loads.as_deref_mut() {
-                let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
-                own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
-            }
-        }
-        let next = TaskId(next.0);
-        let rq = &mut self.rqs[cpu.index()];
-        (rq.curr, rq.need_resched) = (next, false);
-        self.balance.cfs_tasks.move_to_front(cpu, next);
-        next
     }
 
     /// `count` times the clocks, the averages and `update_curr` but for `min_vruntime`, the first at `first`.
@@ -176,7 +145,7 @@ impl Sched<Ours> {
 impl EntityLoad {
     /// `set_next_entity` of a task of this weight that waited, on a queue whose averages are up to `now`.
     #[inline(always)]
-    fn end_wait(&mut self, now: u64, weight: u64) {
+    pub(super) fn end_wait(&mut self, now: u64, weight: u64) {
         if self.avg.last_update_time != 0 && self.avg.update_sum(now, 1, 1, false) {
             self.avg.update_avg(weight);
             self.util_est.changed();

@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
-use crate::class::EnqueueFlags;
+use crate::balance::state::CpuState;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -12,6 +12,7 @@ use crate::fair::load::EntityLoad;
 use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, update_cfs_rq_load_avg};
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
+use crate::runqueue::Rq;
 
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
@@ -104,12 +105,66 @@ impl Sched<Ours> {
         if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
             return self.flat_wake_idle(task, cpu, migrated, at_once);
         }
-        let cfs = CfsRqId(cpu.0);
-        self.flat_enqueue(cpu, cfs, task, se, migrated);
-        self.timeline_insert(cfs, se);
-        self.wakeup_preempt(cpu, task, false);
-        self.update_avg_idle(cpu);
+        if self.rules.eevdf() {
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
+        } else {
+            self.flat_wake_busy(task, cpu, migrated);
+        }
         false
+    }
+
+    /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
+    #[inline(always)]
+    fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
+        let se = EntityId(task.0);
+        self.balance.cfs_tasks.add(cpu, task);
+        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let (rq, queue, state) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()], &mut balance.cpus[cpu.index()]);
+        if let Some(curr) = queue.curr {
+            entities[curr.index()].charge(queue, rq.clock_task, rules);
+        }
+        let entity = &mut entities[se.index()];
+        let weight = entity.load.scaled;
+        if let Some(loads) = loads.as_deref_mut() {
+            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
+            attach_woken(queue, load, own, rq.clock_pelt, weight >> 10, Sums::of(rules.series));
+        }
+        if migrated {
+            entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+        }
+        rules.place_woken(entity, queue.min_vruntime, rq.clock_task);
+        entity.on_rq = true;
+        if migrated {
+            entity.exec_start = 0;
+        }
+        let (placed, slice) = (entity.vruntime, entity.slice);
+        entity.sequence = queue.timeline.insert(placed, placed, slice, se);
+        balance.overload |= state.count_woken(rq, queue, weight, balance.jiffy.0);
+        let features = &rules.tunables.features;
+        let Some(curr) = queue.curr else {
+            // Somebody else woke just before, and the CPU is about to schedule.
+            (rq.need_resched, rq.lazily) = (true, false);
+            return;
+        };
+        let scale = u64::from(queue.nr_running) >= rules.nr_latency;
+        let nominated = features.next_buddy && scale;
+        if nominated {
+            queue.next = Some(se);
+        }
+        if rq.need_resched || !features.wakeup_preemption {
+            return;
+        }
+        let ahead = entities[curr.index()].vruntime.since(placed);
+        let granularity = rules.tunables.wakeup_granularity.as_nanos();
+        // wakeup_preempt_entity
+        let preempts = ahead > 0 && ahead > rules.calc_delta_fair(granularity, &mut entities[se.index()].load) as i64;
+        if preempts {
+            (rq.need_resched, rq.lazily) = (true, false);
+            queue.next = Some(se);
+            if features.last_buddy && scale && entities[curr.index()].on_rq {
+                queue.last = Some(curr);
+            }
+        }
     }
 
     /// The same of a CPU on which nobody is: all that is touched is looked up once.
@@ -174,51 +229,50 @@ impl Sched<Ours> {
             entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
         }
     }
+}
 
-    /// `activate_task` of a task that wakes, but for the timeline.
+impl CpuState {
+    /// A task of this weight woke beside others: it is counted, and idle time ends. Whether the CPU has its second task (`add_nr_running`).
     #[inline(always)]
-    fn flat_enqueue(&mut self, cpu: CpuId, cfs: CfsRqId, task: TaskId, se: EntityId, migrated: bool) {
-        let eevdf = self.rules.eevdf();
-        self.balance.cfs_tasks.add(cpu, task);
-        if self.cfs_rqs[cfs.index()].curr.is_some() {
-            self.update_curr_cfs(cfs);
-        }
-        if let Some(loads) = self.loads.as_deref_mut() {
-            let (queue, rq) = (&self.cfs_rqs[cfs.index()], &self.rqs[cpu.index()]);
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-            let weight = self.entities[se.index()].load.scaled >> 10;
-            attach_woken(queue, load, own, rq.clock_pelt, weight, Sums::of(self.rules.series));
-        }
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        if eevdf {
-            self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
-        } else {
-            if migrated {
-                entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
-            }
-            let now = self.rqs[cpu.index()].clock_task;
-            self.rules.place_woken(entity, queue.min_vruntime, now);
-        }
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        entity.on_rq = true;
-        if migrated {
-            entity.exec_start = 0;
-        }
-        queue.load.add(entity.load.scaled);
+    pub(super) fn count_woken(&mut self, rq: &mut Rq, queue: &mut CfsRq, weight: u64, now: u64) -> bool {
+        queue.load.add(weight);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
-        if eevdf && queue.h_nr_running == 1 {
-            self.first_fair_task(cpu);
+        rq.nr_running += 1;
+        if self.idle_stamp.is_some() {
+            self.end_idle(rq.clock, now);
         }
-        self.add_nr_running(cpu, 1);
-        self.idle_cpus.remove(cpu.index());
+        rq.nr_running == 2
+    }
+}
+
+impl Entity {
+    /// `update_curr` under CFS of the entity that runs on the queue, and is queued there.
+    #[inline(always)]
+    pub(super) fn charge(&mut self, queue: &mut CfsRq, now: u64, rules: &Rules) {
+        let delta = now.wrapping_sub(self.exec_start);
+        if delta as i64 <= 0 {
+            return;
+        }
+        self.exec_start = now;
+        self.sum_exec_runtime += delta;
+        self.vruntime = self.vruntime.plus(rules.calc_delta_fair(delta, &mut self.load));
+        let least = queue.timeline.first_key().map_or(self.vruntime, |first| first.min(self.vruntime));
+        queue.min_vruntime = queue.min_vruntime.max(least);
     }
 }
 
 /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task of this weight that slept until now, and so neither ran nor could have;
 /// nor did the queue if nothing was on it.
 #[inline(always)]
-fn attach_woken(queue: &CfsRq, load: &mut QueueLoad, own: &mut EntityLoad, clock_pelt: u64, weight: u64, sums: Sums) {
+pub(super) fn attach_woken(
+    queue: &CfsRq,
+    load: &mut QueueLoad,
+    own: &mut EntityLoad,
+    clock_pelt: u64,
+    weight: u64,
+    sums: Sums,
+) {
     let now = load.clock(clock_pelt);
     let attached = own.avg.last_update_time != 0;
     // The estimate follows once a period has ended.

@@ -1,0 +1,78 @@
+//! Running tasks of flat queues that have to go though they are runnable.
+
+use schedlab_model::{CpuId, Series, TaskId};
+
+use crate::core::Sched;
+use crate::decider::Ours;
+use crate::entity::{CfsRqId, EntityId};
+use crate::fair::load::Action;
+
+impl Sched<Ours> {
+    /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
+    /// long way is to be taken: nobody runs, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
+    pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
+        let rq = &self.rqs[cpu.index()];
+        let previous = rq.curr;
+        if previous == TaskId::IDLE || rq.dl.first().is_some() || self.balance.cpus[cpu.index()].push_cpu.is_some() {
+            return None;
+        }
+        if !self.rules.eevdf() {
+            let (cfs, se, now) = (CfsRqId(cpu.0), EntityId(previous.0), rq.clock_task);
+            self.entities[se.index()].charge(&mut self.cfs_rqs[cfs.index()], now, &self.rules);
+            return Some((previous, self.flat_switch(cpu, cfs, se)));
+        }
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
+        self.flat_charge(cpu, cfs, se);
+        let next = self.flat_pick_eevdf(cpu, cfs).unwrap_or(se);
+        if next == se {
+            let rq = &mut self.rqs[cpu.index()];
+            (rq.need_resched, rq.lazily) = (false, false);
+            self.balance.cfs_tasks.move_to_front(cpu, previous);
+            return Some((previous, previous));
+        }
+        self.timeline_insert(cfs, se);
+        self.update_load_avg(cfs, se, Action::default());
+        Some((previous, self.flat_set_next_eevdf(cpu, cfs, next)))
+    }
+
+    /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as
+    /// `put_prev_entity` does of one that has to go.
+    pub(super) fn flat_switch(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId) -> TaskId {
+        let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
+        if next == previous {
+            if self.rules.series == Series::V5_10 {
+                self.clear_buddies(cfs, next);
+            }
+            let rq = &mut self.rqs[cpu.index()];
+            (rq.need_resched, rq.lazily) = (false, false);
+            self.balance.cfs_tasks.move_to_front(cpu, TaskId(next.0));
+            return TaskId(next.0);
+        }
+        self.timeline_insert(cfs, previous);
+        self.flat_update_load(cpu, cfs, previous);
+        self.flat_set_next(cpu, cfs, next)
+    }
+
+    /// `set_next_entity` of a task that waits under CFS, on a queue whose averages are up to date, and the end of [`Sched::schedule`].
+    pub(super) fn flat_set_next(&mut self, cpu: CpuId, cfs: CfsRqId, next: EntityId) -> TaskId {
+        if self.cfs_rqs[cfs.index()].has_buddies() {
+            self.clear_buddies(cfs, next);
+        }
+        let Self { rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let entity = &mut entities[next.index()];
+        let found = queue.timeline.remove(entity.vruntime, entity.sequence);
+        debug_assert!(found, "an entity on the queue is in its timeline");
+        queue.curr = Some(next);
+        entity.exec_start = rq.clock_task;
+        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        if let Some(loads) = loads.as_deref_mut() {
+            let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
+            own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
+        }
+        let next = TaskId(next.0);
+        (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
+        balance.cfs_tasks.move_to_front(cpu, next);
+        next
+    }
+}
