@@ -33,11 +33,14 @@ def is_begun(workload: Workload) -> bool:
     """Return whether the runner makes several tasks and gives them a signal.
 
     Not so if a single task is there from the start, which makes all others, or if the workload has
-    a clock of its own. Tasks of sessions, and such as are asleep, are left alone.
+    a clock of its own. Tasks of sessions, and such as are asleep, are left alone; and such as meet
+    at barriers, which wait for as many as are there from the start, and not for those made later.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
-    special = any(task.get("session") or task.get("asleep") for task in first)
+    special = any(
+        task.get("session") or task.get("asleep") or _meets(task["steps"]) for task in first
+    )
     several = sum(task["instances"] for task in first) > 1
     return several and not special and not value.get("turnaround_from")
 
@@ -149,6 +152,13 @@ def _since(task: TaskOutcome, before: TaskOutcome | None) -> TaskOutcome:
 def _is_real_time(task: dict[str, Any]) -> bool:
     policy = (task.get("attributes") or {}).get("policy")
     return isinstance(policy, dict) and not {"fifo", "rr"}.isdisjoint(policy)
+
+
+def _meets(steps: Any) -> bool:
+    """Return whether a step, or one within it, is a barrier."""
+    if isinstance(steps, dict):
+        return "barrier" in steps or any(map(_meets, steps.values()))
+    return isinstance(steps, list) and any(map(_meets, steps))
 
 
 def _first(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
