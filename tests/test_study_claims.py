@@ -332,3 +332,8 @@ def test_a_policy_that_wins_by_less_than_runs_differ_wins_not_clearly() -> None:
     }
     assert policies.won(rows, "wall_s", "SCHED_FIFO") == 2
     assert policies.clearly_won(rows, "wall_s", "SCHED_FIFO") == 1
+    assert policies.shared(rows, "wall_s", "SCHED_FIFO") == 0
+    # Where RR is as fast to the nanosecond, as in simulation if no slice ends, neither wins alone.
+    rows["io", "SCHED_RR", "light"] = rows["io", "SCHED_FIFO", "light"]
+    assert policies.won(rows, "wall_s", "SCHED_FIFO") == 1
+    assert policies.shared(rows, "wall_s", "SCHED_FIFO") == 1
