@@ -17,6 +17,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; background: #fff; margin: 0 auto;
        max-width: 64rem; padding: 1rem; }
 h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+h1, h2, p, li, figcaption { overflow-wrap: break-word; }
 p.answer { border-left: 4px solid #2563a8; padding-left: .8rem; }
 p.answer:first-of-type { font-size: 1.1rem; }
 .wide { overflow-x: auto; }
