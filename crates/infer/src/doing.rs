@@ -2,6 +2,8 @@
 
 use std::mem::take;
 
+use schedlab_model::Costs;
+
 /// One thing that a task did. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -55,14 +57,11 @@ pub(crate) struct Story {
     owed: u64,
     /// What the simulator charges for each operation.
     operation: u64,
-    /// What it charges beyond that where one computes for [`LOOKED_AT`] or longer.
+    /// What it charges beyond that where one computes for [`Costs::CLOCKED`] or longer.
     compute: u64,
     /// What was taken off.
     pub(crate) costs: u64,
 }
-
-/// Who computes for less than so many nanoseconds looks at no clock.
-const LOOKED_AT: u64 = 1_000;
 
 impl Story {
     /// One of whose doings each costs so much, and computing so much more.
@@ -92,7 +91,7 @@ impl Story {
         if left > 0 {
             self.owed += self.operation;
         }
-        if left >= self.compute.saturating_add(LOOKED_AT) {
+        if left >= self.compute.saturating_add(Costs::CLOCKED.as_nanos()) {
             self.owed += self.compute;
         }
         let covered = self.owed.min(run);

@@ -147,7 +147,7 @@ pub struct Costs {
     pub balance: Time,
     /// From one operation of a task to the next: what whoever runs it takes to find out what comes.
     pub operation: Time,
-    /// Further time of an operation that computes for a microsecond or longer: whoever runs it looks at clocks, to compute for just so long.
+    /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: whoever runs it looks at clocks, to compute for just so long.
     pub compute: Time,
     /// Making a connection to a port and ending it, billed to the client, all system calls included (as in the following three).
     pub tcp_connect: Time,
@@ -177,6 +177,9 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Whoever computes for less looks at no clock, which would take longer: [`Costs::compute`] is charged from here on.
+    pub const CLOCKED: Time = Time::from_nanos(1_000);
+
     /// All zero: only the work itself takes time.
     pub fn ideal() -> Self {
         Self::default()

@@ -8,10 +8,12 @@
 use std::cell::Cell;
 use std::hint::black_box;
 
+use schedlab_model::Costs;
+
 use crate::system::{counter, monotonic, thread_cpu};
 
 /// Below this, in nanoseconds, no clock is read: two reads would take longer.
-const TOO_SHORT_FOR_CLOCKS: u64 = 1_000;
+const TOO_SHORT_FOR_CLOCKS: u64 = Costs::CLOCKED.as_nanos();
 
 /// Reads of the clock in one step, at most.
 pub(crate) const MOST_READS: u32 = 16;

@@ -131,22 +131,13 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn first(&self) -> (Key, u32) {
         if self.leaves <= FEW {
-            let mut first = (Key::NEVER, 0);
-            if self.leaves == 4
-                && let Some(leaves) = self.tree.last_chunk::<4>()
-            {
-                // The same, without a loop.
-                let halves = [leaves[0].min(leaves[1]), leaves[2].min(leaves[3])];
-                let least = halves[0].min(halves[1]);
-                let half = 2 * u32::from(halves[0] != least);
-                return (least, half + u32::from(leaves[half as usize] != least));
-            }
-            for (key, cpu) in self.tree[self.leaves..].iter().zip(0..) {
-                if *key < first.0 {
-                    first = (*key, cpu);
-                }
-            }
-            return first;
+            // Of a known length, so that nothing is counted or looped over.
+            return match self.leaves {
+                2 => self.first_of::<2>(),
+                4 => self.first_of::<4>(),
+                8 => self.first_of::<8>(),
+                _ => self.first_of::<1>(),
+            };
         }
         let key = self.tree[1];
         let mut node = 1;
@@ -155,6 +146,20 @@ impl Agenda {
             node += usize::from(self.tree[node] != key);
         }
         (key, (node - self.leaves) as u32)
+    }
+
+    /// The same of so many leaves.
+    #[inline(always)]
+    fn first_of<const LEAVES: usize>(&self) -> (Key, u32) {
+        let mut first = (Key::NEVER, 0);
+        if let Some(leaves) = self.tree.last_chunk::<LEAVES>() {
+            for (key, cpu) in leaves.iter().zip(0..) {
+                if *key < first.0 {
+                    first = (*key, cpu);
+                }
+            }
+        }
+        first
     }
 }
 

@@ -116,7 +116,7 @@ impl<S: EventSink> Engine<'_, S> {
             SENT if inode.is_sent(page) => prices.block,
             INODE if inode.dirty && inode.keeper != NONE => prices.block,
             SYNCING if inode.next_sent(page).is_some() => prices.block,
-            STAMPING | TABLE if record.moved == TABLE && !prices.table_after_inode => 0,
+            TABLE if !prices.table_after_inode => 0,
             STAMPING | TABLE if inode.table_writer != NONE => prices.block,
             STAMPING | TABLE if inode.table_dirty => {
                 record.planned = 1;

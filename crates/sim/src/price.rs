@@ -9,9 +9,6 @@ use crate::wait::NONE;
 /// The most that anything may cost.
 const DEAREST: Time = Time::from_millis(1_000_000);
 
-/// Who computes for less looks at no clock (`crates/native/src/spin.rs`).
-const LOOKED_AT: u64 = 1_000;
-
 /// The machine's costs as the engine adds them up.
 #[derive(Debug, Clone)]
 pub(crate) struct Prices {
@@ -133,7 +130,7 @@ impl Prices {
     /// Computing for so long.
     #[inline]
     pub(crate) const fn run(&self, time: u64) -> u64 {
-        if time < LOOKED_AT { time } else { time.saturating_add(self.compute) }
+        if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(self.compute) }
     }
 
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.

@@ -46,6 +46,9 @@ LOADERS = 2
 class Request:
     """The CPU time that one request takes of whom, as texts.
 
+    These are assumed, of the order of a small file's from memory, and not measured: halved and
+    doubled, a ``latency`` of 1 ms gains 10.5 % and 3.2 % at 100 connections, and 7.7 % as they are.
+
     Attributes:
         loader: of the thread that sends it and reads the answer.
         listener: of the server's thread that waits for what comes.
