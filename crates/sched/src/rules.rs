@@ -73,7 +73,7 @@ impl Rules {
 
     /// Whether the fair class is EEVDF.
     #[inline]
-    pub(crate) const fn eevdf(&self) -> bool {
+    pub const fn eevdf(&self) -> bool {
         self.series.is_eevdf()
     }
 

@@ -6,7 +6,7 @@ use crate::agenda::Agenda;
 use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::objects::Objects;
-use crate::slabs::Slabs;
+use crate::slabs::{Keeps, Slabs};
 use crate::task::{Account, Identity, Task};
 use crate::timers::Timers;
 use crate::wait::WaitQueue;
@@ -36,14 +36,14 @@ pub(crate) struct Latch {
 }
 
 impl Arena {
-    /// Makes it as a run of `program` on `cpus` CPUs begins.
-    pub(crate) fn reset(&mut self, program: &Program, cpus: u32) {
+    /// Makes it as a run of `program` on `cpus` CPUs begins, with a kernel that so `keeps` memory.
+    pub(crate) fn reset(&mut self, program: &Program, cpus: u32, keeps: Keeps) {
         self.tasks.clear();
         self.accounts.clear();
         self.identities.clear();
         self.links.clear();
         self.timers.clear();
-        self.slabs = Slabs::default();
+        self.slabs = Slabs::new(keeps);
         self.objects.reset(program);
         self.latches.clear();
         self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });
@@ -52,9 +52,9 @@ impl Arena {
         self.agenda.reset(cpus);
         self.channels.truncate(program.channels().len());
         for (channel, kind) in self.channels.iter_mut().zip(program.channels()) {
-            channel.reset(*kind);
+            channel.reset(*kind, keeps);
         }
         let known = self.channels.len();
-        self.channels.extend(program.channels()[known..].iter().map(|kind| Channel::new(*kind)));
+        self.channels.extend(program.channels()[known..].iter().map(|kind| Channel::new(*kind, keeps)));
     }
 }

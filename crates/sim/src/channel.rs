@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use schedlab_model::ChannelKind;
 
-use crate::slabs::Slabs;
+use crate::slabs::{Keeps, Slabs};
 use crate::wait::WaitQueue;
 
 /// `PAGE_SIZE`.
@@ -59,20 +59,20 @@ pub(crate) enum Buffer {
 }
 
 impl Channel {
-    pub(crate) fn new(kind: ChannelKind) -> Self {
+    pub(crate) fn new(kind: ChannelKind, keeps: Keeps) -> Self {
         let buffer = match kind {
-            ChannelKind::Pipe => Buffer::Pipe(Pipe::default()),
+            ChannelKind::Pipe => Buffer::Pipe(Pipe::new(keeps)),
             ChannelKind::Socket => Buffer::Socket(Socket::default()),
         };
         Self { buffer, readers: WaitQueue::EMPTY, writers: WaitQueue::EMPTY }
     }
 
     /// Empties it, keeping its memory, for a new run in which it is of this kind.
-    pub(crate) fn reset(&mut self, kind: ChannelKind) {
+    pub(crate) fn reset(&mut self, kind: ChannelKind, keeps: Keeps) {
         match (&mut self.buffer, kind) {
-            (Buffer::Pipe(pipe), ChannelKind::Pipe) => *pipe = Pipe::default(),
+            (Buffer::Pipe(pipe), ChannelKind::Pipe) => *pipe = Pipe::new(keeps),
             (Buffer::Socket(socket), ChannelKind::Socket) => socket.reset(),
-            _ => *self = Self::new(kind),
+            _ => *self = Self::new(kind, keeps),
         }
         self.readers = WaitQueue::EMPTY;
         self.writers = WaitQueue::EMPTY;
@@ -155,8 +155,9 @@ pub(crate) struct Pipe {
     head: u32,
     tail: u32,
     bytes: u32,
-    /// `tmp_page`: it keeps one page that was read for the next message.
-    keeps_page: bool,
+    /// `tmp_page`: pages that were read and that it keeps for the next messages, and how many of them it may keep.
+    kept: u8,
+    keeps: u8,
 }
 
 /// `struct pipe_buffer`: what of its page is still to be read.
@@ -167,6 +168,10 @@ struct Slot {
 }
 
 impl Pipe {
+    fn new(keeps: Keeps) -> Self {
+        Self { keeps: keeps.pages_of_a_pipe, ..Self::default() }
+    }
+
     fn full(&self) -> bool {
         self.head.wrapping_sub(self.tail) >= SLOTS
     }
@@ -181,10 +186,10 @@ impl Pipe {
         if u32::from(last.offset) + u32::from(last.length) + odd <= PAGE { odd } else { 0 }
     }
 
-    /// A page for each slot but one where it keeps one.
+    /// A page for each slot but those that it keeps.
     fn fresh_pages(&self, bytes: u32, merge: bool) -> u64 {
         let merged = if merge { self.mergeable(bytes) } else { 0 };
-        u64::from((bytes - merged).div_ceil(PAGE).saturating_sub(u32::from(self.keeps_page)))
+        u64::from((bytes - merged).div_ceil(PAGE).saturating_sub(u32::from(self.kept)))
     }
 
     fn writable(&self, bytes: u32, merge: bool) -> u32 {
@@ -208,7 +213,7 @@ impl Pipe {
             let length = left.min(PAGE);
             self.slots[(self.head % SLOTS) as usize] = Slot { offset: 0, length: length as u16 };
             self.head = self.head.wrapping_add(1);
-            self.keeps_page = false;
+            self.kept = self.kept.saturating_sub(1);
             left -= length;
         }
         let moved = bytes - left;
@@ -229,7 +234,7 @@ impl Pipe {
             if slot.length == 0 {
                 self.tail = self.tail.wrapping_add(1);
                 // `anon_pipe_buf_release`
-                self.keeps_page = true;
+                self.kept = (self.kept + 1).min(self.keeps);
             }
             left -= length;
         }
@@ -334,6 +339,9 @@ fn truesize(size: u32) -> u32 {
 mod tests {
     use super::*;
 
+    /// As before 6.15.
+    const KEEPS: Keeps = Keeps { pages_of_a_pipe: 1, slabs: false };
+
     /// Writes messages until one would have to wait; how many went in whole.
     fn fill(channel: &mut Channel, bytes: u32) -> u32 {
         (0..).find(|_| channel.writable(bytes, true) < bytes || channel.write(bytes, true).bytes < bytes).unwrap()
@@ -343,16 +351,16 @@ mod tests {
     fn a_pipe_holds_forty_small_messages_a_page() {
         // Messages of 100 bytes are merged while all of one fits behind what is there: ⌊4096/100⌋ = 40 a page, × 16 = 640,
         // which is also what a running kernel takes.
-        let mut pipe = Channel::new(ChannelKind::Pipe);
+        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         assert_eq!(fill(&mut pipe, 100), 640);
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe), 4096), 16);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe, KEEPS), 4096), 16);
         // Single bytes fill all pages to the brim.
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe), 1), 65_536);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe, KEEPS), 1), 65_536);
     }
 
     #[test]
     fn a_pipe_wakes_a_reader_if_it_was_empty_and_a_writer_if_it_was_full() {
-        let mut pipe = Channel::new(ChannelKind::Pipe);
+        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::One });
         assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::Nobody });
         fill(&mut pipe, 100);
@@ -368,7 +376,7 @@ mod tests {
     #[test]
     fn only_the_odd_part_of_a_write_merges_and_only_if_it_fits() {
         // 5000 = 4096 + 904. Behind 3000 bytes there is room for 904, so the first page takes them and the next a whole page.
-        let mut pipe = Channel::new(ChannelKind::Pipe);
+        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         pipe.write(3000, true);
         pipe.write(5000, true);
         let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
@@ -382,7 +390,7 @@ mod tests {
     #[test]
     fn a_pipe_needs_a_page_a_slot_and_keeps_one_that_was_read() {
         let slabs = Slabs::default();
-        let mut pipe = Channel::new(ChannelKind::Pipe);
+        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         assert_eq!(pipe.fresh_pages(100, true, &slabs), 1);
         pipe.write(100, true);
         // Merged, and then a page and a half more.
@@ -394,11 +402,18 @@ mod tests {
         pipe.read(6096);
         // Of the two pages one is kept.
         assert_eq!(pipe.fresh_pages(8192, true, &slabs), 1);
+        // Both are where a pipe keeps two: of three one is to be fetched, then none is left.
+        let mut pipe = Channel::new(ChannelKind::Pipe, Keeps { pages_of_a_pipe: 2, ..KEEPS });
+        pipe.write(8192, true);
+        pipe.read(8192);
+        assert_eq!(pipe.fresh_pages(12_288, true, &slabs), 1);
+        pipe.write(12_288, true);
+        assert_eq!(pipe.fresh_pages(4096, true, &slabs), 1);
     }
 
     #[test]
     fn a_read_takes_what_is_there() {
-        let mut pipe = Channel::new(ChannelKind::Pipe);
+        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         pipe.write(100, true);
         assert_eq!(pipe.read(300).bytes, 100);
         assert_eq!(pipe.read(300).bytes, 0);
@@ -430,14 +445,14 @@ mod tests {
     fn a_socket_holds_278_small_messages() {
         // An skb may be had while the account is below 212,992: ⌈212,992 / 768⌉ = 278 messages of 100 bytes, and
         // ⌈212,992 / 4864⌉ = 44 of 4000, as a running kernel takes.
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket), 100), 278);
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket), 4000), 44);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket, KEEPS), 100), 278);
+        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket, KEEPS), 4000), 44);
     }
 
     #[test]
     fn a_socket_wakes_its_writers_at_a_quarter() {
         // (768 n + 2) · 4 ≤ 212,992 ⇔ n ≤ 69.3: the read that leaves 69 messages is the first to wake.
-        let mut socket = Channel::new(ChannelKind::Socket);
+        let mut socket = Channel::new(ChannelKind::Socket, KEEPS);
         fill(&mut socket, 100);
         let wakes: Vec<Wake> = (0..209).map(|_| socket.read(100).wake).collect();
         assert_eq!(wakes.iter().position(|&wake| wake == Wake::All), Some(208));
@@ -446,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_socket_read_spans_messages() {
-        let mut socket = Channel::new(ChannelKind::Socket);
+        let mut socket = Channel::new(ChannelKind::Socket, KEEPS);
         for _ in 0..3 {
             assert_eq!(socket.write(100, true), Transfer { bytes: 100, wake: Wake::All });
         }

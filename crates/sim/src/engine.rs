@@ -12,6 +12,7 @@ use crate::arena::Arena;
 use crate::groups::Pools;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
+use crate::slabs::Keeps;
 use crate::wait::NONE;
 use crate::{Options, SimError, hotplug, setting};
 
@@ -97,7 +98,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         let prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
         let mut arena = std::mem::take(arena);
-        arena.reset(program, machine.cpus);
+        arena.reset(program, machine.cpus, Keeps::of(scheduler.release));
         let mut sched = Sched::new(rules, machine.cpus, Ours);
         sched.start_pelt_clocks();
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);

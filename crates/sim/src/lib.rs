@@ -42,6 +42,7 @@ mod channel;
 mod cpu;
 mod engine;
 mod error;
+mod exit;
 mod files;
 mod flat;
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! to the time of the operation that follows or, where the woken task is to run in the waker's place, comes before that, together with
 //! the scheduler's own pass.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
+use schedlab_model::{CpuId, EventKind, EventSink, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
@@ -15,7 +15,7 @@ use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
 use crate::price::Prices;
 use crate::slabs::Slabs;
-use crate::task::{Stage, State, Task};
+use crate::task::{Stage, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -99,6 +99,8 @@ impl<S: EventSink> Engine<'_, S> {
                     self.switch(cpu, TaskState::Interruptible);
                 }
             }
+            Stage::Report => self.report(task, cpu),
+            Stage::Notify => self.notify(task, cpu),
             Stage::Die => self.switch(cpu, TaskState::Dead),
             Stage::Fetch | Stage::Retry => {}
         }
@@ -146,12 +148,7 @@ impl<S: EventSink> Engine<'_, S> {
                 child if self.arena.tasks[child as usize].zombie => (Stage::Act, prices.reap),
                 _ => (Stage::Block, 0),
             },
-            Op::Exit => {
-                if self.starter == task {
-                    self.stopped = Some(self.now);
-                }
-                (Stage::Act, prices.exit(self.arena.identities[task as usize].kind))
-            }
+            Op::Exit => self.plan_exit(task),
             _ => (Stage::Act, 0),
         };
         let record = &mut self.arena.tasks[task as usize];
@@ -238,10 +235,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.fork(task, cpu, template, instance);
             }
             Op::Join => self.collect(task),
-            Op::Exit => {
-                (record.stage, record.remaining) = (Stage::Die, 0);
-                self.exit(task, cpu);
-            }
+            Op::Exit => self.exit(task, cpu),
         }
     }
 
@@ -387,26 +381,6 @@ impl<S: EventSink> Engine<'_, S> {
             self.starter = task;
         }
         self.emit(cpu, EventKind::Mark { task: task_id(task), mark });
-    }
-
-    /// `do_exit`, `exit_notify`: a parent that waits for this child is woken.
-    fn exit(&mut self, task: u32, cpu: u32) {
-        self.emit(cpu, EventKind::Exit { task: task_id(task) });
-        self.arena.tasks[task as usize].zombie = true;
-        self.leave_session(task, cpu);
-        let identity = &self.arena.identities[task as usize];
-        let (parent, kind) = (identity.parent, identity.kind);
-        if parent == NONE {
-            return;
-        }
-        let waiting = &self.arena.tasks[parent as usize];
-        let next = self.arena.identities[parent as usize].first_child;
-        if waiting.state == State::Asleep && waiting.op == Op::Join && next == task {
-            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not. Whoever exits
-            // does not count as in sync for placement, though (PF_EXITING).
-            let sync = kind == TaskKind::Process && !self.sched.balances();
-            self.wake_for(task, cpu, parent, sync);
-        }
     }
 }
 

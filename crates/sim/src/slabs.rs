@@ -1,6 +1,25 @@
 //! Memory for messages on their way through sockets, as far as it takes time: pages are fetched as queues grow beyond what there was.
 
+use schedlab_model::Release;
+
 use crate::channel::PAGE;
+
+/// What a kernel keeps of the memory of messages that were read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keeps {
+    /// `tmp_page` (`struct pipe_inode_info`): one page, two from 6.15 on.
+    pub(crate) pages_of_a_pipe: u8,
+    /// All that sockets ever had. From 7.0 on a CPU and a node keep 336 blocks of each size in sheaves (`mm/slub.c`), whichever slabs these
+    /// are of, and a slab of which one block is kept is not given back.
+    pub(crate) slabs: bool,
+}
+
+impl Keeps {
+    pub(crate) fn of(release: Release) -> Self {
+        let two = release >= Release::new(6, 15, 0);
+        Self { pages_of_a_pipe: 1 + u8::from(two), slabs: release >= Release::new(7, 0, 0) }
+    }
+}
 
 /// Empty pages that there are before the first message. An skb has two blocks, of 256 and of 512 bytes (`mm/slub.c`): of each kind a node keeps
 /// five empty slabs (`MIN_PARTIAL`), and a CPU as many as hold 104 blocks (`slub_set_cpu_partial` of 52), 7 and 13 pages.
@@ -25,6 +44,10 @@ impl Default for Slabs {
 }
 
 impl Slabs {
+    pub(crate) fn new(keeps: Keeps) -> Self {
+        if keeps.slabs { Self { used: 0, held: u64::MAX } } else { Self::default() }
+    }
+
     /// How many pages another `bytes` need beyond those that there are.
     pub(crate) fn fresh_pages(&self, bytes: u32) -> u64 {
         (self.used + u64::from(bytes)).saturating_sub(self.held).div_ceil(PAGE.into())
@@ -43,6 +66,15 @@ impl Slabs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_keep_more_and_more() {
+        // Two pages of a pipe since 6.15, and from 7.0 on whatever sockets had before the run.
+        let kept = |release: &str| Keeps::of(release.parse().unwrap());
+        assert_eq!(["6.12.107", "6.18", "7.2"].map(|release| kept(release).pages_of_a_pipe), [1, 2, 2]);
+        let fresh = |release| Slabs::new(kept(release)).fresh_pages(1 << 20);
+        assert_eq!([fresh("6.18"), fresh("7.2")], [256 - 30, 0]);
+    }
 
     #[test]
     fn pages_are_fetched_as_queues_grow_and_kept() {

@@ -422,7 +422,7 @@ impl<S: EventSink> Engine<'_, S> {
         let left = &mut self.arena.tasks[task as usize];
         match state {
             TaskState::Running => {
-                account.involuntary += 1;
+                account.involuntary += u64::from(!left.has_reported());
                 left.interrupted(left_over);
                 left.state = State::Runnable;
             }

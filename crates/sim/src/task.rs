@@ -17,6 +17,10 @@ pub(crate) enum Stage {
     Act,
     /// It cannot be done: the time it takes to go to sleep is being used.
     Block,
+    /// It is about to end and looks at its own CPU time.
+    Report,
+    /// A process has ended but for telling its parent.
+    Notify,
     /// The task has ended but for the cost of telling its parent.
     Die,
 }
@@ -53,7 +57,7 @@ pub(crate) struct Task {
     pub(crate) planned: u32,
     pub(crate) stage: Stage,
     pub(crate) state: State,
-    /// The current system call had to sleep (or was about to).
+    /// The current system call had to sleep (or was about to). Of one that ends: it has looked at its CPU time.
     pub(crate) slept: bool,
     /// It ended and waits to be collected.
     pub(crate) zombie: bool,
@@ -120,8 +124,14 @@ impl Task {
     pub(crate) const fn interrupted(&mut self, left_over: u64) {
         match self.stage {
             Stage::Fetch | Stage::Retry => self.debt += left_over,
-            Stage::Act | Stage::Block | Stage::Die => self.remaining = left_over,
+            Stage::Act | Stage::Block | Stage::Report | Stage::Notify | Stage::Die => self.remaining = left_over,
         }
+    }
+
+    /// It has left word of what it came to, its switches among it, and only ends now.
+    #[inline]
+    pub(crate) fn has_reported(&self) -> bool {
+        matches!((self.op, self.stage), (Op::Exit, Stage::Act | Stage::Notify | Stage::Die))
     }
 
     /// It came by a switch of that price, less what it saved by having lingered.

@@ -71,7 +71,8 @@ impl<S: EventSink> Engine<'_, S> {
     /// False where neither takes time.
     pub(crate) fn leaves_the_kernel(&mut self, cpu: u32) -> bool {
         let task = &mut self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
-        if !matches!(task.stage, Stage::Fetch | Stage::Retry) {
+        let exits = matches!(task.stage, Stage::Notify | Stage::Die) && self.sched.rules().variant.lazy;
+        if !exits && !matches!(task.stage, Stage::Fetch | Stage::Retry) {
             return false;
         }
         let way = std::mem::take(&mut task.debt) + self.prices.schedule;

@@ -1,0 +1,69 @@
+//! How tasks end while others wait.
+
+mod common;
+
+use common::{microseconds, milliseconds, run_with, scheduler, task, workload};
+use schedlab_model::{Attributes, Event, EventKind, Machine, Outcome, Step, TaskKind, TaskState, Time, Workload};
+use schedlab_sim::Options;
+
+/// One that computes and ends, and one that computes on.
+fn two(first: u64, kind: TaskKind) -> Workload {
+    let mut tasks = vec![
+        task("ends", 1, Attributes::default(), vec![Step::Run(microseconds(first))]),
+        task("stays", 1, Attributes::default(), vec![Step::Run(milliseconds(30))]),
+    ];
+    tasks.iter_mut().for_each(|task| task.kind = kind);
+    workload(tasks)
+}
+
+/// When the first task leaves the CPU, in microseconds, and in which state; the same with every tick.
+fn leaves(workload: &Workload, release: &str, machine: &Machine) -> (Vec<(u64, TaskState)>, Outcome) {
+    let every = Options { no_tick_skip: true, ..Options::default() };
+    let (outcome, events) =
+        run_with(workload, &scheduler(release), machine, &Options::default()).expect("a run that ends");
+    let (_, again) = run_with(workload, &scheduler(release), machine, &every).expect("a run that ends");
+    assert_eq!(events, again, "skipping ticks changes nothing");
+    let left = |event: &Event| match event.kind {
+        EventKind::Switch { previous, state, .. } if previous.0 == 0 => Some((event.time.as_nanos() / 1000, state)),
+        _ => None,
+    };
+    (events.iter().filter_map(left).collect(), outcome)
+}
+
+/// 7.2: both come at the same virtual time, with a request of 350 µs (PLACE_DEADLINE_INITIAL). The first ends after 200 µs, at V = 100 µs: it
+/// is not eligible, and as it leaves its autogroup the other one comes, until its request is served at v = 350 µs. Then V is 275 µs, the first is
+/// eligible, and ends. Its switches were read before. Kernels that let system calls end do not switch there.
+#[test]
+fn who_ends_out_of_turn_on_7_2_goes_first() {
+    for kind in [TaskKind::Process, TaskKind::Thread] {
+        let workload = two(200, kind);
+        let (left, outcome) = leaves(&workload, "7.2", &Machine::ideal(1));
+        assert_eq!(left, [(200, TaskState::Running), (550, TaskState::Dead)]);
+        assert_eq!((outcome.tasks[0].involuntary, outcome.tasks[0].run_ns), (0, 200_000));
+        for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18"] {
+            assert_eq!(leaves(&workload, release, &Machine::ideal(1)).0, [(200, TaskState::Dead)], "{release}");
+        }
+    }
+}
+
+/// A request of 350 µs is long served when the first task ends after 1 ms, and no tick has come. As it reads its own CPU time it is charged:
+/// under EEVDF it goes there, and ends once the tick at 4 ms has ended the other one's turn. CFS looks at slices at ticks alone. And where
+/// system calls are not simulated nobody asks for CPU time.
+#[test]
+fn who_reads_its_own_time_may_lose_the_cpu() {
+    let workload = two(1000, TaskKind::Process);
+    let machine = || {
+        let mut machine = Machine::ideal(1);
+        machine.costs.system_call = Time::from_nanos(1);
+        machine
+    };
+    for release in ["6.12", "6.18"] {
+        let (left, outcome) = leaves(&workload, release, &machine());
+        assert_eq!(left, [(1000, TaskState::Running), (4000, TaskState::Dead)], "{release}");
+        assert_eq!(outcome.tasks[0].involuntary, 1, "{release}");
+        assert_eq!(leaves(&workload, release, &Machine::ideal(1)).0, [(1000, TaskState::Dead)], "{release}");
+    }
+    for release in ["5.10", "6.1"] {
+        assert_eq!(leaves(&workload, release, &machine()).0, [(1000, TaskState::Dead)], "{release}");
+    }
+}
