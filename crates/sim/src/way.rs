@@ -75,7 +75,9 @@ impl<S: EventSink> Engine<'_, S> {
         if !exits && !matches!(task.stage, Stage::Fetch | Stage::Retry) {
             return false;
         }
-        let way = std::mem::take(&mut task.debt) + self.prices.schedule;
+        // What an exit takes was measured with the pass that is a part of it.
+        let pass = if exits { 0 } else { self.prices.schedule };
+        let way = std::mem::take(&mut task.debt) + pass;
         if way == 0 {
             return false;
         }
