@@ -29,18 +29,6 @@ MEMORY = 1_536
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
 
-_RECORDING = """\
-tracing=/sys/kernel/tracing
-[ -d $tracing/instances ] || tracing=/sys/kernel/debug/tracing
-cd $tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
-trap "rmdir $tracing/instances/schedlab-costs" EXIT
-for event in sched_switch sched_waking sched_process_fork; do
-    echo 1 > events/sched/$event/enable
-done
-cd / && "$@"
-"""
-
-
 class Place:
     """A kernel that is there for the time of a block; made by `at`.
 
@@ -67,7 +55,9 @@ class Place:
         if not recorded:
             return calibration.calibrate(disk=Path(disk), guest=self._guest)
         measure = [self._runner(), "calibrate", "--disk", disk]
-        said = host.printed(self._run(["sh", "-c", _RECORDING, "sh", *measure], timeout=1800))
+        # Without a file nothing is kept of what is recorded.
+        recorder = [self._runner(), "record", "--level=switches", "--timeout=1800s", "--", *measure]
+        said, _, _ = host.printed(self._run(recorder, timeout=1900)).rstrip("\n").rpartition("\n")
         found = calibration.calibrated(said, self._guest)
         waits = [self.record(sleeper(found.hz, span), seed=1).values["p50"] for span in SPANS]
         return replace(found, costs=as_seen(found.costs, *waits))
