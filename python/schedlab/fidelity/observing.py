@@ -24,8 +24,8 @@ workload's own time; the median and the 99th percentile of the time from a wake-
 METRICS: tuple[Metric, ...] = ("share", "voluntary", "involuntary", "turnaround", "p50", "p99")
 
 UNTOLD = 0.01
-"""The part of all waits whose end a kernel may not tell: the 99th percentile of the rest is then one
-between the 98th and the last hundredth of all."""
+"""The part of all waits whose end a kernel may not tell: the 99th percentile of the rest is then no
+less than the 98th of all."""
 
 RECORDED: tuple[Metric, ...] = ("p50", "p99")
 """Those that need the events of the run, and so are taken from runs that were recorded."""

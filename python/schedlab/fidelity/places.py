@@ -8,12 +8,13 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from schedlab import calibration, processes
 from schedlab.calibration import Calibration
+from schedlab.errors import InputError
 from schedlab.fidelity.observing import Observation
 from schedlab.fidelity.seen import SPANS, as_seen, sleeper
 from schedlab.knobs import applied
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
-from schedlab.recording import record
+from schedlab.recording import Recording, record
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
@@ -23,11 +24,15 @@ from schedlab.vm.disk import PLACE
 BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
 
+ATTEMPTS = 4
+"""Of a recording: one that lost anything is refused."""
+
 MEMORY = 1_536
 """MiB of a guest."""
 
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
+
 
 class Place:
     """A kernel that is there for the time of a block; made by `at`.
@@ -88,18 +93,28 @@ class Place:
         """Run a workload for real while its wake-ups are recorded, and read all from that."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "trace.txt"
-            made = record(
-                path,
-                workload,
-                guest=self._guest,
-                level="switches",
-                buffer=BUFFER,
-                seed=seed,
-                timeout=timeout,
-            )
+            made = self._recorded(path, workload, seed=seed, timeout=timeout)
             outcome = Outcome.from_json(made.output)
             duration = workload.duration_ns
             return Observation.of(outcome).beside(Observation.of_trace(path, duration))
+
+    def _recorded(self, path: Path, workload: Workload, *, seed: int, timeout: float) -> Recording:
+        """Record who runs, again where the kernel lost something."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return record(
+                    path,
+                    workload,
+                    guest=self._guest,
+                    level="switches",
+                    buffer=BUFFER,
+                    seed=seed,
+                    timeout=timeout,
+                )
+            except InputError:
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError
 
     def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
         """Run a workload for real and keep all tracepoints in a file."""
