@@ -37,10 +37,21 @@ impl Stream {
     }
 
     /// The next time of this distribution. Draws as many words as the distribution needs and keeps nothing back.
+    #[inline(always)]
     pub(crate) fn draw(&mut self, duration: Duration) -> Time {
+        if let Duration::Uniform { low, high } = duration { self.between(low, high) } else { self.draw_other(duration) }
+    }
+
+    #[inline]
+    fn between(&mut self, low: Time, high: Time) -> Time {
+        Time::from_nanos(self.0.random_range(low.as_nanos()..=high.as_nanos()))
+    }
+
+    #[inline(never)]
+    fn draw_other(&mut self, duration: Duration) -> Time {
         match duration {
             Duration::Fixed(time) => time,
-            Duration::Uniform { low, high } => Time::from_nanos(self.0.random_range(low.as_nanos()..=high.as_nanos())),
+            Duration::Uniform { low, high } => self.between(low, high),
             // Inverse of the distribution function 1 − e^(−x/mean).
             Duration::Exponential { mean } => nearest(-libm::log(self.positive()) * mean.as_nanos() as f64),
             // Box and Muller 1958, the cosine half.
