@@ -38,7 +38,7 @@ pub(crate) struct Engine<'a, S> {
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
     pub(crate) limit: u64,
-    /// The first instant at which the run may be over, by the workload's word or the limit.
+    /// The first instant at which the run may be over, by the workload's word or the limit; 0 once all tasks have ended.
     pub(crate) until: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,

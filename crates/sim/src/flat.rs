@@ -47,14 +47,14 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), so that it need not be asked each time.
     fn flat_events<const FREE: bool>(&mut self) -> Result<(), SimError> {
-        while self.alive > 0 {
+        loop {
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let time = key.min(timer).time();
             let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
             let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
             if time >= self.until.min(rule) || cancelled {
-                break;
+                return Ok(());
             }
             self.events += 1;
             if time != self.now {
@@ -74,7 +74,6 @@ impl<S: EventSink> Engine<'_, S> {
                 Kind::Tick => self.flat_ticks::<FREE>(key, cpu)?,
             }
         }
-        Ok(())
     }
 
     /// The ticks of one instant, of one CPU after the other from the first on that has one now. Nothing comes in between: whatever is before ticks

@@ -420,6 +420,9 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.identities[task as usize].died = self.now;
                 left.state = State::Dead;
                 self.alive -= 1;
+                if self.alive == 0 {
+                    self.until = 0;
+                }
                 self.left_group(task);
             }
             TaskState::Interruptible | TaskState::Uninterruptible => {

@@ -125,7 +125,7 @@ impl Timers {
     }
 
     /// Makes a timer the first of the list that it belongs in by the digits of its time: the one after it.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, number: u32, time: u64) -> u32 {
         debug_assert!(time >= self.base, "time went back");
         self.operations += 1;
@@ -221,6 +221,7 @@ impl Timers {
     }
 
     /// Puts the timers of a list where their digits say.
+    #[inline(never)]
     fn move_down(&mut self, mut number: u32) {
         while let Some(Timer { time, next, .. }) = self.timers.get(number as usize).copied() {
             let below = self.enter(number, time);
