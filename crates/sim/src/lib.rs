@@ -65,6 +65,7 @@ pub mod speed;
 mod switch;
 mod sync;
 mod task;
+mod ticks;
 mod timers;
 mod wait;
 mod way;
