@@ -95,7 +95,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
+        let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
+        // Where CPUs differ in speed, computing is work.
+        prices.clocked &= machine.speed.is_default();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);
         let mut sched = Sched::new(rules, machine.cpus, Ours);
@@ -342,7 +344,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.bill(self.prices.tick);
+        record.ticked(next_tick, 1, self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
         if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
@@ -352,7 +354,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        self.arena.cpus[cpu as usize].bill(looked_at);
+        self.arena.cpus[cpu as usize].interrupted(self.now + self.prices.tick + looked_at, looked_at);
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
@@ -396,7 +398,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
         let count = (time - first).div_ceil(self.period);
         record.next_tick += count * self.period;
-        record.bill(count * self.prices.tick);
+        record.ticked(record.next_tick - self.period, count, self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
     }

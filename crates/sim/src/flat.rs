@@ -173,7 +173,8 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, false);
         };
         (comer.stage, comer.remaining) = (Stage::Act, self.prices.run(time.as_nanos()));
-        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
+        record.clocked = comer.is_clocked(&self.prices);
+        let cost = comer.due(false);
         record.end = self.now.saturating_add(cost);
         if record.end == self.now {
             return self.operate(cpu, true);
@@ -251,7 +252,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.op = record.cursor.next(self.program);
         record.debt += self.prices.operation;
         match record.op {
-            Op::Sleep(time) if record.debt == 0 && self.prices.system_call == 0 => {
+            Op::Sleep(time) if record.debt == 0 && self.prices.sleep == 0 => {
                 self.count_operation()?;
                 self.set_timer(task, time.as_nanos());
                 self.flat_sleep(cpu, task)?;
@@ -340,7 +341,7 @@ impl<S: EventSink> Engine<'_, S> {
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else { return Ok(false) };
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.end = record.end.saturating_add(count * self.prices.tick);
+        record.ticked(due, count, self.prices.tick);
         record.next_tick = due + self.period;
         record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
         self.skips_beside_others |= tick.inactive > 0;
@@ -383,7 +384,8 @@ impl<S: EventSink> Engine<'_, S> {
             (comer.ran_on, comer.ran_at) = (cpu, record.switches);
         }
         record.current = next;
-        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
+        record.clocked = comer.is_clocked(prices);
+        let cost = comer.due(record.clocked);
         record.end = now.saturating_add(cost);
         if record.end == now {
             return self.operate(cpu, true);
@@ -400,8 +402,10 @@ impl<S: EventSink> Engine<'_, S> {
         if matches!(record.stage, Stage::Fetch | Stage::Retry) {
             return self.operate(cpu, false);
         }
-        let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
+        let clocked = record.is_clocked(&self.prices);
+        let cost = record.due(clocked);
         let record = &mut self.arena.cpus[cpu as usize];
+        record.clocked = clocked;
         record.end = self.now.saturating_add(cost);
         if record.end == self.now {
             return self.operate(cpu, true);

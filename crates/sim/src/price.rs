@@ -32,6 +32,8 @@ pub(crate) struct Prices {
     copy_per_kib: u64,
     pub(crate) page: u64,
     pub(crate) block: u64,
+    /// Sleeping until a timer expires: a system call, and going to sleep in that.
+    pub(crate) sleep: u64,
     /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
     /// callbacks), looking for a message in vain and reading one are two things.
     pub(crate) sleeps_within_calls: bool,
@@ -39,6 +41,8 @@ pub(crate) struct Prices {
     pub(crate) balance: u64,
     pub(crate) operation: u64,
     compute: u64,
+    /// Whoever computes looks at the clock of its CPU time, in which ticks and other interrupts are.
+    pub(crate) clocked: bool,
     pub(crate) tcp_connect: u64,
     pub(crate) tcp_accept: u64,
     pub(crate) tcp_write: u64,
@@ -104,11 +108,13 @@ impl Prices {
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             page: costs.page.as_nanos(),
             block: costs.block.as_nanos(),
+            sleep: call(costs.block),
             sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
             compute: costs.compute.as_nanos(),
+            clocked: costs.compute > Time::ZERO,
             tcp_connect: costs.tcp_connect.as_nanos(),
             tcp_accept: costs.tcp_accept.as_nanos(),
             tcp_write: connection(costs.tcp_write, costs.socket_write),
@@ -131,6 +137,17 @@ impl Prices {
     #[inline]
     pub(crate) const fn run(&self, time: u64) -> u64 {
         if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(self.compute) }
+    }
+
+    /// Whether whoever computes for so long looks at clocks for it.
+    #[inline]
+    pub(crate) const fn is_clocked(&self, time: u64) -> bool {
+        self.clocked && time >= Costs::CLOCKED.as_nanos()
+    }
+
+    /// Asking to sleep until a time, which may have passed.
+    pub(crate) const fn sleep_until(&self, due: u64, now: u64) -> u64 {
+        if due > now { self.sleep } else { self.system_call }
     }
 
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.
