@@ -66,16 +66,35 @@ def test_the_file_is_as_the_issue_asks() -> None:
     register = _register()
     assert register.rules.correlation == 0.8
     assert register.rules.best == 0.1
-    for place in ("vm:6.1", "vm:6.12"):
-        assert len(register.settings[place]) >= 20
+    for place, release in (("vm:6.1", "6.1"), ("vm:6.12", "6.12"), ("host", "7.2")):
+        assert len(register.settings(place)) >= 20
         assert len(register.at(place)) >= 4
         # Every setting is one of that kernel's.
-        for setting in register.settings[place]:
+        for setting in register.settings(place):
             if setting.knobs:
-                Scheduler(place.removeprefix("vm:"), knobs=setting.knobs)
+                Scheduler(release, knobs=setting.knobs)
             assert setting.name
     for part in register.workloads.values():
         assert part.workload.json
+
+
+def test_runs_are_recorded_where_waiting_times_are_ranked_and_as_often_as_a_place_asks() -> None:
+    other = """
+[places."vm:6.12"]
+repeats = 5
+settings = [{}, { policy = "batch" }]
+[[lines]]
+workloads = ["pi"]
+places = ["vm:6.12"]
+measures = ["p99"]
+"""
+    register = Register.parse(SMALL + other)
+    here, there = jobs(register, "vm:6.1"), jobs(register, "vm:6.12")
+    # Three settings three times as the protocol has it, and two five times as the place has it.
+    assert (len(here), len(there)) == (9, 10)
+    assert not any(job.recorded for job in here)
+    assert all(job.recorded for job in there)
+    assert [len(jobs(register.repeating(2), place)) for place in register.places] == [6, 4]
 
 
 def test_a_run_that_fails_is_left_out_and_the_others_are_made(
@@ -93,7 +112,7 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
         def knobs(self, _wanted: object) -> AbstractContextManager[None]:
             return nullcontext()
 
-        def record(self, workload: Workload, *, seed: int) -> Observation:
+        def run(self, workload: Workload, *, seed: int) -> Observation:
             assert seed > 0
             if "batch" in workload.json:
                 raise RunError("it hangs")
@@ -108,14 +127,14 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
     kept = Kept(tmp_path, "vm:6.1")
     monkeypatch.setattr(kept, "costs", lambda **_: None)
     todo = jobs(register, "vm:6.1")
-    collecting._run("vm:6.1", kept, todo, told.append)
+    collecting._run("vm:6.1", kept, todo, told.append, recorded=False)
     # Three runs of each setting but of the one that hangs, after each of which it boots again.
     assert sum(kept.find(job.key) is not None for job in todo) == 6
     assert len(boots) == 4
     assert sum("it hangs" in line for line in told) == 3
     monkeypatch.setattr(collecting, "FAILURES", 3)
     with pytest.raises(RunError, match="it hangs"):
-        collecting._run("vm:6.1", kept, todo, told.append)
+        collecting._run("vm:6.1", kept, todo, told.append, recorded=False)
 
 
 def test_rankings_that_agree_hold_and_others_fail() -> None:
@@ -270,7 +289,7 @@ def test_settings_under_which_nobody_is_woken_are_not_ranked(
 
 def test_the_page_tells_of_every_ranking() -> None:
     register = Register.parse(SMALL)
-    names = [setting.name for setting in register.settings["vm:6.1"]]
+    names = [setting.name for setting in register.settings("vm:6.1")]
     assert names == ["defaults", "batch", "latency=1ms"]
     runs = {
         ("pi", name): [_observed(100.0 * number)] * 3 for number, name in enumerate(names, start=1)

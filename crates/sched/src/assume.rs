@@ -24,10 +24,10 @@ impl<D: Decider> Sched<D> {
         if !self.entities[record.se.index()].sched_delayed {
             record.life = Life::Runnable;
         }
-        let idle_policy = u32::from(record.has_idle_policy());
-        self.balance.cfs_tasks.add(cpu, task);
-        let delayed = u32::from(self.entities[record.se.index()].sched_delayed);
-        let mut level = Some(record.se);
+        let (idle_policy, se) = (u32::from(record.has_idle_policy()), record.se);
+        self.cfs_tasks_add(cpu, task);
+        let delayed = u32::from(self.entities[se.index()].sched_delayed);
+        let mut level = Some(se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, weight, queued) = (entity.cfs_rq, entity.load.scaled, entity.on_rq);

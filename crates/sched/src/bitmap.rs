@@ -57,6 +57,32 @@ impl Bitmap {
         if let [word] = self.words[..] { Some(word) } else { None }
     }
 
+    /// Whether this is so of any number, asked in ascending order.
+    #[inline(always)]
+    pub(crate) fn any(&self, is: impl Fn(usize) -> bool) -> bool {
+        for (index, word) in self.words.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                if is(index * 64 + left.trailing_zeros() as usize) {
+                    return true;
+                }
+                left &= left - 1;
+            }
+        }
+        false
+    }
+
+    /// Does so for the numbers from `start` on, then for those before it ([`Bitmap::iter_wrap`]).
+    #[inline(always)]
+    pub(crate) fn for_each_wrap(&self, start: usize, mut what: impl FnMut(usize)) {
+        let Some(word) = self.only_word() else { return self.iter_wrap(start).for_each(what) };
+        let (start, mut left) = (start as u32 % 64, word.rotate_right(start as u32 % 64));
+        while left != 0 {
+            what(((start + left.trailing_zeros()) % 64) as usize);
+            left &= left - 1;
+        }
+    }
+
     /// How many numbers there are.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()

@@ -9,7 +9,6 @@ use crate::custom::Custom;
 use crate::deadline::DlEntity;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct};
-use crate::fair::Loads;
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::{GroupId, TaskGroup};
 use crate::fair::weight::weight_of_nice;
@@ -58,8 +57,8 @@ pub struct Sched<D: Decider> {
     pub(crate) groups: Vec<TaskGroup>,
     /// What the PELT clocks show beyond what they are set to.
     pub(crate) pelt_origin: u64,
-    /// Load averages, where something depends on them.
-    pub(crate) loads: Option<Box<Loads>>,
+    /// Load averages are kept, as something depends on them.
+    pub(crate) tracks_load: bool,
     /// Placement and balancing.
     pub(crate) balance: Balance,
     /// CPUs on which nothing runs and nothing waits.
@@ -87,7 +86,7 @@ impl<D: Decider> Sched<D> {
             timers: Timers::default(),
             groups: vec![TaskGroup::new(GroupId::ROOT, 0)],
             pelt_origin: 0,
-            loads: None,
+            tracks_load: false,
             balance: Balance::default(),
             idle_cpus: Bitmap::full(cpus as usize),
             decider,
@@ -149,10 +148,10 @@ impl<D: Decider> Sched<D> {
             throttle_work: false,
             throttled: false,
             time_slice: self.rules.rr_ticks,
+            beside: [TaskId::IDLE; 2],
             affinity: None,
         });
         self.processes.add(process);
-        self.grow_loads();
         task
     }
 
@@ -334,7 +333,7 @@ impl<D: Decider> Sched<D> {
         let mut previous = self.rqs[cpu.index()].curr;
         let left = previous;
         self.block_task(cpu, previous, state);
-        if self.balance.cpus.get(cpu.index()).is_some_and(|state| state.push_cpu.is_some()) {
+        if self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
             // The stopper runs first, for whom whoever ran is put off.
             self.put_prev_task(cpu, previous);
             self.rqs[cpu.index()].curr = TaskId::IDLE;
@@ -376,7 +375,7 @@ impl<D: Decider> Sched<D> {
             self.idle_cpus.insert(cpu.index());
             self.nohz_balance_enter_idle(cpu);
         } else if self.tasks[next.index()].class == Class::Fair {
-            self.balance.cfs_tasks.move_to_front(cpu, next);
+            self.cfs_tasks_move_to_front(cpu, next);
         }
         if state == TaskState::Dead && !self.balance.recorded {
             self.task_dead(left);

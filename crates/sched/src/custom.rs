@@ -163,7 +163,7 @@ impl<D: Decider> Sched<D> {
     pub fn set_custom_class(&mut self, class: Box<dyn CustomClass>) {
         // Its tasks have no load that the kernel's balancing could go by.
         self.balance = Balance::default();
-        self.loads = None;
+        self.tracks_load = false;
         assert!(self.tasks.is_empty(), "a policy is chosen before there are tasks");
         self.custom = Some(Custom { class, nr_running: vec![0; self.rqs.len()] });
     }

@@ -6,6 +6,7 @@ use crate::bitmap::Bitmap;
 use crate::class::Class;
 use crate::deadline::DlEntityId;
 use crate::fair::group::GroupId;
+use crate::fair::load::EntityLoad;
 use crate::fair::weight::Weight;
 
 /// Virtual time: wraps, and is compared by signed difference, as the kernel does. Not the time type on purpose.
@@ -76,7 +77,8 @@ impl CfsRqId {
     }
 }
 
-/// `struct sched_entity`: what a fair queue orders, a task or a group. In two cache lines, the first of them what each charge touches.
+/// `struct sched_entity`: what a fair queue orders, a task or a group. In two cache lines, the first of them what each charge touches, and a third one of
+/// averages.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Entity {
@@ -119,6 +121,8 @@ pub struct Entity {
     pub custom_slice: bool,
     /// `rel_deadline`: the deadline is kept relative to `vruntime` while it moves.
     pub rel_deadline: bool,
+    /// `avg`: its averages of load, where they are kept.
+    pub(crate) pelt: EntityLoad,
 }
 
 impl Entity {
@@ -144,6 +148,7 @@ impl Entity {
             sched_delayed: false,
             custom_slice: false,
             rel_deadline: false,
+            pelt: EntityLoad::default(),
         }
     }
 }
@@ -187,6 +192,8 @@ pub struct TaskStruct {
     pub(crate) throttled: bool,
     /// `rt.time_slice`: ticks left of a round-robin slice.
     pub(crate) time_slice: u32,
+    /// `se.group_node`: who is before and after it among its CPU's queued fair tasks.
+    pub(crate) beside: [TaskId; 2],
     /// `cpus_ptr`: where it may run; everywhere if absent.
     pub(crate) affinity: Option<Box<Bitmap>>,
 }

@@ -13,6 +13,7 @@ use crate::core::Sched;
 use crate::deadline::{DlEntity, DlEntityId};
 use crate::decider::Decider;
 use crate::rules::Rules;
+use crate::runqueue::Rq;
 use crate::timers::Timer;
 
 /// `dl_server_min_res`: a deferred server whose 0-laxity time moved by less than this runs anyway, in nanoseconds.
@@ -45,6 +46,46 @@ impl Rules {
     #[inline]
     pub(crate) fn has_fair_server(&self) -> bool {
         self.tunables.fair_server_runtime.as_nanos() > 0
+    }
+}
+
+impl DlEntity {
+    /// `dl_server_update_idle_time`, up to 6.18: a server has had the time for which its CPU idled.
+    #[inline(always)]
+    fn spend_idle(&mut self, rq: &mut Rq) {
+        let delta = rq.clock_task.wrapping_sub(rq.idle_exec_start) as i64;
+        if self.runtime < 0 || delta < 0 {
+            return;
+        }
+        rq.idle_exec_start = rq.clock_task;
+        self.runtime -= delta;
+        if self.runtime < 0 {
+            self.runtime = 0;
+            if let Some(server) = &mut self.server {
+                server.defer_running = false;
+            }
+        }
+    }
+
+    /// [`Sched::first_fair_task`] of a CPU that idles, up to 6.18, whose server is started: false, and nothing done, if it is not.
+    #[inline(always)]
+    pub(crate) fn end_idle(&mut self, rq: &mut Rq) -> bool {
+        let Some(server) = self.server.as_mut().filter(|server| server.active) else { return false };
+        server.defer_idle = false;
+        self.spend_idle(rq);
+        true
+    }
+
+    /// [`Sched::dl_server_update`] of a server that has runtime left, or is not started: false, and nothing done, of others.
+    #[inline(always)]
+    pub(crate) fn has_served(&mut self, delta: u64) -> bool {
+        let Some(server) = self.server.as_mut().filter(|server| server.active) else { return true };
+        if self.runtime <= delta as i64 {
+            return false;
+        }
+        self.runtime -= delta as i64;
+        server.defer_idle = false;
+        true
     }
 }
 
@@ -198,14 +239,8 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(crate) fn dl_server_update(&mut self, cpu: CpuId, delta: u64) {
         let Some((entity, _)) = self.server(cpu) else { return };
-        match &mut entity.server {
-            // As `charge_server` while it has runtime left.
-            Some(server) if server.active && entity.runtime > delta as i64 => {
-                entity.runtime -= delta as i64;
-                server.defer_idle = false;
-            }
-            Some(server) if server.active => self.charge_server(cpu, delta as i64, false),
-            _ => {}
+        if !entity.has_served(delta) {
+            self.charge_server(cpu, delta as i64, false);
         }
     }
 
@@ -312,13 +347,8 @@ impl<D: Decider> Sched<D> {
             if server.active {
                 self.charge_server(cpu, delta, idle);
             }
-        } else if entity.runtime >= 0 && delta >= 0 {
-            rq.idle_exec_start = rq.clock_task;
-            entity.runtime -= delta;
-            if entity.runtime < 0 {
-                entity.runtime = 0;
-                server.defer_running = false;
-            }
+        } else {
+            entity.spend_idle(rq);
         }
     }
 

@@ -66,7 +66,7 @@ impl<D: Decider> Sched<D> {
         }
         self.rq_online(cpu);
         self.idle_cpus.insert(cpu.index());
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             // It idles without a tick.
             state.tick_stopped = true;
             self.balance.nohz.idle_cpus.insert(cpu.index());

@@ -71,6 +71,17 @@ impl Rules {
         Time::from_nanos(self.tick)
     }
 
+    /// `msecs_to_jiffies`, which rounds up.
+    #[inline]
+    pub(crate) const fn jiffies_of(&self, milliseconds: u64) -> u64 {
+        // At HZ = 1000 a tick is a millisecond: m · 10⁶ / 10⁶ is m, and nothing is left to round up. Each tick of each CPU asks, and a
+        // division would be most of what that costs.
+        if self.tick == 1_000_000 {
+            return milliseconds;
+        }
+        (milliseconds * 1_000_000).div_ceil(self.tick)
+    }
+
     /// Whether the fair class is EEVDF.
     #[inline]
     pub(crate) const fn eevdf(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use schedlab_model::{TaskId, Time};
 
+use crate::balance::state::{CpuState, TaskList};
 use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
 use crate::hrtick::Hrtick;
@@ -44,6 +45,10 @@ pub(crate) struct Rq {
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
     pub(crate) lazily: bool,
+    /// `cfs_tasks`: its queued fair tasks, where load is balanced.
+    pub(crate) cfs_tasks: TaskList,
+    /// What balancing remembers of the CPU.
+    pub(crate) balance: CpuState,
     /// `stop`: the task that runs before all others, where a recording tells of it.
     pub(crate) stop: Option<TaskId>,
     /// `hrtick_timer`: the high-resolution tick.
@@ -65,6 +70,8 @@ impl Rq {
             need_resched: false,
             lazily: false,
             idle_exec_start: 0,
+            cfs_tasks: TaskList::EMPTY,
+            balance: CpuState::new(0),
             stop: None,
             hrtick: Hrtick::default(),
             cfs,

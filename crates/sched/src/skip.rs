@@ -82,7 +82,7 @@ impl<D: Decider> Sched<D> {
 
     /// Coming ticks of a busy CPU that neither balance load nor have an idle CPU do so ([`Sched::trigger_load_balance`]).
     fn ticks_until_balance(&self, cpu: CpuId, next_tick: u64) -> u64 {
-        let state = &self.balance.cpus[cpu.index()];
+        let state = &self.rqs[cpu.index()].balance;
         if self.balance.other_classes || state.tick_stopped || self.balance.nohz.idle_cpus.first().is_some() {
             return 0;
         }
@@ -99,7 +99,7 @@ impl<D: Decider> Sched<D> {
     /// The same of [`Sched::schedule`]: the CPU may run out of work, or is to push a task to another one.
     #[inline]
     pub fn looks_at_others(&self, cpu: CpuId, state: TaskState) -> bool {
-        let Some(balance) = self.balance.cpus.get(cpu.index()) else { return false };
+        let Some(balance) = self.balance_of(cpu) else { return false };
         balance.push_cpu.is_some() || self.nr_awake(cpu) <= u32::from(state != TaskState::Running)
     }
 
@@ -122,7 +122,7 @@ impl<D: Decider> Sched<D> {
         let first = next_tick.saturating_sub(self.entities[se.index()].exec_start);
         let until_server = self.inactive_ticks_server(cpu, first);
         // Groups' weights and load averages follow each tick.
-        if self.entities[se.index()].parent.is_some() || (self.loads.is_some() && self.has_groups()) {
+        if self.entities[se.index()].parent.is_some() || (self.tracks_load && self.has_groups()) {
             return 0;
         }
         if !self.looks_at_slice(cfs) {
@@ -184,7 +184,7 @@ impl<D: Decider> Sched<D> {
         if count == 0 {
             return;
         }
-        if self.loads.is_some() && self.curr_class(cpu) == Class::Fair {
+        if self.tracks_load && self.curr_class(cpu) == Class::Fair {
             self.skip_ticks_of_load(cpu, first, count);
         }
         let last = first + self.rules.tick_time() * (count - 1);

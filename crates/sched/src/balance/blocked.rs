@@ -25,7 +25,7 @@ impl<D: Decider> Sched<D> {
         debug_assert_eq!(GroupId::ROOT.0, 0);
         blocked |= self.update_blocked_queue(self.rqs[cpu.index()].cfs, None);
         let now = self.jiffies(cpu);
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         blocked |= state.avg_rt.util_avg > 0 || state.avg_dl.util_avg > 0;
         state.last_blocked_update = now;
         if !blocked {
@@ -36,8 +36,11 @@ impl<D: Decider> Sched<D> {
     /// `update_rt_rq_load_avg` and `update_dl_rq_load_avg`: `running` says whether the class ran until now.
     #[inline]
     pub(crate) fn update_class_load_avg(&mut self, cpu: CpuId, class: Class, running: bool) {
-        let Some(state) = self.balance.cpus.get_mut(cpu.index()) else { return };
-        let now = self.rqs[cpu.index()].clock_pelt;
+        if !self.balance.on() {
+            return;
+        }
+        let rq = &mut self.rqs[cpu.index()];
+        let (now, state) = (rq.clock_pelt, &mut rq.balance);
         let avg = if class == Class::Rt { &mut state.avg_rt } else { &mut state.avg_dl };
         let one = u64::from(running);
         if avg.update_sum(now, one, one, running) {
@@ -47,7 +50,7 @@ impl<D: Decider> Sched<D> {
 
     /// `scale_rt_capacity`: what real-time and deadline tasks leave of a CPU, of 1024.
     pub(super) fn scale_rt_capacity(&self, cpu: CpuId) -> u64 {
-        let state = &self.balance.cpus[cpu.index()];
+        let state = &self.rqs[cpu.index()].balance;
         let used = state.avg_rt.util_avg + state.avg_dl.util_avg;
         if used >= 1024 { 1 } else { 1024 - used }
     }

@@ -228,7 +228,7 @@ impl<D: Decider> Sched<D> {
             if running == 0 {
                 continue;
             }
-            let capacity = self.balance.cpus[cpu.index()].capacity;
+            let capacity = self.rqs[cpu.index()].balance.capacity;
             match env.migration_type {
                 MigrationType::Load => {
                     let load = self.cpu_load(cpu);
@@ -259,7 +259,7 @@ impl<D: Decider> Sched<D> {
 
     /// `check_cpu_capacity`: other classes take a good part of the CPU.
     pub(super) fn check_cpu_capacity(&self, cpu: CpuId, imbalance_pct: u64) -> bool {
-        self.balance.cpus[cpu.index()].capacity * imbalance_pct < 1024 * 100
+        self.rqs[cpu.index()].balance.capacity * imbalance_pct < 1024 * 100
     }
 }
 

@@ -114,7 +114,7 @@ impl<D: Decider> Sched<D> {
 
     /// The next task of the list that `detach_tasks` takes.
     pub(super) fn next_to_take(&mut self, env: &mut Env) -> Option<TaskId> {
-        while let Some(task) = self.balance.cfs_tasks.last(env.src) {
+        while let Some(task) = self.last_of_cfs_tasks(env.src) {
             if env.idle != Idle::Busy && self.rqs[env.src.index()].nr_running <= 1 {
                 return None;
             }
@@ -131,7 +131,7 @@ impl<D: Decider> Sched<D> {
                 return Some(task);
             }
             // To the other end of the list, so that it is not looked at again.
-            self.balance.cfs_tasks.move_to_front(env.src, task);
+            self.cfs_tasks_move_to_front(env.src, task);
         }
         None
     }
@@ -178,7 +178,7 @@ impl<D: Decider> Sched<D> {
         if self.balance.recorded {
             return;
         }
-        let Some(target) = self.balance.cpus[cpu.index()].push_cpu.take() else { return };
+        let Some(target) = self.rqs[cpu.index()].balance.push_cpu.take() else { return };
         if self.rqs[cpu.index()].nr_running == 0 || !self.is_online(target) || !self.is_online(cpu) {
             return;
         }
@@ -197,12 +197,12 @@ impl<D: Decider> Sched<D> {
         let level = levels.iter().position(|domain| domain.shape.span.contains(cpu.index()))?;
         let mut env = Env::new(&self.balance.domains, target, level, Idle::Idle, false);
         (env.src, env.active) = (cpu, true);
-        let mut next = self.balance.cfs_tasks.last(cpu);
+        let mut next = self.last_of_cfs_tasks(cpu);
         while let Some(task) = next {
             if self.can_migrate_task(&mut env, task) {
                 return Some((level, task));
             }
-            next = self.balance.cfs_tasks.before(task);
+            next = self.tasks[task.index()].before();
         }
         None
     }

@@ -198,7 +198,7 @@ impl<D: Decider> Sched<D> {
 
     /// What balancing remembers of a CPU beyond its domains, to be compared with that of another run.
     pub fn balance_state(&self, cpu: CpuId) -> impl std::fmt::Debug {
-        (self.balance.cpus.get(cpu.index()), &self.balance.nohz)
+        (self.balance_of(cpu), &self.balance.nohz)
     }
 
     /// The groups of one of a CPU's domains with their CPUs, its own first.

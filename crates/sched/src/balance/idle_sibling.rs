@@ -69,7 +69,7 @@ impl<D: Decider> Sched<D> {
             }
             self.set_idle_cores(target, false);
         }
-        let limit = self.scan_limit_by_cost(llc, target, this, self.balance.cpus[this.index()].avg_idle / 512);
+        let limit = self.scan_limit_by_cost(llc, target, this, self.rqs[this.index()].balance.avg_idle / 512);
         let found = match limit {
             Some(limit) => {
                 let (found, looked, gave_up) = self.scan(task, llc, target, target.index(), limit);
@@ -112,7 +112,7 @@ impl<D: Decider> Sched<D> {
         let mut limit = u64::MAX;
         if by_cost {
             self.age_idle_time(this);
-            limit = self.scan_limit_by_cost(llc, target, this, self.balance.cpus[this.index()].wake_avg_idle)?;
+            limit = self.scan_limit_by_cost(llc, target, this, self.rqs[this.index()].balance.wake_avg_idle)?;
         }
         if features.sis_util
             && let Some(shared) = self.balance.domains.cpus[target.index()].shared
@@ -135,7 +135,7 @@ impl<D: Decider> Sched<D> {
         let (found, looked, gave_up) = self.scan(task, llc, target, target.index() + 1, limit);
         if by_cost && !gave_up {
             let time = looked * self.balance.search_cost;
-            let state = &mut self.balance.cpus[this.index()];
+            let state = &mut self.rqs[this.index()].balance;
             state.wake_avg_idle -= state.wake_avg_idle.min(time);
             self.account_scan(this, looked);
         }
@@ -251,7 +251,7 @@ impl<D: Decider> Sched<D> {
     /// A busy CPU's last idle time says ever less of the next one: halved each tick.
     fn age_idle_time(&mut self, cpu: CpuId) {
         let now = self.jiffies(cpu);
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         while state.wake_stamp < now && state.wake_avg_idle > 0 {
             state.wake_stamp += 1;
             state.wake_avg_idle >>= 1;

@@ -126,7 +126,7 @@ impl<D: Decider> Sched<D> {
             }
             if self.available_idle_cpu(cpu) {
                 // Idle states are not modelled: the CPU that idles for the shortest time has the warmest cache.
-                let stamp = self.balance.cpus[cpu.index()].idle_stamp.unwrap_or(0).max(1);
+                let stamp = self.rqs[cpu.index()].balance.idle_stamp.unwrap_or(0).max(1);
                 if stamp > latest {
                     (idle, latest) = (Some(cpu), stamp);
                 }

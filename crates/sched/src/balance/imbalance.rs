@@ -97,35 +97,24 @@ impl<D: Decider> Sched<D> {
         let now = self.jiffies(cpu);
         let longest = self.balance.max_interval;
         let milliseconds = self.balance.domains.cpus[cpu.index()].levels[level].balance_interval;
-        let interval = self.to_jiffies(milliseconds).clamp(1, longest);
+        let interval = self.rules.jiffies_of(milliseconds).clamp(1, longest);
         let domains = &mut self.balance.domains;
         let Some(group) = domains.cpus[cpu.index()].levels[level].groups().next() else { return };
         domains.groups[group].next_update = now + interval;
         let Some(below) = level.checked_sub(1) else {
             // update_cpu_capacity
             let capacity = self.scale_rt_capacity(cpu);
-            self.balance.cpus[cpu.index()].capacity = capacity;
+            self.rqs[cpu.index()].balance.capacity = capacity;
             self.balance.domains.groups[group].capacity = capacity;
             return;
         };
         let below = &domains.cpus[cpu.index()].levels[below];
         let capacity = if below.shape.flags.has(DomainFlags::OVERLAP) {
-            domains.groups[group].span.iter().map(|cpu| self.balance.cpus[cpu].capacity).sum()
+            domains.groups[group].span.iter().map(|cpu| self.rqs[cpu].balance.capacity).sum()
         } else {
             below.groups().map(|group| domains.groups[group].capacity).sum()
         };
         domains.groups[group].capacity = capacity;
-    }
-
-    /// `msecs_to_jiffies`, which rounds up.
-    #[inline]
-    pub(super) fn to_jiffies(&self, milliseconds: u64) -> u64 {
-        // At HZ = 1000 a tick is a millisecond: m · 10⁶ / 10⁶ is m, and nothing is left to round up. Each tick of each CPU asks, and a
-        // division would be most of what that costs.
-        if self.rules.tick == 1_000_000 {
-            return milliseconds;
-        }
-        (milliseconds * 1_000_000).div_ceil(self.rules.tick)
     }
 }
 

@@ -131,8 +131,8 @@ impl<D: Decider> Sched<D> {
                 return End::OnePinned;
             }
             env.all_pinned = false;
-            if self.balance.cpus[busiest.index()].push_cpu.is_none() {
-                self.balance.cpus[busiest.index()].push_cpu = Some(cpu);
+            if self.rqs[busiest.index()].balance.push_cpu.is_none() {
+                self.rqs[busiest.index()].balance.push_cpu = Some(cpu);
                 *active = true;
                 if self.rules.series == Series::V5_10 {
                     let tries = env.shape.cache_nice_tries;
@@ -240,7 +240,7 @@ impl<D: Decider> Sched<D> {
         if by_task && domain.nr_balance_failed > env.shape.cache_nice_tries + 2 {
             return true;
         }
-        let capacity = |cpu: CpuId| self.balance.cpus[cpu.index()].capacity;
+        let capacity = |cpu: CpuId| self.rqs[cpu.index()].balance.capacity;
         env.idle != Idle::Busy
             && self.h_nr_running(env.src) == 1
             && self.check_cpu_capacity(env.src, env.shape.imbalance_pct)

@@ -17,21 +17,21 @@ impl<D: Decider> Sched<D> {
         let clock = self.rqs[cpu.index()].clock;
         if self.balance.recorded {
             // The search may have begun before.
-            self.balance.cpus[cpu.index()].idle_stamp.get_or_insert(clock);
-            let mut next = (now + self.balance.second).min(self.balance.cpus[cpu.index()].next_balance);
+            self.rqs[cpu.index()].balance.idle_stamp.get_or_insert(clock);
+            let mut next = (now + self.balance.second).min(self.rqs[cpu.index()].balance.next_balance);
             if !self.balance.domains.cpus[cpu.index()].levels.is_empty() {
                 self.update_next_balance(cpu, 0, &mut next);
             }
-            self.balance.cpus[cpu.index()].next_balance = next;
+            self.rqs[cpu.index()].balance.next_balance = next;
             return false;
         }
-        self.balance.cpus[cpu.index()].idle_stamp = Some(clock);
+        self.rqs[cpu.index()].balance.idle_stamp = Some(clock);
         if !self.is_online(cpu) {
             return false;
         }
         let mut next_balance = now + self.balance.second;
         let levels = self.balance.domains.cpus[cpu.index()].levels.len();
-        let avg_idle = self.balance.cpus[cpu.index()].avg_idle;
+        let avg_idle = self.rqs[cpu.index()].balance.avg_idle;
         let lowest = self.balance.domains.cpus[cpu.index()].levels.first();
         let worth_it = lowest.is_some_and(|lowest| {
             // 5.10 asks for the cost of a migration first.
@@ -70,7 +70,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         let runs = pulled || self.rqs[cpu.index()].nr_running > 0;
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         state.next_balance = state.next_balance.min(next_balance);
         if runs {
@@ -123,10 +123,9 @@ impl<D: Decider> Sched<D> {
 
     /// The end of an idle time (`ttwu_do_activate`; `update_rq_avg_idle` in 7.2): its length joins the average.
     pub(crate) fn update_avg_idle(&mut self, cpu: CpuId) {
-        let Some(state) = self.balance.cpus.get_mut(cpu.index()) else { return };
-        let clock = self.rqs[cpu.index()].clock;
-        if state.idle_stamp.is_some() {
-            state.end_idle(clock, clock / self.rules.tick);
+        let rq = &mut self.rqs[cpu.index()];
+        if self.balance.on() && rq.balance.idle_stamp.is_some() {
+            rq.balance.end_idle(rq.clock, rq.clock / self.rules.tick);
         }
     }
 }

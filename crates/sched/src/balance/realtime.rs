@@ -97,8 +97,8 @@ impl<D: Decider> Sched<D> {
 
     /// `cpumask_any_and_distribute`: the one after the one that this CPU was given last.
     fn distribute(&mut self, this: CpuId, mask: &Bitmap) -> Option<CpuId> {
-        let found = mask.iter_wrap(self.balance.cpus[this.index()].distributed as usize + 1).next()?;
-        self.balance.cpus[this.index()].distributed = found as u32;
+        let found = mask.iter_wrap(self.rqs[this.index()].balance.distributed as usize + 1).next()?;
+        self.rqs[this.index()].balance.distributed = found as u32;
         Some(CpuId(found as u32))
     }
 

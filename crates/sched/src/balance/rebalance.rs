@@ -4,8 +4,10 @@ use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::domains::Domain;
 use crate::balance::env::Idle;
+use crate::balance::state::Balance;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::rules::Rules;
 
 /// `LOAD_AVG_PERIOD` in milliseconds: how often the load of idle CPUs is brought up to date.
 const LOAD_AVG_PERIOD: u64 = 32;
@@ -18,6 +20,17 @@ struct Kick {
     next: bool,
 }
 
+impl Balance {
+    /// [`Sched::get_sd_balance_interval`].
+    #[inline(always)]
+    pub(crate) fn sd_interval(&self, rules: &Rules, domain: &Domain, busy: bool) -> u64 {
+        let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
+        // Not in step with smaller domains.
+        let interval = rules.jiffies_of(milliseconds) - u64::from(busy);
+        interval.clamp(1, self.max_interval)
+    }
+}
+
 impl<D: Decider> Sched<D> {
     /// `trigger_load_balance` (`sched_balance_trigger`) at the end of a tick, with the interrupt that follows it: the CPU balances its own
     /// domains if it is time, and wakes an idle one to balance for all that idle.
@@ -26,7 +39,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let kick = self.nohz_balancer_kick(cpu);
-        if self.jiffies(cpu) >= self.balance.cpus[cpu.index()].next_balance {
+        if self.jiffies(cpu) >= self.rqs[cpu.index()].balance.next_balance {
             self.update_blocked_averages(cpu);
             let idle = if self.rqs[cpu.index()].curr == TaskId::IDLE { Idle::Idle } else { Idle::Busy };
             self.rebalance_domains(cpu, idle);
@@ -42,10 +55,7 @@ impl<D: Decider> Sched<D> {
     /// `get_sd_balance_interval`, in ticks.
     #[inline]
     pub(crate) fn get_sd_balance_interval(&self, domain: &Domain, busy: bool) -> u64 {
-        let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
-        // Not in step with smaller domains.
-        let interval = self.to_jiffies(milliseconds) - u64::from(busy);
-        interval.clamp(1, self.balance.max_interval)
+        self.balance.sd_interval(&self.rules, domain, busy)
     }
 
     /// `rebalance_domains`: every domain whose interval is over.
@@ -86,7 +96,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         let least = self.rules.tunables.migration_cost.as_nanos();
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         if decays {
             state.max_idle_balance_cost = least.max(max_cost);
         }
@@ -158,18 +168,18 @@ impl<D: Decider> Sched<D> {
             if kick.stats {
                 has_blocked |= self.update_nohz_stats(cpu);
             }
-            if now >= self.balance.cpus[cpu.index()].next_balance {
+            if now >= self.rqs[cpu.index()].balance.next_balance {
                 self.update_rq_clock(cpu);
                 if kick.balance {
                     self.rebalance_domains(cpu, Idle::Idle);
                 }
             }
-            let next = self.balance.cpus[cpu.index()].next_balance;
+            let next = self.rqs[cpu.index()].balance.next_balance;
             if next_balance > next {
                 (next_balance, updates) = (next, true);
             }
         }
-        let period = self.to_jiffies(LOAD_AVG_PERIOD);
+        let period = self.rules.jiffies_of(LOAD_AVG_PERIOD);
         let nohz = &mut self.balance.nohz;
         if !gives_up {
             if updates {
@@ -184,7 +194,7 @@ impl<D: Decider> Sched<D> {
 
     /// `update_nohz_stats`: the load of an idle CPU decays. Whether there is any left.
     fn update_nohz_stats(&mut self, cpu: CpuId) -> bool {
-        let state = &self.balance.cpus[cpu.index()];
+        let state = &self.rqs[cpu.index()].balance;
         if !state.has_blocked_load || !self.balance.nohz.idle_cpus.contains(cpu.index()) {
             return false;
         }
@@ -193,7 +203,7 @@ impl<D: Decider> Sched<D> {
         }
         self.update_rq_clock(cpu);
         self.update_blocked_averages(cpu);
-        self.balance.cpus[cpu.index()].has_blocked_load
+        self.rqs[cpu.index()].balance.has_blocked_load
     }
 
     /// `nohz_balance_enter_idle`: the CPU idles, and its tick stops at once.
@@ -201,7 +211,7 @@ impl<D: Decider> Sched<D> {
         if !self.balance.on() || !self.is_online(cpu) {
             return;
         }
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         state.has_blocked_load = true;
         self.balance.nohz.has_blocked = true;
         if std::mem::replace(&mut state.tick_stopped, true) {
@@ -217,7 +227,7 @@ impl<D: Decider> Sched<D> {
 
     /// `nohz_balance_exit_idle`, at the first tick after it idled.
     fn nohz_balance_exit_idle(&mut self, cpu: CpuId) {
-        if !std::mem::take(&mut self.balance.cpus[cpu.index()].tick_stopped) {
+        if !std::mem::take(&mut self.rqs[cpu.index()].balance.tick_stopped) {
             return;
         }
         self.balance.nohz.idle_cpus.remove(cpu.index());
@@ -229,7 +239,7 @@ impl<D: Decider> Sched<D> {
 
     /// `nohz_newidle_balance` and `nohz_run_idle_balance`: a CPU that will idle for a while brings idle CPUs' loads up to date.
     pub(crate) fn nohz_newidle_balance(&mut self, cpu: CpuId) {
-        if self.balance.cpus[cpu.index()].avg_idle < self.rules.tunables.migration_cost.as_nanos() {
+        if self.rqs[cpu.index()].balance.avg_idle < self.rules.tunables.migration_cost.as_nanos() {
             return;
         }
         let nohz = &self.balance.nohz;

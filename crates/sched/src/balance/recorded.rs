@@ -97,7 +97,7 @@ impl<D: Decider> Sched<D> {
     /// does, whom it would take is asked ([`Decider::pull`]), and the rest follows from what the decider says. `idle` is how the CPU
     /// stood at its tick.
     pub fn rebalance(&mut self, cpu: CpuId, idle: bool) {
-        let due = self.balance.cpus.get(cpu.index()).is_some_and(|state| self.jiffies(cpu) >= state.next_balance);
+        let due = self.balance_of(cpu).is_some_and(|state| self.jiffies(cpu) >= state.next_balance);
         if due {
             self.rebalance_domains(cpu, if idle { Idle::Idle } else { Idle::Busy });
         }
@@ -111,26 +111,26 @@ impl<D: Decider> Sched<D> {
             failed: domain.nr_balance_failed,
             cost: domain.max_newidle_lb_cost,
         });
-        (self.balance.cpus.get(cpu.index()).map_or(0, |state| state.next_balance), domains.collect())
+        (self.balance_of(cpu).map_or(0, |state| state.next_balance), domains.collect())
     }
 
     /// When a CPU may balance next, in ticks.
     pub fn assume_next_balance(&mut self, cpu: CpuId, next: u64) {
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             state.next_balance = next;
         }
     }
 
     /// The stopper of `cpu` is to push a task to `target`.
     pub fn assume_push(&mut self, cpu: CpuId, target: CpuId) {
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             state.push_cpu = Some(target);
         }
     }
 
     /// The CPU to which our rules had the stopper of `cpu` push a task since this was last asked (`push_cpu`).
     pub fn take_push(&mut self, cpu: CpuId) -> Option<CpuId> {
-        self.balance.cpus.get_mut(cpu.index()).and_then(|state| state.push_cpu.take())
+        self.balance_of_mut(cpu).and_then(|state| state.push_cpu.take())
     }
 
     /// `active_load_balance_cpu_stop` where who is pushed is told: whom ours would push from `cpu` to `target`.
@@ -148,9 +148,9 @@ impl<D: Decider> Sched<D> {
         for level in 0..levels {
             let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
             let flags = domain.shape.flags;
-            let mut next = self.balance.cpus[cpu.index()].next_balance;
+            let mut next = self.rqs[cpu.index()].balance.next_balance;
             self.update_next_balance(cpu, level, &mut next);
-            self.balance.cpus[cpu.index()].next_balance = next;
+            self.rqs[cpu.index()].balance.next_balance = next;
             if flags.has(DomainFlags::BALANCE_NEWIDLE) {
                 let (moved, goes_on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
                 if moved > 0 || !goes_on {
@@ -173,7 +173,7 @@ impl<D: Decider> Sched<D> {
 
     /// Newly idle balancing found work after all: there was no idle time (`idle_stamp`).
     pub fn assume_work_found(&mut self, cpu: CpuId) {
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             state.idle_stamp = None;
         }
     }
@@ -230,7 +230,7 @@ impl<D: Decider> Sched<D> {
 
     /// The same of a CPU's idle task, whom interrupts wake somebody for.
     pub fn assume_idle_past(&mut self, cpu: CpuId, past: Past) {
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };
         }
     }
@@ -244,7 +244,7 @@ impl<D: Decider> Sched<D> {
 
     /// A CPU's average idle time, since when it idles if it does, and what balancing it may cost at most, in nanoseconds.
     pub fn assume_idle_time(&mut self, cpu: CpuId, average: u64, since: Option<u64>, most_cost: u64) {
-        if let Some(state) = self.balance.cpus.get_mut(cpu.index()) {
+        if let Some(state) = self.balance_of_mut(cpu) {
             (state.avg_idle, state.idle_stamp, state.max_idle_balance_cost) = (average, since, most_cost);
         }
     }

@@ -4,7 +4,7 @@ use schedlab_model::{CpuId, Series, TaskId, Topology};
 
 use crate::balance::WakeKind;
 use crate::balance::domains::{DomainFlags, Domains};
-use crate::balance::state::{Balance, Migration, Wakes};
+use crate::balance::state::{Balance, CpuState, Migration, TaskList, Wakes};
 use crate::bitmap::Bitmap;
 use crate::class::Class;
 use crate::core::Sched;
@@ -22,7 +22,11 @@ impl<D: Decider> Sched<D> {
         }
         let cpus = self.rqs.len();
         let domains = Domains::build(self.rules.series, topology, &Bitmap::full(cpus), cpus as u32);
-        self.balance = Balance::new(domains, cpus, self.rules.tunables.migration_cost.as_nanos());
+        self.balance = Balance::new(domains, cpus);
+        let state = CpuState::new(self.rules.tunables.migration_cost.as_nanos());
+        for rq in &mut self.rqs {
+            (rq.balance, rq.cfs_tasks) = (state.clone(), TaskList::EMPTY);
+        }
         (self.balance.search_cost, self.balance.random) = (search_cost, seed);
         self.set_intervals();
         self.balance.other_classes = self.tasks.iter().any(|task| task.class < Class::Fair);
@@ -50,7 +54,7 @@ impl<D: Decider> Sched<D> {
                 .levels
                 .iter_mut()
                 .for_each(|domain| (domain.last_balance, domain.last_decay) = (now, now));
-            if let Some(shared) = domains.cpus[cpu].shared.filter(|_| !balance.cpus[cpu].tick_stopped) {
+            if let Some(shared) = domains.cpus[cpu].shared.filter(|_| !self.rqs[cpu].balance.tick_stopped) {
                 domains.shared[shared as usize].nr_busy_cpus += 1;
             }
         }
@@ -60,7 +64,7 @@ impl<D: Decider> Sched<D> {
 
     /// Times in ticks that are asked for often.
     fn set_intervals(&mut self) {
-        let (second, hz) = (self.to_jiffies(1000), 1_000_000_000 / self.rules.tick);
+        let (second, hz) = (self.rules.jiffies_of(1000), 1_000_000_000 / self.rules.tick);
         let cpus = u64::from(self.balance.domains.active.count());
         let balance = &mut self.balance;
         (balance.second, balance.hz, balance.max_interval) = (second, hz, (hz * cpus / 10).max(1));
@@ -236,7 +240,7 @@ impl<D: Decider> Sched<D> {
     /// Whom the waker wakes: the running task, or interrupts where there is none.
     fn waker(&mut self, cpu: CpuId) -> &mut Wakes {
         match self.rqs[cpu.index()].curr {
-            TaskId::IDLE => &mut self.balance.cpus[cpu.index()].wakes,
+            TaskId::IDLE => &mut self.rqs[cpu.index()].balance.wakes,
             current => {
                 self.balance.add_task(current, cpu);
                 &mut self.balance.tasks[current.index()].wakes
@@ -331,8 +335,8 @@ impl<D: Decider> Sched<D> {
             this_load *= 100;
             previous_load = previous_load.wrapping_mul(100 + (imbalance_pct as i64 - 100) / 2);
         }
-        this_load = this_load.wrapping_mul(self.balance.cpus[previous.index()].capacity as i64);
-        previous_load = previous_load.wrapping_mul(self.balance.cpus[this.index()].capacity as i64);
+        this_load = this_load.wrapping_mul(self.rqs[previous.index()].balance.capacity as i64);
+        previous_load = previous_load.wrapping_mul(self.rqs[this.index()].balance.capacity as i64);
         if sync {
             previous_load += 1;
         }

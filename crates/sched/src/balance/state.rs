@@ -4,6 +4,9 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::Domains;
 use crate::bitmap::Bitmap;
+use crate::core::Sched;
+use crate::decider::Decider;
+use crate::entity::TaskStruct;
 use crate::fair::pelt::SchedAvg;
 
 /// A task was taken to another CPU.
@@ -51,7 +54,7 @@ pub(crate) struct TaskState {
     pub(crate) recent_used_cpu: CpuId,
 }
 
-/// Of a CPU's run queue, what every tick and wake-up touches in the first cache line. Clocks in nanoseconds, `next_` and `last_` in ticks.
+/// Of a CPU's run queue, where balancing is modelled, what every tick and wake-up touches in the first cache line. Clocks in nanoseconds, `next_` and `last_` in ticks.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct CpuState {
@@ -89,71 +92,109 @@ pub(crate) struct Nohz {
     pub(crate) needs_update: bool,
 }
 
-/// `rq->cfs_tasks`: each CPU's queued fair tasks, the one that came or ran last in front.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TaskLists {
-    /// By task: the one before and the one after it.
-    links: Vec<[TaskId; 2]>,
-    /// By CPU: the first and the last.
-    ends: Vec<[TaskId; 2]>,
-}
+/// `rq->cfs_tasks`: the first and the last of a CPU's queued fair tasks, the one that came or ran last in front. Which are beside one another
+/// is in the tasks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskList([TaskId; 2]);
 
 const NOBODY: TaskId = TaskId::IDLE;
 
-impl TaskLists {
+impl TaskList {
+    pub(crate) const EMPTY: Self = Self([NOBODY; 2]);
+
     #[inline]
-    pub(crate) fn add(&mut self, cpu: CpuId, task: TaskId) {
-        let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
-        if self.links.len() <= task.index() {
-            self.links.resize(task.index() + 1, [NOBODY; 2]);
-        }
-        let second = std::mem::replace(&mut ends[0], task);
+    pub(crate) fn add(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
+        let second = std::mem::replace(&mut self.0[0], task);
         if second == NOBODY {
-            ends[1] = task;
+            self.0[1] = task;
         } else {
-            self.links[second.index()][0] = task;
+            tasks[second.index()].beside[0] = task;
         }
-        self.links[task.index()] = [NOBODY, second];
+        tasks[task.index()].beside = [NOBODY, second];
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, cpu: CpuId, task: TaskId) {
-        let Some(ends) = self.ends.get_mut(cpu.index()) else { return };
-        let [before, after] = self.links[task.index()];
+    pub(crate) fn remove(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
+        let [before, after] = tasks[task.index()].beside;
         match before {
-            NOBODY => ends[0] = after,
-            before => self.links[before.index()][1] = after,
+            NOBODY => self.0[0] = after,
+            before => tasks[before.index()].beside[1] = after,
         }
         match after {
-            NOBODY => ends[1] = before,
-            after => self.links[after.index()][0] = before,
+            NOBODY => self.0[1] = before,
+            after => tasks[after.index()].beside[0] = before,
         }
     }
 
     #[inline]
-    pub(crate) fn move_to_front(&mut self, cpu: CpuId, task: TaskId) {
-        if self.ends.get(cpu.index()).is_some_and(|ends| ends[0] != task) {
-            self.remove(cpu, task);
-            self.add(cpu, task);
+    pub(crate) fn move_to_front(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
+        if self.0[0] != task {
+            self.remove(tasks, task);
+            self.add(tasks, task);
         }
     }
 
-    pub(crate) fn last(&self, cpu: CpuId) -> Option<TaskId> {
-        self.ends.get(cpu.index()).map(|ends| ends[1]).filter(|task| *task != NOBODY)
+    /// Nobody is left.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.0 = [NOBODY; 2];
     }
 
-    pub(crate) fn before(&self, task: TaskId) -> Option<TaskId> {
-        Some(self.links[task.index()][0]).filter(|task| *task != NOBODY)
+    #[inline]
+    pub(crate) fn last(self) -> Option<TaskId> {
+        Some(self.0[1]).filter(|task| *task != NOBODY)
+    }
+}
+
+impl TaskStruct {
+    /// Who is before it in its CPU's list.
+    pub(crate) fn before(&self) -> Option<TaskId> {
+        Some(self.beside[0]).filter(|task| *task != NOBODY)
+    }
+}
+
+/// The lists are kept where load is balanced.
+impl<D: Decider> Sched<D> {
+    pub(crate) fn cfs_tasks_add(&mut self, cpu: CpuId, task: TaskId) {
+        if self.balance.on() {
+            self.rqs[cpu.index()].cfs_tasks.add(&mut self.tasks, task);
+        }
+    }
+
+    pub(crate) fn cfs_tasks_remove(&mut self, cpu: CpuId, task: TaskId) {
+        if self.balance.on() {
+            self.rqs[cpu.index()].cfs_tasks.remove(&mut self.tasks, task);
+        }
+    }
+
+    pub(crate) fn cfs_tasks_move_to_front(&mut self, cpu: CpuId, task: TaskId) {
+        if self.balance.on() {
+            self.rqs[cpu.index()].cfs_tasks.move_to_front(&mut self.tasks, task);
+        }
+    }
+
+    pub(crate) fn last_of_cfs_tasks(&self, cpu: CpuId) -> Option<TaskId> {
+        self.rqs[cpu.index()].cfs_tasks.last()
+    }
+
+    /// What balancing remembers of a CPU, where it is modelled.
+    #[inline]
+    pub(crate) fn balance_of(&self, cpu: CpuId) -> Option<&CpuState> {
+        if self.balance.on() { Some(&self.rqs[cpu.index()].balance) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn balance_of_mut(&mut self, cpu: CpuId) -> Option<&mut CpuState> {
+        if self.balance.on() { Some(&mut self.rqs[cpu.index()].balance) } else { None }
     }
 }
 
 /// Everything of balancing. Empty while it does not follow the kernel's rules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Balance {
+    on: bool,
     pub(crate) domains: Domains,
-    pub(crate) cpus: Vec<CpuState>,
     pub(crate) tasks: Vec<TaskState>,
-    pub(crate) cfs_tasks: TaskLists,
     pub(crate) nohz: Nohz,
     /// `rd->overload`: some CPU has more than one task.
     pub(crate) overload: bool,
@@ -186,9 +227,10 @@ pub(crate) struct Balance {
     pub(crate) recorded: bool,
 }
 
-impl Balance {
-    pub(crate) fn new(domains: Domains, cpus: usize, migration_cost: u64) -> Self {
-        let state = CpuState {
+impl CpuState {
+    /// Of a CPU that idles from the start.
+    pub(crate) fn new(migration_cost: u64) -> Self {
+        Self {
             next_balance: 0,
             idle_stamp: None,
             avg_idle: 2 * migration_cost,
@@ -204,21 +246,20 @@ impl Balance {
             distributed: 0,
             avg_rt: SchedAvg::default(),
             avg_dl: SchedAvg::default(),
-        };
-        let idle_cpus = Bitmap::full(cpus);
-        Self {
-            domains,
-            cpus: vec![state; cpus],
-            cfs_tasks: TaskLists { links: Vec::new(), ends: vec![[NOBODY; 2]; cpus] },
-            nohz: Nohz { idle_cpus, ..Nohz::default() },
-            ..Self::default()
         }
+    }
+}
+
+impl Balance {
+    pub(crate) fn new(domains: Domains, cpus: usize) -> Self {
+        let idle_cpus = Bitmap::full(cpus);
+        Self { domains, on: true, nohz: Nohz { idle_cpus, ..Nohz::default() }, ..Self::default() }
     }
 
     /// Whether placement and balancing follow the kernel's rules.
     #[inline]
     pub(crate) fn on(&self) -> bool {
-        !self.cpus.is_empty()
+        self.on
     }
 
     /// Whether the rules move tasks by themselves.
@@ -228,6 +269,7 @@ impl Balance {
     }
 
     /// A task is new: it was last on `cpu` (`wake_up_new_task` sets `recent_used_cpu`).
+    #[inline]
     pub(crate) fn add_task(&mut self, task: TaskId, cpu: CpuId) {
         if self.on() && self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, TaskState { wakes: Wakes::NONE, recent_used_cpu: cpu });

@@ -6,36 +6,40 @@ use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::cfs_rq::CfsRq;
-use crate::fair::load::{Action, Loads};
+use crate::fair::load::Action;
 use crate::fair::queue_load::attach_entity_load_avg;
 
 impl<D: Decider> Sched<D> {
     /// `set_task_rq_fair`: a task on no queue's account (of another class) that belongs to another queue from now on has aged as the
     /// one before did, and goes on from the time of the next.
     pub(crate) fn set_task_rq_load(&mut self, se: EntityId, next: CfsRqId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let until = loads.queues[self.entities[se.index()].cfs_rq.index()].avg.last_update_time;
-        let from = loads.queues[next.index()].avg.last_update_time;
-        let avg = &mut loads.entities[se.index()].avg;
+        if !self.tracks_load {
+            return;
+        }
+        let entity = &mut self.entities[se.index()];
+        let until = self.cfs_rqs[entity.cfs_rq.index()].pelt.avg.last_update_time;
+        let from = self.cfs_rqs[next.index()].pelt.avg.last_update_time;
+        let avg = &mut entity.pelt.avg;
         if avg.last_update_time != 0 {
-            if avg.update_sum(until, 0, 0, false) {
-                avg.update_avg(self.se_weight(se));
+            if avg.age(until) {
+                avg.update_avg(entity.load.scaled >> 10);
             }
             avg.last_update_time = from;
         }
-        self.loads = Some(loads);
     }
 
     /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
     /// looks.
     pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let cfs = self.entities[se.index()].cfs_rq;
-        let queue = &mut loads.queues[cfs.index()];
-        let avg = &mut loads.entities[se.index()].avg;
+        if !self.tracks_load {
+            return;
+        }
+        let entity = &mut self.entities[se.index()];
+        let (cfs, weight) = (&mut self.cfs_rqs[entity.cfs_rq.index()], entity.load.scaled >> 10);
+        let (rq, queue, avg) = (&self.rqs[cfs.cpu.index()], &mut cfs.pelt, &mut entity.pelt.avg);
         if avg.last_update_time != 0 {
-            if avg.update_sum(queue.avg.last_update_time, 0, 0, false) {
-                avg.update_avg(self.se_weight(se));
+            if avg.age(queue.avg.last_update_time) {
+                avg.update_avg(weight);
             }
             let removed = &mut queue.removed;
             removed.count += 1;
@@ -43,32 +47,30 @@ impl<D: Decider> Sched<D> {
             removed.util += avg.util_avg;
             removed.runnable += avg.runnable_avg;
             // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
-            let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
             let idle = rq.curr == TaskId::IDLE && self.rules.series != Series::V5_10;
             if idle && !queue.stopped {
                 let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
                 let now = now.wrapping_sub(queue.throttled_time);
-                if avg.update_sum(now, 0, 0, false) {
-                    avg.update_avg(self.se_weight(se));
+                if avg.age(now) {
+                    avg.update_avg(weight);
                 }
             }
             avg.last_update_time = 0;
         }
-        self.loads = Some(loads);
     }
 
     /// Up to when a queue's averages are (`last_update_time`), and from now on are said to be.
     pub(crate) fn replace_load_time(&mut self, cfs: CfsRqId, time: u64) -> u64 {
-        let avg = self.loads.as_deref_mut().map(|loads| &mut loads.queues[cfs.index()].avg);
-        avg.map_or(time, |avg| std::mem::replace(&mut avg.last_update_time, time))
+        if !self.tracks_load {
+            return time;
+        }
+        std::mem::replace(&mut self.cfs_rqs[cfs.index()].pelt.avg.last_update_time, time)
     }
 
     /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it. Its own averages go on:
     /// a task that left the fair class ages.
     pub(crate) fn detach_entity_cfs_rq(&mut self, se: EntityId) {
-        let attached =
-            |loads: &Loads| loads.entities.get(se.index()).is_some_and(|load| load.avg.last_update_time != 0);
-        if !self.loads.as_deref().is_some_and(attached) {
+        if !self.tracks_load || self.entities[se.index()].pelt.avg.last_update_time == 0 {
             return;
         }
         let cfs = self.entities[se.index()].cfs_rq;
@@ -78,12 +80,12 @@ impl<D: Decider> Sched<D> {
 
     /// `attach_entity_cfs_rq`.
     pub(crate) fn attach_entity_cfs_rq(&mut self, se: EntityId) {
-        if self.loads.is_some() {
+        if self.tracks_load {
             let cfs = self.entities[se.index()].cfs_rq;
             self.update_load_avg_slow(cfs, se, Action::default());
             let (weight, sums) = (self.se_weight(se), self.sums());
-            let Some(loads) = self.loads.as_deref_mut() else { return };
-            attach_entity_load_avg(&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg, weight, sums);
+            let (own, queue) = (&mut self.entities[se.index()].pelt.avg, &mut self.cfs_rqs[cfs.index()].pelt);
+            attach_entity_load_avg(queue, own, weight, sums);
             self.update_tg_load_avg(cfs);
             self.propagate_entity_cfs_rq(se);
         }

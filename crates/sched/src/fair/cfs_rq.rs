@@ -4,6 +4,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::group::GroupId;
+use crate::fair::queue_load::QueueLoad;
 use crate::fair::timeline::Timeline;
 use crate::fair::weight::Weight;
 
@@ -59,6 +60,8 @@ pub struct CfsRq {
     pub runtime_remaining: i64,
     /// `throttled_limbo_list`: the tasks that were taken off, the last one first (6.18 on).
     pub limbo: Vec<TaskId>,
+    /// `avg` and its kin: its averages of load, where they are kept.
+    pub(crate) pelt: QueueLoad,
     /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept somebody from running, 0 if it has not yet.
     pub throttled_clock: u64,
 }
@@ -82,6 +85,7 @@ impl CfsRq {
             runtime_remaining: 0,
             limbo: Vec::new(),
             throttled_clock: 0,
+            pelt: QueueLoad::default(),
             min_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             curr: None,
             next: None,

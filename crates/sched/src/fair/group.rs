@@ -251,7 +251,6 @@ impl<D: Decider> Sched<D> {
             depth,
             ..Entity::new(load, slice, above, TaskId::IDLE)
         });
-        self.grow_loads();
         self.groups[group.index()].cpus[cpu.index()] = Some((queue, se));
         if self.cfs_rqs[queue.index()].throttle_count > 0 {
             self.throttle_load(queue, true);

@@ -10,7 +10,7 @@ use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
-use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::sums::{Removed, Sums};
 use crate::fair::util_est::UtilEst;
 use crate::runqueue::Clocks;
@@ -27,7 +27,7 @@ impl Action {
     pub(crate) const UPDATE: Self = Self { update_group: true, attach: false, detach: false };
 }
 
-/// An entity's averages: one cache line.
+/// An entity's averages: one cache line of it.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct EntityLoad {
@@ -38,68 +38,61 @@ pub(crate) struct EntityLoad {
     pub(crate) util_est: UtilEst,
 }
 
-/// Every entity's and every queue's averages.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Loads {
-    pub(crate) entities: Vec<EntityLoad>,
-    pub(crate) queues: Vec<QueueLoad>,
-}
-
 impl<D: Decider> Sched<D> {
     /// Keeps load averages of all entities and queues from now on (PELT). Tasks that are there count as new ones.
     pub fn track_load(&mut self) {
-        if self.loads.is_none() {
-            self.loads = Some(Box::default());
-            self.grow_loads();
+        if !self.tracks_load {
+            self.tracks_load = true;
+            self.entities.iter_mut().for_each(|entity| entity.pelt = EntityLoad::default());
+            self.cfs_rqs.iter_mut().for_each(|queue| queue.pelt = QueueLoad::default());
             (0..self.entities.len()).for_each(|index| self.init_entity_runnable_average(EntityId(index as u32)));
         }
     }
 
     /// The load averages of a task, if they are kept ([`Sched::track_load`]).
     pub fn load_of(&self, task: schedlab_model::TaskId) -> Option<SchedAvg> {
-        Some(self.loads.as_ref()?.entities.get(self.tasks[task.index()].se.index())?.avg)
+        self.tracks_load.then(|| self.entity_avg(self.tasks[task.index()].se))
     }
 
     /// The load averages of a CPU's root queue, if they are kept.
     pub fn load_of_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
-        Some(self.loads.as_ref()?.queues.get(self.rqs[cpu.index()].cfs.index()).copied().unwrap_or_default().avg)
+        self.tracks_load.then(|| self.queue_avg(self.rqs[cpu.index()].cfs))
     }
 
     /// The load averages of a group on a CPU, its entity's and its queue's, if they are kept and it had a task there.
     pub fn load_of_group(&self, group: GroupId, cpu: schedlab_model::CpuId) -> Option<(SchedAvg, SchedAvg)> {
         let (queue, se) = self.groups[group.index()].cpus.get(cpu.index()).copied().flatten()?;
-        let loads = self.loads.as_ref()?;
-        Some((loads.entities.get(se.index())?.avg, loads.queues.get(queue.index())?.avg))
+        self.tracks_load.then(|| (self.entity_avg(se), self.queue_avg(queue)))
     }
 
     /// `init_entity_runnable_average`: a task starts with full load; a group with none, as nothing is attached to it.
     pub(crate) fn init_entity_runnable_average(&mut self, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        if self.entities[se.index()].my_q.is_none() {
-            loads.entities[se.index()].avg.load_avg = self.se_weight(se);
+        let entity = &mut self.entities[se.index()];
+        if self.tracks_load && entity.my_q.is_none() {
+            entity.pelt.avg.load_avg = entity.load.scaled >> 10;
         }
-        self.loads = Some(loads);
     }
 
     /// `post_init_entity_util_avg`: a new task is expected to use half of what its queue leaves, at most in proportion to its
     /// weight. One of another class is as if it had just left the fair one.
     pub(crate) fn post_init_entity_util_avg(&mut self, se: EntityId, class: Class) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let cfs = self.entities[se.index()].cfs_rq;
-        let queue = loads.queues[cfs.index()].avg;
+        if !self.tracks_load {
+            return;
+        }
+        let entity = &mut self.entities[se.index()];
+        let queue = &self.cfs_rqs[entity.cfs_rq.index()];
         if class != Class::Fair {
-            let clock_pelt = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt;
-            loads.entities[se.index()].avg.last_update_time = loads.queues[cfs.index()].clock(clock_pelt);
+            entity.pelt.avg.last_update_time = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
             if self.rules.series != Series::V5_10 {
-                self.loads = Some(loads);
                 return;
             }
         }
+        let queue = &queue.pelt.avg;
         // With ten bits more until 6.10.
         let shift = if self.rules.eevdf() { 10 } else { 0 };
-        let weight = self.entities[se.index()].load.scaled >> shift;
+        let weight = entity.load.scaled >> shift;
         let cap = (1024 - queue.util_avg as i64) / 2;
-        let avg = &mut loads.entities[se.index()].avg;
+        let avg = &mut entity.pelt.avg;
         if cap > 0 {
             avg.util_avg = match queue.util_avg {
                 0 => cap as u64,
@@ -107,19 +100,6 @@ impl<D: Decider> Sched<D> {
             };
         }
         avg.runnable_avg = avg.util_avg;
-        self.loads = Some(loads);
-    }
-
-    /// Entities or queues were made: they have averages too.
-    pub(crate) fn grow_loads(&mut self) {
-        if let Some(loads) = &mut self.loads {
-            loads.entities.resize(self.entities.len(), EntityLoad::default());
-            loads.queues.resize(self.cfs_rqs.len(), QueueLoad::default());
-        }
-    }
-
-    pub(super) fn take_loads(&mut self) -> Option<Box<Loads>> {
-        self.loads.take()
     }
 
     pub(crate) fn sums(&self) -> Sums {
@@ -134,12 +114,15 @@ impl<D: Decider> Sched<D> {
     /// `update_load_avg`: brings an entity and its queue up to now, passes on what changed below, and attaches or detaches.
     #[inline]
     pub(crate) fn update_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
-        let Some(loads) = self.loads.as_deref() else { return };
-        let (own, load) = (&loads.entities[se.index()].avg, &loads.queues[cfs.index()]);
-        let now = load.clock(self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt);
+        if !self.tracks_load {
+            return;
+        }
+        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+        let (own, load) = (&entity.pelt.avg, &queue.pelt);
+        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
         // Both were brought up to this microsecond before, and nothing comes, leaves or goes on to another level.
         let up_to_date = |avg: &SchedAvg| now.wrapping_sub(avg.last_update_time) < 1024;
-        let moves = action.detach || load.removed.count > 0 || self.entities[se.index()].my_q.is_some();
+        let moves = action.detach || load.removed.count > 0 || entity.my_q.is_some();
         if !moves && own.last_update_time != 0 && up_to_date(own) && up_to_date(&load.avg) {
             return;
         }
@@ -151,23 +134,25 @@ impl<D: Decider> Sched<D> {
             self.propagate_entity_load_avg(cfs, se, action);
             return;
         }
+        if !self.tracks_load {
+            return;
+        }
         let sums = self.sums();
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
-        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
         let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
+        let own = &mut entity.pelt;
         let attached = own.avg.last_update_time != 0;
         if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
             own.avg.update_avg(weight);
             own.util_est.changed();
         }
         let avg = &mut own.avg;
-        let decayed = update_cfs_rq_load_avg(queue, load, now, sums);
+        let decayed = queue.update_load_avg(now, sums);
         if !attached && action.attach {
-            attach_entity_load_avg(load, avg, weight, sums);
+            attach_entity_load_avg(&mut queue.pelt, avg, weight, sums);
         } else if action.detach {
-            detach_entity_load_avg(load, avg, weight, sums);
+            detach_entity_load_avg(&mut queue.pelt, avg, weight, sums);
         } else if !(decayed && action.update_group) {
             return;
         }
@@ -178,20 +163,22 @@ impl<D: Decider> Sched<D> {
 
     /// [`Sched::update_load_avg`] of a group's entity: what came to or left the group's queue goes on to the one above.
     fn propagate_entity_load_avg(&mut self, cfs: CfsRqId, se: EntityId, action: Action) {
+        if !self.tracks_load {
+            return;
+        }
         let sums = self.sums();
-        let Some(mut loads) = self.take_loads() else { return };
-        let (entity, queue) = (&self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
-        let now = loads.queues[cfs.index()].clock(self.rqs[queue.cpu.index()].clock_pelt);
-        let (load, weight) = (&mut loads.entities[se.index()], entity.load.scaled >> 10);
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        let (load, weight) = (&mut entity.pelt, entity.load.scaled >> 10);
         let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
         let running = queue.curr == Some(se);
         let attached = load.avg.last_update_time != 0;
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
             load.avg.update_avg(weight);
         }
-        let mut decayed = update_cfs_rq_load_avg(queue, &mut loads.queues[cfs.index()], now, sums);
-        decayed |= self.propagate_load_below(&mut loads, se);
-        let (above, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()].avg);
+        let mut decayed = queue.update_load_avg(now, sums);
+        decayed |= self.propagate_load_below(se);
+        let (above, own) = (&mut self.cfs_rqs[cfs.index()].pelt, &mut self.entities[se.index()].pelt.avg);
         let mut changed = decayed && action.update_group;
         if !attached && action.attach {
             attach_entity_load_avg(above, own, weight, sums);
@@ -200,7 +187,6 @@ impl<D: Decider> Sched<D> {
             detach_entity_load_avg(above, own, weight, sums);
             changed = true;
         }
-        self.loads = Some(loads);
         if changed {
             self.update_tg_load_avg(cfs);
         }
@@ -211,21 +197,23 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
-        let left = self.loads.as_ref().is_some_and(|loads| loads.queues[cfs.index()].removed.count > 0);
+        let left = self.tracks_load && self.cfs_rqs[cfs.index()].pelt.removed.count > 0;
         if left {
             self.set_clocks(cpu, Clocks::all(first));
             self.update_load_avg_slow(cfs, se, Action::UPDATE);
         }
-        let (queue, entity, tick) = (&self.cfs_rqs[cfs.index()], &self.entities[se.index()], self.rules.tick);
+        if !self.tracks_load {
+            return;
+        }
+        let (queue, entity, tick) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()], self.rules.tick);
         let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
-        let Some(loads) = &mut self.loads else { return };
-        let queue = &mut loads.queues[cfs.index()];
+        let queue = &mut queue.pelt;
         let (before, count) =
             if left { (first.as_nanos(), count - 1) } else { (first.as_nanos().wrapping_sub(tick), count) };
         let now = before.wrapping_add(self.pelt_origin).wrapping_sub(queue.throttled_time);
         queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
-        let load = &mut loads.entities[se.index()];
+        let load = &mut entity.pelt;
         if load.avg.last_update_time != 0 {
             let began = load.avg.period_start();
             load.avg.add_ticks(now, tick, count, (own, runnable), entity.load.scaled >> 10);
@@ -237,33 +225,36 @@ impl<D: Decider> Sched<D> {
 
     /// The queue's PELT clock stops, or goes on (`tg_throttle_down`, `tg_unthrottle_up`).
     pub(crate) fn throttle_load(&mut self, cfs: CfsRqId, throttled: bool) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_pelt;
-        let load = &mut loads.queues[cfs.index()];
+        if !self.tracks_load {
+            return;
+        }
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        let (now, load) = (self.rqs[queue.cpu.index()].clock_pelt, &mut queue.pelt);
         if throttled {
             load.throttled_at = now;
         } else if load.stopped {
             load.throttled_time += now - load.throttled_at;
         }
         load.stopped = throttled;
-        self.loads = Some(loads);
     }
 
     /// `se_update_runnable`: how many tasks a group stands for.
     pub(crate) fn se_update_runnable(&mut self, se: EntityId) {
         let Some(group) = self.entities[se.index()].my_q else { return };
-        let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].runnable_weight = self.cfs_rqs[group.index()].h_nr_runnable();
-        self.loads = Some(loads);
+        if self.tracks_load {
+            self.entities[se.index()].pelt.runnable_weight = self.cfs_rqs[group.index()].h_nr_runnable();
+        }
     }
 
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
     pub(super) fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
-        let queue = &self.cfs_rqs[cfs.index()];
-        let Some(loads) = self.loads.as_deref_mut().filter(|_| queue.group != GroupId::ROOT) else { return };
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        if !self.tracks_load || queue.group == GroupId::ROOT {
+            return;
+        }
         let now = self.rqs[queue.cpu.index()].clock;
-        let load = &mut loads.queues[cfs.index()];
+        let load = &mut queue.pelt;
         let limited = self.rules.eevdf();
         if limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
             return;
@@ -277,19 +268,21 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
-    fn propagate_load_below(&self, loads: &mut Loads, se: EntityId) -> bool {
-        let Some(group) = self.entities[se.index()].my_q else { return false };
-        if !std::mem::take(&mut loads.queues[group.index()].propagate) {
+    fn propagate_load_below(&mut self, se: EntityId) -> bool {
+        let sums = self.sums();
+        let entity = &mut self.entities[se.index()];
+        let Some(group) = entity.my_q else { return false };
+        let own = &mut self.cfs_rqs[group.index()];
+        if !std::mem::take(&mut own.pelt.propagate) {
             return false;
         }
-        let below = loads.queues[group.index()];
-        loads.queues[group.index()].prop_runnable_sum = 0;
-        let cfs = self.entities[se.index()].cfs_rq;
-        let above = &mut loads.queues[cfs.index()];
+        let (below, below_weight) = (own.pelt, own.load.scaled >> 10);
+        own.pelt.prop_runnable_sum = 0;
+        let above = &mut self.cfs_rqs[entity.cfs_rq.index()].pelt;
         above.propagate = true;
         above.prop_runnable_sum += below.prop_runnable_sum;
         let divider = u64::from(above.avg.divider());
-        let (avg, queue) = (&mut loads.entities[se.index()].avg, &mut above.avg);
+        let (avg, queue, weight) = (&mut entity.pelt.avg, &mut above.avg, entity.load.scaled >> 10);
         // update_tg_cfs_util
         let delta = below.avg.util_avg as i64 - avg.util_avg as i64;
         if delta != 0 {
@@ -297,7 +290,7 @@ impl<D: Decider> Sched<D> {
             let delta_sum = i64::from(sum) - i64::from(avg.util_sum);
             (avg.util_avg, avg.util_sum) = (below.avg.util_avg, sum);
             let sum = u64::from(queue.util_sum);
-            queue.util_sum = self.sums().follow(&mut queue.util_avg, sum, delta, delta_sum, divider) as u32;
+            queue.util_sum = sums.follow(&mut queue.util_avg, sum, delta, delta_sum, divider) as u32;
         }
         // update_tg_cfs_runnable
         let delta = below.avg.runnable_avg as i64 - avg.runnable_avg as i64;
@@ -306,54 +299,19 @@ impl<D: Decider> Sched<D> {
             let delta_sum = sum as i64 - avg.runnable_sum as i64;
             (avg.runnable_avg, avg.runnable_sum) = (below.avg.runnable_avg, sum);
             let sum = queue.runnable_sum;
-            queue.runnable_sum = self.sums().follow(&mut queue.runnable_avg, sum, delta, delta_sum, divider);
+            queue.runnable_sum = sums.follow(&mut queue.runnable_avg, sum, delta, delta_sum, divider);
         }
-        self.update_tg_cfs_load(se, group, below, avg, queue, divider);
+        sums.update_tg_cfs_load([weight, below_weight], &below, avg, queue, divider);
         true
-    }
-
-    /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less
-    /// is estimated as if all its tasks were equally runnable.
-    fn update_tg_cfs_load(
-        &self,
-        se: EntityId,
-        group: CfsRqId,
-        below: QueueLoad,
-        avg: &mut SchedAvg,
-        queue: &mut SchedAvg,
-        divider: u64,
-    ) {
-        let change = below.prop_runnable_sum;
-        if change == 0 {
-            return;
-        }
-        let runnable_sum = if change >= 0 {
-            (change as u64 + avg.load_sum).min(divider)
-        } else {
-            let weight = self.cfs_rqs[group.index()].load.scaled >> 10;
-            below.avg.load_sum.checked_div(weight).unwrap_or(0).min(avg.load_sum)
-        };
-        let runnable_sum = runnable_sum.max(u64::from(avg.util_sum >> CAPACITY_SHIFT));
-        let weight = self.se_weight(se);
-        let load_sum = weight * runnable_sum;
-        let load_avg = load_sum / divider;
-        let delta = load_avg as i64 - avg.load_avg as i64;
-        // 5.10 sets the sums though the average stays.
-        if delta == 0 && self.sums() != Sums::Anew {
-            return;
-        }
-        let delta_sum = load_sum as i64 - (weight * avg.load_sum) as i64;
-        (avg.load_sum, avg.load_avg) = (runnable_sum, load_avg);
-        let sum = queue.load_sum;
-        queue.load_sum = self.sums().follow(&mut queue.load_avg, sum, delta, delta_sum, divider);
     }
 
     /// A new weight as load tracking sees it (`reweight_entity`): the queue's load loses the old and gains the new.
     pub(crate) fn reweight_load(&mut self, cfs: CfsRqId, se: EntityId, weight: u64) {
-        let Some(mut loads) = self.take_loads() else { return };
+        if !self.tracks_load {
+            return;
+        }
         let (old, new, sums) = (self.se_weight(se), weight >> 10, self.sums());
-        let avg = &mut loads.entities[se.index()].avg;
-        let queue = &mut loads.queues[cfs.index()].avg;
+        let (avg, queue) = (&mut self.entities[se.index()].pelt.avg, &mut self.cfs_rqs[cfs.index()].pelt.avg);
         // A task that is on no queue's account, being new or on its way, has nothing to move there.
         let attached = avg.last_update_time != 0;
         if attached {
@@ -363,39 +321,40 @@ impl<D: Decider> Sched<D> {
         } else {
             avg.load_avg = new;
         }
-        self.loads = Some(loads);
     }
 
     /// `sync_entity_load_avg`: brings an entity up to where its queue is, as if it had been asleep.
     pub(crate) fn sync_entity_load_avg(&mut self, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let now = loads.queues[self.entities[se.index()].cfs_rq.index()].avg.last_update_time;
-        let avg = &mut loads.entities[se.index()].avg;
-        if avg.update_sum(now, 0, 0, false) {
-            avg.update_avg(self.se_weight(se));
+        if !self.tracks_load {
+            return;
         }
-        self.loads = Some(loads);
+        let entity = &mut self.entities[se.index()];
+        let (now, avg) = (self.cfs_rqs[entity.cfs_rq.index()].pelt.avg.last_update_time, &mut entity.pelt.avg);
+        if avg.update_sum(now, 0, 0, false) {
+            avg.update_avg(entity.load.scaled >> 10);
+        }
     }
 
     /// The entity is on no queue's account (`last_update_time` 0): it attaches when it is next queued.
     pub(crate) fn forget_load_time(&mut self, se: EntityId) {
-        let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].avg.last_update_time = 0;
-        self.loads = Some(loads);
+        if self.tracks_load {
+            self.entities[se.index()].pelt.avg.last_update_time = 0;
+        }
     }
 
     /// One queue of `__update_blocked_fair`: its averages decay, and what that changes goes up to the group's entity. Whether any is
     /// left.
     pub(crate) fn update_blocked_queue(&mut self, cfs: CfsRqId, se: Option<EntityId>) -> bool {
         let sums = self.sums();
-        let Some(loads) = self.loads.as_deref_mut() else { return false };
-        let load = &mut loads.queues[cfs.index()];
-        let queue = &self.cfs_rqs[cfs.index()];
-        let now = load.clock(self.rqs[queue.cpu.index()].clock_pelt);
-        if update_cfs_rq_load_avg(queue, load, now, sums) {
+        if !self.tracks_load {
+            return false;
+        }
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
+        if queue.update_load_avg(now, sums) {
             self.update_tg_load_avg(cfs);
         }
-        let Some(queue) = self.loads.as_ref().map(|loads| loads.queues[cfs.index()]) else { return false };
+        let queue = self.cfs_rqs[cfs.index()].pelt;
         if let Some(se) = se {
             // skip_blocked_update: nothing is left, and nothing is to go up.
             let avg = self.entity_avg(se);
@@ -408,7 +367,10 @@ impl<D: Decider> Sched<D> {
 
     /// The load averages of a CPU's root queue without what is about to be taken out of them, if they are kept.
     pub fn load_left_on_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
-        let queue = self.loads.as_ref()?.queues.get(self.rqs[cpu.index()].cfs.index()).copied().unwrap_or_default();
+        let queue = &self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].pelt;
+        if !self.tracks_load {
+            return None;
+        }
         let mut avg = queue.avg;
         if queue.removed.count > 0 {
             self.sums().remove(&mut avg, queue.removed);
@@ -418,41 +380,70 @@ impl<D: Decider> Sched<D> {
 
     /// The averages of an entity, from elsewhere.
     pub(crate) fn set_entity_load(&mut self, se: EntityId, avg: SchedAvg) {
-        let Some(mut loads) = self.take_loads() else { return };
-        loads.entities[se.index()].avg = avg;
-        self.loads = Some(loads);
+        if self.tracks_load {
+            self.entities[se.index()].pelt.avg = avg;
+        }
     }
 
     /// The averages of a queue, and what is about to be taken out of them (how many, load, utilisation, runnable), from elsewhere.
     pub(crate) fn set_queue_load(&mut self, cfs: CfsRqId, avg: SchedAvg, removed: (u32, u64, u64, u64)) {
-        let Some(mut loads) = self.take_loads() else { return };
-        let (count, load, util, runnable) = removed;
-        loads.queues[cfs.index()].avg = avg;
-        loads.queues[cfs.index()].removed = Removed { count, load, util, runnable };
-        self.loads = Some(loads);
+        if self.tracks_load {
+            let (count, load, util, runnable) = removed;
+            let queue = &mut self.cfs_rqs[cfs.index()].pelt;
+            (queue.avg, queue.removed) = (avg, Removed { count, load, util, runnable });
+        }
     }
 
-    /// The averages of a queue; none before it had a task.
+    /// The averages of a queue; none before it had a task, nor where they are not kept.
     #[inline]
     pub(crate) fn queue_avg(&self, cfs: CfsRqId) -> SchedAvg {
-        self.loads
-            .as_ref()
-            .and_then(|loads| loads.queues.get(cfs.index()))
-            .map_or_else(SchedAvg::default, |load| load.avg)
+        self.cfs_rqs[cfs.index()].pelt.avg
     }
 
     /// The averages of an entity.
     #[inline]
     pub(crate) fn entity_avg(&self, se: EntityId) -> SchedAvg {
-        self.loads
-            .as_ref()
-            .and_then(|loads| loads.entities.get(se.index()))
-            .map_or_else(SchedAvg::default, |load| load.avg)
+        self.entities[se.index()].pelt.avg
     }
 
     /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.
     pub(crate) fn group_load(&self, cfs: CfsRqId) -> (i64, i64) {
-        let load = self.loads.as_ref().and_then(|loads| loads.queues.get(cfs.index()));
-        load.map_or((0, 0), |load| (load.avg.load_avg as i64, load.contribution))
+        let load = &self.cfs_rqs[cfs.index()].pelt;
+        (load.avg.load_avg as i64, load.contribution)
+    }
+}
+
+impl Sums {
+    /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less
+    /// is estimated as if all its tasks were equally runnable. The weights are those of the group's entity and of all that is below it.
+    fn update_tg_cfs_load(
+        self,
+        [weight, weight_below]: [u64; 2],
+        below: &QueueLoad,
+        avg: &mut SchedAvg,
+        queue: &mut SchedAvg,
+        divider: u64,
+    ) {
+        let change = below.prop_runnable_sum;
+        if change == 0 {
+            return;
+        }
+        let runnable_sum = if change >= 0 {
+            (change as u64 + avg.load_sum).min(divider)
+        } else {
+            below.avg.load_sum.checked_div(weight_below).unwrap_or(0).min(avg.load_sum)
+        };
+        let runnable_sum = runnable_sum.max(u64::from(avg.util_sum >> CAPACITY_SHIFT));
+        let load_sum = weight * runnable_sum;
+        let load_avg = load_sum / divider;
+        let delta = load_avg as i64 - avg.load_avg as i64;
+        // 5.10 sets the sums though the average stays.
+        if delta == 0 && self != Self::Anew {
+            return;
+        }
+        let delta_sum = load_sum as i64 - (weight * avg.load_sum) as i64;
+        (avg.load_sum, avg.load_avg) = (runnable_sum, load_avg);
+        let sum = queue.load_sum;
+        queue.load_sum = self.follow(&mut queue.load_avg, sum, delta, delta_sum, divider);
     }
 }

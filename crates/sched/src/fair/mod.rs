@@ -9,6 +9,7 @@ mod cfs;
 pub(crate) mod cfs_rq;
 mod eevdf;
 mod eevdf_wakeup;
+mod few;
 pub(crate) mod group;
 mod limit;
 pub(crate) mod load;
@@ -35,16 +36,17 @@ use crate::fair::load::Action;
 use crate::fair::weight::{Weight, calc_delta, calc_delta_mine};
 use crate::rules::Rules;
 
-pub(crate) use load::Loads;
-
 impl Rules {
     /// [`Sched::calc_delta_fair`] of an entity that weighs `load`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn calc_delta_fair(&self, delta: u64, load: &mut Weight) -> u64 {
+        if load.scaled == self.nice_0_load() { delta } else { self.calc_delta_of(delta, load) }
+    }
+
+    /// The same of a weight that is not nice 0's.
+    fn calc_delta_of(&self, delta: u64, load: &mut Weight) -> u64 {
         let nice_0 = self.nice_0_load();
-        if load.scaled == nice_0 {
-            delta
-        } else if self.series == Series::V2_6_24 {
+        if self.series == Series::V2_6_24 {
             calc_delta_mine(delta, nice_0, *load)
         } else if self.variant.full_weights {
             delta.wrapping_mul(nice_0) / load.scaled.max(1)
@@ -206,7 +208,7 @@ impl<D: Decider> Sched<D> {
     /// What `enqueue_entity` does for load tracking and for a group's weight before it counts the entity.
     #[inline]
     fn update_for_enqueue(&mut self, cfs: CfsRqId, se: EntityId) {
-        if self.has_groups() || self.loads.is_some() {
+        if self.has_groups() || self.tracks_load {
             self.update_load_avg(cfs, se, Action { update_group: true, attach: true, detach: false });
             self.se_update_runnable(se);
             self.update_cfs_group(se);
@@ -233,7 +235,7 @@ impl<D: Decider> Sched<D> {
             self.set_delayed(se);
             return false;
         }
-        if self.has_groups() || self.loads.is_some() {
+        if self.has_groups() || self.tracks_load {
             let detach = flags.has(DequeueFlags::MIGRATING) && self.entities[se.index()].my_q.is_none();
             self.update_load_avg(cfs, se, Action { detach, ..Action::UPDATE });
             self.se_update_runnable(se);
@@ -246,7 +248,7 @@ impl<D: Decider> Sched<D> {
         }
         if self.entities[se.index()].my_q.is_none() {
             let (cpu, task) = (self.cfs_rqs[cfs.index()].cpu, self.entities[se.index()].task);
-            self.balance.cfs_tasks.remove(cpu, task);
+            self.cfs_tasks_remove(cpu, task);
         }
         let idle = self.has_groups() && !eevdf && self.se_is_idle(se);
         let entity = &mut self.entities[se.index()];
@@ -301,7 +303,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let cpu = self.tasks[task.index()].cpu;
-        self.balance.cfs_tasks.add(cpu, task);
+        self.cfs_tasks_add(cpu, task);
         // One that lingers goes on with that where it comes.
         let delayed = u32::from(self.entity(task).sched_delayed);
         let first = self.cfs_rq(cpu).h_nr_running == 0;
@@ -475,7 +477,7 @@ impl<D: Decider> Sched<D> {
     /// What a tick does on each level before it looks at slices: whether the request is served (EEVDF).
     fn charge_level(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
         let served = self.charge(cfs);
-        if self.has_groups() || self.loads.is_some() {
+        if self.has_groups() || self.tracks_load {
             self.update_load_avg(cfs, se, Action::UPDATE);
             self.update_cfs_group(se);
         }

@@ -173,7 +173,7 @@ impl SchedAvg {
     }
 
     /// [`SchedAvg::update_sum`] of what neither ran nor could have run, and had no weight: its sums decay, and nothing is added.
-    #[inline]
+    #[inline(always)]
     pub fn age(&mut self, now: u64) -> bool {
         let delta = now.wrapping_sub(self.last_update_time);
         if (delta as i64) < 0 {
@@ -200,10 +200,22 @@ impl SchedAvg {
         true
     }
 
+    /// [`SchedAvg::age`] of two that are mostly the same, as both sum up nothing.
+    #[inline(always)]
+    pub(crate) fn age_both([one, other]: [&mut Self; 2], now: u64) {
+        if *one == *other {
+            one.age(now);
+            *other = *one;
+        } else {
+            one.age(now);
+            other.age(now);
+        }
+    }
+
     /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
     /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
     /// period of the task's ended.
-    #[inline]
+    #[inline(always)]
     pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
         let delta = now.wrapping_sub(queue.last_update_time) >> 10;
         let reached = delta + u64::from(queue.period_contrib);
@@ -270,10 +282,16 @@ impl SchedAvg {
     /// `___update_load_avg`: the averages that follow from the sums, for an entity of weight `load` (1 for a queue).
     #[inline]
     pub fn update_avg(&mut self, load: u64) {
-        let place = self.period_contrib;
-        self.load_avg = divide(load.wrapping_mul(self.load_sum), place);
-        self.runnable_avg = divide(self.runnable_sum, place);
-        self.util_avg = divide(u64::from(self.util_sum), place);
+        let (place, weighted) = (self.period_contrib, load.wrapping_mul(self.load_sum));
+        if (weighted | self.runnable_sum) < 1 << 48 {
+            // Mostly so: it is asked once for all.
+            self.load_avg = divide_small(weighted, place);
+            self.runnable_avg = divide_small(self.runnable_sum, place);
+        } else {
+            self.load_avg = divide(weighted, place);
+            self.runnable_avg = divide(self.runnable_sum, place);
+        }
+        self.util_avg = divide_small(u64::from(self.util_sum), place);
     }
 
     /// [`SchedAvg::update_avg`] where all sums are below 2³² and `load` is below 2¹⁶.

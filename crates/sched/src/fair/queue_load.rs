@@ -49,16 +49,18 @@ impl QueueLoad {
     }
 }
 
-/// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`.
-#[inline]
-pub(crate) fn update_cfs_rq_load_avg(queue: &CfsRq, load: &mut QueueLoad, now: u64, sums: Sums) -> bool {
-    let mut decayed = load.take_out(sums);
-    let (weight, runnable) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-    if load.avg.update_sum(now, weight, runnable, queue.curr.is_some()) {
-        load.avg.update_avg(1);
-        decayed = true;
+impl CfsRq {
+    /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`. Whether the averages changed.
+    #[inline]
+    pub(crate) fn update_load_avg(&mut self, now: u64, sums: Sums) -> bool {
+        let mut decayed = self.pelt.take_out(sums);
+        let (weight, runnable) = (self.load.scaled >> 10, u64::from(self.h_nr_runnable()));
+        if self.pelt.avg.update_sum(now, weight, runnable, self.curr.is_some()) {
+            self.pelt.avg.update_avg(1);
+            decayed = true;
+        }
+        decayed
     }
-    decayed
 }
 
 /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.

@@ -3,12 +3,14 @@
 //! The kernel keeps a red-black tree. What decides is only the order (key, then arrival: an equal key goes to the right of its
 //! equals) and, for EEVDF, the least `vruntime` below a node. A list of short sorted runs gives the same order; it touches one or
 //! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. Who is picked is among the first, and who comes
-//! is placed near either end; so a run is a ring, where taking out and putting in move whatever lies towards the nearer end.
+//! is placed near either end; so a run is a ring, where taking out and putting in move whatever lies towards the nearer end. Mostly there
+//! are only a few, which stand in a row of their own.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 
 use crate::entity::{EntityId, Vruntime};
+use crate::fair::few::{FEW, Few};
 
 /// A run holds at most so many entries; a full one is split in halves.
 const RUN: usize = 64;
@@ -17,16 +19,16 @@ const RUN: usize = 64;
 const STALE: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     /// `vruntime` (CFS) or `deadline` (EEVDF).
-    key: Vruntime,
+    pub(super) key: Vruntime,
     /// Arrival among equal keys.
-    sequence: u64,
+    pub(super) sequence: u64,
     /// `vruntime`, for eligibility.
-    vruntime: Vruntime,
+    pub(super) vruntime: Vruntime,
     /// The slice, for the shortest one.
-    slice: u64,
-    entity: EntityId,
+    pub(super) slice: u64,
+    pub(super) entity: EntityId,
 }
 
 impl Entry {
@@ -166,6 +168,8 @@ const fn steps(count: usize) -> u64 {
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Timeline {
+    /// All of them while they are few, and were since there was nobody; else none.
+    few: Few,
     /// Those at either end come and go most, so this is a ring too.
     runs: VecDeque<Run>,
     arrivals: u64,
@@ -197,10 +201,30 @@ impl Timeline {
     }
 
     /// Queues an entity behind its equals and gives the sequence by which [`Timeline::remove`] finds it. O(log n).
+    #[inline]
     pub fn insert(&mut self, key: Vruntime, vruntime: Vruntime, slice: u64, entity: EntityId) -> u64 {
         let sequence = self.arrivals;
         self.arrivals += 1;
+        let entry = Entry { key, sequence, vruntime, slice, entity };
+        if self.length < FEW && self.length == self.few.all().len() {
+            let moved = self.few.insert(entry);
+            self.count(1 + moved);
+        } else {
+            self.insert_among_many(entry);
+        }
         self.length += 1;
+        sequence
+    }
+
+    /// The same where there are, or were, too many to stand in a row.
+    fn insert_among_many(&mut self, entry: Entry) {
+        if !self.few.is_empty() {
+            self.few.take().all().iter().for_each(|entry| self.insert_in_run(*entry));
+        }
+        self.insert_in_run(entry);
+    }
+
+    fn insert_in_run(&mut self, Entry { key, sequence, vruntime, slice, entity }: Entry) {
         self.slices.add(slice);
         if self.runs.is_empty() {
             self.runs.push_back(Run::of(VecDeque::with_capacity(RUN)));
@@ -213,7 +237,7 @@ impl Timeline {
             run.least = run.least.min(vruntime);
             run.entries.push_back(Entry { key, sequence, vruntime, slice, entity });
             self.count(1);
-            return sequence;
+            return;
         }
         let place = self.run_of(key, sequence);
         let run = &mut self.runs[place];
@@ -229,11 +253,22 @@ impl Timeline {
             self.runs.insert(place + 1, Run::of(upper));
             self.count(place.min(self.runs.len() - place) as u64);
         }
-        sequence
     }
 
     /// Takes out the entity that was queued under `key` with `sequence`; false if there is none. O(log n).
+    #[inline]
     pub fn remove(&mut self, key: Vruntime, sequence: u64) -> bool {
+        if self.few.is_empty() {
+            return self.remove_among_many(key, sequence);
+        }
+        let Some(place) = self.few.all().iter().position(|entry| entry.sequence == sequence) else { return false };
+        let moved = self.few.remove(place);
+        self.length -= 1;
+        self.count(1 + moved);
+        true
+    }
+
+    fn remove_among_many(&mut self, key: Vruntime, sequence: u64) -> bool {
         let Some(first) = self.runs.front_mut() else { return false };
         if first.entries.len() > 1 && first.entries.front().is_some_and(|entry| entry.sequence == sequence) {
             // The first of all.
@@ -269,6 +304,12 @@ impl Timeline {
         entity: EntityId,
     ) -> (u64, Option<Vruntime>) {
         let (alone, sequence) = (self.runs.len() == 1, self.arrivals);
+        if !self.few.is_empty() {
+            self.arrivals += 1;
+            let moved = self.few.remove(0) + self.few.insert(Entry { key, sequence, vruntime, slice, entity });
+            self.count(1 + moved);
+            return (sequence, self.first_key());
+        }
         if let Some(run) = self.runs.front_mut()
             && let (Some(first), Some(last)) = (run.entries.front().copied(), run.entries.back())
             && (alone && first.slice == slice && last.before(key, sequence))
@@ -293,6 +334,10 @@ impl Timeline {
 
     /// Gives a queued entity another slice; its place stays. O(log n).
     pub fn set_slice(&mut self, key: Vruntime, sequence: u64, slice: u64) {
+        if let Some(entry) = self.few.all_mut().iter_mut().find(|entry| entry.sequence == sequence) {
+            entry.slice = slice;
+            return;
+        }
         if self.runs.is_empty() {
             return;
         }
@@ -318,22 +363,30 @@ impl Timeline {
         self.runs.partition_point(starts).saturating_sub(1)
     }
 
+    #[inline]
+    fn first_entry(&self) -> Option<&Entry> {
+        if self.length == 0 {
+            return None;
+        }
+        self.few.first().or_else(|| self.runs.front()?.entries.front())
+    }
+
     /// The first entity. O(1).
     #[inline]
     pub fn first(&self) -> Option<EntityId> {
-        self.runs.front()?.entries.front().map(|entry| entry.entity)
+        self.first_entry().map(|entry| entry.entity)
     }
 
     /// The key of the first entity. O(1).
     #[inline]
     pub fn first_key(&self) -> Option<Vruntime> {
-        self.runs.front()?.entries.front().map(|entry| entry.key)
+        self.first_entry().map(|entry| entry.key)
     }
 
     /// The first entity and its key. O(1).
     #[inline]
     pub fn first_with_key(&self) -> Option<(EntityId, Vruntime)> {
-        self.runs.front()?.entries.front().map(|entry| (entry.entity, entry.key))
+        self.first_entry().map(|entry| (entry.entity, entry.key))
     }
 
     /// The second entity. O(1).
@@ -343,13 +396,26 @@ impl Timeline {
 
     /// The last entity. O(1).
     pub fn last(&self) -> Option<EntityId> {
-        self.runs.back()?.entries.back().map(|entry| entry.entity)
+        self.few.all().last().or_else(|| self.runs.back()?.entries.back()).map(|entry| entry.entity)
     }
 
     /// The first entity whose `vruntime` is eligible, where eligibility only ends with growing `vruntime`. O(runs + run), unless
     /// those that were eligible have just left.
     pub fn first_eligible(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<EntityId> {
+        self.first_eligible_with_key(eligible).map(|(entity, _)| entity)
+    }
+
+    /// The same and its key.
+    #[inline]
+    pub fn first_eligible_with_key(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<(EntityId, Vruntime)> {
         let mut looked = 0;
+        for entry in self.few.all() {
+            looked += 1;
+            if eligible(entry.vruntime) {
+                self.count(looked as u64);
+                return Some((entry.entity, entry.key));
+            }
+        }
         for run in &self.runs {
             looked += 1;
             if eligible(run.least) {
@@ -357,7 +423,7 @@ impl Timeline {
                 looked += found.unwrap_or(run.entries.len());
                 if let Some(place) = found {
                     self.count(looked as u64);
-                    return run.entries.get(place).map(|entry| entry.entity);
+                    return run.entries.get(place).map(|entry| (entry.entity, entry.key));
                 }
             }
         }
@@ -368,18 +434,20 @@ impl Timeline {
     /// The shortest slice of all, in nanoseconds, as the kernel's augmented `min_slice`. O(1).
     #[inline]
     pub fn shortest_slice(&self) -> Option<u64> {
-        self.slices.0.first().map(|(slice, _)| *slice)
+        let few = self.few.all().iter().map(|entry| entry.slice).min();
+        few.or_else(|| self.slices.0.first().map(|(slice, _)| *slice))
     }
 
     /// The longest slice of all, in nanoseconds, as `max_slice` (6.18 on). O(1).
     #[inline]
     pub fn longest_slice(&self) -> Option<u64> {
-        self.slices.0.last().map(|(slice, _)| *slice)
+        let few = self.few.all().iter().map(|entry| entry.slice).max();
+        few.or_else(|| self.slices.0.last().map(|(slice, _)| *slice))
     }
 
     /// All entities in order.
     pub fn iter(&self) -> impl Iterator<Item = EntityId> {
-        self.runs.iter().flat_map(|run| &run.entries).map(|entry| entry.entity)
+        self.few.all().iter().chain(self.runs.iter().flat_map(|run| &run.entries)).map(|entry| entry.entity)
     }
 }
 

@@ -50,7 +50,7 @@ impl UtilEst {
     }
 
     /// `util_est_update`: an activation ended with these averages.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update(&mut self, avg: &SchedAvg, series: Series) {
         if self.enqueued & UNCHANGED != 0 {
             return;
@@ -98,27 +98,27 @@ impl UtilEst {
 impl<D: Decider> Sched<D> {
     /// What is expected of a task when it runs next, 1024 for all of a CPU (`_task_util_est`); none where averages are not kept.
     pub fn util_est_of(&self, task: TaskId) -> Option<u64> {
-        let loads = self.loads.as_deref()?;
-        Some(loads.entities.get(self.tasks[task.index()].se.index())?.util_est.value())
+        let entity = &self.entities[self.tasks[task.index()].se.index()];
+        self.tracks_load.then(|| entity.pelt.util_est.value())
     }
 
     /// What is expected of all tasks that are queued on a CPU; none where averages are not kept.
     pub fn util_est_of_cpu(&self, cpu: CpuId) -> Option<u64> {
-        let loads = self.loads.as_deref()?;
-        Some(u64::from(loads.queues.get(self.rqs[cpu.index()].cfs.index())?.util_est))
+        let queue = &self.cfs_rqs[self.rqs[cpu.index()].cfs.index()];
+        self.tracks_load.then(|| u64::from(queue.pelt.util_est))
     }
 
     /// A task's estimate, from elsewhere.
     pub(crate) fn set_util_est(&mut self, se: EntityId, estimate: UtilEst) {
-        if let Some(load) = self.loads.as_deref_mut().and_then(|loads| loads.entities.get_mut(se.index())) {
-            load.util_est = estimate;
+        if self.tracks_load {
+            self.entities[se.index()].pelt.util_est = estimate;
         }
     }
 
     /// What is expected of a root queue's tasks, from elsewhere.
     pub(crate) fn set_queue_util_est(&mut self, cfs: CfsRqId, expected: u32) {
-        if let Some(load) = self.loads.as_deref_mut().and_then(|loads| loads.queues.get_mut(cfs.index())) {
-            load.util_est = expected;
+        if self.tracks_load {
+            self.cfs_rqs[cfs.index()].pelt.util_est = expected;
         }
     }
 
@@ -127,8 +127,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(super) fn expect_util_of(&mut self, task: TaskId, flags: EnqueueFlags) {
         let record = &self.tasks[task.index()];
-        if self.loads.is_some() && (!self.entities[record.se.index()].sched_delayed || flags.has(EnqueueFlags::DELAYED))
-        {
+        if self.tracks_load && (!self.entities[record.se.index()].sched_delayed || flags.has(EnqueueFlags::DELAYED)) {
             self.util_est_enqueue(record.cpu, record.se);
         }
     }
@@ -138,7 +137,7 @@ impl<D: Decider> Sched<D> {
     pub(super) fn expect_no_util_of(&mut self, task: TaskId, flags: DequeueFlags) {
         let record = &self.tasks[task.index()];
         let (cpu, se) = (record.cpu, record.se);
-        if self.loads.is_none() {
+        if !self.tracks_load {
             return;
         }
         // 6.12 takes one that lingers off once more as it leaves for good.
@@ -156,7 +155,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(super) fn learn_util_of(&mut self, task: TaskId, flags: DequeueFlags) {
         let leaves = flags.has(DequeueFlags::SLEEP) && !flags.has(DequeueFlags::DELAYED);
-        if self.loads.is_some() && leaves && !self.rules.estimates_before_leaving() {
+        if self.tracks_load && leaves && !self.rules.estimates_before_leaving() {
             self.util_est_update(self.tasks[task.index()].se);
         }
     }
@@ -165,27 +164,30 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(crate) fn util_est_enqueue(&mut self, cpu: CpuId, se: EntityId) {
         let root = self.rqs[cpu.index()].cfs;
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        loads.queues[root.index()].util_est += loads.entities[se.index()].util_est.value() as u32;
+        if self.tracks_load {
+            self.cfs_rqs[root.index()].pelt.util_est += self.entities[se.index()].pelt.util_est.value() as u32;
+        }
     }
 
     /// `util_est_dequeue`.
     #[inline]
     pub(crate) fn util_est_dequeue(&mut self, cpu: CpuId, se: EntityId) {
         let root = self.rqs[cpu.index()].cfs;
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let estimate = loads.entities[se.index()].util_est.value() as u32;
-        let queue = &mut loads.queues[root.index()].util_est;
-        *queue = queue.saturating_sub(estimate);
+        if self.tracks_load {
+            let estimate = self.entities[se.index()].pelt.util_est.value() as u32;
+            let queue = &mut self.cfs_rqs[root.index()].pelt.util_est;
+            *queue = queue.saturating_sub(estimate);
+        }
     }
 
     /// `util_est_update` of a task that goes to sleep.
     #[inline]
     pub(crate) fn util_est_update(&mut self, se: EntityId) {
         let series = self.rules.series;
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let load = &mut loads.entities[se.index()];
-        load.util_est.update(&load.avg, series);
+        if self.tracks_load {
+            let load = &mut self.entities[se.index()].pelt;
+            load.util_est.update(&load.avg, series);
+        }
     }
 }
 

@@ -2,31 +2,55 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::class::DequeueFlags;
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{CfsRqId, EntityId, Life};
-use crate::fair::load::{Action, Loads};
+use crate::entity::{CfsRqId, EntityId, Life, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::load::Action;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::sums::Sums;
 use crate::flat::newidle::Work;
+use crate::runqueue::Rq;
+
+/// What is on a CPU whose task left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// Others, of which one is to be picked.
+    Others,
+    /// Nobody: it is to look for work.
+    Nobody,
+    /// Nobody, and it is not worth to look: all is done but [`Sched::flat_enter_idle`].
+    Idles,
+}
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
     /// fair server serves, or the task would be pushed away. The CPU must have its clocks.
     pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
         let rq = &self.rqs[cpu.index()];
-        if rq.dl.first().is_some() || self.balance.cpus[cpu.index()].push_cpu.is_some() {
+        if rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;
         }
         let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
-        if !self.flat_leave_once(cpu, previous) {
-            self.flat_leave(cpu, previous);
-        }
-        let empty = self.rqs[cpu.index()].nr_running == 0;
-        match if empty { self.flat_newidle(cpu) } else { Work::Queued } {
+        let left = match if self.rules.eevdf() {
+            self.flat_leave_once::<true>(cpu, previous)
+        } else {
+            self.flat_leave_once::<false>(cpu, previous)
+        } {
+            Some(left) => left,
+            None => self.flat_leave(cpu, previous),
+        };
+        let work = match left {
+            Left::Idles => {
+                self.flat_enter_idle(cpu);
+                return Some(TaskId::IDLE);
+            }
+            Left::Nobody => self.flat_look(cpu),
+            Left::Others => Work::Queued,
+        };
+        match work {
             Work::Nothing => {
-                self.flat_idle(cpu, cfs);
+                self.flat_idle(cpu);
                 return Some(TaskId::IDLE);
             }
             Work::Taken(next) => {
@@ -41,48 +65,63 @@ impl Sched<Ours> {
             return Some(self.flat_set_next(cpu, cfs, next));
         }
         let mut next = self.flat_pick_eevdf(cpu, cfs);
-        if next.is_none() && !empty && self.flat_newidle(cpu) != Work::Nothing {
+        if next.is_none() && left == Left::Others {
             // Who lingered has left.
-            next = self.flat_pick_eevdf(cpu, cfs);
+            match self.flat_newidle(cpu) {
+                Work::Taken(next) => {
+                    self.flat_take_over(cpu, next);
+                    return Some(next);
+                }
+                Work::Queued => next = self.flat_pick_eevdf(cpu, cfs),
+                Work::Nothing => {}
+            }
         }
         // put_prev_entity: one that lingers is queued still, unless it was picked and left.
-        if self.entities[se.index()].on_rq {
-            self.timeline_insert(cfs, se);
+        if self.rules.eevdf() && self.entities[se.index()].on_rq {
+            self.flat_put_back(cfs, se);
         }
         let Some(next) = next else {
-            self.flat_idle(cpu, cfs);
+            self.flat_idle(cpu);
             return Some(TaskId::IDLE);
         };
         Some(self.flat_set_next_eevdf(cpu, cfs, next))
     }
 
     /// `deactivate_task` of the running task, which goes to sleep.
-    fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) {
+    fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) -> Left {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
-        self.tasks[previous.index()].life = Life::Asleep;
-        self.util_est_dequeue(cpu, se);
-        if eevdf {
-            self.util_est_update(se);
-        }
         // dequeue_entity
         let charged = self.flat_charge(cpu, cfs, se);
         if self.cfs_rqs[cfs.index()].has_buddies() {
             self.clear_buddies(cfs, se);
         }
+        let Self { rules, tasks, entities, cfs_rqs, .. } = self;
+        let (queue, entity) = (&mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
+        tasks[previous.index()].life = Life::Asleep;
+        let own = &mut entity.pelt;
+        queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
+        if eevdf {
+            own.util_est.update(&own.avg, rules.series);
+        }
         // Alone it is V itself: eligible, and without lag.
-        let alone = self.cfs_rqs[cfs.index()].nr_running == 1;
-        let lingers = eevdf && !alone && self.lingers(cfs, se, DequeueFlags::SLEEP);
+        let alone = queue.nr_running == 1;
+        let lingers = eevdf && !alone && rules.tunables.features.delay_dequeue && !queue.is_eligible(entity);
         self.flat_update_load(cpu, cfs, se);
+        let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
+        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
         if lingers {
-            return self.set_delayed(se);
+            // set_delayed
+            entity.sched_delayed = true;
+            queue.h_nr_delayed += 1;
+            return Left::Others;
         }
         if eevdf && !alone {
-            self.update_entity_lag(cfs, se);
+            queue.move_to_average(Some(entity));
+            entity.vlag = rules.flat_lag(queue, entity);
         } else if !eevdf {
-            self.util_est_update(se);
+            entity.pelt.util_est.update(&entity.pelt.avg, rules.series);
         }
-        self.balance.cfs_tasks.remove(cpu, previous);
-        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
+        rq.cfs_tasks.remove(tasks, previous);
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
@@ -90,72 +129,77 @@ impl Sched<Ours> {
         if eevdf && alone {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !eevdf {
-            // As in `flat_leave_once`.
-            let own = Some(entity.vruntime).filter(|_| charged);
-            if let Some(least) = queue.timeline.first_key().or(own) {
-                queue.min_vruntime = queue.min_vruntime.max(least);
-            }
+            queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
         }
-        self.rqs[cpu.index()].nr_running -= 1;
+        rq.nr_running -= 1;
+        if rq.nr_running > 0 { Left::Others } else { Left::Nobody }
     }
 
-    /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU: all that is touched is looked up once. False, and nothing done,
-    /// elsewhere.
+    /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU, with what follows where it is not worth to look for work: all
+    /// that is touched is looked up once. None, and nothing done, elsewhere.
     #[inline(always)]
-    fn flat_leave_once(&mut self, cpu: CpuId, previous: TaskId) -> bool {
-        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
-        let queue = &self.cfs_rqs[cfs.index()];
-        let attached = |loads: &Loads| loads.entities[se.index()].avg.last_update_time != 0;
-        if (eevdf && queue.nr_running != 1) || queue.has_buddies() || !self.loads.as_deref().is_some_and(attached) {
-            return false;
+    fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId, previous: TaskId) -> Option<Left> {
+        let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        let entity = &mut entities[previous.index()];
+        if (EEVDF && queue.nr_running != 1) || queue.has_buddies() || entity.pelt.avg.last_update_time == 0 {
+            return None;
         }
-        if eevdf {
-            self.flat_charge(cpu, cfs, se);
-        }
-        let Self { rules, rqs, tasks, entities, cfs_rqs, loads, balance, .. } = self;
-        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
-        tasks[previous.index()].life = Life::Asleep;
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
-        let charged = !eevdf && delta as i64 > 0;
+        let charged = delta as i64 > 0;
         if charged {
+            let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+            if EEVDF {
+                // Its request would be served, or the fair server's runtime be over.
+                if !vruntime.before(entity.deadline) {
+                    return None;
+                }
+                if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
+                    return None;
+                }
+            }
             entity.exec_start = rq.clock_task;
             entity.sum_exec_runtime += delta;
-            entity.vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+            entity.vruntime = vruntime;
         }
-        if let Some(loads) = loads.as_deref_mut() {
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-            load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
-            if eevdf {
-                own.util_est.update(&own.avg, rules.series);
-            }
-            load.take_out(Sums::of(rules.series));
-            let now = load.clock(rq.clock_pelt);
-            let weight = entity.load.scaled >> 10;
-            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
-            if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
-                own.util_est.changed();
-            }
-            if !eevdf {
-                own.util_est.update(&own.avg, rules.series);
-            }
+        let (load, own) = (&mut queue.pelt, &mut entity.pelt);
+        load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
+        if EEVDF {
+            own.util_est.update(&own.avg, rules.series);
         }
-        balance.cfs_tasks.remove(cpu, previous);
+        load.take_out(Sums::of(rules.series));
+        let now = load.clock(rq.clock_pelt);
+        let weight = entity.load.scaled >> 10;
+        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
+            own.util_est.changed();
+        }
+        if !EEVDF {
+            own.util_est.update(&own.avg, rules.series);
+        }
+        tasks[previous.index()].life = Life::Asleep;
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
         queue.h_nr_running -= 1;
         rq.nr_running -= 1;
-        if eevdf {
+        if EEVDF {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-            return true;
+        } else {
+            queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
         }
-        // update_min_vruntime twice, with it as it is charged and without it as it has left: where somebody waits, that is the later of what
-        // it was and that one's; else the first of both alone counts.
-        let own = Some(entity.vruntime).filter(|_| charged);
-        if let Some(least) = queue.timeline.first_key().or(own) {
-            queue.min_vruntime = queue.min_vruntime.max(least);
+        if rq.nr_running > 0 {
+            rq.cfs_tasks.remove(tasks, previous);
+            return Some(Left::Others);
         }
-        true
+        rq.cfs_tasks.clear();
+        let Some(next_balance) = balance.idles_without_looking(rules, cpu, &rq.balance) else {
+            return Some(Left::Nobody);
+        };
+        rq.begin_idle(next_balance);
+        rq.idle(queue);
+        balance.nohz.has_blocked = true;
+        Some(Left::Idles)
     }
 
     /// `update_curr` but for `min_vruntime`: whether any time passed.
@@ -184,31 +228,65 @@ impl Sched<Ours> {
     /// `update_load_avg` of the running task.
     #[inline(always)]
     pub(super) fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        let (queue, weight) = (&self.cfs_rqs[cfs.index()], self.entities[se.index()].load.scaled >> 10);
-        let Some(loads) = self.loads.as_deref_mut() else { return };
-        let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cfs.index()]);
-        if own.avg.last_update_time == 0 {
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
+        if entity.pelt.avg.last_update_time == 0 {
             return self.update_load_avg_slow(cfs, se, Action::UPDATE);
         }
+        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.take_out(Sums::of(self.rules.series));
         let now = load.clock(self.rqs[cpu.index()].clock_pelt);
-        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
+        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.scaled >> 10) {
             own.util_est.changed();
         }
     }
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
+    fn flat_idle(&mut self, cpu: CpuId) {
+        self.rqs[cpu.index()].idle(&mut self.cfs_rqs[cpu.index()]);
+        self.balance.nohz.has_blocked = true;
+        self.flat_enter_idle(cpu);
+    }
+
+    /// The rest of it once [`Rq::idle`] is done: with `nohz_balance_enter_idle` of a CPU whose tick goes.
     #[inline(always)]
-    fn flat_idle(&mut self, cpu: CpuId, cfs: CfsRqId) {
-        self.cfs_rqs[cfs.index()].curr = None;
-        let rq = &mut self.rqs[cpu.index()];
-        rq.idle_exec_start = rq.clock_task;
-        (rq.curr, rq.need_resched, rq.lazily) = (TaskId::IDLE, false, false);
+    fn flat_enter_idle(&mut self, cpu: CpuId) {
         if self.balance.domains.smt_active() {
             self.update_idle_core(cpu);
         }
         self.idle_cpus.insert(cpu.index());
-        self.nohz_balance_enter_idle(cpu);
+        if !self.rqs[cpu.index()].balance.tick_stopped {
+            self.nohz_balance_enter_idle(cpu);
+        }
+    }
+}
+
+impl Rq {
+    /// [`Sched::newidle_balance`] where it is not worth to look at others for work, and the CPU balances at `next_balance` at the latest.
+    #[inline(always)]
+    pub(super) fn begin_idle(&mut self, next_balance: u64) {
+        let state = &mut self.balance;
+        state.idle_stamp = Some(self.clock);
+        state.next_balance = state.next_balance.min(next_balance);
+    }
+
+    /// Nobody runs from now on; the CPU is to say that it has loads that fade (`nohz.has_blocked`).
+    #[inline(always)]
+    fn idle(&mut self, queue: &mut CfsRq) {
+        queue.curr = None;
+        self.idle_exec_start = self.clock_task;
+        (self.curr, self.need_resched, self.lazily) = (TaskId::IDLE, false, false);
+        self.balance.has_blocked_load = true;
+    }
+}
+
+impl CfsRq {
+    /// `update_min_vruntime` under CFS twice, of a task that leaves: with its virtual time, if time passed for it, and without it. Where
+    /// somebody waits, that is the later of what it was and that one's; else the first of both alone counts.
+    #[inline(always)]
+    fn follow_who_left(&mut self, own: Option<Vruntime>) {
+        if let Some(least) = self.timeline.first_key().or(own) {
+            self.min_vruntime = self.min_vruntime.max(least);
+        }
     }
 }

@@ -45,6 +45,7 @@ impl Sched<Ours> {
         let plain =
             |task: &crate::entity::TaskStruct| task.policy == schedlab_model::Policy::Other && task.affinity.is_none();
         self.balance.moves_tasks()
+            && self.tracks_load
             && !self.balance.other_classes
             && !self.has_groups()
             && self.custom.is_none()

@@ -3,12 +3,15 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
-use crate::balance::state::Migration;
+use crate::balance::state::{Balance, CpuState, Migration};
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{CfsRqId, EntityId};
-use crate::fair::queue_load::{attach_entity_load_avg, detach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::entity::{CfsRqId, Entity, EntityId};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::pelt::SchedAvg;
+use crate::fair::queue_load::{attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::sums::Sums;
+use crate::rules::Rules;
 
 /// The part of `enum group_type` that a single CPU may be, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,33 +41,12 @@ impl Sched<Ours> {
     /// [`Sched::newidle_balance`] of a CPU whose last task left just now.
     #[inline(always)]
     pub(super) fn flat_newidle(&mut self, cpu: CpuId) -> Work {
-        let Some(next_balance) = self.idles_without_looking(cpu) else { return self.flat_look(cpu) };
-        let state = &mut self.balance.cpus[cpu.index()];
-        state.idle_stamp = Some(self.rqs[cpu.index()].clock);
-        state.next_balance = state.next_balance.min(next_balance);
+        let rq = &mut self.rqs[cpu.index()];
+        let Some(next_balance) = self.balance.idles_without_looking(&self.rules, cpu, &rq.balance) else {
+            return self.flat_look(cpu);
+        };
+        rq.begin_idle(next_balance);
         Work::Nothing
-    }
-
-    /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
-    #[inline(always)]
-    fn idles_without_looking(&self, cpu: CpuId) -> Option<u64> {
-        let (balance, migration_cost) = (&self.balance, self.rules.tunables.migration_cost.as_nanos());
-        let (state, place) = (&balance.cpus[cpu.index()], &balance.domains.cpus[cpu.index()]);
-        let lowest = place.levels.first()?;
-        let least = if self.rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
-        // One that will idle for long brings loads of idle CPUs up to date (`nohz_newidle_balance`), if that is due.
-        let updates = state.avg_idle >= migration_cost && balance.nohz.has_blocked;
-        if (balance.overload && state.avg_idle >= least) || (updates && balance.jiffy.0 >= balance.nohz.next_blocked) {
-            return None;
-        }
-        Some(self.latest_balance(lowest))
-    }
-
-    /// When a CPU that idles balances at the latest, if this is its lowest domain.
-    #[inline(always)]
-    fn latest_balance(&self, lowest: &Domain) -> u64 {
-        let next = lowest.last_balance + self.get_sd_balance_interval(lowest, false);
-        next.min(self.balance.jiffy.0 + self.balance.second)
     }
 
     /// [`Sched::newidle_balance`] where it is worth to look at others for work.
@@ -72,13 +54,13 @@ impl Sched<Ours> {
     /// With one domain, in which CPUs share a cache and no core, each group is one CPU, and of what balancing asks of groups little is left. The
     /// CPU itself has capacity to spare and nothing to run; so it is others with two tasks or more, and their number alone says how many are
     /// to be moved. Where there are none, as mostly, neither loads nor utilisation matter.
-    fn flat_look(&mut self, cpu: CpuId) -> Work {
+    pub(super) fn flat_look(&mut self, cpu: CpuId) -> Work {
         let [only] = &self.balance.domains.cpus[cpu.index()].levels[..] else {
             return Work::of(self.newidle_balance(cpu));
         };
         let (shape, tunables) = (&only.shape, &self.rules.tunables);
-        let (flags, avg_idle) = (shape.flags, self.balance.cpus[cpu.index()].avg_idle);
-        let one_each = shape.groups.len() == shape.weight as usize && self.loads.is_some();
+        let (flags, avg_idle) = (shape.flags, self.rqs[cpu.index()].balance.avg_idle);
+        let one_each = shape.groups.len() == shape.weight as usize;
         let near = flags.has(DomainFlags::SHARE_LLC.and(DomainFlags::BALANCE_NEWIDLE));
         let plain = near && !flags.has(DomainFlags::SHARE_CPUCAPACITY) && !flags.has(DomainFlags::NUMA);
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
@@ -88,21 +70,17 @@ impl Sched<Ours> {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, weight) = (self.balance.jiffy.0, u64::from(shape.weight));
-        let (next_balance, own) = (self.latest_balance(only), only.groups().next());
+        let (next_balance, own) = (self.balance.latest_balance(&self.rules, only), only.groups().next());
         // update_blocked_averages: the queue's were brought up to date as its last task left.
-        let rq = &self.rqs[cpu.index()];
-        let (clock, clock_pelt) = (rq.clock, rq.clock_pelt);
-        let left = self.loads.as_deref().is_some_and(|loads| {
-            let avg = &loads.queues[cpu.index()].avg;
-            avg.load_avg > 0 || avg.util_avg > 0
-        });
-        let state = &mut self.balance.cpus[cpu.index()];
+        let avg = &self.cfs_rqs[cpu.index()].pelt.avg;
+        let left = avg.load_avg > 0 || avg.util_avg > 0;
+        let rq = &mut self.rqs[cpu.index()];
+        let (clock, clock_pelt, state) = (rq.clock, rq.clock_pelt, &mut rq.balance);
         state.idle_stamp = Some(clock);
         state.last_blocked_update = now;
         state.has_blocked_load &= left;
         debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
-        state.avg_rt.age(clock_pelt);
-        state.avg_dl.age(clock_pelt);
+        SchedAvg::age_both([&mut state.avg_rt, &mut state.avg_dl], clock_pelt);
         let mut work = Work::Nothing;
         if let Some(success) = self.newidle_weight(cpu, 0) {
             if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
@@ -122,10 +100,10 @@ impl Sched<Ours> {
             }
             let cost = weight * self.balance.search_cost;
             self.update_newidle_cost(cpu, 0, cost, success * u32::from(work != Work::Nothing));
-            let state = &mut self.balance.cpus[cpu.index()];
+            let state = &mut self.rqs[cpu.index()].balance;
             state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         }
-        let state = &mut self.balance.cpus[cpu.index()];
+        let state = &mut self.rqs[cpu.index()].balance;
         state.next_balance = state.next_balance.min(next_balance);
         if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
@@ -137,18 +115,20 @@ impl Sched<Ours> {
 
     /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run.
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
-        let Self { rules, rqs, loads, balance, .. } = self;
+        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
         let waits = |number: usize| rqs[number].nr_running > 1;
-        balance.overload = shape.span.iter().any(waits);
-        let loads = loads.as_deref().filter(|_| balance.overload)?;
+        balance.overload = shape.span.any(waits);
+        if !balance.overload {
+            return None;
+        }
         let (mut busiest, mut most) = (None, (Kind::HasSpare, 0, 0));
-        for number in shape.span.iter_wrap(cpu.index() + 1) {
+        shape.span.for_each_wrap(cpu.index() + 1, |number| {
             let running = rqs[number].nr_running;
             if running == 0 {
-                continue;
+                return;
             }
-            let (load, pct) = (&loads.queues[number], shape.imbalance_pct);
+            let (load, pct) = (&cfs_rqs[number].pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
             // group_is_overloaded and group_has_capacity of 1024.
             let (crowded, used) = (1024 * pct < load.avg.runnable_avg * 100, 1024 * 100 < util * pct);
@@ -170,7 +150,7 @@ impl Sched<Ours> {
             if busier {
                 (busiest, most) = (Some(CpuId(number as u32)), (kind, load.avg.load_avg, running));
             }
-        }
+        });
         // Half of as many tasks as it has more is to be moved: none of one.
         busiest.filter(|_| most.2 > 1)
     }
@@ -186,20 +166,24 @@ impl Sched<Ours> {
         let rq = &self.rqs[busiest.index()];
         let (running, now) = (rq.curr, rq.clock_task);
         for _ in 0..tunables.nr_migrate.min(rq.nr_running) {
-            let Some(task) = self.balance.cfs_tasks.last(busiest) else { break };
+            let Some(task) = self.rqs[busiest.index()].cfs_tasks.last() else { break };
             let ran = now.wrapping_sub(self.entities[task.index()].exec_start) as i64;
             if task != running && (hot_too || ran >= cost) {
                 self.balance.migrations.push(Migration { task, from: busiest, to: cpu });
-                if self.rules.eevdf() {
+                if self.entities[task.index()].sched_delayed {
                     self.detach_task(task, cpu);
                     self.attach_task(cpu, task);
                     return Work::Queued;
                 }
-                self.flat_detach(task, busiest);
+                if self.rules.eevdf() {
+                    self.flat_detach_eevdf(task, busiest);
+                } else {
+                    self.flat_detach(task, busiest);
+                }
                 self.flat_attach_alone(task, cpu);
                 return Work::Taken(task);
             }
-            self.balance.cfs_tasks.move_to_front(busiest, task);
+            self.rqs[busiest.index()].cfs_tasks.move_to_front(&mut self.tasks, task);
         }
         Work::Nothing
     }
@@ -210,27 +194,16 @@ impl Sched<Ours> {
         if self.cfs_rqs[cfs.index()].has_buddies() {
             self.clear_buddies(cfs, se);
         }
-        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue) = (&mut rqs[from.index()], &mut cfs_rqs[from.index()]);
         if let Some(curr) = queue.curr {
             entities[curr.index()].charge(queue, rq.clock_task, rules);
         }
         let (entity, sums) = (&mut entities[se.index()], Sums::of(rules.series));
-        let weight = entity.load.scaled >> 10;
-        if let Some(loads) = loads.as_deref_mut() {
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[from.index()]);
-            load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
-            let now = load.clock(rq.clock_pelt);
-            if own.avg.last_update_time != 0 {
-                own.end_wait(now, weight);
-            }
-            update_cfs_rq_load_avg(queue, load, now, sums);
-            detach_entity_load_avg(load, &own.avg, weight, sums);
-            own.avg.last_update_time = 0;
-        }
+        entity.leave_account(queue, rq.clock_pelt, sums);
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity that waits is in its timeline");
-        balance.cfs_tasks.remove(from, task);
+        rq.cfs_tasks.remove(tasks, task);
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
@@ -240,21 +213,25 @@ impl Sched<Ours> {
         self.update_min_vruntime(cfs);
     }
 
-    /// [`Sched::attach_task`] under CFS to a CPU whose last task left just now, but for the timeline, which it would leave as it is picked:
+    /// [`Sched::attach_task`] to a CPU whose last task left just now, but for the timeline, which it would leave as it is picked:
     /// [`Sched::flat_take_over`] must follow. Nobody is there to be preempted.
     fn flat_attach_alone(&mut self, task: TaskId, to: CpuId) {
-        let (se, sums) = (EntityId(task.0), Sums::of(self.rules.series));
-        self.tasks[task.index()].cpu = to;
-        self.balance.cfs_tasks.add(to, task);
-        let (rq, queue) = (&mut self.rqs[to.index()], &mut self.cfs_rqs[to.index()]);
-        let entity = &mut self.entities[se.index()];
-        if let Some(loads) = self.loads.as_deref_mut() {
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[to.index()]);
-            load.util_est += own.util_est.value() as u32;
-            attach_entity_load_avg(load, &mut own.avg, entity.load.scaled >> 10, sums);
+        if self.rules.eevdf() {
+            self.first_fair_task(to);
         }
+        let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
+        let (rq, queue) = (&mut rqs[to.index()], &mut cfs_rqs[to.index()]);
+        let (entity, sums) = (&mut entities[task.index()], Sums::of(rules.series));
+        tasks[task.index()].cpu = to;
+        rq.cfs_tasks.add(tasks, task);
+        queue.pelt.util_est += entity.pelt.util_est.value() as u32;
+        attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         entity.cfs_rq = CfsRqId(to.0);
-        entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+        if rules.eevdf() {
+            rules.place_moved(entity, queue.zero_vruntime);
+        } else {
+            entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
+        }
         (entity.on_rq, entity.exec_start) = (true, 0);
         queue.load.add(entity.load.scaled);
         (queue.nr_running, queue.h_nr_running, rq.nr_running) = (1, 1, 1);
@@ -266,7 +243,47 @@ impl Sched<Ours> {
         let entity = &mut self.entities[task.index()];
         queue.curr = Some(EntityId(task.0));
         entity.exec_start = rq.clock_task;
+        if self.rules.eevdf() {
+            entity.vprot = entity.deadline;
+        }
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
+    }
+}
+
+impl Balance {
+    /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
+    #[inline(always)]
+    pub(super) fn idles_without_looking(&self, rules: &Rules, cpu: CpuId, state: &CpuState) -> Option<u64> {
+        let migration_cost = rules.tunables.migration_cost.as_nanos();
+        let lowest = self.domains.cpus[cpu.index()].levels.first()?;
+        let least = if rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
+        // One that will idle for long brings loads of idle CPUs up to date (`nohz_newidle_balance`), if that is due.
+        let updates = state.avg_idle >= migration_cost && self.nohz.has_blocked;
+        if (self.overload && state.avg_idle >= least) || (updates && self.jiffy.0 >= self.nohz.next_blocked) {
+            return None;
+        }
+        Some(self.latest_balance(rules, lowest))
+    }
+
+    /// When a CPU that idles balances at the latest, if this is its lowest domain.
+    #[inline(always)]
+    fn latest_balance(&self, rules: &Rules, lowest: &Domain) -> u64 {
+        let next = lowest.last_balance + self.sd_interval(rules, lowest, false);
+        next.min(self.jiffy.0 + self.second)
+    }
+}
+
+impl Entity {
+    /// `util_est_dequeue` and `update_load_avg` with DO_DETACH of a task that waits, on its way to another CPU.
+    #[inline(always)]
+    pub(super) fn leave_account(&mut self, queue: &mut CfsRq, clock_pelt: u64, sums: Sums) {
+        let (own, weight) = (&mut self.pelt, self.load.scaled >> 10);
+        queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
+        let now = queue.pelt.clock(clock_pelt);
+        own.end_wait(now, weight);
+        queue.update_load_avg(now, sums);
+        detach_entity_load_avg(&mut queue.pelt, &own.avg, weight, sums);
+        own.avg.last_update_time = 0;
     }
 }

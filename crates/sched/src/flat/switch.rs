@@ -5,7 +5,6 @@ use schedlab_model::{CpuId, Series, TaskId};
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId};
-use crate::fair::load::Action;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
@@ -13,7 +12,7 @@ impl Sched<Ours> {
     pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
         let rq = &self.rqs[cpu.index()];
         let previous = rq.curr;
-        if previous == TaskId::IDLE || rq.dl.first().is_some() || self.balance.cpus[cpu.index()].push_cpu.is_some() {
+        if previous == TaskId::IDLE || rq.dl.first().is_some() || self.rqs[cpu.index()].balance.push_cpu.is_some() {
             return None;
         }
         if !self.rules.eevdf() {
@@ -27,11 +26,11 @@ impl Sched<Ours> {
         if next == se {
             let rq = &mut self.rqs[cpu.index()];
             (rq.need_resched, rq.lazily) = (false, false);
-            self.balance.cfs_tasks.move_to_front(cpu, previous);
+            rq.cfs_tasks.move_to_front(&mut self.tasks, previous);
             return Some((previous, previous));
         }
-        self.timeline_insert(cfs, se);
-        self.update_load_avg(cfs, se, Action::default());
+        self.flat_put_back(cfs, se);
+        self.flat_update_load(cpu, cfs, se);
         Some((previous, self.flat_set_next_eevdf(cpu, cfs, next)))
     }
 
@@ -45,7 +44,7 @@ impl Sched<Ours> {
             }
             let rq = &mut self.rqs[cpu.index()];
             (rq.need_resched, rq.lazily) = (false, false);
-            self.balance.cfs_tasks.move_to_front(cpu, TaskId(next.0));
+            rq.cfs_tasks.move_to_front(&mut self.tasks, TaskId(next.0));
             return TaskId(next.0);
         }
         self.timeline_insert(cfs, previous);
@@ -58,7 +57,7 @@ impl Sched<Ours> {
         if self.cfs_rqs[cfs.index()].has_buddies() {
             self.clear_buddies(cfs, next);
         }
-        let Self { rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let Self { rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
         let entity = &mut entities[next.index()];
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
@@ -66,13 +65,10 @@ impl Sched<Ours> {
         queue.curr = Some(next);
         entity.exec_start = rq.clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        if let Some(loads) = loads.as_deref_mut() {
-            let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[next.index()]);
-            own.end_wait(load.clock(rq.clock_pelt), entity.load.scaled >> 10);
-        }
+        entity.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), entity.load.scaled >> 10);
         let next = TaskId(next.0);
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
-        balance.cfs_tasks.move_to_front(cpu, next);
+        rq.cfs_tasks.move_to_front(tasks, next);
         next
     }
 }

@@ -33,7 +33,8 @@ impl Sched<Ours> {
     /// So does the charge, whose rounding is that of each tick.
     #[inline]
     pub fn flat_tick(&mut self, cpu: CpuId, first: Time, count: u64) -> Option<FlatTick> {
-        let (rq, state) = (&self.rqs[cpu.index()], &self.balance.cpus[cpu.index()]);
+        let rq = &self.rqs[cpu.index()];
+        let state = &rq.balance;
         let (previous, next_balance, jiffies) = (rq.curr, state.next_balance, self.balance.jiffy.0);
         debug_assert_eq!(jiffies, self.jiffies(cpu));
         if self.rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
@@ -48,7 +49,7 @@ impl Sched<Ours> {
         }
         self.flat_charge_ticks(cpu, cfs, se, first.as_nanos(), count);
         let until_balance = next_balance - (jiffies + 1);
-        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
+        let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (entity, queue) = (&mut entities[se.index()], &mut cfs_rqs[cfs.index()]);
         let Some((leftmost, first_key)) = queue.timeline.first_with_key() else {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
@@ -79,7 +80,7 @@ impl Sched<Ours> {
         rq.need_resched = false;
         // pick_next_entity: nobody is nominated, so the first in virtual time runs, which may be who ran.
         if ahead < 0 {
-            balance.cfs_tasks.move_to_front(cpu, previous);
+            rq.cfs_tasks.move_to_front(tasks, previous);
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
             return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
@@ -93,12 +94,9 @@ impl Sched<Ours> {
         queue.curr = Some(leftmost);
         comer.exec_start = rq.clock_task;
         comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
-        if let Some(loads) = loads.as_deref_mut() {
-            let (load, own) = (&loads.queues[cfs.index()], &mut loads.entities[leftmost.index()]);
-            own.end_wait(load.clock(rq.clock_pelt), comer.load.scaled >> 10);
-        }
+        comer.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), comer.load.scaled >> 10);
         rq.curr = next;
-        balance.cfs_tasks.move_to_front(cpu, next);
+        rq.cfs_tasks.move_to_front(tasks, next);
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
         let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
         Some(FlatTick { previous, next, scheduled, inactive })
@@ -109,17 +107,17 @@ impl Sched<Ours> {
     fn flat_charge_ticks(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId, first: u64, count: u64) {
         let tick = self.rules.tick;
         let last = first + tick * (count - 1);
-        let left = self.loads.as_ref().is_some_and(|loads| loads.queues[cfs.index()].removed.count > 0);
+        let left = self.cfs_rqs[cfs.index()].pelt.removed.count > 0;
         if left {
             self.skip_ticks_of_load(cpu, Time::from_nanos(first), count);
         }
-        let (queue, entity) = (&self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        if let Some(loads) = self.loads.as_deref_mut().filter(|_| !left) {
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
+        if !left {
             // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
-            let (load, own) = (&mut loads.queues[cfs.index()], &mut loads.entities[se.index()]);
+            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+            let (load, own) = (&mut queue.pelt, &mut entity.pelt);
             let began = own.avg.period_start();
             let before = (first + self.pelt_origin).wrapping_sub(tick).wrapping_sub(load.throttled_time);
-            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
             let weight = entity.load.scaled >> 10;
             SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
             if own.avg.period_start() != began {

@@ -3,13 +3,11 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
-use crate::balance::state::CpuState;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
-use crate::fair::load::EntityLoad;
-use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, update_cfs_rq_load_avg};
+use crate::fair::queue_load::attach_entity_load_avg;
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
@@ -29,20 +27,23 @@ impl Sched<Ours> {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
-        if self.entities[task.index()].sched_delayed {
+        if self.rules.eevdf() && self.entities[task.index()].sched_delayed {
             return previous;
         }
         self.balance.add_task(task, previous);
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted.
-        let (now, second) = (self.balance.jiffy.0, self.balance.hz);
-        debug_assert_eq!(now, self.jiffies(previous));
-        if self.idle_cpus.contains(previous.index()) {
-            debug_assert_eq!(self.rqs[previous.index()].curr, TaskId::IDLE);
-            self.balance.cpus[previous.index()].wakes.record(task, now, second);
-            return previous;
+        debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
+        let (rq, balance) = (&mut self.rqs[previous.index()], &mut self.balance);
+        let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
+        let idles = curr == TaskId::IDLE && rq.nr_running == 0;
+        debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
+        if curr == TaskId::IDLE {
+            rq.balance.wakes.record(task, now, second);
+        } else {
+            balance.add_task(curr, previous);
+            balance.tasks[curr.index()].wakes.record(task, now, second);
         }
-        self.record_wakee(task, previous);
-        self.flat_select_sibling(task, previous)
+        if idles { previous } else { self.flat_select_sibling(task, previous) }
     }
 
     /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
@@ -89,7 +90,7 @@ impl Sched<Ours> {
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
     pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
         let se = EntityId(task.0);
-        if self.entities[se.index()].sched_delayed {
+        if self.rules.eevdf() && self.entities[se.index()].sched_delayed {
             let woken = self.try_to_wake_up(task, cpu);
             debug_assert!(woken, "a task that sleeps");
             return false;
@@ -103,7 +104,11 @@ impl Sched<Ours> {
         }
         let rq = &self.rqs[cpu.index()];
         if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
-            return self.flat_wake_idle(task, cpu, migrated, at_once);
+            return if self.rules.eevdf() {
+                self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
+            } else {
+                self.flat_wake_idle::<false>(task, cpu, migrated, at_once)
+            };
         }
         if self.rules.eevdf() {
             self.flat_wake_busy_eevdf(task, cpu, migrated);
@@ -117,18 +122,15 @@ impl Sched<Ours> {
     #[inline(always)]
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
-        self.balance.cfs_tasks.add(cpu, task);
-        let Self { rules, rqs, entities, cfs_rqs, loads, balance, .. } = self;
-        let (rq, queue, state) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()], &mut balance.cpus[cpu.index()]);
+        let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        rq.cfs_tasks.add(tasks, task);
         if let Some(curr) = queue.curr {
             entities[curr.index()].charge(queue, rq.clock_task, rules);
         }
         let entity = &mut entities[se.index()];
         let weight = entity.load.scaled;
-        if let Some(loads) = loads.as_deref_mut() {
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
-            attach_woken(queue, load, own, rq.clock_pelt, weight >> 10, Sums::of(rules.series));
-        }
+        queue.attach_woken(entity, rq.clock_pelt, Sums::of(rules.series));
         if migrated {
             entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
         }
@@ -139,7 +141,7 @@ impl Sched<Ours> {
         }
         let (placed, slice) = (entity.vruntime, entity.slice);
         entity.sequence = queue.timeline.insert(placed, placed, slice, se);
-        balance.overload |= state.count_woken(rq, queue, weight, balance.jiffy.0);
+        balance.overload |= rq.count_woken(queue, weight, balance.jiffy.0);
         let features = &rules.tunables.features;
         let Some(curr) = queue.curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
@@ -169,20 +171,17 @@ impl Sched<Ours> {
 
     /// The same of a CPU on which nobody is: all that is touched is looked up once.
     #[inline(always)]
-    fn flat_wake_idle(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
-        let (se, eevdf) = (EntityId(task.0), self.rules.eevdf());
-        if eevdf {
+    fn flat_wake_idle<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
+        let se = EntityId(task.0);
+        if EEVDF && self.rules.has_fair_server() && !self.dl_entities[cpu.index()].end_idle(&mut self.rqs[cpu.index()])
+        {
             self.first_fair_task(cpu);
         }
-        self.balance.cfs_tasks.add(cpu, task);
-        let Self { rules, rqs, entities, cfs_rqs, loads, balance, timers, idle_cpus, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
-        let (entity, state) = (&mut entities[se.index()], &mut balance.cpus[cpu.index()]);
-        if let Some(loads) = loads.as_deref_mut() {
-            let (own, load) = (&mut loads.entities[se.index()], &mut loads.queues[cpu.index()]);
-            attach_woken(queue, load, own, rq.clock_pelt, entity.load.scaled >> 10, Sums::of(rules.series));
-        }
-        if !eevdf {
+        let Self { rules, rqs, tasks, entities, cfs_rqs, balance, timers, idle_cpus, .. } = self;
+        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()], &mut entities[se.index()]);
+        rq.cfs_tasks.add(tasks, task);
+        queue.attach_woken_alone(entity, rq.clock_pelt, Sums::of(rules.series));
+        if !EEVDF {
             if migrated {
                 entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
             }
@@ -199,7 +198,7 @@ impl Sched<Ours> {
         queue.load.add(entity.load.scaled);
         (queue.nr_running, queue.h_nr_running, rq.nr_running) = (1, 1, 1);
         idle_cpus.remove(cpu.index());
-        state.end_idle(rq.clock, balance.jiffy.0);
+        rq.balance.end_idle(rq.clock, balance.jiffy.0);
         let server = rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
         if !at_once || server {
             (rq.need_resched, rq.lazily) = (true, false);
@@ -213,7 +212,7 @@ impl Sched<Ours> {
         queue.curr = Some(se);
         entity.exec_start = rq.clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        if eevdf {
+        if EEVDF {
             entity.vprot = entity.deadline;
         }
         true
@@ -223,7 +222,7 @@ impl Sched<Ours> {
     fn flat_migrate(&mut self, se: EntityId, from: CpuId, to: CpuId) {
         self.remove_entity_load_avg(se);
         let entity = &mut self.entities[se.index()];
-        debug_assert!(self.loads.as_ref().is_none_or(|loads| loads.entities[se.index()].avg.last_update_time == 0));
+        debug_assert_eq!(entity.pelt.avg.last_update_time, 0);
         entity.cfs_rq = CfsRqId(to.0);
         if !self.rules.eevdf() {
             entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
@@ -231,18 +230,18 @@ impl Sched<Ours> {
     }
 }
 
-impl CpuState {
+impl Rq {
     /// A task of this weight woke beside others: it is counted, and idle time ends. Whether the CPU has its second task (`add_nr_running`).
     #[inline(always)]
-    pub(super) fn count_woken(&mut self, rq: &mut Rq, queue: &mut CfsRq, weight: u64, now: u64) -> bool {
+    pub(super) fn count_woken(&mut self, queue: &mut CfsRq, weight: u64, now: u64) -> bool {
         queue.load.add(weight);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
-        rq.nr_running += 1;
-        if self.idle_stamp.is_some() {
-            self.end_idle(rq.clock, now);
+        self.nr_running += 1;
+        if self.balance.idle_stamp.is_some() {
+            self.balance.end_idle(self.clock, now);
         }
-        rq.nr_running == 2
+        self.nr_running == 2
     }
 }
 
@@ -262,35 +261,47 @@ impl Entity {
     }
 }
 
-/// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task of this weight that slept until now, and so neither ran nor could have;
-/// nor did the queue if nothing was on it.
-#[inline(always)]
-pub(super) fn attach_woken(
-    queue: &CfsRq,
-    load: &mut QueueLoad,
-    own: &mut EntityLoad,
-    clock_pelt: u64,
-    weight: u64,
-    sums: Sums,
-) {
-    let now = load.clock(clock_pelt);
-    let attached = own.avg.last_update_time != 0;
-    // The estimate follows once a period has ended.
-    load.util_est += own.util_est.value() as u32;
-    if attached && own.avg.age(now) {
-        own.avg.update_avg(weight);
-        own.util_est.changed();
-    }
-    if queue.load.scaled == 0 {
-        load.take_out(sums);
-        if load.avg.age(now) {
-            load.avg.update_avg(1);
+impl CfsRq {
+    /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task that slept until now, and so neither ran nor could have.
+    #[inline(always)]
+    pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, sums: Sums) {
+        let now = self.pelt.clock(clock_pelt);
+        let attached = self.age_woken(entity, now);
+        self.update_load_avg(now, sums);
+        if !attached {
+            attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         }
-    } else {
-        update_cfs_rq_load_avg(queue, load, now, sums);
     }
-    if !attached {
-        attach_entity_load_avg(load, &mut own.avg, weight, sums);
+
+    /// The same on a queue on which nobody is, and which slept as well.
+    #[inline(always)]
+    fn attach_woken_alone(&mut self, entity: &mut Entity, clock_pelt: u64, sums: Sums) {
+        debug_assert_eq!(self.load.scaled, 0);
+        let now = self.pelt.clock(clock_pelt);
+        let attached = self.age_woken(entity, now);
+        self.pelt.take_out(sums);
+        if self.pelt.avg.age(now) {
+            self.pelt.avg.update_avg(1);
+        }
+        if !attached {
+            attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+        }
+    }
+
+    /// A sleeper's own averages; whether it is on the queue's account.
+    #[inline(always)]
+    fn age_woken(&mut self, entity: &mut Entity, now: u64) -> bool {
+        let own = &mut entity.pelt;
+        // The estimate follows once a period has ended.
+        self.pelt.util_est += own.util_est.value() as u32;
+        if own.avg.last_update_time == 0 {
+            return false;
+        }
+        if own.avg.age(now) {
+            own.avg.update_avg(entity.load.scaled >> 10);
+            own.util_est.changed();
+        }
+        true
     }
 }
 
@@ -305,8 +316,8 @@ impl Rules {
     }
 
     /// [`Sched::place_entity_eevdf`] where V is `average` and nobody else is queued.
-    #[inline]
-    fn place_alone(&self, entity: &mut Entity, average: Vruntime) {
+    #[inline(always)]
+    pub(super) fn place_alone(&self, entity: &mut Entity, average: Vruntime) {
         if !entity.custom_slice {
             entity.slice = self.tunables.base_slice.as_nanos();
         }

@@ -21,6 +21,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, help="the page to write, its figures beside it")
     parser.add_argument("--place", action="append", default=[], help="only that place")
     parser.add_argument("--workload", action="append", default=[], help="only that workload")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        choices=range(2, 100),
+        metavar="N",
+        help="runs of each, if not as many as written down",
+    )
     parser.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
     given = parser.parse_args(arguments)
     try:
@@ -33,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     everything = Register.read(given.register)
     register = everything.of(given.place, given.workload)
+    if given.repeats is not None:
+        register = register.repeating(given.repeats)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
         there = collect(register, place, given.directory, say, kept_only=given.kept)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,33 +46,46 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A real run that has to be there: recorded, since waiting times are ranked by too."""
+    """A real run that has to be there.
+
+    Attributes:
+        name: the workload's name.
+        workload: the workload, as it is under the setting.
+        setting: the setting.
+        block: its block.
+        recorded: whether its wake-ups are recorded.
+    """
 
     name: str
     workload: Workload
     setting: Setting
     block: int
+    recorded: bool
 
     @property
     def key(self) -> str:
         """What it is found again by."""
         return keeping.key(
-            self.workload, f"setting {self.block}", setting=self.setting.name, recorded=True
+            self.workload,
+            f"setting {self.block}",
+            setting=self.setting.name,
+            recorded=self.recorded,
         )
 
 
 def jobs(register: Register, place: str) -> list[Job]:
     """Return the runs of a place: block by block, each in an order of its own."""
     generator = np.random.default_rng(0)
-    pairs = [
-        (name, _with(register.workloads[name].workload, setting), setting)
+    recorded = register.recorded(place)
+    first = [
+        Job(name, _with(register.workloads[name].workload, setting), setting, 0, recorded)
         for name in register.at(place)
-        for setting in register.settings[place]
+        for setting in register.settings(place)
     ]
     return [
-        Job(pairs[index][0], pairs[index][1], pairs[index][2], block)
-        for block in range(register.protocol.repeats)
-        for index in generator.permutation(len(pairs))
+        replace(first[index], block=block)
+        for block in range(register.repeats(place))
+        for index in generator.permutation(len(first))
     ]
 
 
@@ -96,8 +109,8 @@ def collect(
     missing = [job for job in todo if kept.find(job.key) is None]
     try:
         if not kept_only:
-            _run(place, kept, missing, note)
-        costs = kept.costs(recorded=True, measure=_unmeasured)
+            _run(place, kept, missing, note, recorded=register.recorded(place))
+        costs = kept.costs(recorded=register.recorded(place), measure=_unmeasured)
         note(f"{place}: simulating")
         ours = _simulate(register, place, costs)
     except SchedlabError as error:
@@ -110,19 +123,20 @@ def collect(
     return Collected(costs.kernel, kept.clock, real, ours)
 
 
-def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note, *, recorded: bool) -> None:
     """Make runs; one that fails is left out, and its place is made anew for the others."""
     began = time.monotonic()
     left, failures = list(missing), 0
     while True:
         with at(place) as there:
             note(f"{place}: {there.kernel}, {len(left)} runs to make")
-            kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
+            kept.costs(recorded=recorded, measure=lambda: there.calibrate(recorded=recorded))
             while left:
                 job = left.pop(0)
                 try:
                     with there.knobs(job.setting.knobs):
-                        run = there.record(job.workload, seed=job.block + 1)
+                        made = there.record if job.recorded else there.run
+                        run = made(job.workload, seed=job.block + 1)
                 except RunError as error:
                     failures += 1
                     note(f"{place} {job.name} {job.setting.name}: {error}")
@@ -142,11 +156,11 @@ def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
 def _simulate(register: Register, place: str, costs: Calibration) -> dict[Key, list[Observation]]:
     scheduler = Scheduler(rules_of(costs.kernel), hz=costs.hz)
     machine = Machine(costs.cpus, costs.costs)
-    repeats = register.protocol.repeats
+    repeats = register.repeats(place)
     period = 1_000_000_000 // costs.hz
     found: dict[Key, list[Observation]] = {}
     for name in register.at(place):
-        for setting in register.settings[place]:
+        for setting in register.settings(place):
             rules = scheduler.with_knobs(setting.knobs) if setting.knobs else scheduler
             found[name, setting.name] = [
                 simulated_recorded(

@@ -30,7 +30,7 @@ class Finding:
             differ by no more than the noise, or what nobody would choose by, share a rank.
         interval: its bootstrap interval.
         plain: Spearman's if chance ranks those too.
-        own: that of the kernel with itself: of its first runs with its second.
+        own: that of the kernel with itself: of the first half of its runs with the second.
         holds_untied: whether the line held if chance ranked those too.
         unranked: settings under which there is nothing to measure.
         chosen: the setting that is best in simulation.
@@ -68,7 +68,7 @@ def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[
         if isinstance(there, str):
             findings.append(Finding(line, failure=there))
             continue
-        everything = [setting.name for setting in register.settings[line.place]]
+        everything = [setting.name for setting in register.settings(line.place)]
         names = [name for name in everything if _happens(line, there, name)]
         unranked = tuple(name for name in everything if name not in names)
         tables = [
@@ -76,7 +76,7 @@ def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[
             for runs in (there.real, there.simulated)
         ]
         real, ours = tables
-        if real is None or ours is None or real.shape[1] < register.protocol.repeats:
+        if real is None or ours is None or real.shape[1] < register.repeats(line.place):
             failure = "runs are missing, or have no such data"
             findings.append(Finding(line, unranked=unranked, failure=failure))
         else:
@@ -134,11 +134,18 @@ def find(
         interval=interval,
         plain=plain,
         holds_untied=len(failures) == of_rank and (effect <= least or low <= plain <= high),
-        own=agreement(real[:, 0], real[:, 1], 0.0),
+        own=_own(real),
         chosen=names[best],
         rank=rank,
         failure="; ".join(failures),
     )
+
+
+def _own(real: FloatArray) -> float:
+    """Return how the first half of each setting's runs ranks them as the second half does."""
+    half = real.shape[1] // 2
+    first, second = real[:, :half], real[:, half:]
+    return agreement(np.median(first, axis=1), np.median(second, axis=1), 0.0)
 
 
 def _happens(line: Line, there: Collected, setting: str) -> bool:

@@ -17,9 +17,9 @@ they do not, simulated ones may not either; and the setting that is best in simu
 among the best ones really. Less is better of every measure.
 
 A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. All runs are recorded, since waiting times are told by recordings. Simulated tasks
-are made one after the other and wait for a signal, as the runner has it: where CFS puts new tasks
-decides for long who waits for whom.
+changes nothing. Runs are recorded wherever waiting times are ranked, since those are told by
+recordings. Simulated tasks are made one after the other and wait for a signal, as the runner has
+it: where CFS puts new tasks decides for long who waits for whom.
 """
 
 _NAMES: Mapping[Measure, str] = {
@@ -60,15 +60,14 @@ def page(
                 "",
                 _INTRODUCTION,
                 circumstances(),
-                f"{register.protocol.repeats} real and {register.protocol.repeats} simulated runs",
-                "of each setting, the real ones interleaved.",
+                "As many real as simulated runs of each setting, the real ones interleaved.",
                 "",
                 f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
                 f"noise were ranked, too, {untied} would fail.",
                 "",
                 *left_out(whole, len(findings)),
                 *table(
-                    ("place", "kernel", "clock", "settings"),
+                    ("place", "kernel", "clock", "settings", "runs of each"),
                     [_place(register, name, there) for name, there in collected.items()],
                 ),
                 "",
@@ -78,7 +77,7 @@ def page(
                 "(not counting those that are better by no more than noise). Settings that differ",
                 "by no more than the noise, or than one fiftieth, share a rank. *untied* is the",
                 "correlation if they do not, so that chance ranks them; *kernel itself* is that of",
-                "the kernel's first runs of the same settings with its second ones.",
+                "the first half of the kernel's runs of the same settings with the second.",
                 "",
                 *table(
                     (
@@ -145,10 +144,10 @@ def figures(findings: Sequence[Finding]) -> dict[str, str]:
 
 
 def _place(register: Register, name: str, there: Collected | str) -> tuple[str, ...]:
-    count = str(len(register.settings[name]))
+    count, repeats = str(len(register.settings(name))), str(register.repeats(name))
     if isinstance(there, str):
-        return (name, f"not run: {there}", "", count)
-    return (name, there.kernel, there.clock, count)
+        return (name, f"not run: {there}", "", count, repeats)
+    return (name, there.kernel, there.clock, count, repeats)
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
@@ -197,6 +196,6 @@ def _list(title: str, rows: Sequence[tuple[Finding, str]]) -> list[str]:
 def _settings(register: Register) -> list[str]:
     lines = ["## Settings", ""]
     for place in register.places:
-        names = ", ".join(f"`{setting.name}`" for setting in register.settings[place])
+        names = ", ".join(f"`{setting.name}`" for setting in register.settings(place))
         lines.append(f"* {place}: {names}")
     return lines

@@ -107,10 +107,16 @@ class Line(_Expected):
     measure: Measure
 
 
-class _Place(Read):
-    """The settings that are tried at a place."""
+class Tried(Read):
+    """What is tried at a place.
+
+    Attributes:
+        settings: the settings.
+        repeats: runs of each setting there, if they are not as many as elsewhere.
+    """
 
     settings: tuple[Setting, ...] = Field(min_length=2)
+    repeats: Annotated[int, Field(ge=2)] | None = None
 
 
 class _Lines(_Expected):
@@ -123,7 +129,7 @@ class _File(Read):
     protocol: Protocol
     rules: Rules
     workloads: Mapping[str, Described]
-    places: Mapping[str, _Place]
+    places: Mapping[str, Tried]
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
@@ -134,14 +140,14 @@ class Register(Read):
         protocol: how often things are run.
         rules: when a ranking agrees.
         workloads: by name.
-        settings: by place.
+        tried: settings by place.
         lines: one for each workload, place and measure.
     """
 
     protocol: Protocol
     rules: Rules
     workloads: Mapping[str, Described]
-    settings: Mapping[str, tuple[Setting, ...]]
+    tried: Mapping[str, Tried]
     lines: tuple[Line, ...]
 
     @property
@@ -152,6 +158,18 @@ class Register(Read):
     def at(self, place: str) -> tuple[str, ...]:
         """Return the names of the workloads that lines of a place are about."""
         return lines.workloads(self.lines, place)
+
+    def settings(self, place: str) -> tuple[Setting, ...]:
+        """Return the settings that are tried at a place."""
+        return self.tried[place].settings
+
+    def repeats(self, place: str) -> int:
+        """Return how many runs of each setting there are at a place, real and simulated."""
+        return self.tried[place].repeats or self.protocol.repeats
+
+    def recorded(self, place: str) -> bool:
+        """Return whether runs are recorded there: waiting times are told by recordings."""
+        return any(line.place == place and line.measure == "p99" for line in self.lines)
 
     @classmethod
     def read(cls, path: Path) -> "Register":
@@ -201,7 +219,7 @@ class Register(Read):
             protocol=file.protocol,
             rules=file.rules,
             workloads=file.workloads,
-            settings={name: place.settings for name, place in file.places.items()},
+            tried=file.places,
             lines=tuple(found),
         )
 
@@ -212,3 +230,11 @@ class Register(Read):
             InputError: there is no line about one of them.
         """
         return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
+
+    def repeating(self, repeats: int) -> "Register":
+        """Return this with so many runs of each setting everywhere."""
+        tried = {
+            place: part.model_copy(update={"repeats": repeats})
+            for place, part in self.tried.items()
+        }
+        return self.model_copy(update={"tried": tried})
