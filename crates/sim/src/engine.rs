@@ -96,7 +96,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
             return Err(SimError::TickCost { cost, period });
         }
         let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
-        // Where CPUs differ in speed, computing is work.
         prices.clocked &= machine.speed.is_default();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus);

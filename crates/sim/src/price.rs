@@ -41,7 +41,8 @@ pub(crate) struct Prices {
     pub(crate) balance: u64,
     pub(crate) operation: u64,
     compute: u64,
-    /// Whoever computes looks at the clock of its CPU time, in which ticks and other interrupts are.
+    /// Whoever computes looks at the clock of its CPU time, in which ticks and other interrupts are. Where CPUs differ in speed, computing is
+    /// work.
     pub(crate) clocked: bool,
     pub(crate) tcp_connect: u64,
     pub(crate) tcp_accept: u64,

@@ -144,10 +144,12 @@ impl Task {
     #[inline]
     pub(crate) const fn due(&mut self, within: bool) -> u64 {
         let debt = std::mem::replace(&mut self.debt, 0);
-        match within {
-            true if debt > self.remaining => debt,
-            true => self.remaining,
-            false => self.remaining.saturating_add(debt),
+        if !within {
+            self.remaining.saturating_add(debt)
+        } else if debt > self.remaining {
+            debt
+        } else {
+            self.remaining
         }
     }
 
