@@ -60,9 +60,9 @@ enum Command {
     ///
     /// Example: schedlab-native record -o trace.txt.gz -- schedlab-native run hackbench
     Record {
-        /// The file to write; gzipped if its name ends in .gz.
+        /// The file to write; gzipped if its name ends in .gz. Without one nothing is kept: the command runs as if it were recorded.
         #[arg(short, long)]
-        output: PathBuf,
+        output: Option<PathBuf>,
         /// What to record; as much as this kernel allows where it is not given.
         #[arg(long)]
         level: Option<Level>,

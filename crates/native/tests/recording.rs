@@ -247,3 +247,17 @@ fn await_that(condition: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn without_a_file_nothing_is_kept() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let before = state(&root);
+    // Many more events than 4 KiB hold: they are written over.
+    let mut recorder = native();
+    recorder.args(["record", "--level", "switches", "--buffer", "4", "--", program(), "run"]);
+    let output = recorder.arg("hackbench:groups=1,loops=20,fds=4").output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let last = said.trim_end().lines().last().unwrap_or_default();
+    assert!(output.status.success() && last.contains("\"output\":null") && last.contains("\"events\":0"), "{output:?}");
+    assert_eq!(state(&root), before);
+}

@@ -62,7 +62,7 @@ impl Cursor {
     }
 
     /// The next operation; [`Op::Exit`] for ever at the end.
-    #[inline]
+    #[inline(always)]
     pub fn next(&mut self, program: &Program) -> Op {
         loop {
             match program.code[self.at as usize] {
@@ -95,16 +95,21 @@ impl Cursor {
     fn counter(&mut self, depth: u32) -> &mut u64 {
         let depth = depth as usize;
         match &mut self.rest {
-            Some(rest) if depth >= INLINE => &mut rest.deep[depth - INLINE],
-            _ => &mut self.counters[depth],
+            _ if depth < INLINE => &mut self.counters[depth],
+            Some(rest) => &mut rest.deep[depth - INLINE],
+            None => &mut self.counters[depth % INLINE],
         }
     }
 
-    // A template that draws or forks has its `rest` from its start, so the zeros below are never handed out.
+    // A template that draws, forks or nests loops that deep has its `rest` from its start, so what stands for it is never used.
 
+    #[inline(always)]
     fn draw(&mut self, program: &Program, duration: u32) -> Time {
         self.at += 1;
-        self.rest.as_mut().map_or(Time::ZERO, |rest| rest.stream.draw(program.durations[duration as usize]))
+        match &mut self.rest {
+            Some(rest) => rest.stream.draw(program.durations[duration as usize]),
+            None => Time::ZERO,
+        }
     }
 
     fn count_child(&mut self, slot: u32) -> u32 {

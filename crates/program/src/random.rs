@@ -5,7 +5,7 @@
 
 use std::f64::consts::TAU;
 
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schedlab_model::{Duration, Time};
 
@@ -37,10 +37,37 @@ impl Stream {
     }
 
     /// The next time of this distribution. Draws as many words as the distribution needs and keeps nothing back.
+    #[inline(always)]
     pub(crate) fn draw(&mut self, duration: Duration) -> Time {
+        if let Duration::Uniform { low, high } = duration { self.between(low, high) } else { self.draw_other(duration) }
+    }
+
+    /// Uniform from `low` to `high`, both included: a word times their number, of which the upper half counts, and another word where its
+    /// carry may: Canon's method, as `rand` 0.9 has it.
+    #[inline(always)]
+    fn between(&mut self, low: Time, high: Time) -> Time {
+        debug_assert!(low <= high, "the compiler refuses others");
+        let (low, number) = (low.as_nanos(), (high.as_nanos() - low.as_nanos()).wrapping_add(1));
+        if number == 0 {
+            return Time::from_nanos(self.0.next_u64());
+        }
+        let product = u128::from(self.0.next_u64()) * u128::from(number);
+        let (upper, lower) = ((product >> 64) as u64, product as u64);
+        let carry = lower > number.wrapping_neg() && self.carries(lower, number);
+        Time::from_nanos(low + upper + u64::from(carry))
+    }
+
+    #[cold]
+    fn carries(&mut self, lower: u64, number: u64) -> bool {
+        let product = u128::from(self.0.next_u64()) * u128::from(number);
+        lower.checked_add((product >> 64) as u64).is_none()
+    }
+
+    #[inline(never)]
+    fn draw_other(&mut self, duration: Duration) -> Time {
         match duration {
             Duration::Fixed(time) => time,
-            Duration::Uniform { low, high } => Time::from_nanos(self.0.random_range(low.as_nanos()..=high.as_nanos())),
+            Duration::Uniform { low, high } => self.between(low, high),
             // Inverse of the distribution function 1 − e^(−x/mean).
             Duration::Exponential { mean } => nearest(-libm::log(self.positive()) * mean.as_nanos() as f64),
             // Box and Muller 1958, the cosine half.
@@ -110,6 +137,21 @@ mod tests {
         sample.sort_by(f64::total_cmp);
         sample.dedup();
         assert_eq!(sample, [3.0, 4.0, 5.0]);
+    }
+
+    /// The same streams as `rand`'s own uniform distribution, which earlier results were drawn from: ranges so wide that the second word is
+    /// needed among them, and all 64 bits.
+    #[test]
+    fn uniform_times_are_those_of_rand() {
+        let mut bounds = Xoshiro256PlusPlus::seed_from_u64(11);
+        let (mut ours, mut theirs) = (Stream::new(7), Stream::new(7));
+        for round in 0..20_000 {
+            let (one, other) = (bounds.next_u64() >> (round % 64), bounds.next_u64() >> (round % 61));
+            let (low, high) = if round == 0 { (0, u64::MAX) } else { (one.min(other), one.max(other)) };
+            let time = ours.draw(Duration::Uniform { low: Time::from_nanos(low), high: Time::from_nanos(high) });
+            assert_eq!(time.as_nanos(), theirs.0.random_range(low..=high), "{low}..={high}");
+        }
+        assert_eq!(ours.0, theirs.0, "as many words were drawn");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
-pub use wakeups::{wakeup_latency, wakeup_latency_of_file};
+pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
 
 use first_sight::FirstSight;
 use recording::{Recording, hold_yields};

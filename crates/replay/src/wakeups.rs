@@ -5,11 +5,36 @@ use std::path::Path;
 
 use schedlab_model::Latency;
 use schedlab_trace::{Context, Pid, Record, RecordKind, TraceError, open};
+use serde::Serialize;
 
 use crate::ReplayError;
 
+/// Waits from being woken to running, see [`wakeup_latency`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waits {
+    /// Those that were told from beginning to end.
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// How many there were besides, that ended in a gap: somebody ran whom no switch had brought. They are left out.
+    pub untold: u64,
+}
+
+/// What is known of a recorded run besides its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecordedRun {
+    /// The command that was recorded.
+    pub command: Option<Pid>,
+    /// How long it ran, if its runner ended it.
+    pub duration: Option<u64>,
+    /// How long after the switch whoever came told of its arrival.
+    pub arrival_lag: u64,
+}
+
+/// The event of an arrival that no switch tells of.
+const ARRIVAL: &str = "schedlab_arrival";
+
 /// The times from each `sched_waking` of a task to the `sched_switch` that brings it, exact percentiles by nearest rank; `None` where
-/// nobody was woken.
+/// no such wait is told.
 ///
 /// In a recording of a command, `command` is its pid: only its descendants count, and of their wake-ups those that it did not do
 /// itself, since a runner's are the start signal and no part of the workload. Without one every task counts.
@@ -17,28 +42,32 @@ use crate::ReplayError;
 /// A task that is woken while it has not left its CPU yet waits for nothing, and what is still waiting at the end is left out. A run whose
 /// `duration` is given ends so many nanoseconds after its start signal: its runner then stands above all tasks, and stops them one by one.
 ///
+/// A kernel may tell nothing of some tasks, so that the switch from one of them to a woken task is missing. If that one's arrival is there,
+/// the switch was so much earlier as arrivals of this recording lag behind switches. Otherwise when its wait ended is not known; that does
+/// not matter for any other wait, which begins and ends with events of other tasks.
+///
 /// ```
-/// use schedlab_replay::wakeup_latency;
+/// use schedlab_replay::{RecordedRun, wakeup_latency};
 /// use schedlab_trace::Reader;
 /// let text = "\
 ///  a-7 0d..2. 1.000000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000
 ///  a-7 0d..2. 1.000004000: sched_switch: a:7 [120] S ==> b:8 [120]
 /// ";
 /// let records: Vec<_> = Reader::new(text.as_bytes()).collect::<Result<_, _>>()?;
-/// let latency = wakeup_latency(&records, None, None).unwrap();
-/// assert_eq!((latency.count, latency.p50_ns, latency.max_ns), (1, 4_000, 4_000));
+/// let waits = wakeup_latency(&records, RecordedRun::default()).unwrap();
+/// assert_eq!((waits.latency.count, waits.latency.p50_ns, waits.untold), (1, 4_000, 0));
 /// # Ok::<(), schedlab_trace::TraceError>(())
 /// ```
-pub fn wakeup_latency(records: &[Record], command: Option<Pid>, duration: Option<u64>) -> Option<Latency> {
+pub fn wakeup_latency(records: &[Record], run: RecordedRun) -> Option<Waits> {
+    let RecordedRun { command, duration, arrival_lag } = run;
     let mut over = u64::MAX;
     let mut descendants: BTreeSet<Pid> = command.into_iter().collect();
-    let mut running: BTreeSet<Pid> = BTreeSet::new();
-    let mut woken: BTreeMap<Pid, u64> = BTreeMap::new();
-    let mut delays: Vec<u64> = Vec::new();
+    let mut seen = Seen::default();
     for record in records {
         if record.time.as_nanos() >= over {
             break;
         }
+        seen.bridge(record, arrival_lag);
         match &record.kind {
             RecordKind::Fork { parent, child, .. } if descendants.contains(parent) => {
                 descendants.insert(*child);
@@ -55,31 +84,71 @@ pub fn wakeup_latency(records: &[Record], command: Option<Pid>, duration: Option
                         ours && !by_command
                     }
                 };
-                if counts && !running.contains(&task.pid) {
-                    woken.entry(task.pid).or_insert(record.time.as_nanos());
+                if counts && !seen.runs(task.pid) {
+                    seen.woken.entry(task.pid).or_insert(record.time.as_nanos());
                 }
             }
-            RecordKind::Switch { previous, next, .. } => {
-                running.remove(&previous.pid);
-                running.insert(next.pid);
-                if let Some(since) = woken.remove(&next.pid) {
-                    delays.push(record.time.as_nanos().saturating_sub(since));
-                }
+            RecordKind::Switch { next, .. } => {
+                seen.running.insert(record.cpu, next.pid);
+                seen.ends(next.pid, record.time.as_nanos());
             }
             _ => {}
         }
     }
-    delays.sort_unstable();
-    let count = delays.len();
-    let rank = |per_mille: usize| delays[(count * per_mille).div_ceil(1000).max(1) - 1];
-    (count > 0).then(|| Latency {
-        count: count as u64,
-        p50_ns: rank(500),
-        p90_ns: rank(900),
-        p99_ns: rank(990),
-        p999_ns: rank(999),
-        max_ns: rank(1000),
-    })
+    seen.waits()
+}
+
+/// Who runs, who waits since when, and how long others did.
+#[derive(Debug, Default)]
+struct Seen {
+    running: BTreeMap<u32, Pid>,
+    woken: BTreeMap<Pid, u64>,
+    delays: Vec<u64>,
+    untold: u64,
+}
+
+impl Seen {
+    fn runs(&self, pid: Pid) -> bool {
+        self.running.values().any(|&running| running == pid)
+    }
+
+    /// Whoever causes an event runs: if no switch has brought it, it came some time since the CPU's event before, unless that is told.
+    fn bridge(&mut self, record: &Record, arrival_lag: u64) {
+        let known = self.running.insert(record.cpu, record.pid);
+        if known.is_none_or(|known| known == record.pid) {
+            return;
+        }
+        if &*record.event == ARRIVAL {
+            self.ends(record.pid, record.time.as_nanos().saturating_sub(arrival_lag));
+        } else if self.woken.remove(&record.pid).is_some() {
+            self.untold += 1;
+        }
+    }
+
+    /// A task runs, whatever it waited.
+    fn ends(&mut self, pid: Pid, time: u64) {
+        if let Some(since) = self.woken.remove(&pid) {
+            self.delays.push(time.saturating_sub(since));
+        }
+    }
+
+    fn waits(self) -> Option<Waits> {
+        let Self { mut delays, untold, .. } = self;
+        delays.sort_unstable();
+        let count = delays.len();
+        let rank = |per_mille: usize| delays[(count * per_mille).div_ceil(1000).max(1) - 1];
+        (count > 0).then(|| Waits {
+            latency: Latency {
+                count: count as u64,
+                p50_ns: rank(500),
+                p90_ns: rank(900),
+                p99_ns: rank(990),
+                p999_ns: rank(999),
+                max_ns: rank(1000),
+            },
+            untold,
+        })
+    }
 }
 
 /// The same of a file, gzipped or plain; a recording names its command in its head. `duration` is of the recorded run, where that was
@@ -87,7 +156,7 @@ pub fn wakeup_latency(records: &[Record], command: Option<Pid>, duration: Option
 ///
 /// # Errors
 /// [`ReplayError::Trace`] if the file cannot be read, [`ReplayError::Empty`] if it holds no event.
-pub fn wakeup_latency_of_file(trace: &Path, duration: Option<u64>) -> Result<Option<Latency>, ReplayError> {
+pub fn wakeup_latency_of_file(trace: &Path, duration: Option<u64>) -> Result<Option<Waits>, ReplayError> {
     let mut reader = open(trace)?;
     let records: Vec<Record> = reader.by_ref().collect::<Result<_, TraceError>>()?;
     if records.is_empty() {
@@ -95,7 +164,8 @@ pub fn wakeup_latency_of_file(trace: &Path, duration: Option<u64>) -> Result<Opt
     }
     // The recorder itself, and what becomes the command.
     let command = reader.head().and_then(|head| head.recorder().get(1).copied());
-    Ok(wakeup_latency(&records, command, duration))
+    let lag = reader.head().and_then(|head| head.fact("arrival_lag")?.parse().ok());
+    Ok(wakeup_latency(&records, RecordedRun { command, duration, arrival_lag: lag.unwrap_or(0) }))
 }
 
 #[cfg(test)]
@@ -121,12 +191,13 @@ mod tests {
             " c-5 0d..2. 1.000011000: sched_switch: c:5 [120] S ==> k:9 [120]",
             " k-9 0d..2. 1.000013000: sched_switch: k:9 [120] S ==> w:6 [120]",
         ];
-        let latency = wakeup_latency(&records(&lines), Some(5), None).unwrap();
+        let waits =
+            wakeup_latency(&records(&lines), RecordedRun { command: Some(5), ..RecordedRun::default() }).unwrap();
         // From 4 to 13 us.
-        assert_eq!((latency.count, latency.max_ns), (1, 9_000));
+        assert_eq!((waits.latency.count, waits.latency.max_ns), (1, 9_000));
         // All of them: 1, 9 and 6 us.
-        let latency = wakeup_latency(&records(&lines), None, None).unwrap();
-        assert_eq!((latency.count, latency.p50_ns, latency.max_ns), (3, 6_000, 9_000));
+        let waits = wakeup_latency(&records(&lines), RecordedRun::default()).unwrap();
+        assert_eq!((waits.latency.count, waits.latency.p50_ns, waits.latency.max_ns), (3, 6_000, 9_000));
     }
 
     #[test]
@@ -137,7 +208,7 @@ mod tests {
             " a-7 0d..2. 1.000002000: sched_switch: a:7 [120] R ==> b:8 [120]",
             " b-8 0d..2. 1.000009000: sched_switch: b:8 [120] S ==> a:7 [120]",
         ];
-        assert_eq!(wakeup_latency(&records(&lines), None, None), None);
+        assert_eq!(wakeup_latency(&records(&lines), RecordedRun::default()), None);
     }
 
     #[test]
@@ -154,9 +225,49 @@ mod tests {
             " c-5 0d..2. 1.000100000: sched_switch: c:5 [98] S ==> w:6 [120]",
         ];
         // The signal comes 1 us after the second; 8 us of a run later it is at 9 us, and what is woken at 12 us waits for the runner.
-        let latency = wakeup_latency(&records(&lines), Some(5), Some(8_000)).unwrap();
-        assert_eq!((latency.count, latency.max_ns), (1, 2_000));
-        let latency = wakeup_latency(&records(&lines), Some(5), None).unwrap();
-        assert_eq!((latency.count, latency.max_ns), (2, 88_000));
+        let waits =
+            wakeup_latency(&records(&lines), RecordedRun { command: Some(5), duration: Some(8_000), arrival_lag: 0 })
+                .unwrap();
+        assert_eq!((waits.latency.count, waits.latency.max_ns), (1, 2_000));
+        let waits =
+            wakeup_latency(&records(&lines), RecordedRun { command: Some(5), ..RecordedRun::default() }).unwrap();
+        assert_eq!((waits.latency.count, waits.latency.max_ns), (2, 88_000));
+    }
+
+    #[test]
+    fn a_wait_that_ended_untold_is_left_out_and_no_other() {
+        let lines = [
+            " a-7 0d..2. 1.000000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000",
+            " a-7 0d..2. 1.000001000: sched_waking: comm=c pid=9 prio=120 target_cpu=000",
+            // Nothing is told of 70: some time before 5 us it left to 8, woken at 0.
+            " a-7 0d..2. 1.000002000: sched_switch: a:7 [120] S ==> t:70 [120]",
+            " b-8 0d..2. 1.000005000: sched_waking: comm=a pid=7 prio=120 target_cpu=000",
+            " b-8 0d..2. 1.000006000: sched_switch: b:8 [120] S ==> c:9 [120]",
+            " c-9 0d..2. 1.000007000: sched_switch: c:9 [120] S ==> a:7 [120]",
+            // 9 had been preempted and nobody woke it: there is no wait to lose. It runs as it is woken, and waits for nothing.
+            " a-7 0d..2. 1.000008000: sched_switch: a:7 [120] S ==> t:70 [120]",
+            " c-9 0d.h2. 1.000009000: sched_waking: comm=c pid=9 prio=120 target_cpu=000",
+            " c-9 0d..2. 1.000010000: sched_switch: c:9 [120] S ==> b:8 [120]",
+        ];
+        // 9 waited from 1 to 6 us, 7 from 5 to 7.
+        let waits = wakeup_latency(&records(&lines), RecordedRun::default()).unwrap();
+        assert_eq!(
+            (waits.latency.count, waits.latency.p50_ns, waits.latency.max_ns, waits.untold),
+            (2, 2_000, 5_000, 1)
+        );
+    }
+
+    #[test]
+    fn an_arrival_ends_a_wait_where_no_switch_does() {
+        let lines = [
+            " a-7 1d..2. 1.000000000: sched_switch: a:7 [120] S ==> swapper/1:0 [120]",
+            " a-7 0d..2. 1.000001000: sched_waking: comm=b pid=8 prio=120 target_cpu=001",
+            " b-8 1d..2. 1.000005000: schedlab_arrival: pid=8",
+            " b-8 1d..2. 1.000009000: sched_switch: b:8 [120] S ==> swapper/1:0 [120]",
+        ];
+        // From 1 to 5 us, less the microsecond by which arrivals lag.
+        let run = RecordedRun { arrival_lag: 1_000, ..RecordedRun::default() };
+        let waits = wakeup_latency(&records(&lines), run).unwrap();
+        assert_eq!((waits.latency.count, waits.latency.max_ns, waits.untold), (1, 3_000, 0));
     }
 }

@@ -72,17 +72,6 @@ impl Bitmap {
         false
     }
 
-    /// Does so for the numbers from `start` on, then for those before it ([`Bitmap::iter_wrap`]).
-    #[inline(always)]
-    pub(crate) fn for_each_wrap(&self, start: usize, mut what: impl FnMut(usize)) {
-        let Some(word) = self.only_word() else { return self.iter_wrap(start).for_each(what) };
-        let (start, mut left) = (start as u32 % 64, word.rotate_right(start as u32 % 64));
-        while left != 0 {
-            what(((start + left.trailing_zeros()) % 64) as usize);
-            left &= left - 1;
-        }
-    }
-
     /// How many numbers there are.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
@@ -179,6 +168,7 @@ mod tests {
             let wrapped: Vec<usize> = left.range(start..).chain(left.range(..start)).copied().collect();
             prop_assert_eq!(one.iter_wrap(start).collect::<Vec<_>>(), wrapped);
             prop_assert_eq!(one.count() as usize, left.len());
+            prop_assert_eq!(one.any(|number| number >= start), left.range(start..).next().is_some());
             prop_assert_eq!(one.intersects(&other), !left.is_disjoint(&right));
             prop_assert_eq!(one.is_subset(&other), left.is_subset(&right));
             let (mut both, mut without, mut all) = (one.clone(), one.clone(), one);

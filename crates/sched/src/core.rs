@@ -417,7 +417,9 @@ impl<D: Decider> Sched<D> {
 
     /// Entries of queues that were compared or moved so far, and CPUs that were looked at for placement and balancing.
     pub fn operations(&self) -> u64 {
-        self.cfs_rqs.iter().map(|queue| queue.timeline.operations()).sum::<u64>() + self.balance.looked_at_in_all
+        self.cfs_rqs.iter().map(|queue| queue.timeline.operations()).sum::<u64>()
+            + self.balance.looked_at_in_all
+            + self.balance.looked_at
     }
 
     /// Who runs on `cpu`.

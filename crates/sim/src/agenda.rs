@@ -32,6 +32,13 @@ impl Key {
         if time >= NEVER { Self::NEVER } else { Self(time << 2 | kind as u64) }
     }
 
+    /// Of a time at which something may happen.
+    #[inline]
+    pub(crate) const fn at(time: u64, kind: Kind) -> Self {
+        debug_assert!(time < NEVER);
+        Self(time << 2 | kind as u64)
+    }
+
     #[inline]
     pub(crate) const fn time(self) -> u64 {
         self.0 >> 2
@@ -51,14 +58,20 @@ impl Key {
 /// So many CPUs are looked through faster than a tournament among them is kept.
 const FEW: usize = 8;
 
-/// Each CPU's next key in an array; where there are many, under a tournament of minima: finding the first CPU costs one comparison a
-/// level, changing one CPU's key at most as many. Equal keys go to the lower CPU.
+/// Each CPU's next key in an array; where there are many, under a tournament of minima: changing one CPU's key costs at most one comparison a
+/// level. Equal keys go to the lower CPU.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Agenda {
-    /// A complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
+    /// The keys where there are few.
+    few: [Key; FEW],
+    /// Where there are many, a complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
     tree: Vec<Key>,
     leaves: usize,
-    /// Between [`Agenda::hold`] and [`Agenda::settle`].
+    /// The first key and its CPU.
+    first: (Key, u32),
+    /// There are few, and it is not between [`Agenda::hold`] and [`Agenda::settle`].
+    simple: bool,
+    /// Between these.
     held: bool,
     /// The least key that was set since.
     least: Key,
@@ -73,34 +86,62 @@ impl Default for Key {
 impl Agenda {
     /// Nothing to do on `cpus` CPUs.
     pub(crate) fn reset(&mut self, cpus: u32) {
-        self.leaves = (cpus as usize).next_power_of_two();
-        self.tree.clear();
-        self.tree.resize(2 * self.leaves, Key::NEVER);
+        let leaves = (cpus as usize).next_power_of_two();
+        let mut tree = std::mem::take(&mut self.tree);
+        tree.clear();
+        let simple = leaves <= FEW;
+        if !simple {
+            tree.resize(2 * leaves, Key::NEVER);
+        }
+        *self = Self { tree, leaves, simple, ..Self::default() };
     }
 
     /// Changes one CPU's key. O(log CPUs), less where the change does not reach the top.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, cpu: u32, key: Key) {
-        let mut node = self.leaves + cpu as usize;
-        self.tree[node] = key;
-        if self.leaves <= FEW || self.held {
+        if !self.simple {
+            return self.set_beside_many(cpu, key);
+        }
+        self.few[cpu as usize % FEW] = key;
+        if key < self.first.0 || (key == self.first.0 && cpu < self.first.1) {
+            self.first = (key, cpu);
+        } else if cpu == self.first.1 {
+            self.find_first_of_few();
+        }
+    }
+
+    #[inline(never)]
+    fn set_beside_many(&mut self, cpu: u32, key: Key) {
+        if self.held {
+            *self.key_of(cpu) = key;
             self.least = self.least.min(key);
             return;
         }
+        let mut node = self.leaves + cpu as usize;
+        self.tree[node] = key;
         while node > 1 {
             node /= 2;
             let first = self.tree[2 * node].min(self.tree[2 * node + 1]);
             if self.tree[node] == first {
-                return;
+                break;
             }
             self.tree[node] = first;
         }
+        // The first one may be another CPU with the same key.
+        if key <= self.first.0 || cpu == self.first.1 {
+            self.first = self.first_of_many();
+        }
+    }
+
+    #[inline]
+    fn key_of(&mut self, cpu: u32) -> &mut Key {
+        if self.leaves <= FEW { &mut self.few[cpu as usize % FEW] } else { &mut self.tree[self.leaves + cpu as usize] }
     }
 
     /// Keys of many CPUs are about to be set, and nobody asks for the first one until [`Agenda::settle`].
     #[inline]
     pub(crate) fn hold(&mut self) {
-        (self.held, self.least) = (true, Key::NEVER);
+        (self.held, self.simple, self.least) = (true, false, Key::NEVER);
     }
 
     /// The least key that was set since [`Agenda::hold`].
@@ -113,32 +154,49 @@ impl Agenda {
     #[inline]
     pub(crate) fn next_with(&self, key: Key, cpu: u32) -> Option<u32> {
         let after = cpu as usize + 1;
-        let further = self.tree[self.leaves + after..].iter().position(|other| *other == key)?;
+        let keys = if self.leaves <= FEW { &self.few[..] } else { &self.tree[self.leaves..] };
+        let further = keys.get(after..)?.iter().position(|other| *other == key)?;
         Some((after + further) as u32)
     }
 
     /// Finds the minima anew. O(CPUs).
     pub(crate) fn settle(&mut self) {
-        self.held = false;
-        if self.leaves > FEW {
-            for node in (1..self.leaves).rev() {
-                self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
-            }
+        (self.held, self.simple) = (false, self.leaves <= FEW);
+        if self.simple {
+            return self.find_first_of_few();
         }
+        for node in (1..self.leaves).rev() {
+            self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
+        }
+        self.first = self.first_of_many();
     }
 
-    /// The first key and its CPU; [`Key::NEVER`] if no CPU has anything to do. O(log CPUs).
-    #[inline(always)]
+    /// The first key and its CPU; [`Key::NEVER`] if no CPU has anything to do. O(1).
+    #[inline]
     pub(crate) fn first(&self) -> (Key, u32) {
-        if self.leaves <= FEW {
-            // Of a known length, so that nothing is counted or looped over.
-            return match self.leaves {
-                2 => self.first_of::<2>(),
-                4 => self.first_of::<4>(),
-                8 => self.first_of::<8>(),
-                _ => self.first_of::<1>(),
-            };
+        self.first
+    }
+
+    #[inline(never)]
+    fn find_first_of_few(&mut self) {
+        // Of a known length, so that nothing is counted or looped over.
+        self.first = if self.leaves <= FEW / 2 { self.first_of::<{ FEW / 2 }>() } else { self.first_of::<FEW>() };
+    }
+
+    /// The same of so many.
+    #[inline(always)]
+    fn first_of<const LEAVES: usize>(&self) -> (Key, u32) {
+        let mut first = (Key::NEVER, 0);
+        for (key, cpu) in self.few.iter().zip(0..).take(LEAVES) {
+            if *key < first.0 {
+                first = (*key, cpu);
+            }
         }
+        first
+    }
+
+    /// Down from the root. O(log CPUs).
+    fn first_of_many(&self) -> (Key, u32) {
         let key = self.tree[1];
         let mut node = 1;
         while node < self.leaves {
@@ -146,20 +204,6 @@ impl Agenda {
             node += usize::from(self.tree[node] != key);
         }
         (key, (node - self.leaves) as u32)
-    }
-
-    /// The same of so many leaves.
-    #[inline(always)]
-    fn first_of<const LEAVES: usize>(&self) -> (Key, u32) {
-        let mut first = (Key::NEVER, 0);
-        if let Some(leaves) = self.tree.last_chunk::<LEAVES>() {
-            for (key, cpu) in leaves.iter().zip(0..) {
-                if *key < first.0 {
-                    first = (*key, cpu);
-                }
-            }
-        }
-        first
     }
 }
 

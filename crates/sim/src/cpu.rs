@@ -133,6 +133,14 @@ impl Cpu {
         Key::new(end, Kind::Completion).min(ticks).min(schedule)
     }
 
+    /// The same of a busy CPU whose ticks cost `tick_cost`, that nobody told to schedule and that has no high-resolution tick.
+    #[inline(always)]
+    pub(crate) fn undisturbed_key(&self, tick_cost: u64, period: u64) -> Key {
+        debug_assert!(self.current != NONE && self.resched_at == NEVER);
+        let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
+        Key::new(end, Kind::Completion).min(Key::new(self.acting_tick, Kind::Tick))
+    }
+
     /// When the operation ends, with the ticks that come until then.
     #[inline]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {

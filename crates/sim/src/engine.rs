@@ -12,11 +12,12 @@ use crate::arena::Arena;
 use crate::groups::Pools;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
+use crate::ticks::Ticks;
 use crate::wait::NONE;
 use crate::{Options, SimError, hotplug, setting};
 
 /// Operations at one instant after which the engine gives up: about half a minute's work.
-const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
+pub(crate) const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
 
 /// One run.
 pub(crate) struct Engine<'a, S> {
@@ -28,18 +29,17 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) pace: Option<Box<Pace>>,
     /// Groups and sessions, where there are any.
     pub(crate) pools: Option<Box<Pools>>,
-    /// Nanoseconds from the last tick to the beginning.
-    pub(crate) phase: u64,
+    pub(crate) ticks: Ticks,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
-    /// The tick after some instant of the last while, [`Engine::tick_after_now`].
-    tick_ahead: u64,
     pub(crate) skip_ticks: bool,
     /// All queues are flat, from beginning to end (`flat.rs`).
     flat: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
     pub(crate) limit: u64,
+    /// The first instant at which the run may be over, by the workload's word or the limit; 0 once all tasks have ended.
+    pub(crate) until: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,
     pub(crate) seed: u64,
@@ -103,22 +103,24 @@ impl<'a, S: EventSink> Engine<'a, S> {
         sched.start_pelt_clocks();
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
+        let end = program.duration().map_or(u64::MAX, Time::as_nanos);
+        let limit = options.time_limit.as_nanos().min(NEVER - 1);
         Ok(Self {
             program,
-            phase: options.phase.as_nanos() % period.as_nanos(),
+            ticks: Ticks { phase: options.phase.as_nanos() % period.as_nanos(), period: period.as_nanos(), ahead: 0 },
             period: period.as_nanos(),
             sched,
             pools,
             prices,
             topology: &machine.topology,
             pace: Pace::new(machine),
-            tick_ahead: 0,
             // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
             skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
             flat: false,
             skips_beside_others: false,
-            end: program.duration().map_or(u64::MAX, Time::as_nanos),
-            limit: options.time_limit.as_nanos().min(NEVER - 1),
+            end,
+            limit,
+            until: end.min(limit + 1),
             seed: options.seed,
             arena,
             sink,
@@ -150,15 +152,18 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Lets the run end, with an error, before time goes on.
     pub(crate) fn give_up(&mut self, refusal: SimError) {
         self.refusal = Some(refusal);
-        self.limit = 0;
+        (self.limit, self.until) = (0, 0);
     }
 
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
         self.flat = self.is_flat();
         self.start()?;
         while self.alive > 0 {
-            if self.flat && self.flat_step()? {
-                continue;
+            if self.flat {
+                self.flat_run()?;
+                if self.alive == 0 {
+                    break;
+                }
             }
             self.events += 1;
             let (key, cpu) = self.arena.agenda.first();
@@ -217,38 +222,36 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
-    #[inline(always)]
-    pub(crate) fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
+    fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
         if timer < key {
-            match self.arena.timers.pop() {
-                Some(task) if self.flat => self.flat_timer(task, key)?,
-                Some(task) => self.timer(task),
-                None => {}
+            if let Some(task) = self.arena.timers.pop() {
+                self.timer(task);
             }
             return Ok(());
         }
         match key.kind() {
-            Kind::Completion if self.flat && self.flat_completion(cpu)? => Ok(()),
-            Kind::Completion => {
-                self.catch_up(cpu);
-                self.operate(cpu, true)
-            }
+            Kind::Completion => self.completed(cpu),
             Kind::Tick => self.tick(cpu),
             Kind::Timer => self.hrtick(cpu),
-            Kind::Schedule if self.flat && self.flat_rescheduled(cpu)? => Ok(()),
             Kind::Schedule => self.rescheduled(cpu),
         }
+    }
+
+    /// The CPU's task has used the time of its stage.
+    pub(crate) fn completed(&mut self, cpu: u32) -> Result<(), SimError> {
+        self.catch_up(cpu);
+        self.operate(cpu, true)
     }
 
     /// Counts an operation; refuses to go on where time stands still for too long.
     #[inline]
     pub(crate) fn count_operation(&mut self) -> Result<(), SimError> {
         self.operations += 1;
-        if self.operations > STANDSTILL {
-            let time = Time::from_nanos(self.now);
-            return Err(SimError::NoProgress { time, operations: STANDSTILL });
-        }
-        Ok(())
+        if self.operations > STANDSTILL { Err(self.no_progress()) } else { Ok(()) }
+    }
+
+    pub(crate) const fn no_progress(&self) -> SimError {
+        SimError::NoProgress { time: Time::from_nanos(self.now), operations: STANDSTILL }
     }
 
     /// Nothing is to come: an error that says who waits on what.
@@ -268,12 +271,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
     #[inline]
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
-        if S::LISTENS {
-            self.sink.event(Event { time: Time::from_nanos(self.now), cpu: CpuId(cpu), kind });
-        }
+        tell(self.sink, self.now, cpu, kind);
     }
 
     /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.
+    #[inline(never)]
     pub(crate) fn set_timer(&mut self, task: u32, duration: u64) {
         let key = Key::new(self.now.saturating_add(duration), Kind::Timer);
         self.arena.timers.push(key, task);
@@ -318,105 +320,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
         }
     }
 
-    /// The timer interrupt: the class looks at its task.
-    ///
-    /// A tick that can be made up for later is only marked as such; which one cannot is asked when the first is due, so that a
-    /// queue that changes all the time is asked once a tick at most.
-    pub(crate) fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
-        if self.flat && self.flat_tick(cpu)? {
-            return Ok(());
-        }
-        let next_tick = self.arena.cpus[cpu as usize].acting_tick;
-        // One that was put off until now is known not to be skipped.
-        let put_off = self.arena.cpus[cpu as usize].next_tick < next_tick;
-        if put_off {
-            self.catch_up_before(cpu, next_tick);
-        } else if self.skip_ticks {
-            let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
-            if inactive > 0 {
-                self.skips_beside_others = self.sched.balances();
-                self.arena.cpus[cpu as usize].acting_tick =
-                    next_tick.saturating_add(inactive.saturating_mul(self.period)).min(NEVER);
-                self.refresh(cpu);
-                return Ok(());
-            }
-        }
-        self.last_tick = (self.now, cpu);
-        let record = &mut self.arena.cpus[cpu as usize];
-        record.ticked(next_tick, 1, self.prices.tick);
-        record.next_tick = next_tick + self.period;
-        record.acting_tick = record.next_tick;
-        if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
-            self.look_at_all();
-        }
-        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
-        self.sched.sched_tick(CpuId(cpu));
-        self.settle_moves(cpu);
-        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        self.arena.cpus[cpu as usize].interrupted(self.now + self.prices.tick + looked_at, looked_at);
-        if self.sched.custom_failed() {
-            return Err(SimError::Policy { time: Time::from_nanos(self.now) });
-        }
-        // One that is on its way to schedule gets there as it would without the tick.
-        if self.must_switch(cpu) && !self.arena.cpus[cpu as usize].leaving {
-            return self.rescheduled(cpu);
-        }
-        self.refresh(cpu);
-        Ok(())
-    }
-
-    /// The high-resolution tick: a slice, or a deadline task's runtime, ends.
-    fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
-        self.touch(cpu);
-        self.sched.hrtick(CpuId(cpu));
-        if self.must_switch(cpu) {
-            return self.rescheduled(cpu);
-        }
-        self.refresh(cpu);
-        Ok(())
-    }
-
-    /// Does what the CPU's skipped ticks would have done by now.
-    #[inline]
-    pub(crate) fn catch_up(&mut self, cpu: u32) {
-        let next_tick = self.arena.cpus[cpu as usize].next_tick;
-        if next_tick > self.now {
-            return;
-        }
-        // Ticks of this instant are done up to the CPU whose tick is the cause of what happens now.
-        let (time, last) = self.last_tick;
-        self.catch_up_before(cpu, self.now + u64::from(time == self.now && cpu <= last));
-    }
-
-    /// Makes up for the CPU's ticks before `time`.
-    pub(crate) fn catch_up_before(&mut self, cpu: u32, time: u64) {
-        let record = &mut self.arena.cpus[cpu as usize];
-        let first = record.next_tick;
-        if first >= time {
-            return;
-        }
-        let count = (time - first).div_ceil(self.period);
-        record.next_tick += count * self.period;
-        record.ticked(record.next_tick - self.period, count, self.prices.tick);
-        debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
-        self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
-    }
-
-    /// Before any CPU may be looked at or touched by what comes: the ticks of all are made up for, and their next ones looked at anew.
-    pub(crate) fn look_at_all(&mut self) {
-        if !std::mem::take(&mut self.skips_beside_others) {
-            return;
-        }
-        for cpu in 0..self.arena.cpus.len() as u32 {
-            self.catch_up(cpu);
-            let record = &mut self.arena.cpus[cpu as usize];
-            if record.acting_tick != record.next_tick {
-                record.acting_tick = record.next_tick;
-                self.refresh(cpu);
-            }
-        }
-    }
-
     /// Begins a critical section on a CPU's queue: its ticks are made up for, its clocks are set, and its next tick is looked at
     /// anew. [`Engine::refresh`] must follow.
     #[inline]
@@ -448,16 +351,13 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let key = record.key(self.prices.tick, self.period, hrtick);
         self.arena.agenda.set(cpu, key);
     }
+}
 
-    /// The first tick after now.
-    #[inline]
-    pub(crate) fn tick_after_now(&mut self) -> u64 {
-        // Mostly it is the one that was found last, or comes soon after: no need to divide.
-        let (now, next) = (self.now, self.tick_ahead);
-        if now.wrapping_sub(next.wrapping_sub(self.period)) >= self.period {
-            self.tick_ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
-        }
-        self.tick_ahead
+/// Tells whoever listens what happens.
+#[inline]
+pub(crate) fn tell<S: EventSink>(sink: &mut S, now: u64, cpu: u32, kind: EventKind) {
+    if S::LISTENS {
+        sink.event(Event { time: Time::from_nanos(now), cpu: CpuId(cpu), kind });
     }
 }
 

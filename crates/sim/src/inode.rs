@@ -136,7 +136,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.moved {
             0 => {
                 record.moved = COPIED;
-                self.written(file, page, (self.now + self.phase) / self.period);
+                self.written(file, page, (self.now + self.ticks.phase) / self.period);
                 self.send_page(task, cpu, op, page);
             }
             COPIED => self.send_page(task, cpu, op, page),

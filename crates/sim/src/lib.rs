@@ -64,6 +64,7 @@ pub mod speed;
 mod switch;
 mod sync;
 mod task;
+mod ticks;
 mod timers;
 mod wait;
 mod way;

@@ -163,6 +163,15 @@ impl Prices {
         (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
     }
 
+    /// Whether none of what tasks that only compute and sleep bring about costs anything: ticks, wake-ups by timers, switches, looking at
+    /// other CPUs, and the operations themselves.
+    pub(crate) const fn are_free(&self) -> bool {
+        let waking = self.wakeup | self.wakeup_remote | self.lingering | self.schedule;
+        let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
+        let operating = self.operation | self.compute | self.sleep;
+        self.free_switches && waking | idling | operating == 0
+    }
+
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use schedlab_model::{CpuId, EventKind, EventSink, Standing, TaskId, TaskKind, TaskState, Time};
 use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
-use schedlab_sched::{Class, Migration, SchedError, WakeKind};
+use schedlab_sched::{Class, Migration, Ours, Sched, SchedError, WakeKind};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -377,18 +377,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Tells where tasks stand in virtual time, those of the fair class.
     pub(crate) fn tell_standings(&mut self, tasks: [TaskId; 2]) {
-        if !S::LISTENS {
-            return;
-        }
-        for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
-            if self.sched.task(task).class == Class::Fair {
-                let (vruntime, lag) = self.sched.standing(task);
-                let time = Time::from_nanos(self.now);
-                self.sink.standing(Standing { time, task, vruntime: vruntime.0 as i64, lag });
-            }
-        }
+        tell_standings(self.sink, &self.sched, self.now, tasks);
     }
 
     /// The number of threads of the task's process changed: their weights follow, each on its own CPU. Of the CPU on which this
@@ -430,6 +420,9 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.identities[task as usize].died = self.now;
                 left.state = State::Dead;
                 self.alive -= 1;
+                if self.alive == 0 {
+                    self.until = 0;
+                }
                 self.left_group(task);
             }
             TaskState::Interruptible | TaskState::Uninterruptible => {
@@ -484,5 +477,19 @@ impl<S: EventSink> Engine<'_, S> {
         record.debt += self.prices.migration;
         self.arena.identities[task.index()].migrations += 1;
         self.emit(to.0, EventKind::Migrate { task, from, to });
+    }
+}
+
+/// Tells where tasks stand in virtual time, those of the fair class.
+#[inline]
+pub(crate) fn tell_standings<S: EventSink>(sink: &mut S, sched: &Sched<Ours>, now: u64, tasks: [TaskId; 2]) {
+    if !S::LISTENS {
+        return;
+    }
+    for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
+        if sched.task(task).class == Class::Fair {
+            let (vruntime, lag) = sched.standing(task);
+            sink.standing(Standing { time: Time::from_nanos(now), task, vruntime: vruntime.0 as i64, lag });
+        }
     }
 }

@@ -107,28 +107,26 @@ impl Timers {
     }
 
     /// Sets a task's timer, to no earlier than the last one expired. O(1), but for one of the next few to expire.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, key: Key, task: u32) {
         let time = key.time();
         self.first = self.first.min(key);
         if time < self.horizon {
             return self.push_due(time, task);
         }
-        let timer = Timer { time, task, next: NONE };
-        let number = self.free;
-        let number = if let Some(place) = self.timers.get_mut(number as usize) {
+        let number = if self.free == NONE { self.timers.len() as u32 } else { self.free };
+        let next = self.enter(number, time);
+        let timer = Timer { time, task, next };
+        if let Some(place) = self.timers.get_mut(number as usize) {
             self.free = std::mem::replace(place, timer).next;
-            number
         } else {
             self.timers.push(timer);
-            self.timers.len() as u32 - 1
-        };
-        self.place(number, time);
+        }
     }
 
-    /// Puts a timer where its digits say.
-    #[inline]
-    fn place(&mut self, number: u32, time: u64) {
+    /// Makes a timer the first of the list that it belongs in by the digits of its time: the one after it.
+    #[inline(always)]
+    fn enter(&mut self, number: u32, time: u64) -> u32 {
         debug_assert!(time >= self.base, "time went back");
         self.operations += 1;
         let level = (((time ^ self.base) | 1).ilog2() / BITS) as usize % LEVELS;
@@ -136,10 +134,13 @@ impl Timers {
         let place = &mut self.slots[level][slot];
         place.least = place.least.min(time);
         place.count += 1;
-        self.timers[number as usize].next = std::mem::replace(&mut place.head, number);
-        self.occupied[level][slot / 64] |= 1 << (slot % 64);
-        self.words[level] |= 1 << (slot / 64);
-        self.levels |= 1 << level;
+        let next = std::mem::replace(&mut place.head, number);
+        if next == NONE {
+            self.occupied[level][slot / 64] |= 1 << (slot % 64);
+            self.words[level] |= 1 << (slot / 64);
+            self.levels |= 1 << level;
+        }
+        next
     }
 
     /// Puts one among the next few to expire. Where they have become many, those that are not of this instant go back into the wheels.
@@ -201,21 +202,31 @@ impl Timers {
             // What is left of a time must fit half a word.
             let many = level > 0 && (count > FEW || width > 1 << 32);
             self.origin = least & !(width - 1);
-            let mut number = head;
-            while let Some(timer) = self.timers.get_mut(number as usize) {
-                let Timer { time, task, next } = *timer;
-                if many {
-                    self.place(number, time);
-                } else {
-                    timer.next = std::mem::replace(&mut self.free, number);
-                    self.due.push((time - self.origin) << 32 | u64::from(task));
-                }
-                number = next;
+            if many {
+                self.move_down(head);
+                continue;
             }
-            if !many {
-                self.horizon = self.origin.saturating_add(width);
-                self.operations += put_in_order(&mut self.due);
+            let (mut number, mut last) = (head, head);
+            while let Some(timer) = self.timers.get(number as usize) {
+                self.due.push((timer.time - self.origin) << 32 | u64::from(timer.task));
+                (last, number) = (number, timer.next);
             }
+            // The whole list is free.
+            if let Some(last) = self.timers.get_mut(last as usize) {
+                last.next = std::mem::replace(&mut self.free, head);
+            }
+            self.horizon = self.origin.saturating_add(width);
+            self.operations += put_in_order(&mut self.due);
+        }
+    }
+
+    /// Puts the timers of a list where their digits say.
+    #[inline(never)]
+    fn move_down(&mut self, mut number: u32) {
+        while let Some(Timer { time, next, .. }) = self.timers.get(number as usize).copied() {
+            let below = self.enter(number, time);
+            self.timers[number as usize].next = below;
+            number = next;
         }
     }
 }

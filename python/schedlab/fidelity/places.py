@@ -8,12 +8,13 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from schedlab import calibration, processes
 from schedlab.calibration import Calibration
+from schedlab.errors import InputError
 from schedlab.fidelity.observing import Observation
 from schedlab.fidelity.seen import SPANS, as_seen, sleeper
 from schedlab.knobs import applied
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
-from schedlab.recording import record
+from schedlab.recording import Recording, record
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
@@ -23,22 +24,14 @@ from schedlab.vm.disk import PLACE
 BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
 
+ATTEMPTS = 4
+"""Of a recording: one that lost anything is refused."""
+
 MEMORY = 1_536
 """MiB of a guest."""
 
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
-
-_RECORDING = """\
-tracing=/sys/kernel/tracing
-[ -d $tracing/instances ] || tracing=/sys/kernel/debug/tracing
-cd $tracing/instances && mkdir schedlab-costs && cd schedlab-costs || exit
-trap "rmdir $tracing/instances/schedlab-costs" EXIT
-for event in sched_switch sched_waking sched_process_fork; do
-    echo 1 > events/sched/$event/enable
-done
-cd / && "$@"
-"""
 
 
 class Place:
@@ -67,7 +60,9 @@ class Place:
         if not recorded:
             return calibration.calibrate(disk=Path(disk), guest=self._guest)
         measure = [self._runner(), "calibrate", "--disk", disk]
-        said = host.printed(self._run(["sh", "-c", _RECORDING, "sh", *measure], timeout=1800))
+        # Without a file nothing is kept of what is recorded.
+        recorder = [self._runner(), "record", "--level=switches", "--timeout=1800s", "--", *measure]
+        said, _, _ = host.printed(self._run(recorder, timeout=1900)).rstrip("\n").rpartition("\n")
         found = calibration.calibrated(said, self._guest)
         waits = [self.record(sleeper(found.hz, span), seed=1).values["p50"] for span in SPANS]
         return replace(found, costs=as_seen(found.costs, *waits))
@@ -98,18 +93,28 @@ class Place:
         """Run a workload for real while its wake-ups are recorded, and read all from that."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "trace.txt"
-            made = record(
-                path,
-                workload,
-                guest=self._guest,
-                level="switches",
-                buffer=BUFFER,
-                seed=seed,
-                timeout=timeout,
-            )
+            made = self._recorded(path, workload, seed=seed, timeout=timeout)
             outcome = Outcome.from_json(made.output)
             duration = workload.duration_ns
             return Observation.of(outcome).beside(Observation.of_trace(path, duration))
+
+    def _recorded(self, path: Path, workload: Workload, *, seed: int, timeout: float) -> Recording:
+        """Record who runs, again where the kernel lost something."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return record(
+                    path,
+                    workload,
+                    guest=self._guest,
+                    level="switches",
+                    buffer=BUFFER,
+                    seed=seed,
+                    timeout=timeout,
+                )
+            except InputError:
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError
 
     def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
         """Run a workload for real and keep all tracepoints in a file."""

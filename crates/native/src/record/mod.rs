@@ -3,6 +3,7 @@
 //! `docs/concepts/recording.md` describes the file and what each probe is for. Everything happens in an instance of tracing of our own; the
 //! recorder is a real-time task that sleeps while the command runs, so that it is seen at the ends of a recording only.
 
+mod arrivals;
 mod averages;
 mod build;
 mod child;
@@ -29,9 +30,10 @@ use crate::NativeError;
 use crate::error::during;
 use crate::system::{self, SchedAttr};
 
+use arrivals::Arrivals;
 use build::{Built, Missing, build};
 use child::{Child, Signals};
-use output::Output;
+use output::{Output, Written};
 use tracefs::{Instance, refused};
 
 pub use level::Level;
@@ -70,8 +72,9 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// How a recording is made.
 #[derive(Debug, Clone)]
 pub struct RecordOptions {
-    /// The file that it is written to; gzipped if its name ends in `.gz`.
-    pub output: PathBuf,
+    /// The file that it is written to; gzipped if its name ends in `.gz`. Without one nothing is kept: the command runs as if it were
+    /// recorded, however long it takes.
+    pub output: Option<PathBuf>,
     /// What is recorded; none: as much as this kernel allows.
     pub level: Option<Level>,
     /// Size of each CPU's buffer in KiB; it must hold the whole recording.
@@ -85,8 +88,8 @@ pub struct RecordOptions {
 /// What was recorded.
 #[derive(Debug, Clone, Serialize)]
 pub struct Recorded {
-    /// The file.
-    pub output: PathBuf,
+    /// The file, where there is one.
+    pub output: Option<PathBuf>,
     /// The kernel's release.
     pub release: String,
     /// Its level.
@@ -101,6 +104,9 @@ pub struct Recorded {
     pub clock: String,
     /// How many events.
     pub events: u64,
+    /// How many switches are missing, all from tasks of which the kernel tells nothing, to some that did not tell either; only a
+    /// recording of the lowest level has any.
+    pub untold: usize,
 }
 
 /// Records what the scheduler does while a command runs.
@@ -115,11 +121,14 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let root = tracefs::find()?;
     let signals = Signals::block();
     tracefs::clean(&root);
-    let mut output = Output::create(&options.output)?;
+    let mut output = options.output.as_deref().map(Output::create).transpose()?;
     let cpus = online_cpus()?;
     // One CPU's events are in the order of its own clock; those of several need one that all of them share.
     let clock = if cpus.len() == 1 { "local" } else { "mono" };
     let mut instance = Instance::new(root.clone(), options.buffer, clock)?;
+    if output.is_none() {
+        instance.set("options/overwrite", "1")?;
+    }
     let alone = options.level == Some(Level::Switches);
     let (probes, missing) = if alone { Default::default() } else { define(&mut instance, &root) };
     let allowed = if alone { Level::Switches } else { allowed(&probes, &missing) };
@@ -154,6 +163,10 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     if !alone {
         state::debug(&mut text);
     }
+    // One CPU's idle task is the first task of all, of which every kernel tells.
+    let arrivals = (level == Level::Switches && cpus.len() > 1)
+        .then(|| Arrivals::open(&cpus, options.buffer, output.is_some()).ok())
+        .flatten();
     instance.set("tracing_on", "1")?;
     instance.mark("schedlab: snapshot")?;
     // On several CPUs the others go on meanwhile, so that a second look is needed at what they do with tasks not looked at yet.
@@ -179,15 +192,48 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     become_ordinary();
     ended?;
     drop(child);
-    check_losses(&instance, &cpus, &probes, options.buffer)?;
-    marked?;
+    let written = match &mut output {
+        None => Written::default(),
+        Some(output) => {
+            check_losses(&instance, &cpus, &probes, options.buffer)?;
+            marked?;
+            let arrived = arrivals.map(|arrivals| arrivals.all());
+            let arrived = arrived.unwrap_or_else(|| cpus.iter().map(|&cpu| (cpu, Vec::new())).collect());
+            let _ = writeln!(text, "# events");
+            let _ = writeln!(text, "cpus={}", cpus.len());
+            output.write(&text)?;
+            let mut renderer = renderer(layouts, &threads, alone)?;
+            // Who runs and who is woken can be read with holes; a replay needs everything.
+            let partly = level == Level::Switches;
+            let written = output::events(output, &instance, &root, arrived, &mut renderer, signals, partly)?;
+            let Written { events, untold, lag } = written;
+            output.write(&format!("# untold: {untold}\n# arrival_lag: {lag}\n# end: events={events}\n"))?;
+            written
+        }
+    };
+    output.map_or(Ok(()), Output::finish)?;
+    Ok(Recorded {
+        output: options.output.clone(),
+        release: system::kernel().0,
+        level: level.to_string(),
+        allowed: allowed.to_string(),
+        missing,
+        cpus: cpus.len(),
+        clock: clock.to_owned(),
+        events: written.events,
+        untold: written.untold,
+    })
+}
 
-    let _ = writeln!(text, "# events");
-    let _ = writeln!(text, "cpus={}", cpus.len());
-    output.write(&text)?;
+/// What writes the events that have these layouts.
+fn renderer(
+    layouts: Vec<(Known, format::Layout)>,
+    threads: &[state::Thread],
+    alone: bool,
+) -> Result<render::Renderer, NativeError> {
     let symbols = if alone { String::new() } else { fs::read_to_string("/proc/kallsyms").unwrap_or_default() };
     let symbols = render::Symbols::parse(&symbols);
-    let mut renderer = render::Renderer::new(state::names(&threads), symbols);
+    let mut renderer = render::Renderer::new(state::names(threads), symbols);
     for (known, layout) in layouts {
         let (name, added) = match &known {
             Known::Tracepoint(name) => (*name, renderer.add(name, layout)),
@@ -197,19 +243,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             return Err(refused(format!("the event {name} does not have the fields that are known")));
         }
     }
-    let events = output::events(&mut output, &instance, &root, &cpus, &mut renderer, signals)?;
-    output.write(&format!("# end: events={events}\n"))?;
-    output.finish()?;
-    Ok(Recorded {
-        output: options.output.clone(),
-        release: system::kernel().0,
-        level: level.to_string(),
-        allowed: allowed.to_string(),
-        missing,
-        cpus: cpus.len(),
-        clock: clock.to_owned(),
-        events,
-    })
+    Ok(renderer)
 }
 
 /// When all load averages are shown for the first time, after the command began; on several CPUs.

@@ -1,5 +1,6 @@
 //! The file of a recording, which is there when it is complete and not before.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use crate::NativeError;
 use crate::error::during;
 use crate::system;
 
+use super::arrivals::Arrival;
 use super::child::Signals;
 use super::continuity::Continuity;
 use super::render::Renderer;
@@ -87,40 +89,93 @@ impl Drop for Output {
     }
 }
 
-/// Writes every CPU's events, by time and each CPU's in their order; returns how many.
+/// What the events came to.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// How many there are.
+    pub(super) events: u64,
+    /// How many switches nobody told of, not even who came.
+    pub(super) untold: usize,
+    /// How much later than a switch an arrival is told.
+    pub(super) lag: u64,
+}
+
+/// Writes every CPU's events, by time and each CPU's in their order, with those arrivals that no switch tells of.
+///
+/// # Errors
+/// Where events were lost; without `partly` also where some were never told.
 pub(super) fn events(
     output: &mut Output,
     instance: &Instance,
     root: &Path,
-    cpus: &[u32],
+    arrivals: Vec<(u32, Vec<Arrival>)>,
     renderer: &mut Renderer,
     signals: Signals,
-) -> Result<u64, NativeError> {
+    partly: bool,
+) -> Result<Written, NativeError> {
     let size = page_size(root)?;
-    let mut sources = Vec::with_capacity(cpus.len());
-    for &cpu in cpus {
+    let mut sources = Vec::with_capacity(arrivals.len());
+    for (cpu, arrivals) in arrivals {
         let file = instance.pages(cpu).map_err(during("opening the trace"))?;
-        sources.push((cpu, Pages::new(file, size).map_err(|error| wrong(cpu, error))?));
+        let pages = Pages::new(file, size).map_err(|error| wrong(cpu, error))?;
+        sources.push(Source { cpu, pages, arrivals: arrivals.into() });
     }
     let mut line = String::new();
     let mut count = 0;
     let mut continuity = Continuity::default();
-    while let Some((cpu, pages)) =
-        sources.iter_mut().filter(|(_, pages)| pages.time().is_some()).min_by_key(|(cpu, pages)| (pages.time(), *cpu))
+    while let Some(source) = sources
+        .iter_mut()
+        .filter(|source| source.pages.time().is_some())
+        .min_by_key(|source| (source.time(), source.cpu))
     {
-        let known = pages.event().filter(|event| renderer.line(&mut line, *cpu, event.time, event.bytes));
-        let Some(event) = known else { return Err(refused("the trace holds an event that was not asked for")) };
-        if let Some((pid, next)) = renderer.runs(event.bytes) {
-            continuity.see(*cpu, event.time, pid, next);
-        }
+        let cpu = source.cpu;
         if count % SIGNALS_EVERY == 0 {
             signals.check()?;
         }
+        if let Some(arrival) = source.arrival() {
+            if continuity.arrives(cpu, arrival.time, arrival.pid) {
+                renderer.arrival(&mut line, cpu, arrival);
+                output.write(&line)?;
+                count += 1;
+            }
+            continue;
+        }
+        let pages = &mut source.pages;
+        let known = pages.event().filter(|event| renderer.line(&mut line, cpu, event.time, event.bytes));
+        let Some(event) = known else { return Err(refused("the trace holds an event that was not asked for")) };
+        if let Some(sight) = renderer.runs(event.bytes) {
+            continuity.see(cpu, event.time, sight);
+        }
         output.write(&line)?;
         count += u64::from(!line.is_empty());
-        pages.advance().map_err(|error| wrong(*cpu, error))?;
+        pages.advance().map_err(|error| wrong(cpu, error))?;
     }
-    continuity.complaint().map_or(Ok(count), |complaint| Err(refused(complaint)))
+    match continuity.complaint(partly) {
+        Some(complaint) => Err(refused(complaint)),
+        None => Ok(Written { events: count, untold: continuity.untold(), lag: continuity.lag() }),
+    }
+}
+
+/// The events and arrivals of a CPU.
+struct Source {
+    cpu: u32,
+    pages: Pages,
+    arrivals: VecDeque<Arrival>,
+}
+
+impl Source {
+    /// The time of what comes next; there is an event left.
+    fn time(&self) -> Option<u64> {
+        let arrival = self.arrivals.front().map(|arrival| arrival.time);
+        self.pages.time().map(|event| arrival.map_or(event, |arrival| arrival.min(event)))
+    }
+
+    /// The next arrival, if it comes before the next event.
+    fn arrival(&mut self) -> Option<Arrival> {
+        let event = self.pages.time()?;
+        let comes = self.arrivals.front().is_some_and(|arrival| arrival.time < event);
+        if comes { self.arrivals.pop_front() } else { None }
+    }
 }
 
 fn wrong(cpu: u32, error: PageError) -> NativeError {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use super::arrivals::Arrival;
 use super::build::{Built, Field};
+use super::continuity::Sight;
 use super::format::{Common, Layout, Slot, printable};
 use super::probes::STATE;
 
@@ -167,13 +169,8 @@ impl Renderer {
         if known.says_nothing(bytes) {
             return true;
         }
-        let name = match common.pid {
-            0 => "<idle>",
-            pid => self.names.get(&i64::from(pid)).map_or("<...>", String::as_str),
-        };
-        let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
         let flags = flags(common.flags, common.preempt);
-        let _ = write!(line, "{name:>16}-{:<7} {cpu}{flags} {seconds:>5}.{nanoseconds:09}: ", common.pid);
+        self.columns(line, i64::from(common.pid), cpu, &flags, time);
         let _ = write!(line, "{}:", known.name);
         let printed = match &known.style {
             Style::Switch(switch) => switch.print(line, bytes),
@@ -187,12 +184,30 @@ impl Renderer {
         printed.is_some()
     }
 
+    /// Writes the line of an arrival, of which perf tells: interrupts are off then.
+    pub(super) fn arrival(&self, line: &mut String, cpu: u32, arrival: Arrival) {
+        line.clear();
+        self.columns(line, arrival.pid, cpu, "d..2.", arrival.time);
+        let _ = writeln!(line, "schedlab_arrival: pid={}", arrival.pid);
+    }
+
+    /// What stands before an event's name.
+    fn columns(&self, line: &mut String, pid: i64, cpu: u32, flags: &str, time: u64) {
+        let name = match pid {
+            0 => "<idle>",
+            pid => self.names.get(&pid).map_or("<...>", String::as_str),
+        };
+        let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+        let _ = write!(line, "{name:>16}-{pid:<7} {cpu}{flags} {seconds:>5}.{nanoseconds:09}: ");
+    }
+
     /// Who causes an event, and who runs after it if it is a switch.
-    pub(super) fn runs(&self, bytes: &[u8]) -> Option<(i64, Option<i64>)> {
+    pub(super) fn runs(&self, bytes: &[u8]) -> Option<Sight> {
         let common = Common::read(bytes)?;
         let known = self.known.get(&common.id)?;
         let next = if let Style::Switch(switch) = &known.style { switch.next_pid.number(bytes) } else { None };
-        Some((i64::from(common.pid), next))
+        let own = common.flags & (HARD | SOFT | UNMASKABLE) == 0;
+        Some(Sight { pid: i64::from(common.pid), own, next })
     }
 
     /// Names of tasks change by `exec`, and new tasks have names.
@@ -209,11 +224,17 @@ impl Renderer {
     }
 }
 
+/// Flags of an event that an interrupt caused: a hardware one, a soft one (also of one that serves it), one that cannot be masked.
+const HARD: u8 = 0x08;
+const SOFT: u8 = 0x10;
+const UNMASKABLE: u8 = 0x40;
+
 /// ftrace's latency columns. Source: `kernel/trace/trace_output.c`, `trace_print_lat_fmt`.
 fn flags(flags: u8, preempt: u8) -> String {
     let has = |bit: u8| flags & bit != 0;
     let (irqs_off, lazy, resched) = (has(0x01), has(0x02), has(0x04));
-    let (hard, soft, preempt_resched, unmaskable, bottom_off) = (has(0x08), has(0x10), has(0x20), has(0x40), has(0x80));
+    let (hard, soft, preempt_resched, unmaskable, bottom_off) =
+        (has(HARD), has(SOFT), has(0x20), has(UNMASKABLE), has(0x80));
     let interrupts = match (irqs_off, bottom_off) {
         (true, true) => 'D',
         (true, false) => 'd',

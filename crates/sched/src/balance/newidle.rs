@@ -86,14 +86,8 @@ impl<D: Decider> Sched<D> {
         if !self.rules.tunables.features.ni_random {
             return Some(1);
         }
-        let draw = self.balance.draw() % 1024;
-        let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];
-        let weight = 1 + domain.newidle[2];
-        if draw > weight {
-            domain.update_newidle_stats(0);
-            return None;
-        }
-        Some((1024 + weight / 2) / weight)
+        let draw = self.balance.draw();
+        self.balance.domains.cpus[cpu.index()].levels[level].newidle_weight(draw)
     }
 
     /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
@@ -105,14 +99,7 @@ impl<D: Decider> Sched<D> {
         if counts && (cost > 0 || success > 0) {
             domain.update_newidle_stats(success);
         }
-        if cost > domain.max_newidle_lb_cost {
-            (domain.max_newidle_lb_cost, domain.last_decay) = (cost, now);
-        } else if now > domain.last_decay + second {
-            domain.max_newidle_lb_cost = domain.max_newidle_lb_cost * 253 / 256;
-            domain.last_decay = now;
-            return true;
-        }
-        false
+        domain.update_newidle_cost(cost, now, second)
     }
 
     /// `update_next_balance`.
@@ -142,8 +129,33 @@ impl CpuState {
 }
 
 impl Domain {
+    /// [`Sched::newidle_weight`] of this domain, with what was drawn.
+    #[inline]
+    pub(crate) fn newidle_weight(&mut self, draw: u32) -> Option<u32> {
+        let weight = 1 + self.newidle[2];
+        if draw % 1024 > weight {
+            self.update_newidle_stats(0);
+            return None;
+        }
+        Some((1024 + weight / 2) / weight)
+    }
+
+    /// The part of [`Sched::update_newidle_cost`] that keeps the greatest cost, in the tick `now`.
+    #[inline]
+    pub(crate) fn update_newidle_cost(&mut self, cost: u64, now: u64, second: u64) -> bool {
+        if cost > self.max_newidle_lb_cost {
+            (self.max_newidle_lb_cost, self.last_decay) = (cost, now);
+        } else if now > self.last_decay + second {
+            self.max_newidle_lb_cost = self.max_newidle_lb_cost * 253 / 256;
+            self.last_decay = now;
+            return true;
+        }
+        false
+    }
+
     /// `update_newidle_stats`: successes among the last 512 to 1024 calls.
-    fn update_newidle_stats(&mut self, success: u32) {
+    #[inline]
+    pub(crate) fn update_newidle_stats(&mut self, success: u32) {
         let [call, successes, ratio] = &mut self.newidle;
         *call += 1;
         *successes += success;

@@ -27,7 +27,8 @@ impl Balance {
         let milliseconds = domain.balance_interval * if busy { domain.shape.busy_factor } else { 1 };
         // Not in step with smaller domains.
         let interval = rules.jiffies_of(milliseconds) - u64::from(busy);
-        interval.clamp(1, self.max_interval)
+        // Not `clamp`, which would ask whether the bounds are in order.
+        interval.max(1).min(self.max_interval)
     }
 }
 

@@ -113,6 +113,12 @@ impl TaskList {
         tasks[task.index()].beside = [NOBODY, second];
     }
 
+    /// The list of a task that has nobody [`TaskStruct::beside`] it.
+    #[inline]
+    pub(crate) const fn alone(task: TaskId) -> Self {
+        Self([task; 2])
+    }
+
     #[inline]
     pub(crate) fn remove(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
         let [before, after] = tasks[task.index()].beside;
@@ -286,6 +292,7 @@ impl Balance {
     }
 
     /// `sched_rng`: the next draw.
+    #[inline]
     pub(crate) fn draw(&mut self) -> u32 {
         // SplitMix64 (Steele, Lea and Flood 2014), as seeds of the xoshiro generators are drawn.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -18,6 +18,7 @@ mod pelt_ticks;
 mod pick;
 pub(crate) mod queue_load;
 mod reweight;
+mod slices;
 pub(crate) mod sums;
 pub mod thread_fairness;
 mod throttle;

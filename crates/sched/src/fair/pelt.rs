@@ -200,46 +200,17 @@ impl SchedAvg {
         true
     }
 
-    /// [`SchedAvg::age`] of two that are mostly the same, as both sum up nothing.
+    /// [`SchedAvg::age`] of what never summed anything up: only time goes on.
     #[inline(always)]
-    pub(crate) fn age_both([one, other]: [&mut Self; 2], now: u64) {
-        if *one == *other {
-            one.age(now);
-            *other = *one;
-        } else {
-            one.age(now);
-            other.age(now);
+    pub(crate) fn age_nothing(&mut self, now: u64) {
+        debug_assert_eq!(self.load_sum | self.runnable_sum | u64::from(self.util_sum), 0);
+        let delta = now.wrapping_sub(self.last_update_time);
+        if (delta as i64) < 0 {
+            self.last_update_time = now;
+            return;
         }
-    }
-
-    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
-    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
-    /// period of the task's ended.
-    #[inline(always)]
-    pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
-        let delta = now.wrapping_sub(queue.last_update_time) >> 10;
-        let reached = delta + u64::from(queue.period_contrib);
-        let together =
-            own.last_update_time == queue.last_update_time && own.period_contrib == queue.period_contrib && load > 0;
-        if together && reached < 1024 {
-            // No period ends: the same is added to both.
-            let until = queue.last_update_time + (delta << 10);
-            for (avg, load, runnable) in [(queue, load, runnable), (own, 1, 1)] {
-                (avg.last_update_time, avg.period_contrib) = (until, reached as u32);
-                avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
-                avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
-                avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
-            }
-            return false;
-        }
-        let ended = own.update_sum(now, 1, 1, true);
-        if ended {
-            own.update_avg(weight);
-        }
-        if queue.update_sum(now, load, runnable, true) {
-            queue.update_avg(1);
-        }
-        ended
+        self.last_update_time += delta & !1023;
+        self.period_contrib = ((delta >> 10) + u64::from(self.period_contrib)) as u32 % 1024;
     }
 
     /// `accumulate_sum`, of `delta` µs.
@@ -280,7 +251,7 @@ impl SchedAvg {
     }
 
     /// `___update_load_avg`: the averages that follow from the sums, for an entity of weight `load` (1 for a queue).
-    #[inline]
+    #[inline(always)]
     pub fn update_avg(&mut self, load: u64) {
         let (place, weighted) = (self.period_contrib, load.wrapping_mul(self.load_sum));
         if (weighted | self.runnable_sum) < 1 << 48 {
@@ -343,6 +314,18 @@ pub(super) mod tests {
     }
 
     proptest! {
+        /// What never summed anything up ages as anything does, but for its sums.
+        #[test]
+        fn nothing_ages_as_all_does(steps in prop::collection::vec(0u64..100_000_000, 1..20)) {
+            let (mut nothing, mut any, mut now) = (SchedAvg::default(), SchedAvg::default(), 0);
+            for step in steps {
+                now += step;
+                nothing.age_nothing(now);
+                any.age(now);
+                prop_assert_eq!(nothing, any);
+            }
+        }
+
         #[test]
         fn dividing_by_multiplication_is_dividing(
             bits in 0u32..64, fraction: u64, place in 0u32..1024, multiple in any::<bool>(),

@@ -1,4 +1,4 @@
-//! Load tracking over many ticks at once.
+//! Load tracking of a queue and its running task together, and over many ticks at once.
 
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, WHOLE_OF_ONE, YN_ONCE, decay_once};
 
@@ -45,6 +45,36 @@ impl BothSums {
 }
 
 impl SchedAvg {
+    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
+    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
+    /// period of the task's ended.
+    #[inline(always)]
+    pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
+        let delta = now.wrapping_sub(queue.last_update_time) >> 10;
+        let reached = delta + u64::from(queue.period_contrib);
+        let together =
+            own.last_update_time == queue.last_update_time && own.period_contrib == queue.period_contrib && load > 0;
+        if together && reached < 1024 {
+            // No period ends: the same is added to both.
+            let until = queue.last_update_time + (delta << 10);
+            for (avg, load, runnable) in [(queue, load, runnable), (own, 1, 1)] {
+                (avg.last_update_time, avg.period_contrib) = (until, reached as u32);
+                avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
+                avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+                avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
+            }
+            return false;
+        }
+        let ended = own.update_sum(now, 1, 1, true);
+        if ended {
+            own.update_avg(weight);
+        }
+        if queue.update_sum(now, load, runnable, true) {
+            queue.update_avg(1);
+        }
+        ended
+    }
+
     /// `count` times [`SchedAvg::update_sum`] and what follows it, of what ran all the while: first at `now` + `tick`, then every `tick`
     /// nanoseconds, with the same `(load, runnable)` and `weight`.
     ///

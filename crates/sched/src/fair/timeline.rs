@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::few::{FEW, Few};
+use crate::fair::slices::Slices;
 
 /// A run holds at most so many entries; a full one is split in halves.
 const RUN: usize = 64;
@@ -46,43 +47,6 @@ struct Run {
     least: Vruntime,
     /// How often an entry with the least `vruntime` left since.
     stale: u32,
-}
-
-/// Slices, each with how many entries have it, in ascending order: mostly there is one.
-#[derive(Debug, Clone, Default)]
-struct Slices(Vec<(u64, u32)>);
-
-impl Slices {
-    #[inline]
-    fn add(&mut self, slice: u64) {
-        // Nearly always the one that is there.
-        if let [(only, count)] = &mut self.0[..]
-            && *only == slice
-        {
-            *count += 1;
-            return;
-        }
-        match self.0.binary_search_by_key(&slice, |(slice, _)| *slice) {
-            Ok(place) => self.0[place].1 += 1,
-            Err(place) => self.0.insert(place, (slice, 1)),
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, slice: u64) {
-        if let [(only, count @ 2..)] = &mut self.0[..]
-            && *only == slice
-        {
-            *count -= 1;
-            return;
-        }
-        if let Ok(place) = self.0.binary_search_by_key(&slice, |(slice, _)| *slice) {
-            self.0[place].1 -= 1;
-            if self.0[place].1 == 0 {
-                self.0.remove(place);
-            }
-        }
-    }
 }
 
 impl Run {
@@ -363,7 +327,7 @@ impl Timeline {
         self.runs.partition_point(starts).saturating_sub(1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn first_entry(&self) -> Option<&Entry> {
         if self.length == 0 {
             return None;
@@ -435,14 +399,14 @@ impl Timeline {
     #[inline]
     pub fn shortest_slice(&self) -> Option<u64> {
         let few = self.few.all().iter().map(|entry| entry.slice).min();
-        few.or_else(|| self.slices.0.first().map(|(slice, _)| *slice))
+        few.or_else(|| self.slices.shortest())
     }
 
     /// The longest slice of all, in nanoseconds, as `max_slice` (6.18 on). O(1).
     #[inline]
     pub fn longest_slice(&self) -> Option<u64> {
         let few = self.few.all().iter().map(|entry| entry.slice).max();
-        few.or_else(|| self.slices.0.last().map(|(slice, _)| *slice))
+        few.or_else(|| self.slices.longest())
     }
 
     /// All entities in order.

@@ -59,6 +59,7 @@ impl UtilEst {
     }
 
     /// From 6.8 on. A task that waited for its CPU (its runnable time is above its running time) did not show what it would take.
+    #[inline(always)]
     fn update_one(&mut self, avg: &SchedAvg, series: Series) {
         let (ewma, ended) = (u64::from(self.ewma), avg.util_avg);
         let above = ewma.saturating_sub(ended);
@@ -76,6 +77,7 @@ impl UtilEst {
     }
 
     /// Up to 6.7.
+    #[inline(always)]
     fn update_both(&mut self, ended: u64) {
         let within_margin = |difference: i64| difference.unsigned_abs() < MARGIN;
         let (ewma, before) = (i64::from(self.ewma), i64::from(self.enqueued));

@@ -19,8 +19,8 @@ enum Left {
     Others,
     /// Nobody: it is to look for work.
     Nobody,
-    /// Nobody, and it is not worth to look: all is done but [`Sched::flat_enter_idle`].
-    Idles,
+    /// Nobody, and it is not worth to look: all is done but [`Sched::flat_enter_idle`], with whether its tick goes.
+    Idles { ticks: bool },
 }
 
 impl Sched<Ours> {
@@ -41,8 +41,8 @@ impl Sched<Ours> {
             None => self.flat_leave(cpu, previous),
         };
         let work = match left {
-            Left::Idles => {
-                self.flat_enter_idle(cpu);
+            Left::Idles { ticks } => {
+                self.flat_enter_idle(cpu, ticks);
                 return Some(TaskId::IDLE);
             }
             Left::Nobody => self.flat_look(cpu),
@@ -199,7 +199,7 @@ impl Sched<Ours> {
         rq.begin_idle(next_balance);
         rq.idle(queue);
         balance.nohz.has_blocked = true;
-        Some(Left::Idles)
+        Some(Left::Idles { ticks: !rq.balance.tick_stopped })
     }
 
     /// `update_curr` but for `min_vruntime`: whether any time passed.
@@ -243,19 +243,21 @@ impl Sched<Ours> {
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
     fn flat_idle(&mut self, cpu: CpuId) {
-        self.rqs[cpu.index()].idle(&mut self.cfs_rqs[cpu.index()]);
+        let rq = &mut self.rqs[cpu.index()];
+        rq.idle(&mut self.cfs_rqs[cpu.index()]);
         self.balance.nohz.has_blocked = true;
-        self.flat_enter_idle(cpu);
+        let ticks = !rq.balance.tick_stopped;
+        self.flat_enter_idle(cpu, ticks);
     }
 
-    /// The rest of it once [`Rq::idle`] is done: with `nohz_balance_enter_idle` of a CPU whose tick goes.
+    /// The rest of it once [`Rq::idle`] is done: with `nohz_balance_enter_idle` of a CPU that `ticks`.
     #[inline(always)]
-    fn flat_enter_idle(&mut self, cpu: CpuId) {
+    fn flat_enter_idle(&mut self, cpu: CpuId, ticks: bool) {
         if self.balance.domains.smt_active() {
             self.update_idle_core(cpu);
         }
         self.idle_cpus.insert(cpu.index());
-        if !self.rqs[cpu.index()].balance.tick_stopped {
+        if ticks {
             self.nohz_balance_enter_idle(cpu);
         }
     }

@@ -8,7 +8,6 @@ use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
-use crate::fair::pelt::SchedAvg;
 use crate::fair::queue_load::{attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
@@ -80,9 +79,13 @@ impl Sched<Ours> {
         state.last_blocked_update = now;
         state.has_blocked_load &= left;
         debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
-        SchedAvg::age_both([&mut state.avg_rt, &mut state.avg_dl], clock_pelt);
+        state.avg_rt.age_nothing(clock_pelt);
+        state.avg_dl.age_nothing(clock_pelt);
         let mut work = Work::Nothing;
-        if let Some(success) = self.newidle_weight(cpu, 0) {
+        let counts = self.rules.tunables.features.ni_random;
+        let draw = if counts { self.balance.draw() } else { 0 };
+        let [only, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return Work::Nothing };
+        if let Some(success) = if counts { only.newidle_weight(draw) } else { Some(1) } {
             if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
                 self.update_group_capacity(cpu, 0);
             }
@@ -91,15 +94,19 @@ impl Sched<Ours> {
             if let Some(busiest) = busiest {
                 work = self.flat_pull(cpu, busiest);
             }
-            let domain = &mut self.balance.domains.cpus[cpu.index()].levels[0];
+            let (cost, second) = (weight * self.balance.search_cost, self.balance.second);
+            let success = success * u32::from(work != Work::Nothing);
+            let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
             if busiest.is_none() || work != Work::Nothing {
                 domain.nr_balance_failed = 0;
             }
             if busiest.is_some() {
                 domain.balance_interval = domain.shape.min_interval;
             }
-            let cost = weight * self.balance.search_cost;
-            self.update_newidle_cost(cpu, 0, cost, success * u32::from(work != Work::Nothing));
+            if counts && (cost > 0 || success > 0) {
+                domain.update_newidle_stats(success);
+            }
+            domain.update_newidle_cost(cost, now, second);
             let state = &mut self.rqs[cpu.index()].balance;
             state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         }
@@ -123,10 +130,10 @@ impl Sched<Ours> {
             return None;
         }
         let (mut busiest, mut most) = (None, (Kind::HasSpare, 0, 0));
-        shape.span.for_each_wrap(cpu.index() + 1, |number| {
+        for number in shape.span.iter_wrap(cpu.index() + 1) {
             let running = rqs[number].nr_running;
             if running == 0 {
-                return;
+                continue;
             }
             let (load, pct) = (&cfs_rqs[number].pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
@@ -150,7 +157,7 @@ impl Sched<Ours> {
             if busier {
                 (busiest, most) = (Some(CpuId(number as u32)), (kind, load.avg.load_avg, running));
             }
-        });
+        }
         // Half of as many tasks as it has more is to be moved: none of one.
         busiest.filter(|_| most.2 > 1)
     }

@@ -3,6 +3,7 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
+use crate::balance::state::TaskList;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -96,24 +97,22 @@ impl Sched<Ours> {
             return false;
         }
         let record = &mut self.tasks[task.index()];
-        record.life = Life::Runnable;
+        (record.life, record.beside) = (Life::Runnable, [TaskId::IDLE; 2]);
         let migrated = record.cpu != cpu;
         if migrated {
             let from = std::mem::replace(&mut record.cpu, cpu);
             self.flat_migrate(se, from, cpu);
         }
-        let rq = &self.rqs[cpu.index()];
-        if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
-            return if self.rules.eevdf() {
-                self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
-            } else {
-                self.flat_wake_idle::<false>(task, cpu, migrated, at_once)
-            };
-        }
-        if self.rules.eevdf() {
-            self.flat_wake_busy_eevdf(task, cpu, migrated);
+        let eevdf = self.rules.eevdf();
+        let idle = if eevdf {
+            self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
         } else {
-            self.flat_wake_busy(task, cpu, migrated);
+            self.flat_wake_idle::<false>(task, cpu, migrated, at_once)
+        };
+        match idle {
+            Some(runs) => return runs,
+            None if eevdf => self.flat_wake_busy_eevdf(task, cpu, migrated),
+            None => self.flat_wake_busy(task, cpu, migrated),
         }
         false
     }
@@ -169,17 +168,26 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU on which nobody is: all that is touched is looked up once.
+    /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done, if somebody is.
     #[inline(always)]
-    fn flat_wake_idle<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
+    fn flat_wake_idle<const EEVDF: bool>(
+        &mut self,
+        task: TaskId,
+        cpu: CpuId,
+        migrated: bool,
+        at_once: bool,
+    ) -> Option<bool> {
         let se = EntityId(task.0);
-        if EEVDF && self.rules.has_fair_server() && !self.dl_entities[cpu.index()].end_idle(&mut self.rqs[cpu.index()])
-        {
-            self.first_fair_task(cpu);
+        let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, .. } = self;
+        let rq = &mut rqs[cpu.index()];
+        if rq.curr != TaskId::IDLE || rq.nr_running != 0 {
+            return None;
         }
-        let Self { rules, rqs, tasks, entities, cfs_rqs, balance, timers, idle_cpus, .. } = self;
-        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()], &mut entities[se.index()]);
-        rq.cfs_tasks.add(tasks, task);
+        if EEVDF && rules.has_fair_server() && !dl_entities[cpu.index()].end_idle(rq) {
+            return self.flat_wake_first(task, cpu, migrated, at_once);
+        }
+        let (queue, entity) = (&mut cfs_rqs[cpu.index()], &mut entities[se.index()]);
+        rq.cfs_tasks = TaskList::alone(task);
         queue.attach_woken_alone(entity, rq.clock_pelt, Sums::of(rules.series));
         if !EEVDF {
             if migrated {
@@ -203,7 +211,7 @@ impl Sched<Ours> {
         if !at_once || server {
             (rq.need_resched, rq.lazily) = (true, false);
             self.timeline_insert(CfsRqId(cpu.0), se);
-            return false;
+            return Some(false);
         }
         // The idle time was taken off the fair server's runtime when it started.
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
@@ -215,7 +223,14 @@ impl Sched<Ours> {
         if EEVDF {
             entity.vprot = entity.deadline;
         }
-        true
+        Some(true)
+    }
+
+    /// The same of a CPU whose fair server is not started: it is now, and the rest is as if it had been.
+    #[cold]
+    fn flat_wake_first(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> Option<bool> {
+        self.first_fair_task(cpu);
+        self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
     }
 
     /// [`Sched::set_task_cpu`]: a sleeper's load leaves its queue when that next looks, and its virtual time becomes relative.

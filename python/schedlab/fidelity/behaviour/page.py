@@ -19,8 +19,8 @@ where a divergence is known, when that moves or disappears.
 
 A guest has one CPU, and its clock is the number of its instructions: each takes 2 ns and nothing
 else any time, so that this machine's load changes nothing; caches take no time there, and its disk
-completes each access by a timer. A host whose kernel leaves events out of its recordings is held to
-all but the waiting times.
+completes each access by a timer. A host whose kernel tells nothing of some tasks
+is held to those waiting times that it tells, if they are 99 % of all.
 Waiting times come from runs whose wake-ups were recorded, and are simulated with costs that were
 measured while that was so, too.
 """

@@ -1,0 +1,110 @@
+//! Tasks of flat queues that have computed, and go to sleep.
+
+use schedlab_model::{CpuId, EventSink, TaskId, TaskState, Time};
+use schedlab_program::Op;
+use schedlab_sched::Clocks;
+
+use crate::SimError;
+use crate::agenda::{Key, Kind, NEVER};
+use crate::engine::{Engine, STANDSTILL, task_id};
+use crate::task::{Stage, State};
+use crate::wait::NONE;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`].
+    #[inline(always)]
+    pub(super) fn flat_completion<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        let record = &self.arena.cpus[cpu as usize];
+        if record.next_tick <= self.now || self.skips_beside_others {
+            return self.flat_completion_after_ticks::<FREE>(cpu);
+        }
+        self.flat_completed::<FREE>(cpu)
+    }
+
+    /// The same where ticks are to be made up for.
+    #[inline(never)]
+    fn flat_completion_after_ticks<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        self.catch_up(cpu);
+        // Sleep may follow, upon which the CPU may look for other work.
+        let looks = self.skips_beside_others && self.computes(cpu) && !self.sched.need_resched(CpuId(cpu));
+        if looks && self.sched.looks_at_others(CpuId(cpu), TaskState::Interruptible) {
+            self.look_at_all();
+        }
+        self.flat_completed::<FREE>(cpu)
+    }
+
+    /// The same where no tick is.
+    #[inline(always)]
+    fn flat_completed<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        let (now, arena) = (self.now, &mut self.arena);
+        let record = &mut arena.cpus[cpu as usize];
+        if self.sched.need_resched(CpuId(cpu)) {
+            return self.completed(cpu);
+        }
+        let task = record.current;
+        let (left, account) = (&mut arena.tasks[task as usize], &mut arena.accounts[task as usize]);
+        let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.completed(cpu) };
+        account.user += time.as_nanos();
+        left.done();
+        let op = left.cursor.next(self.program);
+        left.op = op;
+        if !FREE {
+            left.debt += self.prices.operation;
+        }
+        let Op::Sleep(time) = op else {
+            // It was fetched, but nobody looked at it yet.
+            left.stage = Stage::Retry;
+            self.count_operation()?;
+            return self.operate(cpu, false);
+        };
+        if left.debt > 0 || !(FREE || self.prices.sleep == 0) {
+            left.stage = Stage::Retry;
+            self.count_operation()?;
+            return self.operate(cpu, false);
+        }
+        self.operations += 2;
+        if self.operations > STANDSTILL {
+            return Err(self.no_progress());
+        }
+        // What follows is `set_timer`, `switch` and `leave`.
+        arena.timers.push(Key::new(now.saturating_add(time.as_nanos()), Kind::Timer), task);
+        record.acting_tick = record.next_tick;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(now)));
+        let state = TaskState::Interruptible;
+        let Some(next) = self.sched.flat_block(CpuId(cpu)) else {
+            self.switch(cpu, state);
+            return self.operate(cpu, false);
+        };
+        let ran = now - account.since;
+        record.busy += ran;
+        account.run += ran;
+        account.since = now;
+        account.voluntary += 1;
+        left.state = State::Asleep;
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        if next != TaskId::IDLE {
+            record.end = now;
+        } else {
+            (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
+            (record.acting_tick, record.idle_since) = (NEVER, now);
+            self.idle += 1;
+            arena.agenda.set(cpu, Key::NEVER);
+        }
+        self.settle_moves(cpu);
+        let looked_at = if FREE { 0 } else { self.sched.take_looked_at().saturating_mul(self.prices.balance) };
+        self.taken(cpu, task_id(task), state, next);
+        if next == TaskId::IDLE {
+            return Ok(());
+        }
+        if !FREE {
+            self.arena.tasks[next.index()].debt += looked_at;
+        }
+        self.resume::<FREE>(cpu, next.0)
+    }
+
+    /// Whether the CPU's task is at an operation that computes.
+    fn computes(&self, cpu: u32) -> bool {
+        let record = &self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
+        matches!((record.op, record.stage), (Op::Run(_), Stage::Act))
+    }
+}

@@ -1,0 +1,135 @@
+//! Ticks, those that are put off and made up for among them.
+
+use schedlab_model::{CpuId, EventSink, Time};
+use schedlab_sched::Clocks;
+
+use crate::SimError;
+use crate::agenda::NEVER;
+use crate::engine::Engine;
+
+/// The rhythm of ticks. Times in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticks {
+    /// From the last tick to the beginning.
+    pub(crate) phase: u64,
+    /// From tick to tick.
+    pub(crate) period: u64,
+    /// The tick after some instant of the last while.
+    pub(crate) ahead: u64,
+}
+
+impl Ticks {
+    /// The first tick after `now`.
+    #[inline(always)]
+    pub(crate) const fn after(&mut self, now: u64) -> u64 {
+        // Mostly it is the one that was found last, or comes soon after: no need to divide.
+        if now.wrapping_sub(self.ahead.wrapping_sub(self.period)) >= self.period {
+            self.ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
+        }
+        self.ahead
+    }
+}
+
+impl<S: EventSink> Engine<'_, S> {
+    /// The timer interrupt: the class looks at its task.
+    ///
+    /// A tick that can be made up for later is only marked as such; which one cannot is asked when the first is due, so that a
+    /// queue that changes all the time is asked once a tick at most.
+    pub(crate) fn tick(&mut self, cpu: u32) -> Result<(), SimError> {
+        let next_tick = self.arena.cpus[cpu as usize].acting_tick;
+        // One that was put off until now is known not to be skipped.
+        let put_off = self.arena.cpus[cpu as usize].next_tick < next_tick;
+        if put_off {
+            self.catch_up_before(cpu, next_tick);
+        } else if self.skip_ticks {
+            let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
+            if inactive > 0 {
+                self.skips_beside_others = self.sched.balances();
+                self.arena.cpus[cpu as usize].acting_tick =
+                    next_tick.saturating_add(inactive.saturating_mul(self.period)).min(NEVER);
+                self.refresh(cpu);
+                return Ok(());
+            }
+        }
+        self.last_tick = (self.now, cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.ticked(next_tick, 1, self.prices.tick);
+        record.next_tick = next_tick + self.period;
+        record.acting_tick = record.next_tick;
+        if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
+            self.look_at_all();
+        }
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
+        self.sched.sched_tick(CpuId(cpu));
+        self.settle_moves(cpu);
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        self.arena.cpus[cpu as usize].interrupted(self.now + self.prices.tick + looked_at, looked_at);
+        if self.sched.custom_failed() {
+            return Err(SimError::Policy { time: Time::from_nanos(self.now) });
+        }
+        // One that is on its way to schedule gets there as it would without the tick.
+        if self.must_switch(cpu) && !self.arena.cpus[cpu as usize].leaving {
+            return self.rescheduled(cpu);
+        }
+        self.refresh(cpu);
+        Ok(())
+    }
+
+    /// The high-resolution tick: a slice, or a deadline task's runtime, ends.
+    pub(crate) fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
+        self.touch(cpu);
+        self.sched.hrtick(CpuId(cpu));
+        if self.must_switch(cpu) {
+            return self.rescheduled(cpu);
+        }
+        self.refresh(cpu);
+        Ok(())
+    }
+
+    /// Does what the CPU's skipped ticks would have done by now.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, cpu: u32) {
+        let next_tick = self.arena.cpus[cpu as usize].next_tick;
+        if next_tick > self.now {
+            return;
+        }
+        // Ticks of this instant are done up to the CPU whose tick is the cause of what happens now.
+        let (time, last) = self.last_tick;
+        self.catch_up_before(cpu, self.now + u64::from(time == self.now && cpu <= last));
+    }
+
+    /// Makes up for the CPU's ticks before `time`.
+    pub(crate) fn catch_up_before(&mut self, cpu: u32, time: u64) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let first = record.next_tick;
+        if first >= time {
+            return;
+        }
+        let count = (time - first).div_ceil(self.period);
+        record.next_tick += count * self.period;
+        record.ticked(record.next_tick - self.period, count, self.prices.tick);
+        debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
+        self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
+    }
+
+    /// Before any CPU may be looked at or touched by what comes: the ticks of all are made up for, and their next ones looked at anew.
+    pub(crate) fn look_at_all(&mut self) {
+        if !std::mem::take(&mut self.skips_beside_others) {
+            return;
+        }
+        for cpu in 0..self.arena.cpus.len() as u32 {
+            self.catch_up(cpu);
+            let record = &mut self.arena.cpus[cpu as usize];
+            if record.acting_tick != record.next_tick {
+                record.acting_tick = record.next_tick;
+                self.refresh(cpu);
+            }
+        }
+    }
+
+    /// The first tick after now.
+    #[inline]
+    pub(crate) fn tick_after_now(&mut self) -> u64 {
+        self.ticks.after(self.now)
+    }
+}
