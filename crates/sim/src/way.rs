@@ -33,7 +33,7 @@ impl<S: EventSink> Engine<'_, S> {
         if self.prices.tick_restart == 0 || record.current != NONE {
             return 0;
         }
-        let ticks = |time: u64| (time + self.phase) / self.period;
+        let ticks = |time: u64| (time + self.ticks.phase) / self.period;
         if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart } else { 0 }
     }
 
