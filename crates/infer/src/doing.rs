@@ -55,6 +55,8 @@ pub(crate) struct Story {
     run: u64,
     /// Modelled costs within that time that are still to be taken off.
     owed: u64,
+    /// Those of interrupts and preemptions, which are a part of computing by the clock.
+    interrupts: u64,
     /// What the simulator charges for each operation.
     operation: u64,
     /// What it charges beyond that where one computes for [`Costs::CLOCKED`] or longer.
@@ -78,6 +80,20 @@ impl Story {
         self.owed = self.owed.saturating_add(cost);
     }
 
+    /// An interrupt, or a preemption, that the simulator will charge for unless it comes while one computes by the clock.
+    pub(crate) fn interrupted(&mut self, cost: u64) {
+        self.interrupts = self.interrupts.saturating_add(cost);
+    }
+
+    /// A switch away or back: an interrupt where one has begun to compute.
+    pub(crate) fn switched(&mut self, cost: u64) {
+        if self.run > self.owed.saturating_add(Costs::CLOCKED.as_nanos()) {
+            self.interrupted(cost)
+        } else {
+            self.owes(cost)
+        }
+    }
+
     /// Modelled costs that were longer than the time in which they happened.
     pub(crate) fn uncovered(&self) -> u64 {
         self.owed
@@ -85,14 +101,14 @@ impl Story {
 
     /// Puts the CPU time down, net of costs; what costs exceed it by is taken off what follows.
     pub(crate) fn settle(&mut self) {
-        let run = take(&mut self.run);
+        let (run, interrupts) = (take(&mut self.run), take(&mut self.interrupts));
         // Computing is an operation, too, where any of it is left.
-        let left = run.saturating_sub(self.owed.saturating_add(self.operation));
-        if left > 0 {
-            self.owed += self.operation;
-        }
-        if left >= self.compute.saturating_add(Costs::CLOCKED.as_nanos()) {
-            self.owed += self.compute;
+        let left = |owed: u64| run.saturating_sub(owed.saturating_add(self.operation));
+        if self.compute > 0 && left(self.owed) >= self.compute.saturating_add(Costs::CLOCKED.as_nanos()) {
+            self.owed += self.operation + self.compute;
+        } else {
+            self.owed = self.owed.saturating_add(interrupts);
+            self.owed += if left(self.owed) > 0 { self.operation } else { 0 };
         }
         let covered = self.owed.min(run);
         self.owed -= covered;
@@ -150,6 +166,18 @@ mod tests {
         }
         let runs = [4_680, 1_299, 1_000].map(|left| [Doing::Run(left), Doing::Await]);
         assert_eq!(story.doings, runs.concat());
+    }
+
+    #[test]
+    fn interrupts_are_a_part_of_computing_by_the_clock() {
+        // 5000 less the operation's 10, and the clocks' 300 or the interrupt's 400.
+        for (compute, left) in [(300, 4_690), (0, 4_590)] {
+            let mut story = Story::charging(10, compute);
+            story.ran(5_000);
+            story.interrupted(400);
+            story.settle();
+            assert_eq!(story.doings, [Doing::Run(left)]);
+        }
     }
 
     #[test]

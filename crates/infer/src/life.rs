@@ -78,7 +78,7 @@ impl Life {
     pub(crate) fn charge(&mut self, now: u64, tick: u64, period: u64) {
         if self.state == State::Running && now > self.since {
             self.story.ran(now - self.since);
-            self.story.owes(tick.saturating_mul(now / period - self.since / period));
+            self.story.interrupted(tick.saturating_mul(now / period - self.since / period));
             self.since = now;
         }
     }

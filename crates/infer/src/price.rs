@@ -44,7 +44,7 @@ impl Prices {
             wakeup: costs.wakeup.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             tick: costs.tick.as_nanos(),
-            sleep: call,
+            sleep: costs.system_call.saturating_add(costs.block).as_nanos(),
             wait: costs.system_call.saturating_add(costs.block).as_nanos(),
             post: call,
             fork: costs.fork_process.as_nanos(),

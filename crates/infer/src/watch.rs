@@ -233,7 +233,7 @@ impl Watch {
             life.charge(now, tick, period);
             (life.state, life.since) = (after(state), now);
             if life.state == State::Runnable && comes != leaves {
-                life.story.owes(pass);
+                life.story.switched(pass);
             }
             if life.state == State::Dead {
                 life.story.owes(exit);
@@ -252,7 +252,7 @@ impl Watch {
             let life = &mut self.lives[number as usize];
             if record.last != Some(number) || life.ran_on.is_none_or(|(place, _)| place != cpu) {
                 let others = life.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
-                life.story.owes(self.prices.switch(others));
+                life.story.switched(self.prices.switch(others));
                 record.switches += 1;
                 life.ran_on = Some((cpu, record.switches));
                 record.last = Some(number);
@@ -352,7 +352,7 @@ impl Watch {
                 }
             };
             if !waker && let Some(current) = self.cpus[cpu as usize].current {
-                self.lives[current as usize].story.owes(prices.wakeup);
+                self.lives[current as usize].story.interrupted(prices.wakeup);
             }
         }
         let waker = match cause {

@@ -33,6 +33,8 @@ pub(crate) struct Cpu {
     pub(crate) called: bool,
     /// It is on line.
     pub(crate) online: bool,
+    /// Its task looks at the clock of its CPU time to compute for just so long: whatever interrupts it is a part of that.
+    pub(crate) clocked: bool,
     /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
     pub(crate) spare: u64,
     /// When it last left idle for a timer's interrupt, or will have.
@@ -55,6 +57,7 @@ impl Cpu {
         idle_since: 0,
         called: false,
         online: true,
+        clocked: false,
         busy: 0,
         switches: 0,
     };
@@ -66,6 +69,22 @@ impl Cpu {
             self.end = self.end.saturating_add(cost);
         } else {
             (self.end, self.spare) = self.after(u128::from(cost) * u128::from(NOMINAL));
+        }
+    }
+
+    /// Ticks came, so many, the last one at `last`.
+    #[inline]
+    pub(crate) fn ticked(&mut self, last: u64, count: u64, cost: u64) {
+        self.interrupted(last.saturating_add(cost), count * cost);
+    }
+
+    /// An interrupt takes so much of the task's time, until `until`.
+    #[inline]
+    pub(crate) fn interrupted(&mut self, until: u64, cost: u64) {
+        if self.clocked {
+            self.end = self.end.max(until);
+        } else {
+            self.bill(cost);
         }
     }
 
@@ -125,6 +144,9 @@ impl Cpu {
     /// When the operation ends, with the ticks that come until then.
     #[inline]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
+        if self.clocked {
+            return clocked_end(self.end, self.next_tick, tick_cost, period);
+        }
         if self.rate == NOMINAL && self.spare == 0 || self.end <= self.next_tick {
             return interrupted_end(self.end, self.next_tick, tick_cost, period);
         }
@@ -149,6 +171,16 @@ pub(crate) fn interrupted_end(end: u64, next_tick: u64, cost: u64, period: u64) 
     end.saturating_add(ticks.saturating_mul(cost))
 }
 
+/// When computing by the clock until `end` ends: no sooner than the last tick before that does.
+#[inline]
+fn clocked_end(end: u64, next_tick: u64, cost: u64, period: u64) -> u64 {
+    if end <= next_tick {
+        return end;
+    }
+    let last = end - 1 - (end - 1 - next_tick) % period;
+    end.max(last.saturating_add(cost))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -164,6 +196,16 @@ mod tests {
         assert_eq!(interrupted_end(18, 10, 2, 10), 20);
         assert_eq!(interrupted_end(19, 10, 2, 10), 23);
         assert_eq!(interrupted_end(19, 10, 0, 10), 19);
+    }
+
+    #[test]
+    fn ticks_are_a_part_of_computing_by_the_clock() {
+        // Ticks at 10, 20, 30, … costing 2. Work until 18 ends there. Until 21: the tick at 20 is worked off at 22. One on the very end
+        // comes after it.
+        assert_eq!([9, 10, 18, 20, 21, 23].map(|end| clocked_end(end, 10, 2, 10)), [9, 10, 18, 20, 22, 23]);
+        let mut cpu = Cpu { clocked: true, end: 21, next_tick: 10, ..Cpu::IDLE };
+        cpu.ticked(20, 2, 2);
+        assert_eq!(cpu.end, 22);
     }
 
     proptest! {

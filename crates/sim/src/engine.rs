@@ -96,7 +96,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
+        let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
+        prices.clocked &= machine.speed.is_default();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(scheduler.release));
         let mut sched = Sched::new(rules, machine.cpus, Ours);

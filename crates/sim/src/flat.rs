@@ -183,7 +183,7 @@ impl<S: EventSink> Engine<'_, S> {
         };
         self.last_tick = (self.now, cpu);
         if !FREE {
-            record.end = record.end.saturating_add(count * self.prices.tick);
+            record.ticked(due, count, self.prices.tick);
         }
         record.next_tick = due + self.period;
         record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
@@ -221,8 +221,8 @@ impl<S: EventSink> Engine<'_, S> {
         let delay = now - account.since;
         (account.wait, account.max_delay, account.since) = (account.wait + delay, account.max_delay.max(delay), now);
         comer.takes(next, record, cpu);
-        let cost = comer.remaining.saturating_add(std::mem::take(&mut comer.debt));
-        record.end = now.saturating_add(cost);
+        record.clocked = !FREE && comer.is_clocked(prices);
+        record.end = now.saturating_add(comer.due(record.clocked));
         if record.end == now {
             return self.operate(cpu, true);
         }
@@ -236,6 +236,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn resume<const FREE: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
         let comer = &mut arena.tasks[task as usize];
+        let begins = comer.stage == Stage::Fetch;
         let known = match comer.stage {
             Stage::Fetch => comer.fetch::<FREE>(self.program, &self.prices),
             Stage::Retry => false,
@@ -245,7 +246,8 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, false);
         }
         let record = &mut arena.cpus[cpu as usize];
-        record.end = comer.spend(now);
+        record.clocked = !FREE && comer.is_clocked(&self.prices);
+        record.end = now.saturating_add(comer.due(record.clocked && !begins));
         if record.end == now {
             return self.operate(cpu, true);
         }
@@ -283,11 +285,5 @@ impl Task {
         self.stage = Stage::Act;
         self.remaining = if FREE { time.as_nanos() } else { prices.run(time.as_nanos()) };
         true
-    }
-
-    /// Serves its debt, too: when its stage is complete if it runs from `now` on.
-    #[inline(always)]
-    fn spend(&mut self, now: u64) -> u64 {
-        now.saturating_add(self.remaining.saturating_add(std::mem::take(&mut self.debt)))
     }
 }

@@ -46,7 +46,8 @@ impl<S: EventSink> Engine<'_, S> {
                 break;
             }
             let record = &mut self.arena.tasks[task as usize];
-            if matches!(record.stage, Stage::Fetch | Stage::Retry) {
+            let begins = matches!(record.stage, Stage::Fetch | Stage::Retry);
+            if begins {
                 if record.stage == Stage::Fetch {
                     record.op = record.cursor.next(self.program);
                     record.debt += self.prices.operation;
@@ -61,7 +62,7 @@ impl<S: EventSink> Engine<'_, S> {
                     Op::Read { channel, bytes } => {
                         plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
                     }
-                    Op::Sleep(_) => self.prices.system_call,
+                    Op::Sleep(_) => self.prices.sleep,
                     Op::Yield => self.prices.system_call + self.prices.schedule,
                     _ => 0,
                 };
@@ -70,12 +71,13 @@ impl<S: EventSink> Engine<'_, S> {
                 }
             }
             let record = &mut self.arena.tasks[task as usize];
-            let cost = record.remaining.saturating_add(std::mem::take(&mut record.debt));
+            let clocked = record.is_clocked(&self.prices);
+            let cost = record.due(clocked && !begins);
             if self.pace.is_some() {
                 self.adopt_rate(cpu);
             }
             let record = &mut self.arena.cpus[cpu as usize];
-            record.end = self.now;
+            (record.end, record.clocked) = (self.now, clocked);
             record.bill(cost);
             if record.end > self.now {
                 break;
@@ -121,7 +123,11 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.objects.luggage(task).until = until;
                 (Stage::Act, time.as_nanos())
             }
-            Op::Delay(_) | Op::Timer { .. } => (Stage::Act, prices.system_call),
+            Op::Delay(time) => (Stage::Act, prices.sleep_until(time.as_nanos(), self.now)),
+            Op::Timer { timer, period } => {
+                let due = self.due(task, timer, period.as_nanos());
+                (Stage::Act, self.prices.sleep_until(due, self.now))
+            }
             Op::Memory { buffer, count } => {
                 (Stage::Act, prices.memory(self.program.memories()[buffer as usize].access, count))
             }

@@ -32,6 +32,8 @@ pub(crate) struct Prices {
     copy_per_kib: u64,
     pub(crate) page: u64,
     pub(crate) block: u64,
+    /// Sleeping until a timer expires: a system call, and going to sleep in that.
+    pub(crate) sleep: u64,
     /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
     /// callbacks), looking for a message in vain and reading one are two things.
     pub(crate) sleeps_within_calls: bool,
@@ -39,6 +41,9 @@ pub(crate) struct Prices {
     pub(crate) balance: u64,
     pub(crate) operation: u64,
     compute: u64,
+    /// Whoever computes looks at the clock of its CPU time, in which ticks and other interrupts are. Where CPUs differ in speed, computing is
+    /// work.
+    pub(crate) clocked: bool,
     pub(crate) tcp_connect: u64,
     pub(crate) tcp_accept: u64,
     pub(crate) tcp_write: u64,
@@ -104,11 +109,13 @@ impl Prices {
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             page: costs.page.as_nanos(),
             block: costs.block.as_nanos(),
+            sleep: call(costs.block),
             sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
             compute: costs.compute.as_nanos(),
+            clocked: costs.compute > Time::ZERO,
             tcp_connect: costs.tcp_connect.as_nanos(),
             tcp_accept: costs.tcp_accept.as_nanos(),
             tcp_write: connection(costs.tcp_write, costs.socket_write),
@@ -133,6 +140,17 @@ impl Prices {
         if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(self.compute) }
     }
 
+    /// Whether whoever computes for so long looks at clocks for it.
+    #[inline]
+    pub(crate) const fn is_clocked(&self, time: u64) -> bool {
+        self.clocked && time >= Costs::CLOCKED.as_nanos()
+    }
+
+    /// Asking to sleep until a time, which may have passed.
+    pub(crate) const fn sleep_until(&self, due: u64, now: u64) -> u64 {
+        if due > now { self.sleep } else { self.system_call }
+    }
+
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.
     pub(crate) const fn memory(&self, access: Access, count: u64) -> u64 {
         let (price, unit) = if access.chases() { (self.memory_chase, 1) } else { (self.memory_per_kib, 1024) };
@@ -150,7 +168,7 @@ impl Prices {
     pub(crate) const fn are_free(&self) -> bool {
         let waking = self.wakeup | self.wakeup_remote | self.lingering | self.schedule;
         let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
-        let operating = self.operation | self.compute | self.system_call;
+        let operating = self.operation | self.compute | self.sleep;
         self.free_switches && waking | idling | operating == 0
     }
 

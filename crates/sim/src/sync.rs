@@ -311,15 +311,19 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// When a timer that is put off by a period expires.
+    pub(crate) fn due(&mut self, task: u32, timer: u32, period: u64) -> u64 {
+        let program = self.program;
+        let begin = program.template(self.arena.identities[task as usize].template).delay.as_nanos();
+        let next = self.arena.objects.timer(task, timer, program.timers()[timer as usize].own);
+        next.unwrap_or(begin).saturating_add(period)
+    }
+
     /// A timer is put off by a period; returns when it expires.
     pub(crate) fn put_off(&mut self, task: u32, timer: u32, period: u64) -> u64 {
-        let program = self.program;
-        let rule = &program.timers()[timer as usize];
-        let begin = program.template(self.arena.identities[task as usize].template).delay.as_nanos();
-        let now = self.now;
-        let next = self.arena.objects.timer(task, timer, rule.own);
-        let due = next.unwrap_or(begin).saturating_add(period);
-        *next = Some(if due <= now && !rule.absolute { now } else { due });
+        let (due, now) = (self.due(task, timer, period), self.now);
+        let rule = &self.program.timers()[timer as usize];
+        *self.arena.objects.timer(task, timer, rule.own) = Some(if due <= now && !rule.absolute { now } else { due });
         self.arena.tasks[task as usize].done();
         due
     }

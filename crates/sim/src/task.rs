@@ -4,6 +4,7 @@ use schedlab_model::TaskKind;
 use schedlab_program::{Cursor, Op, TemplateId};
 
 use crate::groups::Belongs;
+use crate::price::Prices;
 use crate::wait::NONE;
 
 /// Where a task is within its operation.
@@ -138,6 +139,28 @@ impl Task {
     #[inline]
     pub(crate) const fn came(&mut self, price: u64, lingering: u64) -> u64 {
         if std::mem::replace(&mut self.lingered, false) { price.saturating_sub(lingering) } else { price }
+    }
+
+    /// It looks at the clock of its CPU time, to compute for just so long.
+    #[inline]
+    pub(crate) const fn is_clocked(&self, prices: &Prices) -> bool {
+        match (self.op, self.stage) {
+            (Op::Run(time), Stage::Act) => prices.is_clocked(time.as_nanos()),
+            _ => false,
+        }
+    }
+
+    /// What it has to do now: what is left of its stage, and its debt, which is a part of that where it comes `within` what is clocked.
+    #[inline]
+    pub(crate) const fn due(&mut self, within: bool) -> u64 {
+        let debt = std::mem::replace(&mut self.debt, 0);
+        if !within {
+            self.remaining.saturating_add(debt)
+        } else if debt > self.remaining {
+            debt
+        } else {
+            self.remaining
+        }
     }
 
     /// The operation is done.

@@ -26,12 +26,15 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// What starting its tick again takes a CPU that takes an interrupt, has idled for a tick or longer, and goes on to work
-    /// (`tick_nohz_idle_exit`).
+    /// What a CPU takes that idled through the time of a tick, takes an interrupt and goes on to work: it had stopped its tick, and sees to
+    /// the time that has passed since (`tick_nohz_update_jiffies`).
     pub(crate) fn tick_restart(&self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
-        let stopped = record.current == NONE && self.now - record.idle_since >= self.period;
-        if stopped { self.prices.tick_restart } else { 0 }
+        if self.prices.tick_restart == 0 || record.current != NONE {
+            return 0;
+        }
+        let ticks = |time: u64| (time + self.ticks.phase) / self.period;
+        if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart } else { 0 }
     }
 
     /// Tells an idle CPU to schedule, which knows of it `late`.
@@ -48,7 +51,7 @@ impl<S: EventSink> Engine<'_, S> {
         if way > 0 && self.must_switch(cpu) {
             let record = &mut self.arena.cpus[cpu as usize];
             if !record.leaving && record.resched_at == NEVER {
-                record.bill(self.prices.schedule);
+                record.interrupted(self.now + way, self.prices.schedule);
                 (record.leaving, record.resched_at) = (true, self.now + way);
             }
         }
@@ -60,10 +63,12 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
         self.catch_up(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.bill(cost);
+        let mut until = self.now + cost;
         if record.leaving && record.resched_at != NEVER {
             record.resched_at += cost;
+            until = record.resched_at;
         }
+        record.interrupted(until, cost);
         self.summon(cpu, cost);
     }
 
@@ -82,7 +87,7 @@ impl<S: EventSink> Engine<'_, S> {
             return false;
         }
         let record = &mut self.arena.cpus[cpu as usize];
-        (record.end, record.leaving) = (self.now, true);
+        (record.end, record.leaving, record.clocked) = (self.now, true, false);
         record.bill(way);
         true
     }

@@ -194,25 +194,25 @@ fn a_timer_wakes_once_the_cpu_is_out_of_idle_and_its_interrupt_over() {
 }
 
 #[test]
-fn a_cpu_that_idled_for_a_tick_starts_its_tick_again_before_it_switches() {
-    // In microseconds, ticks of 4000: starting the tick again takes 7, a wake-up 4, a pass of the scheduler 6. The task is there at 0,
-    // comes at 6, where the CPU had just begun to idle, and sleeps for 3999: it comes 4 + 6 after that, at 4015. Then it sleeps for
-    // 4000, a whole tick: it comes 4 + 7 + 6 after that, at 8032.
+fn a_cpu_that_idled_through_a_tick_sees_to_it_before_it_switches() {
+    // In microseconds, ticks at 4000, 8000, …: to see to one that had stopped takes 7, a wake-up 4, a pass of the scheduler 6. The task is
+    // there at 0, comes at 6, and sleeps for 3900: it comes 4 + 6 after that, at 3916. Then it sleeps for 100, in which there is the time of
+    // a tick: it comes 4 + 7 + 6 after that, at 4033.
     let costs = Costs { tick_restart: micros(7), wakeup: micros(4), schedule: micros(6), ..Costs::ideal() };
-    let steps = vec![Step::Sleep(microseconds(3999)), Step::Sleep(microseconds(4000))];
+    let steps = vec![Step::Sleep(microseconds(3900)), Step::Sleep(microseconds(100))];
     let alone = workload(vec![task("sleeper", 1, Attributes::default(), steps)]);
     for release in common::RELEASES {
         let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
-        let expected = [(6, 0, 0), (6, 0, IDLE), (4015, 0, 0), (4015, 0, IDLE), (8032, 0, 0), (8032, 0, IDLE)];
+        let expected = [(6, 0, 0), (6, 0, IDLE), (3916, 0, 0), (3916, 0, IDLE), (4033, 0, 0), (4033, 0, IDLE)];
         assert_eq!(switches(&events), expected, "{release}");
     }
 }
 
 #[test]
 fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
-    // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first and sleeps from 1 to 51; 'waits' has the mutex and
-    // has computed 50 of 100 then. 'urgent' asks for the mutex, and sleeps at 51 + 1 + 5 = 57; 'waits' computes until 107 and gives the
-    // mutex back, a call, until 108. 'urgent' takes it at once, signals (a call), and computes until 129. So 'waits', which comes
+    // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first and sleeps from 6 to 56; 'waits' has the mutex and
+    // has computed 50 of 100 then. 'urgent' asks for the mutex, and sleeps at 56 + 1 + 5 = 62; 'waits' computes until 112 and gives the
+    // mutex back, a call, until 113. 'urgent' takes it at once, signals (a call), and computes until 134. So 'waits', which comes
     // then, never slept: it has its mutex and computes 10 more.
     let costs = Costs { system_call: micros(1), block: micros(5), ..Costs::ideal() };
     let (lock, unlock) = (Step::Lock("m".into()), Step::Unlock("m".into()));
@@ -223,7 +223,7 @@ fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
         vec![Step::Sleep(microseconds(50)), lock, Step::Signal("c".into()), unlock, Step::Run(microseconds(20))];
     let urgent = task("urgent", 1, fifo(2), steps);
     let (outcome, events) = run(&workload(vec![waits, urgent]), "6.1", &Machine::new(1, costs));
-    let expected = [(0, 0, 1), (1, 0, 0), (51, 0, 1), (57, 0, 0), (108, 0, 1), (129, 0, 0), (139, 0, IDLE)];
+    let expected = [(0, 0, 1), (6, 0, 0), (56, 0, 1), (62, 0, 0), (113, 0, 1), (134, 0, 0), (144, 0, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!([0, 1].map(|task| outcome.tasks[task].voluntary), [0, 2]);
     assert_eq!([0, 1].map(|task| outcome.tasks[task].involuntary), [2, 0]);
@@ -393,4 +393,28 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
     let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];
     let both = workload(vec![task("server", 1, fifo(1), serve), task("client", 1, fifo(1), ask)]);
     assert_eq!(run(&both, "6.1", &Machine::new(1, costs)).0.elapsed_ns, 18_000);
+}
+
+#[test]
+fn interrupts_and_switches_are_a_part_of_computing_by_the_clock() {
+    // In microseconds, ticks of 4000 that take 5, switches 3, a wake-up 4, a pass of the scheduler 6, looking at clocks 2. 'urgent' comes
+    // at 6 and sleeps at 9, for 6000. 'hog' comes at 9, switches until 12, looks at clocks until 14, and computes for 9000: of 9005 it has had
+    // 6010 when 'urgent', woken at 6009, comes at 6009 + 4 + 6 = 6019. The tick at 4000 is a part of that, and so are the wake-up and the
+    // pass. 'urgent' ends at 6022, and coming back from there is a part of the 2995 that are left: 9017. The tick at 8000 is, too.
+    let costs = Costs {
+        switch: micros(3),
+        tick: micros(5),
+        wakeup: micros(4),
+        schedule: micros(6),
+        compute: micros(2),
+        ..Costs::ideal()
+    };
+    let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(9000))]);
+    let urgent = task("urgent", 1, fifo(2), vec![Step::Sleep(microseconds(6000))]);
+    let both = workload(vec![urgent, hog]);
+    for release in common::RELEASES {
+        let (_, events) = run(&both, release, &Machine::new(1, costs.clone()));
+        let last = switches(&events).pop();
+        assert_eq!(last, Some((9017, 0, IDLE)), "{release}");
+    }
 }

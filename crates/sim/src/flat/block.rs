@@ -57,7 +57,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.count_operation()?;
             return self.operate(cpu, false);
         };
-        if left.debt > 0 || !(FREE || self.prices.system_call == 0) {
+        if left.debt > 0 || !(FREE || self.prices.sleep == 0) {
             left.stage = Stage::Retry;
             self.count_operation()?;
             return self.operate(cpu, false);

@@ -89,7 +89,8 @@ impl<S: EventSink> Engine<'_, S> {
         if !woken.fetch::<FREE>(self.program, &self.prices) {
             return self.operate(target, false);
         }
-        record.end = woken.spend(now);
+        record.clocked = !FREE && woken.is_clocked(&self.prices);
+        record.end = now.saturating_add(woken.due(false));
         if record.end == now {
             return self.operate(target, true);
         }

@@ -117,6 +117,8 @@ pub fn case() -> impl Strategy<Value = Case> {
             ..some_costs()
         }),
         Just(Costs { tick: Time::from_micros(900), ..Costs::ideal() }),
+        // Those who compute look at clocks.
+        Just(Costs { compute: Time::from_nanos(300), ..some_costs() }),
         Just(Costs::linsched()),
     ];
     let hz = prop_oneof![Just(100), Just(250), Just(1000)];
