@@ -141,6 +141,11 @@ impl Speed {
         *self == Self::default()
     }
 
+    /// Whether every CPU always is as fast, however many are busy.
+    pub fn is_nominal(&self) -> bool {
+        self.smt.iter().chain(&self.turbo).all(|part| *part == Percentage::WHOLE)
+    }
+
     /// The speed of a busy CPU, in millionths of the nominal one, while `threads` of its core's and `cores` of its socket's are busy,
     /// itself among them.
     pub fn rate(&self, threads: u32, cores: u32) -> u32 {

@@ -97,7 +97,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             return Err(SimError::TickCost { cost, period });
         }
         let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
-        prices.clocked &= machine.speed.is_default();
+        prices.clocked &= machine.speed.is_nominal();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(scheduler.release));
         let mut sched = Sched::new(rules, machine.cpus, Ours);

@@ -2,6 +2,7 @@
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskKind};
 use schedlab_program::Op;
+use schedlab_sched::Class;
 
 use crate::engine::{Engine, task_id};
 use crate::task::{Stage, State};
@@ -37,7 +38,8 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn exit(&mut self, task: u32, cpu: u32) {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
         let process = self.arena.identities[task as usize].kind == TaskKind::Process;
-        let goes = self.sched.rules().variant.lazy;
+        // Autogroups are of the fair class.
+        let goes = self.sched.rules().variant.lazy && self.sched.curr_class(CpuId(cpu)) == Class::Fair;
         let record = &mut self.arena.tasks[task as usize];
         (record.stage, record.remaining) = (if process { Stage::Notify } else { Stage::Die }, 0);
         if !process || !goes {
