@@ -112,6 +112,9 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
         def knobs(self, _wanted: object) -> AbstractContextManager[None]:
             return nullcontext()
 
+        def calibrate(self, *, recorded: bool) -> None:
+            assert not recorded
+
         def run(self, workload: Workload, *, seed: int) -> Observation:
             assert seed > 0
             if "batch" in workload.json:
@@ -127,14 +130,14 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
     kept = Kept(tmp_path, "vm:6.1")
     monkeypatch.setattr(kept, "costs", lambda **_: None)
     todo = jobs(register, "vm:6.1")
-    collecting._run("vm:6.1", kept, todo, told.append, recorded=False)
+    collecting._run("vm:6.1", kept, todo, told.append, costs=[False])
     # Three runs of each setting but of the one that hangs, after each of which it boots again.
     assert sum(kept.find(job.key) is not None for job in todo) == 6
     assert len(boots) == 4
     assert sum("it hangs" in line for line in told) == 3
     monkeypatch.setattr(collecting, "FAILURES", 3)
     with pytest.raises(RunError, match="it hangs"):
-        collecting._run("vm:6.1", kept, todo, told.append, recorded=False)
+        collecting._run("vm:6.1", kept, todo, told.append, costs=[False])
 
 
 def test_rankings_that_agree_hold_and_others_fail() -> None:

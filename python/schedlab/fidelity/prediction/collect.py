@@ -1,8 +1,9 @@
 """The runs of every setting, simulated and real, interleaved and kept."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,10 +77,10 @@ class Job:
 def jobs(register: Register, place: str) -> list[Job]:
     """Return the runs of a place: block by block, each in an order of its own."""
     generator = np.random.default_rng(0)
-    recorded = register.recorded(place)
     first = [
         Job(name, _with(register.workloads[name].workload, setting), setting, 0, recorded)
         for name in register.at(place)
+        for recorded in (register.recorded(place, name),)
         for setting in register.settings(place)
     ]
     return [
@@ -107,10 +108,11 @@ def collect(
     kept = Kept(directory, place)
     todo = jobs(register, place)
     missing = [job for job in todo if kept.find(job.key) is None]
+    ways = sorted({job.recorded for job in todo})
     try:
         if not kept_only:
-            _run(place, kept, missing, note, recorded=register.recorded(place))
-        costs = kept.costs(recorded=register.recorded(place), measure=_unmeasured)
+            _run(place, kept, missing, note, costs=ways)
+        costs = {way: kept.costs(recorded=way, measure=_unmeasured) for way in ways}
         note(f"{place}: simulating")
         ours = _simulate(register, place, costs)
     except SchedlabError as error:
@@ -120,17 +122,23 @@ def collect(
         run = kept.find(job.key)
         if run is not None:
             real.setdefault((job.name, job.setting.name), []).append(run)
-    return Collected(costs.kernel, kept.clock, real, ours)
+    return Collected(costs[ways[0]].kernel, kept.clock, real, ours)
 
 
-def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note, *, recorded: bool) -> None:
-    """Make runs; one that fails is left out, and its place is made anew for the others."""
+def _run(
+    place: str, kept: Kept, missing: Sequence[Job], note: Note, *, costs: Sequence[bool]
+) -> None:
+    """Make runs; one that fails is left out, and its place is made anew for the others.
+
+    Costs are measured before, while it is recorded and left alone, as far as asked for.
+    """
     began = time.monotonic()
     left, failures = list(missing), 0
     while True:
         with at(place) as there:
             note(f"{place}: {there.kernel}, {len(left)} runs to make")
-            kept.costs(recorded=recorded, measure=lambda: there.calibrate(recorded=recorded))
+            for way in costs:
+                kept.costs(recorded=way, measure=partial(there.calibrate, recorded=way))
             while left:
                 job = left.pop(0)
                 try:
@@ -153,13 +161,16 @@ def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note, *, recorded
                 return
 
 
-def _simulate(register: Register, place: str, costs: Calibration) -> dict[Key, list[Observation]]:
-    scheduler = Scheduler(rules_of(costs.kernel), hz=costs.hz)
-    machine = Machine(costs.cpus, costs.costs)
+def _simulate(
+    register: Register, place: str, costs: Mapping[bool, Calibration]
+) -> dict[Key, list[Observation]]:
     repeats = register.repeats(place)
-    period = 1_000_000_000 // costs.hz
     found: dict[Key, list[Observation]] = {}
     for name in register.at(place):
+        measured = costs[register.recorded(place, name)]
+        scheduler = Scheduler(rules_of(measured.kernel), hz=measured.hz)
+        machine = Machine(measured.cpus, measured.costs)
+        period = 1_000_000_000 // measured.hz
         for setting in register.settings(place):
             rules = scheduler.with_knobs(setting.knobs) if setting.knobs else scheduler
             found[name, setting.name] = [

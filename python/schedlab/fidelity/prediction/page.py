@@ -17,8 +17,8 @@ they do not, simulated ones may not either; and the setting that is best in simu
 among the best ones really. Less is better of every measure.
 
 A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. Runs are recorded wherever waiting times are ranked, since those are told by
-recordings. Simulated tasks are made one after the other and wait for a signal, as the runner has
+changes nothing. Workloads are recorded where their waiting times are ranked, since those are told
+by recordings. Simulated tasks are made one after the other and wait for a signal, as the runner has
 it: where CFS puts new tasks decides for long who waits for whom.
 """
 

@@ -167,9 +167,10 @@ class Register(Read):
         """Return how many runs of each setting there are at a place, real and simulated."""
         return self.tried[place].repeats or self.protocol.repeats
 
-    def recorded(self, place: str) -> bool:
-        """Return whether runs are recorded there: waiting times are told by recordings."""
-        return any(line.place == place and line.measure == "p99" for line in self.lines)
+    def recorded(self, place: str, workload: str) -> bool:
+        """Return whether a workload is recorded there: waiting times are told by recordings."""
+        line = (place, workload, "p99")
+        return line in {(each.place, each.workload, each.measure) for each in self.lines}
 
     @classmethod
     def read(cls, path: Path) -> "Register":
