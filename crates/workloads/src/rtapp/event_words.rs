@@ -79,7 +79,7 @@ pub const EVENTS: &[Word] = &[
         "run",
         Form::Duration,
         "Compute for so much CPU time.",
-        "exactly so much",
+        "exactly so much; with `compute` among the costs, ticks and interrupts are a part of it",
         "the thread's own CPU clock, within 1 %, with 16 looks at it at most",
     ),
     event(
