@@ -1,6 +1,6 @@
 //! `kernel/sched/core.c`: its sequences under their names, so that neither the engine nor replay re-invents them.
 
-use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState};
+use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState, Time};
 
 use crate::balance::state::Balance;
 use crate::bitmap::Bitmap;
@@ -113,6 +113,11 @@ impl<D: Decider> Sched<D> {
         rq.clock = clocks.clock.as_nanos();
         rq.clock_task = clocks.clock_task.as_nanos();
         rq.clock_pelt = clocks.clock_pelt.as_nanos() + self.pelt_origin;
+    }
+
+    /// What a run queue's clock was set to last.
+    pub fn clock(&self, cpu: CpuId) -> Time {
+        Time::from_nanos(self.rqs[cpu.index()].clock)
     }
 
     /// Has the PELT clocks show a period at time 0, where a machine starts with its tasks: a task whose averages reach up to 0 counts as

@@ -138,7 +138,7 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus[cpu as usize].current == NONE {
             return self.rescheduled(cpu);
         }
-        self.touch(cpu);
+        self.begin_pass(cpu, TaskState::Running);
         let Some((previous, next)) = self.sched.flat_preempt(CpuId(cpu)) else { return self.rescheduled(cpu) };
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         self.flat_switched::<FREE>(cpu, previous, next, looked_at)

@@ -292,7 +292,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
-        self.touch(cpu);
+        self.begin_pass(cpu, state);
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
         }

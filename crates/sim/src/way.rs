@@ -4,7 +4,8 @@
 //! first (`irqentry_exit`); another CPU's word takes its time to arrive; and the scheduler itself takes a pass. All of it is the time of
 //! whoever runs meanwhile.
 
-use schedlab_model::EventSink;
+use schedlab_model::{CpuId, EventSink, TaskState, Time};
+use schedlab_sched::Clocks;
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::engine::{Engine, task_id};
@@ -90,6 +91,21 @@ impl<S: EventSink> Engine<'_, S> {
         (record.end, record.leaving, record.clocked) = (self.now, true, false);
         record.bill(way);
         true
+    }
+
+    /// [`Engine::touch`] for a pass of the scheduler that ends now, as whoever runs leaves in `state`. The queue's clock is read as the pass
+    /// begins (`update_rq_clock` in `__schedule`): the rules charge what it takes to whoever comes.
+    pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
+        self.catch_up(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        let pass = match state {
+            TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
+            TaskState::Interruptible | TaskState::Uninterruptible if self.prices.sleeps_within_calls => self.prices.block,
+            _ => 0,
+        };
+        let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(began));
     }
 
     /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has.
