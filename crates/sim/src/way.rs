@@ -101,7 +101,9 @@ impl<S: EventSink> Engine<'_, S> {
         record.acting_tick = record.next_tick;
         let pass = match state {
             TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible if self.prices.sleeps_within_calls => self.prices.block,
+            TaskState::Interruptible | TaskState::Uninterruptible if self.prices.sleeps_within_calls => {
+                self.prices.schedule.min(self.prices.block)
+            }
             _ => 0,
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));
