@@ -3,7 +3,7 @@
 mod common;
 
 use common::{milliseconds, scheduler, task, workload};
-use schedlab_model::{Attributes, Machine, Standing, Step};
+use schedlab_model::{Attributes, Costs, Machine, Standing, Step, Time};
 use schedlab_program::Program;
 use schedlab_sim::{Options, simulate};
 
@@ -55,4 +55,34 @@ fn lag_is_eevdfs_and_adds_up_to_nothing() {
         count += 1;
     }
     assert!(count > 5, "they take turns");
+}
+
+#[test]
+fn a_pass_of_the_scheduler_is_charged_to_who_comes() {
+    // Microseconds: a pass takes 2, going to sleep 3 with the pass within, a system call 1. The first task is picked by the pass that ends at 2,
+    // and charged from 0 on. It computes until 1002 and has gone to sleep at 1006, where the pass began at 1004; from then on the other one is
+    // charged, which computes until 11,006 and ends.
+    let costs = Costs {
+        schedule: Time::from_micros(2),
+        block: Time::from_micros(3),
+        system_call: Time::from_micros(1),
+        ..Costs::ideal()
+    };
+    let sleeper = vec![Step::Run(milliseconds(1)), Step::Sleep(milliseconds(100))];
+    let tasks = vec![
+        task("sleeper", 1, Attributes::default(), sleeper),
+        task("hog", 1, Attributes::default(), vec![Step::Run(milliseconds(10))]),
+    ];
+    let program = Program::compile(&workload(tasks)).expect("a workload");
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let mut found: Vec<Standing> = Vec::new();
+        simulate(&program, &scheduler(release), &Machine::new(1, costs.clone()), &Options::default(), &mut found)
+            .expect("it ends");
+        let turn = |task: u32| {
+            let mut own = found.iter().filter(|one| one.task.0 == task);
+            let [came, left] = [own.next().expect("it comes"), own.next().expect("it goes")];
+            [came.time.as_nanos(), left.time.as_nanos(), (left.vruntime - came.vruntime) as u64].map(|time| time / 1000)
+        };
+        assert_eq!([turn(0), turn(1)], [[2, 1006, 1004], [1006, 11_006, 10_002]], "{release}");
+    }
 }
