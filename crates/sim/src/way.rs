@@ -95,14 +95,19 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// [`Engine::touch`] for a pass of the scheduler that ends now, as whoever runs leaves in `state`. The queue's clock is read as the pass
     /// begins (`update_rq_clock` in `__schedule`): the rules charge what it takes to whoever comes.
+    ///
+    /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
+        if self.arena.cpus.len() > 1 {
+            return self.touch(cpu);
+        }
         self.catch_up(cpu);
-        let record = &mut self.arena.cpus[cpu as usize];
+        let (record, prices) = (&mut self.arena.cpus[cpu as usize], &self.prices);
         record.acting_tick = record.next_tick;
         let pass = match state {
-            TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible if self.prices.sleeps_within_calls => {
-                self.prices.schedule.min(self.prices.block)
+            TaskState::Running if record.leaving || record.current == NONE => prices.schedule,
+            TaskState::Interruptible | TaskState::Uninterruptible if prices.sleeps_within_calls => {
+                prices.schedule.min(prices.block)
             }
             _ => 0,
         };

@@ -30,11 +30,12 @@ _ABOVE = {"policy": {"fifo": 99}}
 
 
 def is_begun(workload: Workload) -> bool:
-    """Return whether the runner makes several tasks and gives them a signal.
+    """Return whether the runner's beginning is simulated.
 
-    Not so if a single task is there from the start, which makes all others, or if the workload has
-    a clock of its own. Tasks of sessions, and such as are asleep, are left alone; and such as meet
-    at barriers, which wait for as many as are there from the start, and not for those made later.
+    Not so where a single task is there from the start, and stays alone: it has nobody to be ahead
+    of. One that makes others has, and the runner, which lingers on the queue as that begins, is one
+    that its first children find there. Such a workload has a clock of its own. Tasks of sessions, and such as are asleep, are left alone; and such as meet at barriers, which
+    wait for as many as are there from the start, and not for those made later.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
@@ -42,7 +43,7 @@ def is_begun(workload: Workload) -> bool:
         task.get("session") or task.get("asleep") or _meets(task["steps"]) for task in first
     )
     several = sum(task["instances"] for task in first) > 1
-    return several and not special and not value.get("turnaround_from")
+    return (several or bool(value.get("turnaround_from"))) and not special
 
 
 def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
@@ -80,7 +81,7 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
         value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
     else:
         value["tasks"] = [_process(RUNNER, [{"start": _BEGUN}, *makes, *gate, "join"]), *tasks]
-        value["turnaround_from"] = _BEGUN
+        value.setdefault("turnaround_from", _BEGUN)
     value["latches"] = [*value.get("latches", []), _GATE]
     return Workload.from_dict(value)
 
