@@ -207,6 +207,9 @@ impl<D: Decider> Sched<D> {
         if env.idle == Idle::NewlyIdle {
             return self.rules.series == Series::V5_10 || self.rqs[env.dst.index()].nr_running == 0;
         }
+        if env.dst_group.is_only(env.dst.index()) {
+            return true;
+        }
         let mut candidates = (*env.dst_group).clone();
         candidates.retain(&env.cpus);
         let smt = env.shape.flags.has(crate::balance::domains::DomainFlags::SHARE_CPUCAPACITY);

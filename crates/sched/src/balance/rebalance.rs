@@ -239,6 +239,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `nohz_newidle_balance` and `nohz_run_idle_balance`: a CPU that will idle for a while brings idle CPUs' loads up to date.
+    #[inline]
     pub(crate) fn nohz_newidle_balance(&mut self, cpu: CpuId) {
         if self.rqs[cpu.index()].balance.avg_idle < self.rules.tunables.migration_cost.as_nanos() {
             return;

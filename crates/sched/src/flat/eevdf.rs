@@ -127,7 +127,7 @@ impl Sched<Ours> {
         queue.move_to_average(running);
         let load = queue.avg_load + running.map_or(0, Entity::weight);
         let entity = &mut entities[se.index()];
-        queue.attach_woken(entity, rq.clock_pelt, Sums::of(rules.series));
+        queue.attach_woken(entity, rq.clock_pelt, rules);
         // place_entity
         debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
         let features = &rules.tunables.features;

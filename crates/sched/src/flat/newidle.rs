@@ -2,7 +2,7 @@
 
 use schedlab_model::{CpuId, Series, TaskId};
 
-use crate::balance::domains::{Domain, DomainFlags};
+use crate::balance::domains::Domain;
 use crate::balance::state::{Balance, CpuState, Migration};
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -54,26 +54,22 @@ impl Sched<Ours> {
     /// CPU itself has capacity to spare and nothing to run; so it is others with two tasks or more, and their number alone says how many are
     /// to be moved. Where there are none, as mostly, neither loads nor utilisation matter.
     pub(super) fn flat_look(&mut self, cpu: CpuId) -> Work {
-        let [only] = &self.balance.domains.cpus[cpu.index()].levels[..] else {
+        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
+        let place = &balance.domains.cpus[cpu.index()];
+        let (Some(only), true) = (place.levels.first(), place.only_cache) else {
             return Work::of(self.newidle_balance(cpu));
         };
-        let (shape, tunables) = (&only.shape, &self.rules.tunables);
-        let (flags, avg_idle) = (shape.flags, self.rqs[cpu.index()].balance.avg_idle);
-        let one_each = shape.groups.len() == shape.weight as usize;
-        let near = flags.has(DomainFlags::SHARE_LLC.and(DomainFlags::BALANCE_NEWIDLE));
-        let plain = near && !flags.has(DomainFlags::SHARE_CPUCAPACITY) && !flags.has(DomainFlags::NUMA);
+        let (shape, tunables, rq) = (&only.shape, &rules.tunables, &mut rqs[cpu.index()]);
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
-        let worth_it = self.balance.overload && avg_idle >= only.max_newidle_lb_cost;
-        if !(one_each && plain && usual && worth_it) || self.rules.series == Series::V5_10 {
+        let worth_it = balance.overload && rq.balance.avg_idle >= only.max_newidle_lb_cost;
+        if !(usual && worth_it) || rules.series == Series::V5_10 {
             return Work::of(self.newidle_balance(cpu));
         }
-        let (now, weight) = (self.balance.jiffy.0, u64::from(shape.weight));
-        let (next_balance, own) = (self.balance.latest_balance(&self.rules, only), only.groups().next());
+        let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rules, only));
         // update_blocked_averages: the queue's were brought up to date as its last task left.
-        let avg = &self.cfs_rqs[cpu.index()].pelt.avg;
+        let avg = &cfs_rqs[cpu.index()].pelt.avg;
         let left = avg.load_avg > 0 || avg.util_avg > 0;
-        let rq = &mut self.rqs[cpu.index()];
         let (clock, clock_pelt, state) = (rq.clock, rq.clock_pelt, &mut rq.balance);
         state.idle_stamp = Some(clock);
         state.last_blocked_update = now;
@@ -81,41 +77,51 @@ impl Sched<Ours> {
         debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
         state.avg_rt.age_nothing(clock_pelt);
         state.avg_dl.age_nothing(clock_pelt);
-        let mut work = Work::Nothing;
-        let counts = self.rules.tunables.features.ni_random;
-        let draw = if counts { self.balance.draw() } else { 0 };
-        let [only, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return Work::Nothing };
-        if let Some(success) = if counts { only.newidle_weight(draw) } else { Some(1) } {
-            if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
-                self.update_group_capacity(cpu, 0);
-            }
-            self.balance.looked_at += weight;
-            let busiest = self.flat_busiest(cpu);
-            if let Some(busiest) = busiest {
-                work = self.flat_pull(cpu, busiest);
-            }
-            let (cost, second) = (weight * self.balance.search_cost, self.balance.second);
-            let success = success * u32::from(work != Work::Nothing);
-            let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
-            if busiest.is_none() || work != Work::Nothing {
-                domain.nr_balance_failed = 0;
-            }
-            if busiest.is_some() {
-                domain.balance_interval = domain.shape.min_interval;
-            }
-            if counts && (cost > 0 || success > 0) {
-                domain.update_newidle_stats(success);
-            }
-            domain.update_newidle_cost(cost, now, second);
-            let state = &mut self.rqs[cpu.index()].balance;
-            state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
-        }
-        let state = &mut self.rqs[cpu.index()].balance;
         state.next_balance = state.next_balance.min(next_balance);
+        // NI_RANDOM
+        let draw = if tunables.features.ni_random { balance.draw() } else { 0 };
+        let success = match &mut balance.domains.cpus[cpu.index()].levels[..] {
+            [only, ..] if tunables.features.ni_random => only.newidle_weight(draw),
+            _ => Some(1),
+        };
+        let work = success.map_or(Work::Nothing, |success| self.flat_search(cpu, success));
         if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
         } else {
-            state.idle_stamp = None;
+            self.rqs[cpu.index()].balance.idle_stamp = None;
+        }
+        work
+    }
+
+    /// [`Sched::load_balance`] with what the domain remembers of it. NI_RANDOM counts a `success` so often.
+    #[inline(always)]
+    fn flat_search(&mut self, cpu: CpuId, success: u32) -> Work {
+        let Balance { domains, jiffy, second, search_cost, looked_at, .. } = &mut self.balance;
+        let (now, second) = (jiffy.0, *second);
+        let only = &domains.cpus[cpu.index()].levels[0];
+        let weight = u64::from(only.shape.weight);
+        let cost = weight * *search_cost;
+        *looked_at += weight;
+        if only.own_group().is_some_and(|own| now >= domains.groups[own].next_update) {
+            self.update_group_capacity(cpu, 0);
+        }
+        let busiest = self.flat_busiest(cpu);
+        let work = busiest.map_or(Work::Nothing, |busiest| self.flat_pull(cpu, busiest));
+        let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
+        if busiest.is_none() || work != Work::Nothing {
+            domain.nr_balance_failed = 0;
+        }
+        if busiest.is_some() {
+            domain.balance_interval = domain.shape.min_interval;
+        }
+        let success = success * u32::from(work != Work::Nothing);
+        if self.rules.tunables.features.ni_random && (cost > 0 || success > 0) {
+            domain.update_newidle_stats(success);
+        }
+        domain.update_newidle_cost(cost, now, second);
+        if cost > 0 {
+            let state = &mut self.rqs[cpu.index()].balance;
+            state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         }
         work
     }

@@ -130,7 +130,7 @@ impl Sched<Ours> {
         entity.exec_start = last;
         entity.sum_exec_runtime += partial + tick * (count - 1);
         let mut virtual_time = partial + tick * (count - 1);
-        if entity.load.scaled != self.rules.nice_0_load() {
+        if entity.load.scaled != self.rules.nice_0_load {
             // Each tick rounds for itself.
             virtual_time = self.rules.calc_delta_fair(partial, &mut entity.load);
             let step = self.rules.calc_delta_fair(tick, &mut entity.load);
