@@ -100,7 +100,6 @@ impl Rules {
     pub(crate) const fn estimates_before_leaving(&self) -> bool {
         matches!(self.series, Series::V6_12 | Series::V6_18)
     }
-
 }
 
 /// Whether `kernel/sched/features.h` of a CFS release has ALT_PERIOD and BASE_SLICE.

@@ -181,7 +181,8 @@ pub(crate) struct CpuDomains {
     pub(crate) llc_size: u32,
     /// `sd_llc_shared`.
     pub(crate) shared: Option<u32>,
-    /// The CPUs of its last-level cache as bits, where all CPUs of the machine are below 64 and no core has threads; else nobody.
+    /// The CPUs of its last-level cache as bits, where all CPUs of the machine are below 64, no core has threads, and their numbers are without
+    /// gaps; else nobody.
     pub(crate) plain_llc: u64,
     /// It has but one domain, in which CPUs share a cache and no core, and so each group is one CPU.
     pub(crate) only_cache: bool,
@@ -223,7 +224,8 @@ impl CpuDomains {
     /// Finds what follows from its levels, on a machine whose cores have threads or not.
     pub(crate) fn settle(&mut self, threads: bool) {
         let llc = self.llc.filter(|_| !threads).and_then(|llc| self.levels[llc].shape.span.only_word());
-        self.plain_llc = llc.unwrap_or(0);
+        let gapless = |span: &u64| (span >> span.trailing_zeros()).trailing_ones() == span.count_ones();
+        self.plain_llc = llc.filter(gapless).unwrap_or(0);
         self.only_cache = matches!(&self.levels[..], [only] if only.shape.is_plain_cache());
     }
 }

@@ -104,6 +104,7 @@ impl<D: Decider> Sched<D> {
         if updates {
             state.next_balance = next_balance;
         }
+        self.note_newidle(cpu);
     }
 
     /// `nohz_balancer_kick`: whether this busy CPU has reason to have an idle one balance.

@@ -2,7 +2,6 @@
 
 use schedlab_model::{CpuId, Series, TaskId};
 
-use crate::balance::domains::Domain;
 use crate::balance::state::{Balance, CpuState, Migration};
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -66,7 +65,7 @@ impl Sched<Ours> {
         if !(usual && worth_it) || rules.series == Series::V5_10 {
             return Work::of(self.newidle_balance(cpu));
         }
-        let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rules, only));
+        let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
         // update_blocked_averages: the queue's were brought up to date as its last task left.
         let avg = &cfs_rqs[cpu.index()].pelt.avg;
         let left = avg.load_avg > 0 || avg.util_avg > 0;
@@ -119,10 +118,10 @@ impl Sched<Ours> {
             domain.update_newidle_stats(success);
         }
         domain.update_newidle_cost(cost, now, second);
-        if cost > 0 {
-            let state = &mut self.rqs[cpu.index()].balance;
-            state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
-        }
+        let newidle = self.balance.newidle(&self.rules, cpu);
+        let state = &mut self.rqs[cpu.index()].balance;
+        state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
+        state.newidle = newidle;
         work
     }
 
@@ -171,34 +170,38 @@ impl Sched<Ours> {
     /// `detach_tasks` and `attach_tasks` of one task, as kernels that preempt themselves do for a CPU that is about to idle: of those that wait
     /// the one that came or ran first and is not cache-hot.
     fn flat_pull(&mut self, cpu: CpuId, busiest: CpuId) -> Work {
-        self.update_rq_clock(busiest);
-        let tunables = &self.rules.tunables;
-        let domain = &self.balance.domains.cpus[cpu.index()].levels[0];
+        let Self { rules, rqs, tasks, entities, balance, pelt_origin, .. } = self;
+        let (tunables, rq) = (&rules.tunables, &mut rqs[busiest.index()]);
+        // update_rq_clock
+        debug_assert!(rq.clock_task <= balance.now, "clocks never go back");
+        rq.set_clocks_at(balance.now, *pelt_origin);
+        let domain = &balance.domains.cpus[cpu.index()].levels[0];
         let hot_too = domain.nr_balance_failed > domain.shape.cache_nice_tries;
         let cost = tunables.migration_cost.as_nanos() as i64;
-        let rq = &self.rqs[busiest.index()];
-        let (running, now) = (rq.curr, rq.clock_task);
-        for _ in 0..tunables.nr_migrate.min(rq.nr_running) {
-            let Some(task) = self.rqs[busiest.index()].cfs_tasks.last() else { break };
-            let ran = now.wrapping_sub(self.entities[task.index()].exec_start) as i64;
-            if task != running && (hot_too || ran >= cost) {
-                self.balance.migrations.push(Migration { task, from: busiest, to: cpu });
-                if self.entities[task.index()].sched_delayed {
-                    self.detach_task(task, cpu);
-                    self.attach_task(cpu, task);
-                    return Work::Queued;
-                }
-                if self.rules.eevdf() {
-                    self.flat_detach_eevdf(task, busiest);
-                } else {
-                    self.flat_detach(task, busiest);
-                }
-                self.flat_attach_alone(task, cpu);
-                return Work::Taken(task);
+        let mut left = tunables.nr_migrate.min(rq.nr_running);
+        let (task, lingers) = loop {
+            let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
+            left -= 1;
+            let entity = &entities[task.index()];
+            let ran = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
+            if task != rq.curr && (hot_too || ran >= cost) {
+                break (task, entity.sched_delayed);
             }
-            self.rqs[busiest.index()].cfs_tasks.move_to_front(&mut self.tasks, task);
+            rq.cfs_tasks.move_to_front(tasks, task);
+        };
+        balance.migrations.push(Migration { task, from: busiest, to: cpu });
+        if lingers {
+            self.detach_task(task, cpu);
+            self.attach_task(cpu, task);
+            return Work::Queued;
         }
-        Work::Nothing
+        if self.rules.eevdf() {
+            self.flat_detach_eevdf(task, busiest);
+        } else {
+            self.flat_detach(task, busiest);
+        }
+        self.flat_attach_alone(task, cpu);
+        Work::Taken(task)
     }
 
     /// [`Sched::detach_task`] under CFS of a task that waits.
@@ -269,21 +272,21 @@ impl Balance {
     #[inline(always)]
     pub(super) fn idles_without_looking(&self, rules: &Rules, cpu: CpuId, state: &CpuState) -> Option<u64> {
         let migration_cost = rules.tunables.migration_cost.as_nanos();
-        let lowest = self.domains.cpus[cpu.index()].levels.first()?;
-        let least = if rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
+        debug_assert_eq!(state.newidle, self.newidle(rules, cpu));
         // One that will idle for long brings loads of idle CPUs up to date (`nohz_newidle_balance`), if that is due.
         let updates = state.avg_idle >= migration_cost && self.nohz.has_blocked;
-        if (self.overload && state.avg_idle >= least) || (updates && self.jiffy.0 >= self.nohz.next_blocked) {
+        if (self.overload && state.avg_idle >= state.newidle.least)
+            || (updates && self.jiffy.0 >= self.nohz.next_blocked)
+        {
             return None;
         }
-        Some(self.latest_balance(rules, lowest))
+        Some(self.latest_balance(state.newidle.due))
     }
 
-    /// When a CPU that idles balances at the latest, if this is its lowest domain.
+    /// When a CPU that idles balances at the latest, if its lowest domain is due then.
     #[inline(always)]
-    fn latest_balance(&self, rules: &Rules, lowest: &Domain) -> u64 {
-        let next = lowest.last_balance + self.sd_interval(rules, lowest, false);
-        next.min(self.jiffy.0 + self.second)
+    fn latest_balance(&self, due: u64) -> u64 {
+        due.min(self.jiffy.0 + self.second)
     }
 }
 
@@ -293,7 +296,7 @@ impl Entity {
     pub(super) fn leave_account(&mut self, queue: &mut CfsRq, clock_pelt: u64, sums: Sums) {
         let (own, weight) = (&mut self.pelt, self.load.scaled >> 10);
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
-        let now = queue.pelt.clock(clock_pelt);
+        let now = queue.pelt.flat_clock(clock_pelt);
         own.end_wait(now, weight);
         queue.update_load_avg(now, sums);
         detach_entity_load_avg(&mut queue.pelt, &own.avg, weight, sums);

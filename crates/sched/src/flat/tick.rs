@@ -94,7 +94,7 @@ impl Sched<Ours> {
         queue.curr = Some(leftmost);
         comer.exec_start = rq.clock_task;
         comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
-        comer.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), comer.load.scaled >> 10);
+        comer.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), comer.load.scaled >> 10);
         rq.curr = next;
         rq.cfs_tasks.move_to_front(tasks, next);
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };

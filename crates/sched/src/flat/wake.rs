@@ -16,6 +16,12 @@ use crate::runqueue::Rq;
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
 
+/// `entity_is_long_sleeper`, once the machine ran for longer than that.
+#[cold]
+fn is_long_sleep(slept_at: u64, now: u64) -> bool {
+    slept_at != 0 && slept_at < now - LONG_SLEEP
+}
+
 impl Sched<Ours> {
     /// [`Sched::select_task_rq`] of a sleeper that an interrupt on its last CPU wakes: it stays there if that CPU idles.
     ///
@@ -28,14 +34,16 @@ impl Sched<Ours> {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
-        if self.rules.eevdf() && self.entities[task.index()].sched_delayed {
+        let rq = &self.rqs[previous.index()];
+        let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
+        // Nobody lingers on a CPU that idles.
+        if self.rules.eevdf() && !idles && self.entities[task.index()].sched_delayed {
             return previous;
         }
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
         let (rq, balance) = (&mut self.rqs[previous.index()], &mut self.balance);
         let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
-        let idles = curr == TaskId::IDLE && rq.nr_running == 0;
         debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
         if curr == TaskId::IDLE {
             rq.balance.wakes.record(task, now, second);
@@ -46,8 +54,8 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
-    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once. Nobody is SCHED_IDLE, and all
-    /// may run anywhere.
+    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once, and how many were looked at from the numbers
+    /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
         let domains = &self.balance.domains;
@@ -69,13 +77,16 @@ impl Sched<Ours> {
         if limit == 1 {
             return previous;
         }
-        // From the next CPU on, around.
-        let start = previous.0 + 1;
-        let (span, free) = (span.rotate_right(start), (span & idle).rotate_right(start));
-        let first = free.trailing_zeros();
-        let looked = if free == 0 { span.count_ones() } else { (span & (u64::MAX >> (63 - first))).count_ones() };
+        // From the next CPU on, around, to the CPU itself, which is busy.
+        let (free, weight) = (span & idle, place.llc_size);
+        let above = free & (u64::MAX << previous.0);
+        let (first, looked) = match (above, free) {
+            (0, 0) => (previous.0, weight),
+            (0, _) => (free.trailing_zeros(), weight + free.trailing_zeros() - previous.0),
+            _ => (above.trailing_zeros(), above.trailing_zeros() - previous.0),
+        };
         self.balance.looked_at += u64::from(looked.min(limit));
-        if free == 0 || looked >= limit { previous } else { CpuId((start + first) % 64) }
+        if looked >= limit { previous } else { CpuId(first) }
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
@@ -275,7 +286,7 @@ impl CfsRq {
     /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task that slept until now, and so neither ran nor could have.
     #[inline(always)]
     pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
-        let now = self.pelt.clock(clock_pelt);
+        let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
         self.update_load_avg(now, Sums::of(rules.series));
         if !attached {
@@ -288,7 +299,7 @@ impl CfsRq {
     #[inline(always)]
     fn attach_woken_alone(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         debug_assert_eq!(self.load.scaled, 0);
-        let now = self.pelt.clock(clock_pelt);
+        let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
         self.pelt.take_out(Sums::of(rules.series));
         if self.pelt.avg.age(now) {
@@ -324,7 +335,7 @@ impl Rules {
         let credit = self.tunables.latency.as_nanos() >> u32::from(self.tunables.features.gentle_fair_sleepers);
         let (placed, slept_at) = (min_vruntime.minus(credit), entity.exec_start);
         // Before that time nobody slept for as long.
-        let long = now > LONG_SLEEP && slept_at != 0 && slept_at < now - LONG_SLEEP;
+        let long = now > LONG_SLEEP && is_long_sleep(slept_at, now);
         entity.vruntime = if long { placed } else { entity.vruntime.max(placed) };
     }
 
