@@ -100,8 +100,6 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        # One task makes all others.
-        Workload.parse("hackbench:groups=1,fds=2,loops=2"),
         _file({"alone": {"loop": -1, "run": 1000}}, "100ms"),
         # A barrier waits for those who are there from the start.
         _file({"a": {"run": 1000, "barrier": "b"}, "b": {"run": 2000, "barrier": "b"}}, "100ms"),
@@ -111,3 +109,13 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
 def test_what_nobody_else_makes_begins_by_itself(work: Workload, tmp_path: Path) -> None:
     assert not is_begun(work)
     assert _begun(work, tmp_path, Scheduler("6.1")).tasks
+
+
+def test_who_makes_all_others_is_made_and_has_a_clock_of_its_own(tmp_path: Path) -> None:
+    work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
+    assert is_begun(work)
+    outcome = _begun(work, tmp_path, Scheduler("6.12"))
+    names = {task.name.partition("[")[0] for task in outcome.tasks}
+    assert names == {"main", "receiver.g0.0", "receiver.g0.1", "sender.g0"}
+    # It counts from the mark that main sets once all are there.
+    assert 0 < outcome.turnaround_ns < outcome.elapsed_ns
