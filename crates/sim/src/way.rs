@@ -7,7 +7,7 @@
 use schedlab_model::{CpuId, EventSink, TaskState, Time};
 use schedlab_sched::Clocks;
 
-use crate::agenda::{Key, Kind, NEVER};
+use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::task::Stage;
 use crate::wait::NONE;
@@ -125,7 +125,7 @@ impl<S: EventSink> Engine<'_, S> {
         if record.awake_at < self.now {
             record.awake_at = self.now + self.prices.idle_exit;
         }
-        self.arena.timers.push(Key::new(record.awake_at, Kind::Timer), task);
+        self.arena.timers.push(self.now, record.awake_at - self.now, task);
         true
     }
 }
