@@ -32,10 +32,11 @@ _ABOVE = {"policy": {"fifo": 99}}
 def is_begun(workload: Workload) -> bool:
     """Return whether the runner's beginning is simulated.
 
-    Not so where a single task is there from the start, and stays alone: it has nobody to be ahead
-    of. One that makes others has, and the runner, which lingers on the queue as that begins, is one
-    that its first children find there. Such a workload has a clock of its own. Tasks of sessions, and such as are asleep, are left alone; and such as meet at barriers, which
-    wait for as many as are there from the start, and not for those made later.
+    Not so where a single task is there from the start and stays alone: it has nobody to be ahead
+    of. One that makes others, with a clock of its own, has: the runner lingers on the queue as
+    that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
+    are left alone; and such as meet at barriers, which wait for as many as are there from the
+    start, and not for those made later.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
