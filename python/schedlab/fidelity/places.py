@@ -144,7 +144,7 @@ def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
         hz: timer interrupts a second.
 
     >>> rules_at("vm:6.1", "6.1.0-50-amd64", 250)
-    Scheduler('6.1.192', hz=250, knobs={})
+    Scheduler('6.1.0', hz=250, knobs={})
     """
     here = facts()
     booted = here.booted if name == "host" and kernel == here.kernel else {}
