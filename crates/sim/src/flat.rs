@@ -206,7 +206,8 @@ impl<S: EventSink> Engine<'_, S> {
             (&mut cpus[cpu as usize], &mut tasks[previous as usize], &mut accounts[previous as usize]);
         let ran = now - paid.since;
         record.busy += ran;
-        (paid.run, paid.since, paid.involuntary) = (paid.run + ran, now, paid.involuntary + 1);
+        let involuntary = u64::from(!left.has_reported());
+        (paid.run, paid.since, paid.involuntary) = (paid.run + ran, now, paid.involuntary + involuntary);
         left.interrupted(record.end - now);
         left.state = State::Runnable;
         record.end = now;
