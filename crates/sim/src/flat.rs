@@ -211,7 +211,7 @@ impl<S: EventSink> Engine<'_, S> {
         let Arena { tasks, cpus, .. } = &mut self.arena;
         let (record, left) = (&mut cpus[cpu as usize], &mut tasks[previous as usize]);
         record.busy += left.account.end_run(now);
-        left.account.involuntary += 1;
+        left.account.involuntary += u64::from(!left.has_reported());
         left.interrupted(record.end - now);
         left.state = State::Runnable;
         record.end = now;
