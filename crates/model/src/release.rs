@@ -42,7 +42,7 @@ impl Series {
 
     /// Whether the fair class is EEVDF (from 6.6 on) rather than CFS.
     pub const fn is_eevdf(self) -> bool {
-        matches!(self, Self::V6_12 | Self::V6_18 | Self::V7_2)
+        self as u8 >= Self::V6_12 as u8
     }
 }
 

@@ -57,6 +57,13 @@ impl Bitmap {
         if let [word] = self.words[..] { Some(word) } else { None }
     }
 
+    /// Whether it is this number alone.
+    #[inline]
+    pub(crate) fn is_only(&self, number: usize) -> bool {
+        let of = |index| if index == number / 64 { 1 << (number % 64) } else { 0 };
+        self.words.len() > number / 64 && self.words.iter().enumerate().all(|(index, word)| *word == of(index))
+    }
+
     /// Whether this is so of any number, asked in ascending order.
     #[inline(always)]
     pub(crate) fn any(&self, is: impl Fn(usize) -> bool) -> bool {
@@ -126,18 +133,22 @@ impl Bitmap {
 
     /// The numbers from `start` on, then those before it (`for_each_cpu_wrap`).
     pub fn iter_wrap(&self, start: usize) -> impl Iterator<Item = usize> {
-        let (mut from, mut wrapped) = (start, false);
+        // Words from the one that `start` is in around to it: of that one the upper part first, and the lower one last.
+        let (words, first, upper) = (self.words.len(), start / 64, u64::MAX << (start % 64));
+        let (mut index, mut left) = (first, words);
+        let mut word = self.words.get(first).map_or(0, |word| word & upper);
         std::iter::from_fn(move || {
-            loop {
-                match self.next(from) {
-                    Some(number) if !wrapped || number < start => {
-                        from = number + 1;
-                        return Some(number);
-                    }
-                    _ if wrapped => return None,
-                    _ => (from, wrapped) = (0, true),
+            while word == 0 {
+                left = left.checked_sub(1)?;
+                index = if index + 1 < words { index + 1 } else { 0 };
+                word = self.words[index];
+                if index == first {
+                    word &= !upper;
                 }
             }
+            let number = index * 64 + word.trailing_zeros() as usize;
+            word &= word - 1;
+            Some(number)
         })
     }
 }
@@ -168,6 +179,7 @@ mod tests {
             let wrapped: Vec<usize> = left.range(start..).chain(left.range(..start)).copied().collect();
             prop_assert_eq!(one.iter_wrap(start).collect::<Vec<_>>(), wrapped);
             prop_assert_eq!(one.count() as usize, left.len());
+            prop_assert_eq!(one.is_only(start), left.iter().eq([&start]));
             prop_assert_eq!(one.any(|number| number >= start), left.range(start..).next().is_some());
             prop_assert_eq!(one.intersects(&other), !left.is_disjoint(&right));
             prop_assert_eq!(one.is_subset(&other), left.is_subset(&right));

@@ -149,7 +149,7 @@ impl<D: Decider> Sched<D> {
         let entity = &self.entities[se.index()];
         let left = if self.rules.series >= Series::V7_2 {
             let left = entity.deadline.since(entity.vruntime);
-            let (weight, nice_0) = (entity.load.scaled, self.rules.nice_0_load());
+            let (weight, nice_0) = (entity.load.scaled, self.rules.nice_0_load);
             if left < 0 { left } else { (weight.wrapping_mul(left as u64) / nice_0 + rounding(weight, nice_0)) as i64 }
         } else {
             let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;

@@ -26,6 +26,8 @@ pub struct Rules {
     pub rr_ticks: u32,
     /// What the number of a process's threads does to their weights; nothing in any kernel.
     pub weights: ThreadWeights,
+    /// `NICE_0_LOAD`: the weight of nice 0.
+    pub nice_0_load: u64,
 }
 
 impl Rules {
@@ -62,6 +64,7 @@ impl Rules {
             cfs_bandwidth_slice: 5_000_000,
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
             weights: ThreadWeights::None,
+            nice_0_load: if matches!(series, Series::V2_6_24) { 1024 } else { 1024 << 10 },
         }
     }
 
@@ -81,6 +84,11 @@ impl Rules {
         (milliseconds * 1_000_000).div_ceil(self.tick)
     }
 
+    /// How many bits weights carry beyond the nice table's (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).
+    pub(crate) const fn load_shift(&self) -> u32 {
+        if matches!(self.series, Series::V2_6_24) { 0 } else { 10 }
+    }
+
     /// Whether the fair class is EEVDF.
     #[inline]
     pub const fn eevdf(&self) -> bool {
@@ -90,16 +98,6 @@ impl Rules {
     /// Whether a task's utilisation is estimated before its averages are brought up to when it goes to sleep.
     pub(crate) const fn estimates_before_leaving(&self) -> bool {
         matches!(self.series, Series::V6_12 | Series::V6_18)
-    }
-
-    /// Whether weights carry ten more bits than the nice table (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).
-    pub(crate) const fn load_shift(&self) -> u32 {
-        if matches!(self.series, Series::V2_6_24) { 0 } else { 10 }
-    }
-
-    /// `NICE_0_LOAD`.
-    pub(crate) const fn nice_0_load(&self) -> u64 {
-        1024 << self.load_shift()
     }
 }
 

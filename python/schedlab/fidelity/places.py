@@ -23,6 +23,10 @@ from schedlab.vm.disk import PLACE
 
 BUFFER = 16_384
 """KiB of a CPU's buffer while a run is recorded."""
+WAITS = "switches"
+"""The level of a recording of which only waiting times are read."""
+KEPT = "L0"
+"""The level of a recording that is kept."""
 
 ATTEMPTS = 4
 """Of a recording: one that lost anything is refused."""
@@ -54,17 +58,21 @@ class Place:
         release = here.release if guest is None else guest_knobs.rules_of(guest.kernel.release)
         self.scheduler = Scheduler(release, hz=here.hz if guest is None else 250)
 
-    def calibrate(self, *, recorded: bool) -> Calibration:
-        """Measure what operations cost there, left alone or while it is recorded."""
+    def calibrate(self, *, recorded: str | None) -> Calibration:
+        """Measure what operations cost there, left alone or while a level of events is recorded."""
         disk = gettempdir() if self._guest is None else PLACE
-        if not recorded:
+        if recorded is None:
             return calibration.calibrate(disk=Path(disk), guest=self._guest)
         measure = [self._runner(), "calibrate", "--disk", disk]
         # Without a file nothing is kept of what is recorded.
-        recorder = [self._runner(), "record", "--level=switches", "--timeout=1800s", "--", *measure]
+        options = [f"--level={recorded}", "--timeout=1800s"]
+        recorder = [self._runner(), "record", *options, "--", *measure]
         said, _, _ = host.printed(self._run(recorder, timeout=1900)).rstrip("\n").rpartition("\n")
         found = calibration.calibrated(said, self._guest)
-        waits = [self.record(sleeper(found.hz, span), seed=1).values["p50"] for span in SPANS]
+        waits = [
+            self.record(sleeper(found.hz, span), seed=1, level=recorded).values["p50"]
+            for span in SPANS
+        ]
         return replace(found, costs=as_seen(found.costs, *waits))
 
     def machine(self, costs: Calibration) -> Machine:
@@ -89,16 +97,20 @@ class Place:
             return Observation.of(host.run(workload, seed=seed, timeout=timeout))
         return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
 
-    def record(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
+    def record(
+        self, workload: Workload, *, seed: int, timeout: float = 300.0, level: str = WAITS
+    ) -> Observation:
         """Run a workload for real while its wake-ups are recorded, and read all from that."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "trace.txt"
-            made = self._recorded(path, workload, seed=seed, timeout=timeout)
+            made = self._recorded(path, workload, level, seed=seed, timeout=timeout)
             outcome = Outcome.from_json(made.output)
             duration = workload.duration_ns
             return Observation.of(outcome).beside(Observation.of_trace(path, duration))
 
-    def _recorded(self, path: Path, workload: Workload, *, seed: int, timeout: float) -> Recording:
+    def _recorded(
+        self, path: Path, workload: Workload, level: str, *, seed: int, timeout: float
+    ) -> Recording:
         """Record who runs, again where the kernel lost something."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -106,7 +118,7 @@ class Place:
                     path,
                     workload,
                     guest=self._guest,
-                    level="switches",
+                    level=level,
                     buffer=BUFFER,
                     seed=seed,
                     timeout=timeout,
@@ -118,7 +130,7 @@ class Place:
 
     def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
         """Run a workload for real and keep all tracepoints in a file."""
-        record(path, workload, guest=self._guest, level="L0", buffer=BUFFER, timeout=timeout)
+        record(path, workload, guest=self._guest, level=KEPT, buffer=BUFFER, timeout=timeout)
 
     def pause(self, seconds: float) -> None:
         """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""

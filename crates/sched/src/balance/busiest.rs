@@ -41,6 +41,29 @@ impl<D: Decider> Sched<D> {
         (env.imbalance != 0).then_some(group)
     }
 
+    /// [`Sched::find_busiest_group`] of a CPU that idles among CPUs that share a cache and no core, each a group, where nobody waits for any of
+    /// them: whoever runs there is alone, and nobody is to be moved. True if that is so, with what looking at all of them leaves behind.
+    pub(super) fn nobody_waits(&mut self, env: &Env) -> bool {
+        let plain = self.balance.domains.cpus[env.cpu.index()].only_cache && env.cpus == *env.shape.span;
+        if !plain || env.idle != Idle::Idle || self.balance.recorded || self.rules.series == Series::V5_10 {
+            return false;
+        }
+        let busy = |cpu: usize| self.rqs[cpu].nr_running > 1 || self.rqs[cpu].balance.capacity < 1024;
+        if env.shape.span.any(busy) {
+            return false;
+        }
+        self.update_group_capacity(env.cpu, env.level);
+        let util = |cpu: usize| {
+            let load = &self.cfs_rqs[self.rqs[cpu].cfs.index()].pelt;
+            load.avg.util_avg.max(u64::from(load.util_est)).min(1024)
+        };
+        let util = env.shape.span.iter().map(util).sum();
+        self.balance.overload = false;
+        self.balance.looked_at += u64::from(env.shape.weight);
+        self.update_idle_cpu_scan(env, util);
+        true
+    }
+
     /// The decision matrix of `find_busiest_group`.
     fn wants_work(&self, env: &Env, stats: &mut DomainStats) -> bool {
         let (local, busiest) = (&stats.local_stat, &stats.busiest_stat);

@@ -145,6 +145,12 @@ impl Domain {
         }
     }
 
+    /// The index of its CPU's own group.
+    #[inline]
+    pub(crate) fn own_group(&self) -> Option<usize> {
+        self.shape.groups.get(self.first as usize).map(|group| *group as usize)
+    }
+
     /// Indices of its groups, its CPU's own first.
     pub(crate) fn groups(&self) -> impl Iterator<Item = usize> {
         let (before, from) = self.shape.groups.split_at(self.first as usize);
@@ -175,6 +181,11 @@ pub(crate) struct CpuDomains {
     pub(crate) llc_size: u32,
     /// `sd_llc_shared`.
     pub(crate) shared: Option<u32>,
+    /// The CPUs of its last-level cache as bits, where all CPUs of the machine are below 64, no core has threads, and their numbers are without
+    /// gaps; else nobody.
+    pub(crate) plain_llc: u64,
+    /// It has but one domain, in which CPUs share a cache and no core, and so each group is one CPU.
+    pub(crate) only_cache: bool,
 }
 
 /// The domains of all CPUs, while balancing follows the kernel's rules.
@@ -209,7 +220,24 @@ impl<D: Decider> Sched<D> {
     }
 }
 
+impl CpuDomains {
+    /// Finds what follows from its levels, on a machine whose cores have threads or not.
+    pub(crate) fn settle(&mut self, threads: bool) {
+        let llc = self.llc.filter(|_| !threads).and_then(|llc| self.levels[llc].shape.span.only_word());
+        let gapless = |span: &u64| (span >> span.trailing_zeros()).trailing_ones() == span.count_ones();
+        self.plain_llc = llc.filter(gapless).unwrap_or(0);
+        self.only_cache = matches!(&self.levels[..], [only] if only.shape.is_plain_cache());
+    }
+}
+
 impl Shape {
+    /// CPUs look for work here as they begin to idle, share a cache and no core, and each group is one of them.
+    fn is_plain_cache(&self) -> bool {
+        let near = self.flags.has(DomainFlags::SHARE_LLC.and(DomainFlags::BALANCE_NEWIDLE));
+        let plain = near && !self.flags.has(DomainFlags::SHARE_CPUCAPACITY) && !self.flags.has(DomainFlags::NUMA);
+        plain && self.groups.len() == self.weight as usize
+    }
+
     /// The CPUs of the domain.
     pub fn cpus(&self) -> Vec<u32> {
         self.span.iter().map(|cpu| cpu as u32).collect()

@@ -28,7 +28,11 @@ impl<D: Decider> Sched<D> {
                 goes_on = false;
                 break End::Balanced;
             }
-            let found = self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group));
+            let found = if self.nobody_waits(&env) {
+                None
+            } else {
+                self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group))
+            };
             if self.balance.recorded {
                 match self.recorded_pull(&mut env, found, &mut active) {
                     Some(end) => break end,
@@ -206,6 +210,9 @@ impl<D: Decider> Sched<D> {
         }
         if env.idle == Idle::NewlyIdle {
             return self.rules.series == Series::V5_10 || self.rqs[env.dst.index()].nr_running == 0;
+        }
+        if env.dst_group.is_only(env.dst.index()) {
+            return true;
         }
         let mut candidates = (*env.dst_group).clone();
         candidates.retain(&env.cpus);

@@ -4,9 +4,10 @@ use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
-use crate::balance::state::{CpuState, update_avg};
+use crate::balance::state::{Balance, CpuState, Newidle, update_avg};
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::rules::Rules;
 
 impl<D: Decider> Sched<D> {
     /// Whether the CPU has something to run afterwards. Larger domains are looked at only while what that cost so far, and cost at
@@ -68,6 +69,7 @@ impl<D: Decider> Sched<D> {
                     break;
                 }
             }
+            self.note_newidle(cpu);
         }
         let runs = pulled || self.rqs[cpu.index()].nr_running > 0;
         let state = &mut self.rqs[cpu.index()].balance;
@@ -79,6 +81,11 @@ impl<D: Decider> Sched<D> {
             self.nohz_newidle_balance(cpu);
         }
         runs
+    }
+
+    /// The CPU balanced: keeps what its lowest domain says now as it runs out of work.
+    pub(crate) fn note_newidle(&mut self, cpu: CpuId) {
+        self.rqs[cpu.index()].balance.newidle = self.balance.newidle(&self.rules, cpu);
     }
 
     /// NI_RANDOM: balancing a domain is tried as often as it succeeded; none if not this time, else what a success counts.
@@ -114,6 +121,20 @@ impl<D: Decider> Sched<D> {
         if self.balance.on() && rq.balance.idle_stamp.is_some() {
             rq.balance.end_idle(rq.clock, rq.clock / self.rules.tick);
         }
+    }
+}
+
+impl Balance {
+    /// What a CPU's lowest domain says as the CPU runs out of work.
+    pub(crate) fn newidle(&self, rules: &Rules, cpu: CpuId) -> Newidle {
+        self.domains.cpus[cpu.index()].levels.first().map_or(Newidle::NEVER, |lowest| Newidle {
+            // 5.10 asks for the cost of a migration.
+            least: match rules.series {
+                Series::V5_10 => rules.tunables.migration_cost.as_nanos(),
+                _ => lowest.max_newidle_lb_cost,
+            },
+            due: lowest.last_balance + self.sd_interval(rules, lowest, false),
+        })
     }
 }
 

@@ -104,6 +104,7 @@ impl<D: Decider> Sched<D> {
         if updates {
             state.next_balance = next_balance;
         }
+        self.note_newidle(cpu);
     }
 
     /// `nohz_balancer_kick`: whether this busy CPU has reason to have an idle one balance.
@@ -239,6 +240,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `nohz_newidle_balance` and `nohz_run_idle_balance`: a CPU that will idle for a while brings idle CPUs' loads up to date.
+    #[inline]
     pub(crate) fn nohz_newidle_balance(&mut self, cpu: CpuId) {
         if self.rqs[cpu.index()].balance.avg_idle < self.rules.tunables.migration_cost.as_nanos() {
             return;

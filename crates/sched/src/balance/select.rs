@@ -68,6 +68,9 @@ impl<D: Decider> Sched<D> {
         let cpus = u64::from(self.balance.domains.active.count());
         let balance = &mut self.balance;
         (balance.second, balance.hz, balance.max_interval) = (second, hz, (hz * cpus / 10).max(1));
+        for cpu in 0..self.rqs.len() {
+            self.note_newidle(CpuId(cpu as u32));
+        }
     }
 
     /// Whether placement and balancing follow the kernel's rules ([`Sched::set_topology`]).

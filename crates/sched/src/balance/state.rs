@@ -54,6 +54,21 @@ pub(crate) struct TaskState {
     pub(crate) recent_used_cpu: CpuId,
 }
 
+/// What a CPU's lowest domain says as the CPU runs out of work, kept at hand: it changes as the CPU balances, and not in between
+/// ([`Sched::note_newidle`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Newidle {
+    /// It has to idle for so long on average that looking for work is worth it, in nanoseconds.
+    pub(crate) least: u64,
+    /// When it balances at the latest if it idles, in ticks.
+    pub(crate) due: u64,
+}
+
+impl Newidle {
+    /// Of a CPU without domains.
+    pub(crate) const NEVER: Self = Self { least: u64::MAX, due: u64::MAX };
+}
+
 /// Of a CPU's run queue, where balancing is modelled, what every tick and wake-up touches in the first cache line. Clocks in nanoseconds, `next_` and `last_` in ticks.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
@@ -66,6 +81,8 @@ pub(crate) struct CpuState {
     pub(crate) wakes: Wakes,
     /// `push_cpu`, while `active_balance` is set.
     pub(crate) push_cpu: Option<CpuId>,
+    /// What its lowest domain says each time it runs out of work.
+    pub(crate) newidle: Newidle,
     /// `nohz_tick_stopped`.
     pub(crate) tick_stopped: bool,
     pub(crate) has_blocked_load: bool,
@@ -247,6 +264,7 @@ impl CpuState {
             has_blocked_load: false,
             last_blocked_update: 0,
             push_cpu: None,
+            newidle: Newidle::NEVER,
             capacity: 1024,
             wakes: Wakes::NONE,
             distributed: 0,

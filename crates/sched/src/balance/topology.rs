@@ -216,6 +216,7 @@ impl Domains {
                     shared.len() as u32 - 1
                 }));
             }
+            record.settle(topology.smt > 1);
         }
         if topology.smt > 1 {
             built.smt = levels[0].masks.clone();

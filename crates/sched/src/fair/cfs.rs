@@ -86,7 +86,7 @@ impl<D: Decider> Sched<D> {
             let queue = &self.cfs_rqs[cfs.index()];
             let weight = queue.load.scaled + self.entities[se.index()].load.scaled;
             let period = self.sched_period(u64::from(queue.nr_running) + 1);
-            return period.wrapping_mul(self.rules.nice_0_load()) / weight.max(1);
+            return period.wrapping_mul(self.rules.nice_0_load) / weight.max(1);
         }
         let slice = self.sched_slice(cfs, se);
         self.calc_delta_fair(slice, se)
@@ -143,7 +143,7 @@ impl<D: Decider> Sched<D> {
         }
         if features.approx_avg && queue.nr_running > 0 {
             let period = self.sched_period(u64::from(queue.nr_running));
-            let slice = period.wrapping_mul(self.rules.nice_0_load()) / queue.load.scaled.max(1);
+            let slice = period.wrapping_mul(self.rules.nice_0_load) / queue.load.scaled.max(1);
             return vruntime.plus(slice / 2);
         }
         vruntime

@@ -41,12 +41,12 @@ impl Rules {
     /// [`Sched::calc_delta_fair`] of an entity that weighs `load`.
     #[inline(always)]
     pub(crate) fn calc_delta_fair(&self, delta: u64, load: &mut Weight) -> u64 {
-        if load.scaled == self.nice_0_load() { delta } else { self.calc_delta_of(delta, load) }
+        if load.scaled == self.nice_0_load { delta } else { self.calc_delta_of(delta, load) }
     }
 
     /// The same of a weight that is not nice 0's.
     fn calc_delta_of(&self, delta: u64, load: &mut Weight) -> u64 {
-        let nice_0 = self.nice_0_load();
+        let nice_0 = self.nice_0_load;
         if self.series == Series::V2_6_24 {
             calc_delta_mine(delta, nice_0, *load)
         } else if self.variant.full_weights {

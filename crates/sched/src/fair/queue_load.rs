@@ -34,6 +34,13 @@ impl QueueLoad {
         now.wrapping_sub(self.throttled_time)
     }
 
+    /// [`QueueLoad::clock`] of a queue that is never throttled.
+    #[inline(always)]
+    pub(crate) fn flat_clock(&self, clock_pelt: u64) -> u64 {
+        debug_assert_eq!(self.clock(clock_pelt), clock_pelt);
+        clock_pelt
+    }
+
     /// Takes out what left since the queue was last looked at: whether anything did.
     #[inline]
     pub(crate) fn take_out(&mut self, sums: Sums) -> bool {

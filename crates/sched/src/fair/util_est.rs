@@ -52,10 +52,16 @@ impl UtilEst {
     /// `util_est_update`: an activation ended with these averages.
     #[inline(always)]
     pub(crate) fn update(&mut self, avg: &SchedAvg, series: Series) {
+        if series.is_eevdf() { self.update_as::<true>(avg, series) } else { self.update_as::<false>(avg, series) }
+    }
+
+    /// The same of a series that is known to be EEVDF's or not.
+    #[inline(always)]
+    pub(crate) fn update_as<const EEVDF: bool>(&mut self, avg: &SchedAvg, series: Series) {
         if self.enqueued & UNCHANGED != 0 {
             return;
         }
-        if series.is_eevdf() { self.update_one(avg, series) } else { self.update_both(avg.util_avg) }
+        if EEVDF { self.update_one(avg, series) } else { self.update_both(avg.util_avg) }
     }
 
     /// From 6.8 on. A task that waited for its CPU (its runnable time is above its running time) did not show what it would take.

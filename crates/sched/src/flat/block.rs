@@ -25,44 +25,47 @@ enum Left {
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
-    /// fair server serves, or the task would be pushed away. The CPU must have its clocks.
+    /// fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
-        let rq = &self.rqs[cpu.index()];
+        let rq = &mut self.rqs[cpu.index()];
+        rq.set_clocks_at(self.balance.now, self.pelt_origin);
         if rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;
         }
-        let (previous, cfs, se) = (rq.curr, CfsRqId(cpu.0), EntityId(rq.curr.0));
-        let left = match if self.rules.eevdf() {
+        let previous = rq.curr;
+        let left = if self.rules.eevdf() {
             self.flat_leave_once::<true>(cpu, previous)
         } else {
             self.flat_leave_once::<false>(cpu, previous)
-        } {
-            Some(left) => left,
-            None => self.flat_leave(cpu, previous),
         };
-        let work = match left {
-            Left::Idles { ticks } => {
-                self.flat_enter_idle(cpu, ticks);
-                return Some(TaskId::IDLE);
-            }
-            Left::Nobody => self.flat_look(cpu),
-            Left::Others => Work::Queued,
-        };
+        if let Some(Left::Idles { ticks }) = left {
+            self.flat_enter_idle(cpu, ticks);
+            return Some(TaskId::IDLE);
+        }
+        Some(self.flat_go_on(cpu, previous, left))
+    }
+
+    /// The rest of it where the CPU may have somebody to run: who runs. Apart, so that a CPU that idles has few registers to save.
+    #[inline(never)]
+    fn flat_go_on(&mut self, cpu: CpuId, previous: TaskId, left: Option<Left>) -> TaskId {
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
+        let left = left.unwrap_or_else(|| self.flat_leave(cpu, previous));
+        let work = if left == Left::Nobody { self.flat_look(cpu) } else { Work::Queued };
         match work {
             Work::Nothing => {
                 self.flat_idle(cpu);
-                return Some(TaskId::IDLE);
+                return TaskId::IDLE;
             }
             Work::Taken(next) => {
                 self.flat_take_over(cpu, next);
-                return Some(next);
+                return next;
             }
             Work::Queued => {}
         }
         if !self.rules.eevdf()
             && let Some(next) = self.pick_next_entity(cfs, None)
         {
-            return Some(self.flat_set_next(cpu, cfs, next));
+            return self.flat_set_next(cpu, cfs, next);
         }
         let mut next = self.flat_pick_eevdf(cpu, cfs);
         if next.is_none() && left == Left::Others {
@@ -70,7 +73,7 @@ impl Sched<Ours> {
             match self.flat_newidle(cpu) {
                 Work::Taken(next) => {
                     self.flat_take_over(cpu, next);
-                    return Some(next);
+                    return next;
                 }
                 Work::Queued => next = self.flat_pick_eevdf(cpu, cfs),
                 Work::Nothing => {}
@@ -82,9 +85,9 @@ impl Sched<Ours> {
         }
         let Some(next) = next else {
             self.flat_idle(cpu);
-            return Some(TaskId::IDLE);
+            return TaskId::IDLE;
         };
-        Some(self.flat_set_next_eevdf(cpu, cfs, next))
+        self.flat_set_next_eevdf(cpu, cfs, next)
     }
 
     /// `deactivate_task` of the running task, which goes to sleep.
@@ -165,17 +168,17 @@ impl Sched<Ours> {
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
         if EEVDF {
-            own.util_est.update(&own.avg, rules.series);
+            own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
         }
         load.take_out(Sums::of(rules.series));
-        let now = load.clock(rq.clock_pelt);
+        let now = load.flat_clock(rq.clock_pelt);
         let weight = entity.load.scaled >> 10;
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
         if !EEVDF {
-            own.util_est.update(&own.avg, rules.series);
+            own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
         }
         tasks[previous.index()].life = Life::Asleep;
         entity.on_rq = false;
@@ -235,7 +238,7 @@ impl Sched<Ours> {
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.take_out(Sums::of(self.rules.series));
-        let now = load.clock(self.rqs[cpu.index()].clock_pelt);
+        let now = load.flat_clock(self.rqs[cpu.index()].clock_pelt);
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.scaled >> 10) {
             own.util_est.changed();
         }

@@ -127,7 +127,7 @@ impl Sched<Ours> {
         queue.move_to_average(running);
         let load = queue.avg_load + running.map_or(0, Entity::weight);
         let entity = &mut entities[se.index()];
-        queue.attach_woken(entity, rq.clock_pelt, Sums::of(rules.series));
+        queue.attach_woken(entity, rq.clock_pelt, rules);
         // place_entity
         debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
         let features = &rules.tunables.features;
@@ -201,7 +201,7 @@ impl Sched<Ours> {
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
         own.util_est.update(&own.avg, rules.series);
         // update_load_avg: until now it had its weight, and could not run.
-        let now = queue.pelt.clock(rq.clock_pelt);
+        let now = queue.pelt.flat_clock(rq.clock_pelt);
         if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 0, runs) {
             own.avg.update_avg(entity.load.scaled >> 10);
             own.util_est.changed();
@@ -270,7 +270,7 @@ impl Sched<Ours> {
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
         let entity = &mut entities[next.index()];
         queue.take_off(entity);
-        entity.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), entity.load.scaled >> 10);
+        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
         queue.curr = Some(next);
         (entity.vprot, entity.exec_start) = (entity.deadline, rq.clock_task);
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;

@@ -2,7 +2,6 @@
 
 use schedlab_model::{CpuId, Series, TaskId};
 
-use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::state::{Balance, CpuState, Migration};
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -54,26 +53,22 @@ impl Sched<Ours> {
     /// CPU itself has capacity to spare and nothing to run; so it is others with two tasks or more, and their number alone says how many are
     /// to be moved. Where there are none, as mostly, neither loads nor utilisation matter.
     pub(super) fn flat_look(&mut self, cpu: CpuId) -> Work {
-        let [only] = &self.balance.domains.cpus[cpu.index()].levels[..] else {
+        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
+        let place = &balance.domains.cpus[cpu.index()];
+        let (Some(only), true) = (place.levels.first(), place.only_cache) else {
             return Work::of(self.newidle_balance(cpu));
         };
-        let (shape, tunables) = (&only.shape, &self.rules.tunables);
-        let (flags, avg_idle) = (shape.flags, self.rqs[cpu.index()].balance.avg_idle);
-        let one_each = shape.groups.len() == shape.weight as usize;
-        let near = flags.has(DomainFlags::SHARE_LLC.and(DomainFlags::BALANCE_NEWIDLE));
-        let plain = near && !flags.has(DomainFlags::SHARE_CPUCAPACITY) && !flags.has(DomainFlags::NUMA);
+        let (shape, tunables, rq) = (&only.shape, &rules.tunables, &mut rqs[cpu.index()]);
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
-        let worth_it = self.balance.overload && avg_idle >= only.max_newidle_lb_cost;
-        if !(one_each && plain && usual && worth_it) || self.rules.series == Series::V5_10 {
+        let worth_it = balance.overload && rq.balance.avg_idle >= only.max_newidle_lb_cost;
+        if !(usual && worth_it) || rules.series == Series::V5_10 {
             return Work::of(self.newidle_balance(cpu));
         }
-        let (now, weight) = (self.balance.jiffy.0, u64::from(shape.weight));
-        let (next_balance, own) = (self.balance.latest_balance(&self.rules, only), only.groups().next());
+        let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
         // update_blocked_averages: the queue's were brought up to date as its last task left.
-        let avg = &self.cfs_rqs[cpu.index()].pelt.avg;
+        let avg = &cfs_rqs[cpu.index()].pelt.avg;
         let left = avg.load_avg > 0 || avg.util_avg > 0;
-        let rq = &mut self.rqs[cpu.index()];
         let (clock, clock_pelt, state) = (rq.clock, rq.clock_pelt, &mut rq.balance);
         state.idle_stamp = Some(clock);
         state.last_blocked_update = now;
@@ -81,42 +76,52 @@ impl Sched<Ours> {
         debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
         state.avg_rt.age_nothing(clock_pelt);
         state.avg_dl.age_nothing(clock_pelt);
-        let mut work = Work::Nothing;
-        let counts = self.rules.tunables.features.ni_random;
-        let draw = if counts { self.balance.draw() } else { 0 };
-        let [only, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return Work::Nothing };
-        if let Some(success) = if counts { only.newidle_weight(draw) } else { Some(1) } {
-            if own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
-                self.update_group_capacity(cpu, 0);
-            }
-            self.balance.looked_at += weight;
-            let busiest = self.flat_busiest(cpu);
-            if let Some(busiest) = busiest {
-                work = self.flat_pull(cpu, busiest);
-            }
-            let (cost, second) = (weight * self.balance.search_cost, self.balance.second);
-            let success = success * u32::from(work != Work::Nothing);
-            let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
-            if busiest.is_none() || work != Work::Nothing {
-                domain.nr_balance_failed = 0;
-            }
-            if busiest.is_some() {
-                domain.balance_interval = domain.shape.min_interval;
-            }
-            if counts && (cost > 0 || success > 0) {
-                domain.update_newidle_stats(success);
-            }
-            domain.update_newidle_cost(cost, now, second);
-            let state = &mut self.rqs[cpu.index()].balance;
-            state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
-        }
-        let state = &mut self.rqs[cpu.index()].balance;
         state.next_balance = state.next_balance.min(next_balance);
+        // NI_RANDOM
+        let draw = if tunables.features.ni_random { balance.draw() } else { 0 };
+        let success = match &mut balance.domains.cpus[cpu.index()].levels[..] {
+            [only, ..] if tunables.features.ni_random => only.newidle_weight(draw),
+            _ => Some(1),
+        };
+        let work = success.map_or(Work::Nothing, |success| self.flat_search(cpu, success));
         if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
         } else {
-            state.idle_stamp = None;
+            self.rqs[cpu.index()].balance.idle_stamp = None;
         }
+        work
+    }
+
+    /// [`Sched::load_balance`] with what the domain remembers of it. NI_RANDOM counts a `success` so often.
+    #[inline(always)]
+    fn flat_search(&mut self, cpu: CpuId, success: u32) -> Work {
+        let Balance { domains, jiffy, second, search_cost, looked_at, .. } = &mut self.balance;
+        let (now, second) = (jiffy.0, *second);
+        let only = &domains.cpus[cpu.index()].levels[0];
+        let weight = u64::from(only.shape.weight);
+        let cost = weight * *search_cost;
+        *looked_at += weight;
+        if only.own_group().is_some_and(|own| now >= domains.groups[own].next_update) {
+            self.update_group_capacity(cpu, 0);
+        }
+        let busiest = self.flat_busiest(cpu);
+        let work = busiest.map_or(Work::Nothing, |busiest| self.flat_pull(cpu, busiest));
+        let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
+        if busiest.is_none() || work != Work::Nothing {
+            domain.nr_balance_failed = 0;
+        }
+        if busiest.is_some() {
+            domain.balance_interval = domain.shape.min_interval;
+        }
+        let success = success * u32::from(work != Work::Nothing);
+        if self.rules.tunables.features.ni_random && (cost > 0 || success > 0) {
+            domain.update_newidle_stats(success);
+        }
+        domain.update_newidle_cost(cost, now, second);
+        let newidle = self.balance.newidle(&self.rules, cpu);
+        let state = &mut self.rqs[cpu.index()].balance;
+        state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
+        state.newidle = newidle;
         work
     }
 
@@ -165,34 +170,38 @@ impl Sched<Ours> {
     /// `detach_tasks` and `attach_tasks` of one task, as kernels that preempt themselves do for a CPU that is about to idle: of those that wait
     /// the one that came or ran first and is not cache-hot.
     fn flat_pull(&mut self, cpu: CpuId, busiest: CpuId) -> Work {
-        self.update_rq_clock(busiest);
-        let tunables = &self.rules.tunables;
-        let domain = &self.balance.domains.cpus[cpu.index()].levels[0];
+        let Self { rules, rqs, tasks, entities, balance, pelt_origin, .. } = self;
+        let (tunables, rq) = (&rules.tunables, &mut rqs[busiest.index()]);
+        // update_rq_clock
+        debug_assert!(rq.clock_task <= balance.now, "clocks never go back");
+        rq.set_clocks_at(balance.now, *pelt_origin);
+        let domain = &balance.domains.cpus[cpu.index()].levels[0];
         let hot_too = domain.nr_balance_failed > domain.shape.cache_nice_tries;
         let cost = tunables.migration_cost.as_nanos() as i64;
-        let rq = &self.rqs[busiest.index()];
-        let (running, now) = (rq.curr, rq.clock_task);
-        for _ in 0..tunables.nr_migrate.min(rq.nr_running) {
-            let Some(task) = self.rqs[busiest.index()].cfs_tasks.last() else { break };
-            let ran = now.wrapping_sub(self.entities[task.index()].exec_start) as i64;
-            if task != running && (hot_too || ran >= cost) {
-                self.balance.migrations.push(Migration { task, from: busiest, to: cpu });
-                if self.entities[task.index()].sched_delayed {
-                    self.detach_task(task, cpu);
-                    self.attach_task(cpu, task);
-                    return Work::Queued;
-                }
-                if self.rules.eevdf() {
-                    self.flat_detach_eevdf(task, busiest);
-                } else {
-                    self.flat_detach(task, busiest);
-                }
-                self.flat_attach_alone(task, cpu);
-                return Work::Taken(task);
+        let mut left = tunables.nr_migrate.min(rq.nr_running);
+        let (task, lingers) = loop {
+            let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
+            left -= 1;
+            let entity = &entities[task.index()];
+            let ran = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
+            if task != rq.curr && (hot_too || ran >= cost) {
+                break (task, entity.sched_delayed);
             }
-            self.rqs[busiest.index()].cfs_tasks.move_to_front(&mut self.tasks, task);
+            rq.cfs_tasks.move_to_front(tasks, task);
+        };
+        balance.migrations.push(Migration { task, from: busiest, to: cpu });
+        if lingers {
+            self.detach_task(task, cpu);
+            self.attach_task(cpu, task);
+            return Work::Queued;
         }
-        Work::Nothing
+        if self.rules.eevdf() {
+            self.flat_detach_eevdf(task, busiest);
+        } else {
+            self.flat_detach(task, busiest);
+        }
+        self.flat_attach_alone(task, cpu);
+        Work::Taken(task)
     }
 
     /// [`Sched::detach_task`] under CFS of a task that waits.
@@ -263,21 +272,21 @@ impl Balance {
     #[inline(always)]
     pub(super) fn idles_without_looking(&self, rules: &Rules, cpu: CpuId, state: &CpuState) -> Option<u64> {
         let migration_cost = rules.tunables.migration_cost.as_nanos();
-        let lowest = self.domains.cpus[cpu.index()].levels.first()?;
-        let least = if rules.series == Series::V5_10 { migration_cost } else { lowest.max_newidle_lb_cost };
+        debug_assert_eq!(state.newidle, self.newidle(rules, cpu));
         // One that will idle for long brings loads of idle CPUs up to date (`nohz_newidle_balance`), if that is due.
         let updates = state.avg_idle >= migration_cost && self.nohz.has_blocked;
-        if (self.overload && state.avg_idle >= least) || (updates && self.jiffy.0 >= self.nohz.next_blocked) {
+        if (self.overload && state.avg_idle >= state.newidle.least)
+            || (updates && self.jiffy.0 >= self.nohz.next_blocked)
+        {
             return None;
         }
-        Some(self.latest_balance(rules, lowest))
+        Some(self.latest_balance(state.newidle.due))
     }
 
-    /// When a CPU that idles balances at the latest, if this is its lowest domain.
+    /// When a CPU that idles balances at the latest, if its lowest domain is due then.
     #[inline(always)]
-    fn latest_balance(&self, rules: &Rules, lowest: &Domain) -> u64 {
-        let next = lowest.last_balance + self.sd_interval(rules, lowest, false);
-        next.min(self.jiffy.0 + self.second)
+    fn latest_balance(&self, due: u64) -> u64 {
+        due.min(self.jiffy.0 + self.second)
     }
 }
 
@@ -287,7 +296,7 @@ impl Entity {
     pub(super) fn leave_account(&mut self, queue: &mut CfsRq, clock_pelt: u64, sums: Sums) {
         let (own, weight) = (&mut self.pelt, self.load.scaled >> 10);
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
-        let now = queue.pelt.clock(clock_pelt);
+        let now = queue.pelt.flat_clock(clock_pelt);
         own.end_wait(now, weight);
         queue.update_load_avg(now, sums);
         detach_entity_load_avg(&mut queue.pelt, &own.avg, weight, sums);

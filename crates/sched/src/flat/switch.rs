@@ -65,7 +65,7 @@ impl Sched<Ours> {
         queue.curr = Some(next);
         entity.exec_start = rq.clock_task;
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
-        entity.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), entity.load.scaled >> 10);
+        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
         let next = TaskId(next.0);
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
         rq.cfs_tasks.move_to_front(tasks, next);

@@ -94,7 +94,7 @@ impl Sched<Ours> {
         queue.curr = Some(leftmost);
         comer.exec_start = rq.clock_task;
         comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
-        comer.pelt.end_wait(queue.pelt.clock(rq.clock_pelt), comer.load.scaled >> 10);
+        comer.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), comer.load.scaled >> 10);
         rq.curr = next;
         rq.cfs_tasks.move_to_front(tasks, next);
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
@@ -130,7 +130,7 @@ impl Sched<Ours> {
         entity.exec_start = last;
         entity.sum_exec_runtime += partial + tick * (count - 1);
         let mut virtual_time = partial + tick * (count - 1);
-        if entity.load.scaled != self.rules.nice_0_load() {
+        if entity.load.scaled != self.rules.nice_0_load {
             // Each tick rounds for itself.
             virtual_time = self.rules.calc_delta_fair(partial, &mut entity.load);
             let step = self.rules.calc_delta_fair(tick, &mut entity.load);

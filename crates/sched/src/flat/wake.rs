@@ -16,51 +16,52 @@ use crate::runqueue::Rq;
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
 
+/// `entity_is_long_sleeper`, once the machine ran for longer than that.
+#[cold]
+fn is_long_sleep(slept_at: u64, now: u64) -> bool {
+    slept_at != 0 && slept_at < now - LONG_SLEEP
+}
+
 impl Sched<Ours> {
     /// [`Sched::select_task_rq`] of a sleeper that an interrupt on its last CPU wakes: it stays there if that CPU idles.
     ///
     /// With the waker's CPU and the last one the same there is nothing to choose between (`wake_affine`), and so whether both wake many
     /// others (`wake_wide`), or from how far around (the loop over domains), does not matter. 5.10 asks on the way whether it would.
-    #[inline]
+    #[inline(always)]
     pub fn flat_select(&mut self, task: TaskId) -> CpuId {
         let previous = self.tasks[task.index()].cpu;
         if self.rules.series == Series::V5_10 {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
-        if self.rules.eevdf() && self.entities[task.index()].sched_delayed {
+        let rq = &self.rqs[previous.index()];
+        let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
+        // Nobody lingers on a CPU that idles.
+        if self.rules.eevdf() && !idles && self.entities[task.index()].sched_delayed {
             return previous;
         }
-        self.balance.add_task(task, previous);
-        // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted.
+        // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
         let (rq, balance) = (&mut self.rqs[previous.index()], &mut self.balance);
         let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
-        let idles = curr == TaskId::IDLE && rq.nr_running == 0;
         debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
         if curr == TaskId::IDLE {
             rq.balance.wakes.record(task, now, second);
         } else {
-            balance.add_task(curr, previous);
             balance.tasks[curr.index()].wakes.record(task, now, second);
         }
         if idles { previous } else { self.flat_select_sibling(task, previous) }
     }
 
     /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
-    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once. Nobody is SCHED_IDLE, and all
-    /// may run anywhere.
-    #[inline]
+    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once, and how many were looked at from the numbers
+    /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
         let domains = &self.balance.domains;
         let place = &domains.cpus[previous.index()];
-        let (Some(llc), Some(idle)) = (place.llc, self.idle_cpus.only_word()) else {
-            return self.select_idle_sibling(task, previous, previous, previous);
-        };
-        let Some(span) =
-            place.levels[llc].shape.span.only_word().filter(|_| !domains.smt_active() && !features.sis_prop)
-        else {
+        let span = place.plain_llc;
+        let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
             return self.select_idle_sibling(task, previous, previous, previous);
         };
         let mut limit = u32::MAX;
@@ -76,22 +77,26 @@ impl Sched<Ours> {
         if limit == 1 {
             return previous;
         }
-        // From the next CPU on, around.
-        let start = previous.0 + 1;
-        let (span, free) = (span.rotate_right(start), (span & idle).rotate_right(start));
-        let first = free.trailing_zeros();
-        let looked = if free == 0 { span.count_ones() } else { (span & (u64::MAX >> (63 - first))).count_ones() };
+        // From the next CPU on, around, to the CPU itself, which is busy.
+        let (free, weight) = (span & idle, place.llc_size);
+        let above = free & (u64::MAX << previous.0);
+        let (first, looked) = match (above, free) {
+            (0, 0) => (previous.0, weight),
+            (0, _) => (free.trailing_zeros(), weight + free.trailing_zeros() - previous.0),
+            _ => (above.trailing_zeros(), above.trailing_zeros() - previous.0),
+        };
         self.balance.looked_at += u64::from(looked.min(limit));
-        if free == 0 || looked >= limit { previous } else { CpuId((start + first) % 64) }
+        if looked >= limit { previous } else { CpuId(first) }
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
-    /// task takes it: true then. The CPU must have its clocks.
+    /// task takes it: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
     pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
         let se = EntityId(task.0);
         if self.rules.eevdf() && self.entities[se.index()].sched_delayed {
+            self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
             let woken = self.try_to_wake_up(task, cpu);
             debug_assert!(woken, "a task that sleeps");
             return false;
@@ -129,7 +134,7 @@ impl Sched<Ours> {
         }
         let entity = &mut entities[se.index()];
         let weight = entity.load.scaled;
-        queue.attach_woken(entity, rq.clock_pelt, Sums::of(rules.series));
+        queue.attach_woken(entity, rq.clock_pelt, rules);
         if migrated {
             entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
         }
@@ -168,7 +173,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done, if somebody is.
+    /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done but clocks set, if somebody is.
     #[inline(always)]
     fn flat_wake_idle<const EEVDF: bool>(
         &mut self,
@@ -178,8 +183,9 @@ impl Sched<Ours> {
         at_once: bool,
     ) -> Option<bool> {
         let se = EntityId(task.0);
-        let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, .. } = self;
+        let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, pelt_origin, .. } = self;
         let rq = &mut rqs[cpu.index()];
+        rq.set_clocks_at(balance.now, *pelt_origin);
         if rq.curr != TaskId::IDLE || rq.nr_running != 0 {
             return None;
         }
@@ -188,7 +194,7 @@ impl Sched<Ours> {
         }
         let (queue, entity) = (&mut cfs_rqs[cpu.index()], &mut entities[se.index()]);
         rq.cfs_tasks = TaskList::alone(task);
-        queue.attach_woken_alone(entity, rq.clock_pelt, Sums::of(rules.series));
+        queue.attach_woken_alone(entity, rq.clock_pelt, rules);
         if !EEVDF {
             if migrated {
                 entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
@@ -279,26 +285,28 @@ impl Entity {
 impl CfsRq {
     /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task that slept until now, and so neither ran nor could have.
     #[inline(always)]
-    pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, sums: Sums) {
-        let now = self.pelt.clock(clock_pelt);
+    pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
+        let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
-        self.update_load_avg(now, sums);
+        self.update_load_avg(now, Sums::of(rules.series));
         if !attached {
+            let sums = Sums::of(rules.series);
             attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         }
     }
 
     /// The same on a queue on which nobody is, and which slept as well.
     #[inline(always)]
-    fn attach_woken_alone(&mut self, entity: &mut Entity, clock_pelt: u64, sums: Sums) {
+    fn attach_woken_alone(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         debug_assert_eq!(self.load.scaled, 0);
-        let now = self.pelt.clock(clock_pelt);
+        let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
-        self.pelt.take_out(sums);
+        self.pelt.take_out(Sums::of(rules.series));
         if self.pelt.avg.age(now) {
             self.pelt.avg.update_avg(1);
         }
         if !attached {
+            let sums = Sums::of(rules.series);
             attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         }
     }
@@ -326,7 +334,8 @@ impl Rules {
     fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
         let credit = self.tunables.latency.as_nanos() >> u32::from(self.tunables.features.gentle_fair_sleepers);
         let (placed, slept_at) = (min_vruntime.minus(credit), entity.exec_start);
-        let long = slept_at != 0 && now > slept_at && now - slept_at > LONG_SLEEP;
+        // Before that time nobody slept for as long.
+        let long = now > LONG_SLEEP && is_long_sleep(slept_at, now);
         entity.vruntime = if long { placed } else { entity.vruntime.max(placed) };
     }
 

@@ -1,8 +1,7 @@
 //! Tasks of flat queues that have computed, and go to sleep.
 
-use schedlab_model::{CpuId, EventSink, TaskId, TaskState, Time};
+use schedlab_model::{CpuId, EventSink, TaskId, TaskState};
 use schedlab_program::Op;
-use schedlab_sched::Clocks;
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
@@ -69,7 +68,6 @@ impl<S: EventSink> Engine<'_, S> {
         // What follows is `set_timer`, `switch` and `leave`.
         arena.timers.push(Key::new(now.saturating_add(time.as_nanos()), Kind::Timer), task);
         record.acting_tick = record.next_tick;
-        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(now)));
         let state = TaskState::Interruptible;
         let Some(next) = self.sched.flat_block(CpuId(cpu)) else {
             self.switch(cpu, state);

@@ -1,7 +1,6 @@
 //! Sleepers' timers that expire on flat queues.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskState, Time};
-use schedlab_sched::Clocks;
+use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskState};
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
@@ -46,8 +45,6 @@ impl<S: EventSink> Engine<'_, S> {
         if record.current != NONE || record.resched_at != NEVER {
             return self.flat_wait::<FREE>(task, home, target);
         }
-        // It has no ticks.
-        self.sched.set_clocks(CpuId(target), Clocks::all(Time::from_nanos(now)));
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().time() > now && first > Key::at(now, Kind::Schedule);
         let at_once = (FREE || self.prices.at_once()) && alone;

@@ -13,7 +13,7 @@ from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import RECORDED, Observation, simulated
-from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.places import WAITS, Place, at
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.vm.knobs import rules_of
@@ -158,8 +158,8 @@ def collect(
     try:
         if not kept_only:
             with at(place) as there:
-                kept.costs(recorded=False, measure=lambda: there.calibrate(recorded=False))
-                kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=True))
+                kept.costs(recorded=False, measure=lambda: there.calibrate(recorded=None))
+                kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=WAITS))
                 _run(there, kept, missing, note)
         alone = kept.costs(recorded=False, measure=_unmeasured)
         recorded = kept.costs(recorded=True, measure=_unmeasured)

@@ -13,7 +13,7 @@ from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import Observation, simulated_recorded
-from schedlab.fidelity.places import at
+from schedlab.fidelity.places import WAITS, at
 from schedlab.fidelity.prediction.register import Register, Setting
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
@@ -138,7 +138,10 @@ def _run(
         with at(place) as there:
             note(f"{place}: {there.kernel}, {len(left)} runs to make")
             for way in costs:
-                kept.costs(recorded=way, measure=partial(there.calibrate, recorded=way))
+                kept.costs(
+                    recorded=way,
+                    measure=partial(there.calibrate, recorded=WAITS if way else None),
+                )
             while left:
                 job = left.pop(0)
                 try:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from schedlab import calibration
 from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity.lines import workloads
-from schedlab.fidelity.places import Place, at
+from schedlab.fidelity.places import KEPT, Place, at
 from schedlab.fidelity.whatif.noise import Noise, apart
 from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
 from schedlab.files import make_directory, write_text
@@ -82,7 +82,7 @@ def collect(
             _record(register, shelf, todo, go, tell)
             if not shelf.costs.exists():
                 tell(f"{place}: costs")
-                calibration.save(go().calibrate(recorded=True), shelf.costs)
+                calibration.save(go().calibrate(recorded=KEPT), shelf.costs)
     pairs: dict[Key, Pair | str] = {}
     for name in names:
         pairs.update(_pairs(register, name, _changes(register, name, place), shelf))
