@@ -121,6 +121,8 @@ impl Cursor {
     }
 }
 
+mod expected;
+
 #[cfg(test)]
 mod tests {
     use super::*;

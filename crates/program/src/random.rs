@@ -45,7 +45,7 @@ impl Stream {
     /// Uniform from `low` to `high`, both included: a word times their number, of which the upper half counts, and another word where its
     /// carry may: Canon's method, as `rand` 0.9 has it.
     #[inline(always)]
-    fn between(&mut self, low: Time, high: Time) -> Time {
+    pub(crate) fn between(&mut self, low: Time, high: Time) -> Time {
         debug_assert!(low <= high, "the compiler refuses others");
         let (low, number) = (low.as_nanos(), (high.as_nanos() - low.as_nanos()).wrapping_add(1));
         if number == 0 {

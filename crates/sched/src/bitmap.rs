@@ -57,6 +57,12 @@ impl Bitmap {
         if let [word] = self.words[..] { Some(word) } else { None }
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
     /// Whether it is this number alone.
     #[inline]
     pub(crate) fn is_only(&self, number: usize) -> bool {
@@ -179,6 +185,7 @@ mod tests {
             let wrapped: Vec<usize> = left.range(start..).chain(left.range(..start)).copied().collect();
             prop_assert_eq!(one.iter_wrap(start).collect::<Vec<_>>(), wrapped);
             prop_assert_eq!(one.count() as usize, left.len());
+            prop_assert_eq!(one.is_empty(), left.is_empty());
             prop_assert_eq!(one.is_only(start), left.iter().eq([&start]));
             prop_assert_eq!(one.any(|number| number >= start), left.range(start..).next().is_some());
             prop_assert_eq!(one.intersects(&other), !left.is_disjoint(&right));

@@ -20,22 +20,35 @@ pub enum Timer {
 }
 
 /// Timers that are armed, in the order in which they expire.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Timers {
     armed: BTreeSet<(u64, Timer)>,
     /// The first of them: drivers ask for it before each event.
     first: Option<(u64, Timer)>,
+    /// When that expires, [`u64::MAX`] if there is none.
+    expires: u64,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { armed: BTreeSet::new(), first: None, expires: u64::MAX }
+    }
 }
 
 impl Timers {
     pub(crate) fn arm(&mut self, expires: u64, timer: Timer) {
         self.armed.insert((expires, timer));
-        self.first = self.armed.first().copied();
+        self.find_first();
     }
 
     pub(crate) fn cancel(&mut self, expires: u64, timer: Timer) {
         self.armed.remove(&(expires, timer));
+        self.find_first();
+    }
+
+    fn find_first(&mut self) {
         self.first = self.armed.first().copied();
+        self.expires = self.first.map_or(u64::MAX, |(expires, _)| expires);
     }
 
     pub(crate) fn find(&self, timer: Timer) -> Option<u64> {
@@ -54,6 +67,12 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
         self.timers.first().map(|(expires, timer)| (Time::from_nanos(expires), timer))
+    }
+
+    /// When that is, the end of time if there is none.
+    #[inline(always)]
+    pub fn next_timer_expires(&self) -> Time {
+        Time::from_nanos(self.timers.expires)
     }
 
     /// The CPU whose queue the timer touches; none if it touches all of them.

@@ -39,6 +39,13 @@ impl Key {
         Self(time << 2 | kind as u64)
     }
 
+    /// The end of an operation, or the tick before that. Where neither ever comes, it is as late as [`Key::NEVER`], if not that.
+    #[inline(always)]
+    pub(crate) const fn of_busy(end: u64, tick: u64) -> Self {
+        debug_assert!(tick <= NEVER);
+        if tick < end { Self(tick << 2 | Kind::Tick as u64) } else { Self(end << 2 | Kind::Completion as u64) }
+    }
+
     #[inline]
     pub(crate) const fn time(self) -> u64 {
         self.0 >> 2
@@ -67,10 +74,12 @@ pub(crate) struct Agenda {
     /// Where there are many, a complete binary tree with its root at 1; the leaves, from `leaves` on, are the CPUs.
     tree: Vec<Key>,
     leaves: usize,
-    /// The first key and its CPU.
+    /// Of many, the first key and its CPU.
     first: (Key, u32),
     /// There are few, and it is not between [`Agenda::hold`] and [`Agenda::settle`].
     simple: bool,
+    /// There are half as many at most.
+    very_few: bool,
     /// Between these.
     held: bool,
     /// The least key that was set since.
@@ -93,7 +102,7 @@ impl Agenda {
         if !simple {
             tree.resize(2 * leaves, Key::NEVER);
         }
-        *self = Self { tree, leaves, simple, ..Self::default() };
+        *self = Self { tree, leaves, simple, very_few: leaves <= FEW / 2, ..Self::default() };
     }
 
     /// Changes one CPU's key. O(log CPUs), less where the change does not reach the top.
@@ -103,11 +112,6 @@ impl Agenda {
             return self.set_beside_many(cpu, key);
         }
         self.few[cpu as usize % FEW] = key;
-        if key < self.first.0 || (key == self.first.0 && cpu < self.first.1) {
-            self.first = (key, cpu);
-        } else if cpu == self.first.1 {
-            self.find_first_of_few();
-        }
     }
 
     #[inline(never)]
@@ -163,7 +167,7 @@ impl Agenda {
     pub(crate) fn settle(&mut self) {
         (self.held, self.simple) = (false, self.leaves <= FEW);
         if self.simple {
-            return self.find_first_of_few();
+            return;
         }
         for node in (1..self.leaves).rev() {
             self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
@@ -171,28 +175,30 @@ impl Agenda {
         self.first = self.first_of_many();
     }
 
-    /// The first key and its CPU; [`Key::NEVER`] if no CPU has anything to do. O(1).
-    #[inline]
-    pub(crate) fn first(&self) -> (Key, u32) {
-        self.first
+    /// The first key; [`Key::NEVER`] if no CPU has anything to do. O(1).
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Key {
+        let [a, b, c, d, ..] = self.few;
+        // Of a known number, so that nothing is counted or looped over.
+        if self.very_few { a.min(b).min(c.min(d)) } else { self.first_of_more() }
     }
 
     #[inline(never)]
-    fn find_first_of_few(&mut self) {
-        // Of a known length, so that nothing is counted or looped over.
-        self.first = if self.leaves <= FEW / 2 { self.first_of::<{ FEW / 2 }>() } else { self.first_of::<FEW>() };
+    fn first_of_more(&self) -> Key {
+        if !self.simple {
+            return self.first.0;
+        }
+        let [a, b, c, d, e, f, g, h] = self.few;
+        a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
     }
 
-    /// The same of so many.
+    /// The CPU whose key the first one is. O(1).
     #[inline(always)]
-    fn first_of<const LEAVES: usize>(&self) -> (Key, u32) {
-        let mut first = (Key::NEVER, 0);
-        for (key, cpu) in self.few.iter().zip(0..).take(LEAVES) {
-            if *key < first.0 {
-                first = (*key, cpu);
-            }
+    pub(crate) fn first_cpu(&self, first: Key) -> u32 {
+        if !self.simple {
+            return self.first.1;
         }
-        first
+        self.few.iter().position(|key| *key == first).unwrap_or(0) as u32
     }
 
     /// Down from the root. O(log CPUs).
@@ -217,15 +223,16 @@ mod tests {
     fn an_earlier_time_wins_then_an_earlier_kind_then_a_lower_cpu() {
         let mut agenda = Agenda::default();
         agenda.reset(3);
-        assert_eq!(agenda.first().0, Key::NEVER);
+        let first = |agenda: &Agenda| (agenda.first(), agenda.first_cpu(agenda.first()));
+        assert_eq!(agenda.first(), Key::NEVER);
         for cpu in [2, 1, 0] {
             agenda.set(cpu, Key::new(10, Kind::Tick));
-            assert_eq!(agenda.first().1, cpu);
+            assert_eq!(first(&agenda).1, cpu);
         }
         agenda.set(2, Key::new(10, Kind::Completion));
-        assert_eq!(agenda.first(), (Key::new(10, Kind::Completion), 2));
+        assert_eq!(first(&agenda), (Key::new(10, Kind::Completion), 2));
         agenda.set(1, Key::new(9, Kind::Tick));
-        assert_eq!(agenda.first(), (Key::new(9, Kind::Tick), 1));
+        assert_eq!(first(&agenda), (Key::new(9, Kind::Tick), 1));
     }
 
     proptest! {
@@ -253,7 +260,8 @@ mod tests {
                 }
                 agenda.settle();
                 let least = (0..cpus).min_by_key(|&cpu| (keys[cpu as usize], cpu)).map(|cpu| (keys[cpu as usize], cpu));
-                prop_assert_eq!(Some(agenda.first()), least);
+                let first = agenda.first();
+                prop_assert_eq!(Some((first, agenda.first_cpu(first))), least);
                 agenda.hold();
                 since = Key::NEVER;
             }

@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::cpu::Cpu;
 use crate::objects::Objects;
 use crate::slabs::{Keeps, Slabs};
-use crate::task::{Account, Identity, Task};
+use crate::task::{Identity, Task};
 use crate::timers::Timers;
 use crate::wait::WaitQueue;
 
@@ -15,7 +15,6 @@ use crate::wait::WaitQueue;
 #[derive(Default)]
 pub(crate) struct Arena {
     pub(crate) tasks: Vec<Task>,
-    pub(crate) accounts: Vec<Account>,
     pub(crate) identities: Vec<Identity>,
     /// The links of the wait queues, by task.
     pub(crate) links: Vec<u32>,
@@ -39,7 +38,6 @@ impl Arena {
     /// Makes it as a run of `program` on `cpus` CPUs begins, with a kernel that so `keeps` memory.
     pub(crate) fn reset(&mut self, program: &Program, cpus: u32, keeps: Keeps) {
         self.tasks.clear();
-        self.accounts.clear();
         self.identities.clear();
         self.links.clear();
         self.timers.clear();

@@ -162,7 +162,7 @@ impl Cpu {
     pub(crate) fn undisturbed_key(&self, tick_cost: u64, period: u64) -> Key {
         debug_assert!(self.current != NONE && self.resched_at == NEVER);
         let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
-        Key::new(end, Kind::Completion).min(Key::new(self.acting_tick, Kind::Tick))
+        Key::of_busy(end, self.acting_tick)
     }
 
     /// When the operation ends, with the ticks that come until then.

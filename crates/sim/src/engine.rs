@@ -56,8 +56,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) idle: u32,
     /// Tasks that have not ended.
     pub(crate) alive: u32,
-    /// Operations at this instant so far.
-    pub(crate) operations: u64,
+    /// When the last operation was counted, and operations at that instant so far.
+    counted: (u64, u64),
     /// Events so far.
     pub(crate) events: u64,
     pub(crate) switches: u64,
@@ -131,7 +131,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             last_tick: (NEVER, 0),
             idle: machine.cpus,
             alive: 0,
-            operations: 0,
+            counted: (0, 0),
             events: 0,
             switches: 0,
             messages: 0,
@@ -167,7 +167,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 }
             }
             self.events += 1;
-            let (key, cpu) = self.arena.agenda.first();
+            let key = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
             let bandwidth = match &self.pools {
@@ -199,7 +199,6 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 );
                 self.now = time;
                 self.sched.set_machine_clock(Time::from_nanos(time));
-                self.operations = 0;
             }
             if self.cancel.is_some_and(|cancel| cancel.load(Relaxed)) {
                 return Err(SimError::Cancelled { time: Time::from_nanos(self.now) });
@@ -217,19 +216,19 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.bandwidth_timer();
                 continue;
             }
-            self.event(key, cpu, timer)?;
+            self.event(key, timer)?;
         }
         Ok(())
     }
 
     /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
-    fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
+    fn event(&mut self, key: Key, timer: Key) -> Result<(), SimError> {
         if timer < key {
-            if let Some(task) = self.arena.timers.pop() {
-                self.timer(task);
-            }
+            let task = self.arena.timers.pop();
+            self.timer(task);
             return Ok(());
         }
+        let cpu = self.arena.agenda.first_cpu(key);
         match key.kind() {
             Kind::Completion => self.completed(cpu),
             Kind::Tick => self.tick(cpu),
@@ -247,12 +246,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Counts an operation; refuses to go on where time stands still for too long.
     #[inline]
     pub(crate) fn count_operation(&mut self) -> Result<(), SimError> {
-        self.operations += 1;
-        if self.operations > STANDSTILL { Err(self.no_progress()) } else { Ok(()) }
-    }
-
-    pub(crate) const fn no_progress(&self) -> SimError {
-        SimError::NoProgress { time: Time::from_nanos(self.now), operations: STANDSTILL }
+        if self.counted.0 != self.now {
+            self.counted = (self.now, 0);
+        }
+        self.counted.1 += 1;
+        if self.counted.1 <= STANDSTILL {
+            return Ok(());
+        }
+        Err(SimError::NoProgress { time: Time::from_nanos(self.now), operations: STANDSTILL })
     }
 
     /// Nothing is to come: an error that says who waits on what.
@@ -278,8 +279,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.
     #[inline(never)]
     pub(crate) fn set_timer(&mut self, task: u32, duration: u64) {
-        let key = Key::new(self.now.saturating_add(duration), Kind::Timer);
-        self.arena.timers.push(key, task);
+        self.arena.timers.push(self.now, duration, task);
     }
 
     /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.

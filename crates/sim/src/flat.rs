@@ -48,10 +48,10 @@ impl<S: EventSink> Engine<'_, S> {
     /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), so that it need not be asked each time.
     fn flat_events<const FREE: bool>(&mut self) -> Result<(), SimError> {
         loop {
-            let (key, cpu) = self.arena.agenda.first();
-            let timer = self.arena.timers.first();
-            let time = key.min(timer).time();
-            let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+            let (key, timer) = (self.arena.agenda.first(), self.arena.timers.first());
+            let first = key.min(timer);
+            let time = first.time();
+            let rule = self.sched.next_timer_expires().as_nanos();
             let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
             if time >= self.until.min(rule) || cancelled {
                 return Ok(());
@@ -60,19 +60,29 @@ impl<S: EventSink> Engine<'_, S> {
             if time != self.now {
                 self.now = time;
                 self.sched.set_machine_clock(Time::from_nanos(time));
-                self.operations = 0;
             }
             if timer < key {
-                let Some(task) = self.arena.timers.pop() else { continue };
+                let task = self.arena.timers.pop();
                 self.flat_timer::<FREE>(task, key)?;
                 continue;
             }
-            match key.kind() {
-                Kind::Completion => self.flat_completion::<FREE>(cpu)?,
-                Kind::Timer => self.hrtick(cpu)?,
-                Kind::Schedule => self.flat_rescheduled::<FREE>(cpu)?,
-                Kind::Tick => self.flat_ticks::<FREE>(key, cpu)?,
+            let cpu = self.arena.agenda.first_cpu(key);
+            if key.kind() == Kind::Completion {
+                self.flat_completion::<FREE>(cpu)?;
+            } else {
+                self.flat_rarer_event::<FREE>(key, cpu)?;
             }
+        }
+    }
+
+    /// What CPUs have to do more rarely than to end an operation.
+    #[inline(never)]
+    fn flat_rarer_event<const FREE: bool>(&mut self, key: Key, cpu: u32) -> Result<(), SimError> {
+        match key.kind() {
+            Kind::Completion => self.completed(cpu),
+            Kind::Timer => self.hrtick(cpu),
+            Kind::Schedule => self.flat_rescheduled::<FREE>(cpu),
+            Kind::Tick => self.flat_ticks::<FREE>(key, cpu),
         }
     }
 
@@ -84,7 +94,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut cpu = first;
         let end = loop {
             let end = self.flat_tick::<FREE>(cpu);
-            let rule = self.sched.next_timer().map_or(NEVER, |(rule, _)| rule.as_nanos());
+            let rule = self.sched.next_timer_expires().as_nanos();
             let next = self.arena.agenda.least().min(self.arena.timers.first()).time().min(rule);
             if end.is_err() || next <= self.now || self.limit < self.now || self.alive == 0 {
                 break end;
@@ -115,20 +125,17 @@ impl<S: EventSink> Engine<'_, S> {
             return self.come(cpu, task);
         }
         let arena = &mut self.arena;
-        let (account, comer) = (&mut arena.accounts[task as usize], &mut arena.tasks[task as usize]);
-        let delay = self.now - account.since;
-        account.wait += delay;
-        account.max_delay = account.max_delay.max(delay);
-        account.since = self.now;
+        let comer = &mut arena.tasks[task as usize];
+        comer.account.end_wait(self.now);
         comer.state = State::Running;
-        let switches = arena.cpus[cpu as usize].switches;
-        if comer.ran_on != cpu || comer.ran_at != switches {
-            if !self.prices.free_switches {
+        if !self.prices.free_switches {
+            let switches = arena.cpus[cpu as usize].switches;
+            if comer.ran_on != cpu || comer.ran_at != switches {
                 let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
                 comer.debt += comer.came(price, self.prices.lingering);
+                (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
+                arena.cpus[cpu as usize].switches = switches + 1;
             }
-            (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
-            arena.cpus[cpu as usize].switches = switches + 1;
         }
         arena.cpus[cpu as usize].current = task;
     }
@@ -201,12 +208,10 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_swap<const FREE: bool>(&mut self, cpu: u32, previous: u32, next: u32) -> Result<(), SimError> {
         self.switches += 1;
         let (now, prices) = (self.now, &self.prices);
-        let Arena { tasks, accounts, cpus, .. } = &mut self.arena;
-        let (record, left, paid) =
-            (&mut cpus[cpu as usize], &mut tasks[previous as usize], &mut accounts[previous as usize]);
-        let ran = now - paid.since;
-        record.busy += ran;
-        (paid.run, paid.since, paid.involuntary) = (paid.run + ran, now, paid.involuntary + 1);
+        let Arena { tasks, cpus, .. } = &mut self.arena;
+        let (record, left) = (&mut cpus[cpu as usize], &mut tasks[previous as usize]);
+        record.busy += left.account.end_run(now);
+        left.account.involuntary += u64::from(!left.has_reported());
         left.interrupted(record.end - now);
         left.state = State::Runnable;
         record.end = now;
@@ -217,10 +222,8 @@ impl<S: EventSink> Engine<'_, S> {
             return self.resume::<FREE>(cpu, next);
         }
         // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
-        let account = &mut accounts[next as usize];
-        let delay = now - account.since;
-        (account.wait, account.max_delay, account.since) = (account.wait + delay, account.max_delay.max(delay), now);
-        comer.takes(next, record, cpu);
+        comer.account.end_wait(now);
+        comer.takes(next, record);
         record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
         if record.end == now {
             return self.operate(cpu, true);
@@ -256,31 +259,28 @@ impl<S: EventSink> Engine<'_, S> {
 }
 
 impl Task {
-    /// It, the task of that number, has a CPU from now on.
+    /// It, the task of that number, has a CPU from now on. Where it ran last counts for the price of a switch, and none has one.
     #[inline(always)]
-    fn takes(&mut self, task: u32, record: &mut Cpu, cpu: u32) {
+    fn takes(&mut self, task: u32, record: &mut Cpu) {
         record.current = task;
         self.state = State::Running;
-        if self.ran_on != cpu || self.ran_at != record.switches {
-            record.switches += 1;
-            (self.ran_on, self.ran_at) = (cpu, record.switches);
-        }
     }
 
     /// The next operation, as [`Engine::operate`] begins it. False where that is to look at it, as it is none that computes.
     #[inline(always)]
     fn fetch<const FREE: bool>(&mut self, program: &Program, prices: &Prices) -> bool {
-        let op = self.cursor.next(program);
-        self.op = op;
         if !FREE {
             self.debt += prices.operation;
         }
-        let Op::Run(time) = op else {
-            // It was fetched, but nobody looked at it yet.
-            self.stage = Stage::Retry;
-            return false;
+        let time = match self.cursor.next_run(program) {
+            Ok(time) => time,
+            Err(other) => {
+                // It was fetched, but nobody looked at it yet.
+                (self.op, self.stage) = (other, Stage::Retry);
+                return false;
+            }
         };
-        self.stage = Stage::Act;
+        (self.op, self.stage) = (Op::Run(time), Stage::Act);
         self.remaining = if FREE { time.as_nanos() } else { prices.run(time.as_nanos()) };
         true
     }

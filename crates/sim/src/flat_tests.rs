@@ -50,7 +50,7 @@ fn run(workload: &Workload, scheduler: &Scheduler, machine: &Machine, options: &
                 (se.vruntime, se.exec_start, se.sum_exec_runtime, se.prev_sum_exec_runtime, se.deadline, se.vlag);
             let placed = (se.vprot, se.slice, se.cfs_rq, se.on_rq, se.sched_delayed, se.rel_deadline);
             let load = (sched.load_of(task), sched.util_est_of(task));
-            let account = &engine.arena.accounts[task.index()];
+            let account = &engine.arena.tasks[task.index()].account;
             states.push(format!("task {task:?} on {cpu:?}: {timed:?} {placed:?} {load:?} {account:?}"));
         }
         for cpu in (0..machine.cpus).map(CpuId) {

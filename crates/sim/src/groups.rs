@@ -205,8 +205,8 @@ impl<S: EventSink> Engine<'_, S> {
         let Some(pools) = &self.pools else { return (Vec::new(), 0) };
         let mut times = vec![0; pools.pools.len()];
         let mut total = 0;
-        for (number, (account, identity)) in self.arena.accounts.iter().zip(&self.arena.identities).enumerate() {
-            let running = self.arena.tasks[number].state == crate::task::State::Running;
+        for (task, identity) in self.arena.tasks.iter().zip(&self.arena.identities) {
+            let (account, running) = (&task.account, task.state == crate::task::State::Running);
             let run = account.run + if running { self.now - account.since } else { 0 };
             total += run;
             for pool in pools.path(pools.pool_of(identity.belongs)) {

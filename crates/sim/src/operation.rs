@@ -167,7 +167,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Run(time) => {
                 record.done();
-                self.arena.accounts[task as usize].user += time.as_nanos();
+                self.arena.tasks[task as usize].account.user += time.as_nanos();
             }
             Op::Write { channel, bytes } => self.write(task, cpu, channel, bytes),
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
@@ -186,8 +186,8 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Busy(time) => {
                 record.done();
                 // Some of it may have passed off the CPU.
-                let most = self.worked(task as usize).saturating_sub(self.arena.accounts[task as usize].user);
-                self.arena.accounts[task as usize].user += time.as_nanos().min(most);
+                let most = self.worked(task as usize).saturating_sub(self.arena.tasks[task as usize].account.user);
+                self.arena.tasks[task as usize].account.user += time.as_nanos().min(most);
             }
             Op::Delay(time) => {
                 record.done();
@@ -200,7 +200,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Memory { buffer, count } => {
                 record.done();
                 let access = self.program.memories()[buffer as usize].access;
-                self.arena.accounts[task as usize].user += self.prices.memory(access, count);
+                self.arena.tasks[task as usize].account.user += self.prices.memory(access, count);
             }
             Op::Device { .. } => record.done(),
             Op::File(access) => self.access_file(task, cpu, access),

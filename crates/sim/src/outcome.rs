@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 impl<S: EventSink> Engine<'_, S> {
     /// What the run cost so far, counted instead of timed: events, entries of queues that were compared or moved, CPUs looked at.
     pub(crate) fn cost(&self) -> u64 {
-        self.events + self.arena.timers.operations + self.sched.operations()
+        self.events + self.arena.timers.operations() + self.sched.operations()
     }
 
     /// The run's time is over: whoever is left ends where it stands.
@@ -38,9 +38,10 @@ impl<S: EventSink> Engine<'_, S> {
             if self.arena.tasks[task].state == State::Runnable {
                 self.count_part(task);
             }
-            let account = &mut self.arena.accounts[task];
+            let record = &mut self.arena.tasks[task];
+            let account = &mut record.account;
             let since = self.now - account.since;
-            match self.arena.tasks[task].state {
+            match record.state {
                 State::Dead | State::Running => continue,
                 State::Runnable => account.wait += since,
                 State::Asleep => account.sleep += since,
@@ -54,8 +55,8 @@ impl<S: EventSink> Engine<'_, S> {
     fn count_part(&mut self, task: usize) {
         let record = &self.arena.tasks[task];
         if let (Op::Run(time) | Op::Busy(time), Stage::Act) = (record.op, record.stage) {
-            let most = self.worked(task).saturating_sub(self.arena.accounts[task].user);
-            self.arena.accounts[task].user += time.as_nanos().saturating_sub(record.remaining).min(most);
+            let most = self.worked(task).saturating_sub(self.arena.tasks[task].account.user);
+            self.arena.tasks[task].account.user += time.as_nanos().saturating_sub(record.remaining).min(most);
         }
     }
 
@@ -105,7 +106,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn task_outcome(&self, task: usize) -> TaskOutcome {
-        let (account, identity) = (&self.arena.accounts[task], &self.arena.identities[task]);
+        let (account, identity) = (&self.arena.tasks[task].account, &self.arena.identities[task]);
         let user = self.user_time(task);
         TaskOutcome {
             name: self.name(task),

@@ -164,7 +164,8 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// How long the running or waiting task was at work so far, as its own accounts count: at the nominal speed.
     pub(crate) fn worked(&self, task: usize) -> u64 {
-        let (record, account) = (&self.arena.tasks[task], &self.arena.accounts[task]);
+        let record = &self.arena.tasks[task];
+        let account = &record.account;
         let Some(pace) = &self.pace else { return account.run + self.now - account.since };
         let cpu = &self.arena.cpus[record.cpu as usize];
         let running = cpu.current == task as u32;
@@ -175,7 +176,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task's CPU time in user mode: of all of it the same share as of its work.
     pub(crate) fn user_time(&self, task: usize) -> u64 {
-        let account = &self.arena.accounts[task];
+        let account = &self.arena.tasks[task].account;
         let Some(pace) = &self.pace else { return account.user };
         let (run, user, work) = (u128::from(account.run), u128::from(account.user), u128::from(pace.work(task).max(1)));
         u64::try_from(run * user / work).map_or(account.run, |user| user.min(account.run))

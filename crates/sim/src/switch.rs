@@ -117,8 +117,8 @@ impl<S: EventSink> Engine<'_, S> {
         let kind = self.program.template(template).kind;
         // Those that are there from the start have their making behind them.
         let start = if parent == NONE { self.prices.begin(kind) } else { self.prices.start(kind) };
-        self.arena.tasks.push(Task { debt: start, ..Task::new(cursor) });
-        self.arena.accounts.push(Account { since: self.now, ..Account::default() });
+        let account = Account { since: self.now, ..Account::NONE };
+        self.arena.tasks.push(Task { debt: start, account, ..Task::new(cursor) });
         self.arena.identities.push(Identity {
             template,
             instance,
@@ -178,9 +178,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         let previous = std::mem::replace(&mut record.cpu, target);
         record.state = State::Runnable;
-        let account = &mut self.arena.accounts[task as usize];
-        account.sleep += self.now - account.since;
-        account.since = self.now;
+        record.account.end_sleep(self.now);
         if previous != target {
             self.arena.identities[task as usize].migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
@@ -404,15 +402,11 @@ impl<S: EventSink> Engine<'_, S> {
         let left_over = record.suspend(self.now);
         self.stop_work(cpu, task);
         let record = &mut self.arena.cpus[cpu as usize];
-        let account = &mut self.arena.accounts[task as usize];
-        let ran = self.now - account.since;
-        record.busy += ran;
-        account.run += ran;
-        account.since = self.now;
         let left = &mut self.arena.tasks[task as usize];
+        record.busy += left.account.end_run(self.now);
         match state {
             TaskState::Running => {
-                account.involuntary += u64::from(!left.has_reported());
+                left.account.involuntary += u64::from(!left.has_reported());
                 left.interrupted(left_over);
                 left.state = State::Runnable;
             }
@@ -426,7 +420,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.left_group(task);
             }
             TaskState::Interruptible | TaskState::Uninterruptible => {
-                account.voluntary += 1;
+                left.account.voluntary += 1;
                 left.state = State::Asleep;
             }
         }
@@ -435,12 +429,8 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn come(&mut self, cpu: u32, task: u32) {
         let record = &mut self.arena.cpus[cpu as usize];
         record.current = task;
-        let account = &mut self.arena.accounts[task as usize];
-        let delay = self.now - account.since;
-        account.wait += delay;
-        account.max_delay = account.max_delay.max(delay);
-        account.since = self.now;
         let comer = &mut self.arena.tasks[task as usize];
+        comer.account.end_wait(self.now);
         comer.state = State::Running;
         if matches!((comer.op, comer.stage), (Op::Busy(_), Stage::Act)) {
             // What it waits for comes nearer off the CPU too.

@@ -14,7 +14,7 @@ pub(crate) struct Ticks {
     pub(crate) phase: u64,
     /// From tick to tick.
     pub(crate) period: u64,
-    /// The tick after some instant of the last while.
+    /// The tick after the instant that was asked about last.
     pub(crate) ahead: u64,
 }
 
@@ -22,8 +22,8 @@ impl Ticks {
     /// The first tick after `now`.
     #[inline(always)]
     pub(crate) const fn after(&mut self, now: u64) -> u64 {
-        // Mostly it is the one that was found last, or comes soon after: no need to divide.
-        if now.wrapping_sub(self.ahead.wrapping_sub(self.period)) >= self.period {
+        // Mostly it is the one that was found last, as time does not go back: no need to divide.
+        if now >= self.ahead {
             self.ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
         }
         self.ahead

@@ -6,7 +6,7 @@
 
 use schedlab_model::EventSink;
 
-use crate::agenda::{Key, Kind, NEVER};
+use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::task::Stage;
 use crate::wait::NONE;
@@ -102,7 +102,7 @@ impl<S: EventSink> Engine<'_, S> {
         if record.awake_at < self.now {
             record.awake_at = self.now + self.prices.idle_exit;
         }
-        self.arena.timers.push(Key::new(record.awake_at, Kind::Timer), task);
+        self.arena.timers.push(self.now, record.awake_at - self.now, task);
         true
     }
 }

@@ -151,10 +151,18 @@ impl TaskList {
 
     #[inline]
     pub(crate) fn move_to_front(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
-        if self.0[0] != task {
-            self.remove(tasks, task);
-            self.add(tasks, task);
+        let first = self.0[0];
+        if first == task {
+            return;
         }
+        let [before, after] = std::mem::replace(&mut tasks[task.index()].beside, [NOBODY, first]);
+        tasks[before.index()].beside[1] = after;
+        match after {
+            NOBODY => self.0[1] = before,
+            after => tasks[after.index()].beside[0] = before,
+        }
+        tasks[first.index()].beside[0] = task;
+        self.0[0] = task;
     }
 
     /// Nobody is left.

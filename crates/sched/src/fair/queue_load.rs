@@ -77,7 +77,12 @@ pub(crate) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, 
     avg.util_sum = (avg.util_avg * divider) as u32;
     avg.runnable_sum = avg.runnable_avg * divider;
     let load_sum = avg.load_avg * divider;
-    avg.load_sum = if weight < load_sum { load_sum / weight.max(1) } else { 1 };
+    avg.load_sum = match weight {
+        _ if weight >= load_sum => 1,
+        // That of nice 0, where a shift does what a division would.
+        1024 => load_sum >> 10,
+        _ => load_sum / weight.max(1),
+    };
     sums.add_load(&mut queue.avg, avg.load_avg, weight * avg.load_sum);
     queue.avg.util_avg += avg.util_avg;
     queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);

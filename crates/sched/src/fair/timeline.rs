@@ -89,7 +89,7 @@ impl Run {
         let position = self.position(key, sequence);
         self.entries.get(position).filter(|entry| entry.sequence == sequence)?;
         let entry = self.entries.remove(position)?;
-        self.left(&entry);
+        self.left(entry.vruntime);
         Some((position, entry.slice))
     }
 
@@ -97,13 +97,13 @@ impl Run {
     #[inline]
     fn take_first(&mut self) -> u64 {
         let Some(entry) = self.entries.pop_front() else { return 0 };
-        self.left(&entry);
+        self.left(entry.vruntime);
         entry.slice
     }
 
     #[inline]
-    fn left(&mut self, entry: &Entry) {
-        self.stale += u32::from(entry.vruntime == self.least);
+    fn left(&mut self, vruntime: Vruntime) {
+        self.stale += u32::from(vruntime == self.least);
         if self.stale == STALE {
             self.refresh_least();
         }
@@ -275,15 +275,17 @@ impl Timeline {
             return (sequence, self.first_key());
         }
         if let Some(run) = self.runs.front_mut()
-            && let (Some(first), Some(last)) = (run.entries.front().copied(), run.entries.back())
-            && (alone && first.slice == slice && last.before(key, sequence))
+            && alone
+            && let (Some(first), Some(last)) = (run.entries.front(), run.entries.back())
+            && (first.slice == slice && last.before(key, sequence))
         {
+            let before = first.vruntime;
             // The only run, and the new one goes behind all others.
             self.arrivals += 1;
             run.entries.pop_front();
             run.entries.push_back(Entry { key, sequence, vruntime, slice, entity });
             run.least = if run.entries.len() == 1 { vruntime } else { run.least.min(vruntime) };
-            run.left(&first);
+            run.left(before);
             let next = run.entries.front().map(|entry| entry.key);
             self.count(2);
             return (sequence, next);
@@ -332,7 +334,11 @@ impl Timeline {
         if self.length == 0 {
             return None;
         }
-        self.few.first().or_else(|| self.runs.front()?.entries.front())
+        // Not `or_else`, which is not inlined.
+        match self.few.first() {
+            Some(first) => Some(first),
+            None => self.runs.front()?.entries.front(),
+        }
     }
 
     /// The first entity. O(1).

@@ -190,7 +190,10 @@ impl Sched<Ours> {
             rq.cfs_tasks.move_to_front(tasks, task);
         };
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
-        if lingers {
+        // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
+        let (slice, left) = (entities[task.index()].slice, rqs[cpu.index()].curr);
+        let shorter = rules.eevdf() && entities.get(left.index()).is_some_and(|left| slice < left.slice);
+        if lingers || shorter {
             self.detach_task(task, cpu);
             self.attach_task(cpu, task);
             return Work::Queued;
@@ -230,7 +233,7 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::attach_task`] to a CPU whose last task left just now, but for the timeline, which it would leave as it is picked:
-    /// [`Sched::flat_take_over`] must follow. Nobody is there to be preempted.
+    /// [`Sched::flat_take_over`] must follow. Nobody is there to be preempted, or to lose its protection.
     fn flat_attach_alone(&mut self, task: TaskId, to: CpuId) {
         if self.rules.eevdf() {
             self.first_fair_task(to);

@@ -10,6 +10,7 @@ use crate::fair::load::EntityLoad;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::weight::calc_delta;
 use crate::rules::Rules;
+use crate::runqueue::Rq;
 
 /// What a tick came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub struct FlatTick {
 impl Sched<Ours> {
     /// `count` ticks, the first at `first`, one tick apart, of which the last is due now and may act: [`Sched::skip_ticks`] of the
     /// others, [`Sched::sched_tick`], and, if that asks for it, [`Sched::schedule`]. None, and nothing done, where the long way is to be
-    /// taken: under EEVDF, and where load is to be balanced.
+    /// taken: under EEVDF, where load is to be balanced, and where sleepers that left are to be taken out of the queue's averages.
     ///
     /// All averages take all ticks at once, as in [`Sched::skip_ticks`]: a tick that acts does so after it brought them up to date.
     /// So does the charge, whose rounding is that of each tick.
@@ -40,17 +41,18 @@ impl Sched<Ours> {
         if self.rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
             return None;
         }
-        if state.tick_stopped || state.push_cpu.is_some() || self.balance.nohz.idle_cpus.first().is_some() {
+        if state.tick_stopped || state.push_cpu.is_some() || !self.balance.nohz.idle_cpus.is_empty() {
             return None;
         }
         let (se, cfs) = (EntityId(previous.0), CfsRqId(cpu.0));
-        if first.as_nanos() <= self.entities[se.index()].exec_start {
+        let Self { rules, rqs, tasks, entities, cfs_rqs, pelt_origin, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let entity = &mut entities[se.index()];
+        if first.as_nanos() <= entity.exec_start || queue.pelt.removed.count > 0 {
             return None;
         }
-        self.flat_charge_ticks(cpu, cfs, se, first.as_nanos(), count);
+        rq.flat_charge_ticks(queue, entity, rules, (first.as_nanos(), count), *pelt_origin);
         let until_balance = next_balance - (jiffies + 1);
-        let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (entity, queue) = (&mut entities[se.index()], &mut cfs_rqs[cfs.index()]);
         let Some((leftmost, first_key)) = queue.timeline.first_with_key() else {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
             return Some(FlatTick { previous, next: previous, scheduled: false, inactive: until_balance });
@@ -76,7 +78,6 @@ impl Sched<Ours> {
             let inactive = self.rules.flat_inactive_ticks(queue, entity, next_key, ideal).min(until_balance);
             return Some(FlatTick { previous, next, scheduled, inactive });
         }
-        let rq = &mut rqs[cpu.index()];
         rq.need_resched = false;
         // pick_next_entity: nobody is nominated, so the first in virtual time runs, which may be who ran.
         if ahead < 0 {
@@ -101,39 +102,41 @@ impl Sched<Ours> {
         let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
         Some(FlatTick { previous, next, scheduled, inactive })
     }
+}
 
+impl Rq {
     /// `count` times the clocks, the averages and `update_curr` but for `min_vruntime`, the first at `first`.
     #[inline(always)]
-    fn flat_charge_ticks(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId, first: u64, count: u64) {
-        let tick = self.rules.tick;
+    fn flat_charge_ticks(
+        &mut self,
+        queue: &mut CfsRq,
+        entity: &mut Entity,
+        rules: &Rules,
+        (first, count): (u64, u64),
+        pelt_origin: u64,
+    ) {
+        let tick = rules.tick;
         let last = first + tick * (count - 1);
-        let left = self.cfs_rqs[cfs.index()].pelt.removed.count > 0;
-        if left {
-            self.skip_ticks_of_load(cpu, Time::from_nanos(first), count);
+        // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
+        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let (load, own) = (&mut queue.pelt, &mut entity.pelt);
+        let began = own.avg.period_start();
+        let before = load.flat_clock(first + pelt_origin).wrapping_sub(tick);
+        let weight = entity.load.scaled >> 10;
+        SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
+        if own.avg.period_start() != began {
+            own.util_est.changed();
         }
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        if !left {
-            // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
-            let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
-            let (load, own) = (&mut queue.pelt, &mut entity.pelt);
-            let began = own.avg.period_start();
-            let before = (first + self.pelt_origin).wrapping_sub(tick).wrapping_sub(load.throttled_time);
-            let weight = entity.load.scaled >> 10;
-            SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
-            if own.avg.period_start() != began {
-                own.util_est.changed();
-            }
-        }
-        let rq = &mut self.rqs[cpu.index()];
-        (rq.clock, rq.clock_task, rq.clock_pelt, rq.lazily) = (last, last, last + self.pelt_origin, false);
+        self.set_clocks_at(last, pelt_origin);
+        self.lazily = false;
         let partial = first - entity.exec_start;
         entity.exec_start = last;
         entity.sum_exec_runtime += partial + tick * (count - 1);
         let mut virtual_time = partial + tick * (count - 1);
-        if entity.load.scaled != self.rules.nice_0_load {
+        if entity.load.scaled != rules.nice_0_load {
             // Each tick rounds for itself.
-            virtual_time = self.rules.calc_delta_fair(partial, &mut entity.load);
-            let step = self.rules.calc_delta_fair(tick, &mut entity.load);
+            virtual_time = rules.calc_delta_fair(partial, &mut entity.load);
+            let step = rules.calc_delta_fair(tick, &mut entity.load);
             virtual_time = virtual_time.wrapping_add(step.wrapping_mul(count - 1));
         }
         entity.vruntime = entity.vruntime.plus(virtual_time);
@@ -164,12 +167,15 @@ impl Rules {
     }
 
     /// `sched_slice` of an entity of this weight that is queued at the top, on a queue without SCHED_IDLE tasks.
-    #[inline]
+    #[inline(always)]
     fn flat_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
         let of = (queue.load.scaled, weight, queue.nr_running);
-        if queue.last_slice.0 == of {
-            return queue.last_slice.1;
-        }
+        if queue.last_slice.0 == of { queue.last_slice.1 } else { self.find_slice(queue, weight) }
+    }
+
+    /// The same where it was another one's that was found last.
+    fn find_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
+        let of = (queue.load.scaled, weight, queue.nr_running);
         let (nr_running, granularity) = (u64::from(queue.nr_running), self.tunables.min_granularity.as_nanos());
         let period =
             if nr_running <= self.nr_latency { self.tunables.latency.as_nanos() } else { nr_running * granularity };

@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, EventSink, TaskId, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
-use crate::agenda::{Key, Kind, NEVER};
-use crate::engine::{Engine, STANDSTILL, task_id};
+use crate::agenda::{Key, NEVER};
+use crate::engine::{Engine, task_id};
 use crate::task::{Stage, State};
 use crate::wait::NONE;
 
@@ -37,54 +37,57 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_completed<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
         let record = &mut arena.cpus[cpu as usize];
-        if self.sched.need_resched(CpuId(cpu)) {
+        // Where nothing costs anything, a CPU that is told to go goes at that instant, and so knows of it.
+        debug_assert!(!FREE || record.resched_at != NEVER || !self.sched.need_resched(CpuId(cpu)));
+        if (!FREE || record.resched_at != NEVER) && self.sched.need_resched(CpuId(cpu)) {
             return self.completed(cpu);
         }
         let task = record.current;
-        let (left, account) = (&mut arena.tasks[task as usize], &mut arena.accounts[task as usize]);
+        let left = &mut arena.tasks[task as usize];
         let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.completed(cpu) };
-        account.user += time.as_nanos();
-        left.done();
-        let op = left.cursor.next(self.program);
-        left.op = op;
+        left.account.user += time.as_nanos();
+        // It was begun as one that neither slept nor moved anything.
+        debug_assert!(!left.slept && left.moved == 0);
+        left.stage = Stage::Fetch;
         if !FREE {
             left.debt += self.prices.operation;
         }
-        let Op::Sleep(time) = op else {
-            // It was fetched, but nobody looked at it yet.
-            left.stage = Stage::Retry;
-            self.count_operation()?;
-            return self.operate(cpu, false);
+        let time = match left.cursor.next_sleep(self.program) {
+            Ok(time) => time,
+            Err(other) => {
+                // It was fetched, but nobody looked at it yet.
+                (left.op, left.stage) = (other, Stage::Retry);
+                self.count_operation()?;
+                return self.operate(cpu, false);
+            }
         };
+        left.op = Op::Sleep(time);
         if left.debt > 0 || !(FREE || self.prices.sleep == 0) {
             left.stage = Stage::Retry;
             self.count_operation()?;
             return self.operate(cpu, false);
         }
-        self.operations += 2;
-        if self.operations > STANDSTILL {
-            return Err(self.no_progress());
-        }
+        // Neither is counted: time passed for the first, and who sleeps for no time counts what it does then.
         // What follows is `set_timer`, `switch` and `leave`.
-        arena.timers.push(Key::new(now.saturating_add(time.as_nanos()), Kind::Timer), task);
+        arena.timers.push(now, time.as_nanos(), task);
         record.acting_tick = record.next_tick;
         let state = TaskState::Interruptible;
         let Some(next) = self.sched.flat_block(CpuId(cpu)) else {
             self.switch(cpu, state);
             return self.operate(cpu, false);
         };
-        let ran = now - account.since;
-        record.busy += ran;
-        account.run += ran;
-        account.since = now;
-        account.voluntary += 1;
+        record.busy += left.account.end_run(now);
+        left.account.voluntary += 1;
         left.state = State::Asleep;
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
         if next != TaskId::IDLE {
             record.end = now;
         } else {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
-            (record.acting_tick, record.idle_since) = (NEVER, now);
+            record.acting_tick = NEVER;
+            if !FREE {
+                record.idle_since = now;
+            }
             self.idle += 1;
             arena.agenda.set(cpu, Key::NEVER);
         }

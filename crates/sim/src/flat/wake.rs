@@ -38,15 +38,13 @@ impl<S: EventSink> Engine<'_, S> {
             woken = &mut self.arena.tasks[place];
         }
         (woken.cpu, woken.state) = (target, State::Runnable);
-        let account = &mut self.arena.accounts[place];
-        account.sleep += now - account.since;
-        account.since = now;
+        woken.account.end_sleep(now);
         let mut record = &mut self.arena.cpus[target as usize];
         if record.current != NONE || record.resched_at != NEVER {
             return self.flat_wait::<FREE>(task, home, target);
         }
         // Nothing else at this instant comes before a CPU schedules.
-        let alone = self.arena.timers.first().time() > now && first > Key::at(now, Kind::Schedule);
+        let alone = self.arena.timers.first().min(first) > Key::at(now, Kind::Schedule);
         let at_once = (FREE || self.prices.at_once()) && alone;
         if !FREE && self.prices.lingering > 0 {
             woken.lingered = self.sched.entity(task_id(task)).sched_delayed;
@@ -82,7 +80,7 @@ impl<S: EventSink> Engine<'_, S> {
         tell_standings(self.sink, &self.sched, now, [TaskId::IDLE, task_id(task)]);
         self.switches += 1;
         // It did not wait, and a switch costs nothing.
-        woken.takes(task, record, target);
+        woken.takes(task, record);
         if !woken.fetch::<FREE>(self.program, &self.prices) {
             return self.operate(target, false);
         }
@@ -154,7 +152,7 @@ impl<S: EventSink> Engine<'_, S> {
         if self.sched.need_resched(CpuId(cpu)) && !record.leaving {
             record.resched_at = self.now;
         }
-        let key = record.key(0, 0, NEVER);
+        let key = Key::of_busy(record.end, record.acting_tick).min(Key::new(record.resched_at, Kind::Schedule));
         self.arena.agenda.set(cpu, key);
     }
 }

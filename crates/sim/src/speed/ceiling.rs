@@ -4,7 +4,6 @@ use std::hint::black_box;
 
 use schedlab_model::Time;
 
-use crate::agenda::{Key, Kind};
 use crate::timers::Timers;
 
 /// Sets and expires `count` timers, one a task at a time, `mean` apart on average. How many expired, and how many nodes were
@@ -13,16 +12,16 @@ pub(super) fn ceiling(tasks: u32, count: u64, mean: Time) -> (u64, u64) {
     let mut timers = Timers::default();
     let mut draw = draw_around(mean);
     for task in 0..tasks {
-        timers.push(Key::new(draw(), Kind::Timer), task);
+        timers.push(0, draw(), task);
     }
     let mut expired = 0;
     while expired < count {
         let now = timers.first().time();
-        let Some(task) = timers.pop() else { break };
+        let task = timers.pop();
         expired += 1;
-        timers.push(Key::new(now + draw(), Kind::Timer), black_box(task));
+        timers.push(now, draw(), black_box(task));
     }
-    (expired, timers.operations)
+    (expired, timers.operations())
 }
 
 /// Draws uniformly from half the mean to one and a half, in nanoseconds.

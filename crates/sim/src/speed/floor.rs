@@ -8,7 +8,6 @@ use std::hint::black_box;
 use schedlab_model::Time;
 use schedlab_sched::pelt::SchedAvg;
 
-use crate::agenda::{Key, Kind};
 use crate::speed::ceiling::draw_around;
 use crate::timers::Timers;
 
@@ -58,12 +57,12 @@ pub(super) fn floor_of_pairs(tasks: u32, cpus: u32, count: u64, mean: Time, run:
     let mut own = vec![attached(); tasks as usize];
     let mut draw = draw_around(mean);
     for task in 0..tasks {
-        timers.push(Key::new(draw(), Kind::Timer), task);
+        timers.push(0, draw(), task);
     }
     let mut pairs = 0;
     while pairs < count {
         let now = timers.first().time();
-        let Some(task) = timers.pop() else { break };
+        let task = timers.pop();
         let (queue, own) = (&mut queues[(task % cpus) as usize], &mut own[task as usize]);
         // Nobody is on the CPU, or it would take more to know.
         let began = queue.last_update_time.max(ORIGIN + now);
@@ -74,11 +73,11 @@ pub(super) fn floor_of_pairs(tasks: u32, cpus: u32, count: u64, mean: Time, run:
             queue.update_avg(1);
         }
         SchedAvg::update_both([queue, own], began + run.as_nanos(), (WEIGHT, 1), WEIGHT);
-        timers.push(Key::new(now + draw(), Kind::Timer), task);
+        timers.push(now, draw(), task);
         pairs += 1;
     }
     black_box((queues, own));
-    (pairs, timers.operations)
+    (pairs, timers.operations())
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ impl Prepared {
         let (mut arena, mut sink) = (Arena::default(), NoEvents);
         let mut engine = Engine::new(&self.program, &self.scheduler, &self.machine, options, &mut arena, &mut sink)?;
         engine.run()?;
-        let pairs = engine.arena.accounts.iter().map(|account| account.voluntary).sum();
+        let pairs = engine.arena.tasks.iter().map(|task| task.account.voluntary).sum();
         Ok(Counts { pairs, switches: engine.switches, operations: engine.cost() })
     }
 }
@@ -219,7 +219,7 @@ mod tests {
         (after.operations - before.operations) as f64 / (after.pairs - before.pairs) as f64
     }
 
-    /// Sleepers are in a heap, runnable tasks in sorted runs that are searched by halves: both logarithmic.
+    /// Sleepers' timers take O(1) or as many steps as their times have digits, runnable tasks are in sorted runs that are searched by halves.
     #[test]
     fn a_pair_takes_no_more_operations_than_the_logarithm_of_the_number_of_tasks() {
         for release in ["6.1", "6.12", "7.2"] {

@@ -1,0 +1,53 @@
+//! The next operation where it is known which one that mostly is: asked first, and not which kind of instruction comes.
+
+use schedlab_model::{Duration, Time};
+
+use crate::op::Instruction;
+use crate::{Cursor, Op, Program};
+
+impl Cursor {
+    /// [`Cursor::next`] where that is mostly to compute for a given time, perhaps at the end of a loop: for how long.
+    ///
+    /// # Errors
+    /// The operation, where it is another one.
+    #[inline(always)]
+    pub fn next_run(&mut self, program: &Program) -> Result<Time, Op> {
+        if let Instruction::End { depth, body } = program.code[self.at as usize] {
+            let left = self.counter(depth);
+            *left -= 1;
+            self.at = if *left > 0 { body } else { self.at + 1 };
+        }
+        if let Instruction::Do(Op::Run(time)) = program.code[self.at as usize] {
+            self.at += 1;
+            return Ok(time);
+        }
+        match self.next_of_any_kind(program) {
+            Op::Run(time) => Ok(time),
+            other => Err(other),
+        }
+    }
+
+    /// [`Cursor::next`] where that is mostly to sleep, for a time that is drawn uniformly: for how long.
+    ///
+    /// # Errors
+    /// The operation, where it is another one.
+    #[inline(always)]
+    pub fn next_sleep(&mut self, program: &Program) -> Result<Time, Op> {
+        if let Instruction::SleepDrawn(duration) = program.code[self.at as usize]
+            && let Duration::Uniform { low, high } = &program.durations[duration as usize]
+            && let Some(rest) = &mut self.rest
+        {
+            self.at += 1;
+            return Ok(rest.stream.between(*low, *high));
+        }
+        match self.next_of_any_kind(program) {
+            Op::Sleep(time) => Ok(time),
+            other => Err(other),
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_any_kind(&mut self, program: &Program) -> Op {
+        self.next(program)
+    }
+}
