@@ -93,7 +93,7 @@ def run(directory: Path, size: Size = FULL) -> dict[str, Any]:
         parts |= {"machine": diagnosis_json(diagnosis), "calibration": calibration_json(costs)}
     here = diagnosis.facts
     machine = Machine(here.cpus, costs.costs)
-    scheduler = Scheduler(here.release, hz=here.hz)
+    scheduler = Scheduler(here.release, hz=here.hz, knobs=here.booted)
     with _part("2. The simulator against this kernel"):
         parts |= _validate(here, machine, scheduler, size)
     with _part("3. Particle swarm against golden section, on the simulated 2.6.24"):

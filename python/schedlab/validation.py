@@ -217,7 +217,9 @@ def validate(
     if len(settings) < 2:
         raise InputError("a comparison needs at least two workloads")
     here = host.facts()
-    rules = Scheduler(here.release, hz=here.hz) if scheduler is None else scheduler
+    rules = (
+        Scheduler(here.release, hz=here.hz, knobs=here.booted) if scheduler is None else scheduler
+    )
     points = []
     for one in settings:
         runs = tuple(int(value) for value in experiment.values(one.text, turnaround))

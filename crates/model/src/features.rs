@@ -85,6 +85,9 @@ features! {
     hrtick_dl "HRTICK_DL",
     /// Ticks look at slices though the timer of HRTICK will (CFS).
     double_tick "DOUBLE_TICK",
+    /// A woken task stays with its waker instead of rousing an idle CPU: `sched_vcpu_pack` on the command line of a vendor's 6.18 for
+    /// virtual machines, which Linux's own does not have. Its rule is told from recordings (docs/concepts/balancing.md).
+    vcpu_pack "VCPU_PACK",
 }
 
 impl Features {
@@ -122,6 +125,7 @@ impl Features {
             hrtick: false,
             hrtick_dl: false,
             double_tick: false,
+            vcpu_pack: false,
         };
         match series {
             Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
@@ -154,6 +158,7 @@ impl Features {
             "NEXT_BUDDY" | "HRTICK" | "WA_IDLE" | "WA_WEIGHT" | "WA_BIAS" | "CACHE_HOT_BUDDY" | "LB_MIN" => {
                 series != Series::V2_6_24
             }
+            "VCPU_PACK" => series == Series::V6_18,
             "HRTICK_DL" => !matches!(series, Series::V2_6_24 | Series::V5_10),
             "SIS_PROP" => matches!(series, Series::V5_10 | Series::V6_1),
             "SIS_UTIL" | "NI_RANDOM" => !matches!(series, Series::V2_6_24 | Series::V5_10),

@@ -138,7 +138,8 @@ def scheduler_of(
     release = kernel if kernel is not None else here.release
     if hz is None:
         hz = here.hz if kernel is None else 250
-    scheduler = Scheduler(release, hz=hz, knobs=settings(pairs or []), weights=weights or "none")
+    knobs = {**(here.booted if kernel is None else {}), **settings(pairs or [])}
+    scheduler = Scheduler(release, hz=hz, knobs=knobs, weights=weights or "none")
     if kernel is None and here.stand_in:
         note(here.stand_in)
     return scheduler

@@ -55,8 +55,7 @@ class Place:
         self.kernel = here.kernel if guest is None else guest.kernel.release
         self.clock = "host" if guest is None else guest.clock
         self.cpus = here.cpus if guest is None else guest.cpus
-        release = here.release if guest is None else guest_knobs.rules_of(guest.kernel.release)
-        self.scheduler = Scheduler(release, hz=here.hz if guest is None else 250)
+        self.scheduler = rules_at(name, self.kernel, here.hz if guest is None else 250)
 
     def calibrate(self, *, recorded: str | None) -> Calibration:
         """Measure what operations cost there, left alone or while a level of events is recorded."""
@@ -143,6 +142,25 @@ class Place:
         if self._guest is None:
             return processes.run(command, timeout=timeout)
         return self._guest.run(command, timeout=timeout)
+
+
+def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
+    """Return the rules that stand for the kernel of a place.
+
+    What a host's command line sets is no part of the kernel's release; it is this machine's, if
+    that has this kernel.
+
+    Args:
+        name: the place's name.
+        kernel: its kernel's release, as it names itself.
+        hz: timer interrupts a second.
+
+    >>> rules_at("vm:6.1", "6.1.0-50-amd64", 250)
+    Scheduler('6.1.0', hz=250, knobs={})
+    """
+    here = facts()
+    booted = here.booted if name == "host" and kernel == here.kernel else {}
+    return Scheduler(guest_knobs.rules_of(kernel), hz=hz, knobs=booted)
 
 
 @contextmanager

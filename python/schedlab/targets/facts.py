@@ -6,7 +6,8 @@ import os
 import platform
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Facts:
         hz_source: where ``hz`` was read.
         root: whether this user is root.
         load: the load average of the last minute when this was read.
+        booted: knobs that the kernel's command line set, and nothing shows later.
     """
 
     kernel: str
@@ -40,6 +42,7 @@ class Facts:
     hz_source: str
     root: bool
     load: float
+    booted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def busy(self) -> str | None:
@@ -72,7 +75,27 @@ def facts() -> Facts:
         hz_source=source,
         root=os.geteuid() == 0,
         load=round(os.getloadavg()[0], 2),
+        booted=_booted(known["release"]),
     )
+
+
+def _booted(release: str) -> dict[str, str]:
+    try:
+        return booted_by(Path("/proc/cmdline").read_text(encoding="utf-8"), release)
+    except OSError:
+        return {}
+
+
+def booted_by(command_line: str, release: str) -> dict[str, str]:
+    """Return the knobs that a kernel's command line sets.
+
+    >>> booted_by("quiet sched_vcpu_pack=15 panic=1", "6.18.1")
+    {'feature.VCPU_PACK': '1'}
+    >>> booted_by("quiet sched_vcpu_pack=0", "6.18.1"), booted_by("sched_vcpu_pack=15", "6.12.1")
+    ({}, {})
+    """
+    packs = re.search(r"(?:^|\s)sched_vcpu_pack=0*[1-9]", command_line)
+    return {"feature.VCPU_PACK": "1"} if packs and release.startswith("6.18") else {}
 
 
 def _cpu_model() -> str:

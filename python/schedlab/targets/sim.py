@@ -145,7 +145,7 @@ def _workload(workload: Workload | str, attributes: Attributes | None) -> Worklo
 def _scheduler(scheduler: Scheduler | str | None) -> Scheduler:
     if scheduler is None:
         facts = host.facts()
-        return Scheduler(facts.release, hz=facts.hz)
+        return Scheduler(facts.release, hz=facts.hz, knobs=facts.booted)
     return Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
 
 

@@ -444,7 +444,7 @@ def _place(on: Target | str, scheduler: Scheduler | str | None, machine: Machine
         raise InputError(f"on is '{on}'; allowed: sim, host, or a place")
     here = host.facts()
     if scheduler is None:
-        rules = Scheduler(here.release, hz=here.hz)
+        rules = Scheduler(here.release, hz=here.hz, knobs=here.booted)
     else:
         rules = Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
     return Simulated(rules, Machine(here.cpus, "calibrated") if machine is None else machine)

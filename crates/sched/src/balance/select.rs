@@ -10,6 +10,9 @@ use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
 
+/// All of a CPU (`SCHED_CAPACITY_SCALE`).
+const CAPACITY: u64 = 1024;
+
 impl<D: Decider> Sched<D> {
     /// From now on tasks are placed and load is balanced as the kernel does it on a machine of this topology; load averages are
     /// kept, as that asks for them. Without this, and on 2.6.24, whose balancing is not modelled, any idle CPU will do.
@@ -232,7 +235,22 @@ impl<D: Decider> Sched<D> {
             self.balance.add_task(current, cpu);
             self.balance.tasks[current.index()].recent_used_cpu = cpu;
         }
-        chosen
+        if self.rules.tunables.features.vcpu_pack { self.pack(task, chosen, cpu) } else { chosen }
+    }
+
+    /// VCPU_PACK: the waker's CPU in place of an idle one, if the task has room there.
+    fn pack(&self, task: TaskId, chosen: CpuId, this: CpuId) -> CpuId {
+        let rouses = chosen != this && self.available_idle_cpu(chosen);
+        if rouses && self.has_room(task, this) { this } else { chosen }
+    }
+
+    /// At most one task runs on the CPU, and with the woken one it uses less than seven tenths of it (`vcpu_pack_room`).
+    fn has_room(&self, task: TaskId, cpu: CpuId) -> bool {
+        let record = &self.tasks[task.index()];
+        // A sleeper is counted among those of the CPU that it ran on last.
+        let own = if record.cpu == cpu { 0 } else { self.entity_avg(record.se).util_avg };
+        let used = self.root_avg(cpu).util_avg + own;
+        self.nr_awake(cpu) <= 1 && 10 * used < 7 * CAPACITY && record.may_run_on(cpu)
     }
 
     /// How many others a task woke lately, the past halved once a second (`wakee_flips`); none where balancing is not modelled.

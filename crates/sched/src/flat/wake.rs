@@ -30,7 +30,7 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn flat_select(&mut self, task: TaskId) -> CpuId {
         let previous = self.tasks[task.index()].cpu;
-        if self.rules.series == Series::V5_10 {
+        if self.rules.series == Series::V5_10 || self.rules.tunables.features.vcpu_pack {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;

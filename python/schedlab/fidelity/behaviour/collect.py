@@ -13,10 +13,9 @@ from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import RECORDED, Observation, simulated
-from schedlab.fidelity.places import WAITS, Place, at
+from schedlab.fidelity.places import WAITS, Place, at, rules_at
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
-from schedlab.vm.knobs import rules_of
 
 Note = Callable[[str], None]
 
@@ -165,7 +164,7 @@ def collect(
         recorded = kept.costs(recorded=True, measure=_unmeasured)
     except SchedlabError as error:
         return str(error)
-    scheduler = Scheduler(rules_of(alone.kernel), hz=alone.hz)
+    scheduler = rules_at(place, alone.kernel, alone.hz)
     machines = [Machine(alone.cpus, costs.costs) for costs in (alone, recorded)]
     note(f"{place}: simulating")
     work = {name: register.workloads[name].workload for name in register.at(place)}

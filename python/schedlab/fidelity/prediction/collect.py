@@ -13,11 +13,10 @@ from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import Observation, simulated_recorded
-from schedlab.fidelity.places import WAITS, at
+from schedlab.fidelity.places import WAITS, at, rules_at
 from schedlab.fidelity.prediction.register import Register, Setting
 from schedlab.fidelity.remaining import remaining
-from schedlab.model import Machine, Scheduler, Workload
-from schedlab.vm.knobs import rules_of
+from schedlab.model import Machine, Workload
 
 Note = Callable[[str], None]
 
@@ -171,7 +170,7 @@ def _simulate(
     found: dict[Key, list[Observation]] = {}
     for name in register.at(place):
         measured = costs[register.recorded(place, name)]
-        scheduler = Scheduler(rules_of(measured.kernel), hz=measured.hz)
+        scheduler = rules_at(place, measured.kernel, measured.hz)
         machine = Machine(measured.cpus, measured.costs)
         period = 1_000_000_000 // measured.hz
         for setting in register.settings(place):
