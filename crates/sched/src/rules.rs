@@ -18,7 +18,7 @@ pub struct Rules {
     pub tick: u64,
     /// Knob values for this machine.
     pub tunables: Tunables,
-    /// `sched_nr_latency` = ⌈latency / min_granularity⌉ (`sched_proc_update_handler`): with more tasks the period stretches.
+    /// `sched_nr_latency`: with more tasks the period stretches. See [`nr_latency`].
     pub nr_latency: u64,
     /// What a CPU takes of a group's quota at once (`sched_cfs_bandwidth_slice`), in nanoseconds.
     pub cfs_bandwidth_slice: u64,
@@ -54,14 +54,13 @@ impl Rules {
     /// From values read elsewhere, such as a recorded kernel's own. The rules are those of the newest known release of the series.
     pub fn from_tunables(series: Series, hz: u32, tunables: Tunables) -> Self {
         let tick = (1_000_000_000 + u64::from(hz) / 2) / u64::from(hz);
-        let granularity = tunables.min_granularity.as_nanos().max(1);
         Self {
             series,
             variant: Eevdf::of(series.newest_known()),
             alt_period: alt_period(series.newest_known()),
             tick,
             tunables,
-            nr_latency: tunables.latency.as_nanos().div_ceil(granularity),
+            nr_latency: nr_latency(series, &tunables),
             cfs_bandwidth_slice: 5_000_000,
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
             weights: ThreadWeights::None,
@@ -108,6 +107,19 @@ fn alt_period(release: Release) -> bool {
         Series::V5_10 => release >= Release::new(5, 10, 37),
         Series::V6_1 => true,
         _ => false,
+    }
+}
+
+/// What `sched_nr_latency` is on boot: the default latency, 6 ms, over the default granularity, 0.75 ms.
+const NR_LATENCY: u64 = 8;
+
+/// `sched_nr_latency` = ⌈latency / min_granularity⌉, computed as either is written to `/proc/sys/kernel` (`sched_proc_update_handler`).
+///
+/// From 5.13 on both are plain numbers in debugfs (`sched_init_debug`), and nobody computes it: it stays what it was on boot, whatever is written.
+fn nr_latency(series: Series, tunables: &Tunables) -> u64 {
+    match series {
+        Series::V6_1 => NR_LATENCY,
+        _ => tunables.latency.as_nanos().div_ceil(tunables.min_granularity.as_nanos().max(1)),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crate::agenda::{Key, Kind, NEVER};
 use crate::pace::NOMINAL;
+use crate::price::Prices;
+use crate::task::Task;
 use crate::wait::NONE;
 
 /// One CPU. Times are nanoseconds, [`NEVER`] where there is none.
@@ -33,10 +35,12 @@ pub(crate) struct Cpu {
     pub(crate) called: bool,
     /// It is on line.
     pub(crate) online: bool,
-    /// Its task looks at the clock of its CPU time to compute for just so long: whatever interrupts it is a part of that.
+    /// Its task looks at the clock of its CPU time to compute for just so long: whatever interrupts it from `clock_from` on is a part of that.
     pub(crate) clocked: bool,
     /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
     pub(crate) spare: u64,
+    /// When its task has looked at that clock first, if it is not interrupted before.
+    clock_from: u64,
     /// When it last left idle for a timer's interrupt, or will have.
     pub(crate) awake_at: u64,
     /// Since when it idles, if it does.
@@ -58,6 +62,7 @@ impl Cpu {
         called: false,
         online: true,
         clocked: false,
+        clock_from: 0,
         busy: 0,
         switches: 0,
     };
@@ -72,19 +77,38 @@ impl Cpu {
         }
     }
 
-    /// Ticks came, so many, the last one at `last`.
-    #[inline]
-    pub(crate) fn ticked(&mut self, last: u64, count: u64, cost: u64) {
-        self.interrupted(last.saturating_add(cost), count * cost);
+    /// Its task goes on `now`: what it has to do.
+    #[inline(always)]
+    pub(crate) fn takes_up(&mut self, now: u64, task: &mut Task, prices: &Prices) -> u64 {
+        let until = task.until_clock(prices);
+        self.clocked = until.is_some();
+        self.clock_from = match until {
+            Some(until @ 1..) => now.saturating_add(until).saturating_add(task.debt),
+            _ => 0,
+        };
+        task.due(until == Some(0))
     }
 
-    /// An interrupt takes so much of the task's time, until `until`.
+    /// Ticks came, so many, the first one at `first` and the last one at `last`.
     #[inline]
-    pub(crate) fn interrupted(&mut self, until: u64, cost: u64) {
-        if self.clocked {
-            self.end = self.end.max(until);
-        } else {
+    pub(crate) fn ticked(&mut self, first: u64, last: u64, count: u64, cost: u64) {
+        if first < last && self.clocked {
+            // No task takes a tick's time to look at a clock: what comes before that is the first one at most.
+            self.interrupted(first, first.saturating_add(cost), cost);
+        }
+        self.interrupted(last, last.saturating_add(cost), count * cost);
+    }
+
+    /// An interrupt at `from` takes so much of the task's time, until `until`.
+    #[inline]
+    pub(crate) fn interrupted(&mut self, from: u64, until: u64, cost: u64) {
+        if !self.clocked {
             self.bill(cost);
+        } else if from < self.clock_from {
+            self.clock_from = self.clock_from.saturating_add(cost);
+            self.bill(cost);
+        } else {
+            self.end = self.end.max(until);
         }
     }
 
@@ -144,6 +168,9 @@ impl Cpu {
     /// When the operation ends, with the ticks that come until then.
     #[inline]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
+        if self.clocked && self.next_tick < self.clock_from {
+            return clocked_end(self.end.saturating_add(tick_cost), self.next_tick + period, tick_cost, period);
+        }
         if self.clocked {
             return clocked_end(self.end, self.next_tick, tick_cost, period);
         }
@@ -204,8 +231,23 @@ mod tests {
         // comes after it.
         assert_eq!([9, 10, 18, 20, 21, 23].map(|end| clocked_end(end, 10, 2, 10)), [9, 10, 18, 20, 22, 23]);
         let mut cpu = Cpu { clocked: true, end: 21, next_tick: 10, ..Cpu::IDLE };
-        cpu.ticked(20, 2, 2);
+        cpu.ticked(10, 20, 2, 2);
         assert_eq!(cpu.end, 22);
+    }
+
+    #[test]
+    fn what_comes_before_the_first_look_at_the_clock_is_no_part_of_the_computing() {
+        // 3 until it looks, 18 by the clock: 21. The tick at 2 costs 2, before the look: 23, which the one at 12 is a part of, and the one at 22
+        // is worked off at 24. Ticks at 3 and 13 are both parts of it.
+        let at = |next_tick| Cpu { clocked: true, clock_from: 3, end: 21, next_tick, ..Cpu::IDLE };
+        assert_eq!([at(2).interrupted_end(2, 10), at(3).interrupted_end(2, 10)], [24, 21]);
+        let mut cpu = at(2);
+        cpu.ticked(2, 12, 2, 2);
+        assert_eq!((cpu.end, cpu.clock_from), (23, 5));
+        // An interrupt at 4, of 1, comes before it still; one at 6 does not.
+        cpu.interrupted(4, 5, 1);
+        cpu.interrupted(6, 7, 1);
+        assert_eq!((cpu.end, cpu.clock_from), (24, 6));
     }
 
     proptest! {

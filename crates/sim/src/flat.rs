@@ -190,7 +190,7 @@ impl<S: EventSink> Engine<'_, S> {
         };
         self.last_tick = (self.now, cpu);
         if !FREE {
-            record.ticked(due, count, self.prices.tick);
+            record.ticked(first, due, count, self.prices.tick);
         }
         record.next_tick = due + self.period;
         record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
@@ -224,8 +224,7 @@ impl<S: EventSink> Engine<'_, S> {
         // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
         comer.account.end_wait(now);
         comer.takes(next, record);
-        record.clocked = !FREE && comer.is_clocked(prices);
-        record.end = now.saturating_add(comer.due(record.clocked));
+        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
         if record.end == now {
             return self.operate(cpu, true);
         }
@@ -239,7 +238,6 @@ impl<S: EventSink> Engine<'_, S> {
     fn resume<const FREE: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
         let comer = &mut arena.tasks[task as usize];
-        let begins = comer.stage == Stage::Fetch;
         let known = match comer.stage {
             Stage::Fetch => comer.fetch::<FREE>(self.program, &self.prices),
             Stage::Retry => false,
@@ -249,8 +247,8 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, false);
         }
         let record = &mut arena.cpus[cpu as usize];
-        record.clocked = !FREE && comer.is_clocked(&self.prices);
-        record.end = now.saturating_add(comer.due(record.clocked && !begins));
+        let prices = &self.prices;
+        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
         if record.end == now {
             return self.operate(cpu, true);
         }

@@ -71,13 +71,12 @@ impl<S: EventSink> Engine<'_, S> {
                 }
             }
             let record = &mut self.arena.tasks[task as usize];
-            let clocked = record.is_clocked(&self.prices);
-            let cost = record.due(clocked && !begins);
+            let cost = self.arena.cpus[cpu as usize].takes_up(self.now, record, &self.prices);
             if self.pace.is_some() {
                 self.adopt_rate(cpu);
             }
             let record = &mut self.arena.cpus[cpu as usize];
-            (record.end, record.clocked) = (self.now, clocked);
+            record.end = self.now;
             record.bill(cost);
             if record.end > self.now {
                 break;

@@ -173,12 +173,14 @@ impl Task {
         if std::mem::replace(&mut self.lingered, false) { price.saturating_sub(lingering) } else { price }
     }
 
-    /// It looks at the clock of its CPU time, to compute for just so long.
+    /// It looks at the clock of its CPU time, to compute for just so long: what it has to do until it does so first.
     #[inline]
-    pub(crate) const fn is_clocked(&self, prices: &Prices) -> bool {
+    pub(crate) const fn until_clock(&self, prices: &Prices) -> Option<u64> {
         match (self.op, self.stage) {
-            (Op::Run(time), Stage::Act) => prices.is_clocked(time.as_nanos()),
-            _ => false,
+            (Op::Run(time), Stage::Act) if prices.is_clocked(time.as_nanos()) => {
+                Some(self.remaining.saturating_sub(time.as_nanos()))
+            }
+            _ => None,
         }
     }
 

@@ -53,7 +53,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         self.last_tick = (self.now, cpu);
         let record = &mut self.arena.cpus[cpu as usize];
-        record.ticked(next_tick, 1, self.prices.tick);
+        record.ticked(next_tick, next_tick, 1, self.prices.tick);
         record.next_tick = next_tick + self.period;
         record.acting_tick = record.next_tick;
         if self.skips_beside_others && self.sched.tick_balances(CpuId(cpu)) {
@@ -63,7 +63,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.sched_tick(CpuId(cpu));
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        self.arena.cpus[cpu as usize].interrupted(self.now + self.prices.tick + looked_at, looked_at);
+        let until = self.now + self.prices.tick + looked_at;
+        self.arena.cpus[cpu as usize].interrupted(self.now, until, looked_at);
         if self.sched.custom_failed() {
             return Err(SimError::Policy { time: Time::from_nanos(self.now) });
         }
@@ -75,10 +76,14 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(())
     }
 
-    /// The high-resolution tick: a slice, or a deadline task's runtime, ends.
+    /// The high-resolution tick: a slice, or a deadline task's runtime, ends. It takes what a tick does.
     pub(crate) fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
         self.touch(cpu);
         self.sched.hrtick(CpuId(cpu));
+        if self.prices.tick > 0 {
+            self.interrupted(cpu, self.prices.tick);
+            return Ok(());
+        }
         if self.must_switch(cpu) {
             return self.rescheduled(cpu);
         }
@@ -107,7 +112,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let count = (time - first).div_ceil(self.period);
         record.next_tick += count * self.period;
-        record.ticked(record.next_tick - self.period, count, self.prices.tick);
+        record.ticked(first, record.next_tick - self.period, count, self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");
         self.sched.skip_ticks(CpuId(cpu), Time::from_nanos(first), count);
     }

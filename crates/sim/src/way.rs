@@ -52,7 +52,7 @@ impl<S: EventSink> Engine<'_, S> {
         if way > 0 && self.must_switch(cpu) {
             let record = &mut self.arena.cpus[cpu as usize];
             if !record.leaving && record.resched_at == NEVER {
-                record.interrupted(self.now + way, self.prices.schedule);
+                record.interrupted(self.now, self.now + way, self.prices.schedule);
                 (record.leaving, record.resched_at) = (true, self.now + way);
             }
         }
@@ -69,7 +69,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.resched_at += cost;
             until = record.resched_at;
         }
-        record.interrupted(until, cost);
+        record.interrupted(self.now, until, cost);
         self.summon(cpu, cost);
     }
 

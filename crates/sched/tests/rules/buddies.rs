@@ -2,12 +2,21 @@
 
 use schedlab_model::{Policy, TaskId};
 
-use crate::lab::{CPU0, Lab, MS, attributes};
+use crate::lab::{CPU0, Lab, MS, attributes, rules};
 
 const RELEASES: [&str; 2] = ["5.10", "6.1"];
 
 /// nr_latency = 6 / 3 = 2: two tasks are enough for a last buddy.
 const TWO: (&str, &str) = ("min_granularity", "3ms");
+
+/// One CPU whose `nr_latency` follows the knobs: on 6.1 it does so once `tunable_scaling` is written (`sched_update_scaling`).
+fn rescaled(release: &str, knobs: &[(&str, &str)]) -> Lab {
+    let mut rules = rules(release, 250, knobs);
+    if release == "6.1" {
+        rules.nr_latency = rules.tunables.latency.as_nanos().div_ceil(rules.tunables.min_granularity.as_nanos());
+    }
+    Lab::with_rules(rules, 1)
+}
 
 fn buddies(lab: &Lab) -> (Option<TaskId>, Option<TaskId>, Option<TaskId>) {
     let queue = lab.queue(CPU0);
@@ -20,7 +29,10 @@ fn buddies(lab: &Lab) -> (Option<TaskId>, Option<TaskId>, Option<TaskId>) {
 fn preempted(release: &str, knobs: &[(&str, &str)], waits_at: u64) -> (Lab, TaskId, TaskId, TaskId) {
     let mut all = vec![TWO];
     all.extend_from_slice(knobs);
-    let mut lab = Lab::new(release, &all);
+    preempted_in(rescaled(release, &all), waits_at)
+}
+
+fn preempted_in(mut lab: Lab, waits_at: u64) -> (Lab, TaskId, TaskId, TaskId) {
     let (woken, waiting, running) = (lab.task(), lab.task(), lab.task());
     lab.schedule(CPU0);
     assert_eq!(lab.sleep(CPU0), waiting);
@@ -52,6 +64,15 @@ fn the_last_buddy_needs_nr_latency_tasks() {
         assert_eq!(buddies(&lab), (Some(woken), Some(running), None), "{release}");
         let (lab, _, _, woken) = preempted(release, &[("min_granularity", "1900us")], 2 * MS);
         assert_eq!(buddies(&lab), (Some(woken), None, None), "{release}");
+    }
+}
+
+/// On 6.1 three tasks are too few whatever the granularity is: nr_latency is 8 from boot on.
+#[test]
+fn the_last_buddy_needs_eight_tasks_where_nobody_computes_nr_latency() {
+    for (release, last) in [("5.10", true), ("6.1", false)] {
+        let (lab, running, _, woken) = preempted_in(Lab::new(release, &[TWO]), 2 * MS);
+        assert_eq!(buddies(&lab), (Some(woken), last.then_some(running), None), "{release}");
     }
 }
 
@@ -132,7 +153,7 @@ fn next_buddy_prefers_whoever_woke() {
         let woken_beside = |features: &[(&str, &str)], min_granularity| {
             let mut knobs = vec![("wakeup_granularity", "1ms"), ("min_granularity", min_granularity)];
             knobs.extend_from_slice(features);
-            let mut lab = Lab::new(release, &knobs);
+            let mut lab = rescaled(release, &knobs);
             let (woken, waiting, running) = (lab.task(), lab.task(), lab.task());
             lab.schedule(CPU0);
             lab.run(CPU0, 400_000);
@@ -170,7 +191,7 @@ fn next_buddy_is_for_wake_ups_of_ordinary_tasks() {
         lab.wake(running);
         assert_eq!(buddies(&lab).0, Some(running), "{release}");
 
-        let mut lab = Lab::new(release, &knobs);
+        let mut lab = rescaled(release, &knobs);
         let (task, idle) = (lab.task(), lab.spawn(Policy::Idle, 0));
         lab.schedule(CPU0);
         lab.fork(task, CPU0);
@@ -192,7 +213,7 @@ fn next_buddy_is_for_wake_ups_of_ordinary_tasks() {
 #[test]
 fn an_idle_task_is_never_the_last_buddy() {
     for release in RELEASES {
-        let mut lab = Lab::new(release, &[TWO]);
+        let mut lab = rescaled(release, &[TWO]);
         let sleeper = lab.task();
         lab.schedule(CPU0);
         lab.sleep(CPU0);

@@ -25,11 +25,32 @@ fn nr_latency_is_rounded_up() {
     assert_eq!(rules("5.10", 250, &[]).nr_latency, 8);
     assert_eq!(rules("6.1", 250, &[]).nr_latency, 8);
     // 10 / 3 = 3.33; 9 / 3 = 3; less than one is still one.
-    for release in ["2.6.24", "6.1"] {
+    for release in ["2.6.24", "5.10"] {
         assert_eq!(nr_latency(release, "10ms", "3ms"), 4);
         assert_eq!(nr_latency(release, "9ms", "3ms"), 3);
         assert_eq!(nr_latency(release, "1ms", "5ms"), 1);
     }
+}
+
+/// From 5.13 on `latency_ns` and `min_granularity_ns` are plain numbers in debugfs: nr_latency stays 8, whatever is written to them.
+#[test]
+fn nr_latency_is_not_computed_where_the_knobs_are_in_debugfs() {
+    let knobs = [("latency", "10ms"), ("min_granularity", "3ms")];
+    assert_eq!(rules("6.1", 250, &knobs).nr_latency, 8);
+    // So 5 tasks share 10 ms, a fifth of which BASE_SLICE lifts to 3 ms, and 8 do; nice −5 beside four of nice 0 has 3121 of 7217, as 5 ≤ 8: inverse
+    // ⌊4294967295 / 7217⌋ = 595118; × 3121 = 1857363278; 10 ms × that / 2^32 = 4324510.9 → 4324510. On 5.10, where 5 > 4, it is that of 15 ms.
+    let with_one_heavy = |release| {
+        let mut lab = Lab::new(release, &knobs);
+        lab.spawn(Policy::Other, -5);
+        (0..4).for_each(|_| {
+            lab.task();
+        });
+        lab.schedule(CPU0);
+        lab
+    };
+    with_one_heavy("6.1").assert_slice(CPU0, 4_324_510);
+    // 15 ms × 1857363278 / 2^32 = 6486766.4 → 6486766.
+    with_one_heavy("5.10").assert_slice(CPU0, 6_486_766);
 }
 
 /// 2.6.24: period = latency up to nr_latency tasks, beyond latency × nr / nr_latency; slice = period × weight / load.

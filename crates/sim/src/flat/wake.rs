@@ -84,10 +84,8 @@ impl<S: EventSink> Engine<'_, S> {
         if !woken.fetch::<FREE>(self.program, &self.prices) {
             return self.operate(target, false);
         }
-        if !FREE {
-            record.clocked = woken.is_clocked(&self.prices);
-        }
-        record.end = now.saturating_add(woken.due(false));
+        let prices = &self.prices;
+        record.end = now.saturating_add(if FREE { woken.due(false) } else { record.takes_up(now, woken, prices) });
         if record.end == now {
             return self.operate(target, true);
         }
