@@ -155,7 +155,11 @@ impl TaskList {
         if first == task {
             return;
         }
-        let [before, after] = std::mem::replace(&mut tasks[task.index()].beside, [NOBODY, first]);
+        let [before, after] = tasks[task.index()].beside;
+        if before == NOBODY || first == NOBODY {
+            return self.take_in(tasks, task);
+        }
+        tasks[task.index()].beside = [NOBODY, first];
         tasks[before.index()].beside[1] = after;
         match after {
             NOBODY => self.0[1] = before,
@@ -163,6 +167,13 @@ impl TaskList {
         }
         tasks[first.index()].beside[0] = task;
         self.0[0] = task;
+    }
+
+    /// Moves whoever is not in the list to its front: a recording that lacks events has tasks run that went elsewhere by what it tells.
+    #[cold]
+    fn take_in(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
+        self.remove(tasks, task);
+        self.add(tasks, task);
     }
 
     /// Nobody is left.
