@@ -80,8 +80,10 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
         self.touch(cpu);
         self.sched.hrtick(CpuId(cpu));
-        if self.prices.tick > 0 {
-            self.interrupted(cpu, self.prices.tick);
+        // Slices that end so last for 100 us and more: a twentieth of what ticks leave lets tasks get on, however dear ticks are.
+        let cost = self.prices.tick.min(self.ticks.period.saturating_sub(self.prices.tick) / 20);
+        if cost > 0 {
+            self.interrupted(cpu, cost);
             return Ok(());
         }
         if self.must_switch(cpu) {
