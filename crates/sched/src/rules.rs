@@ -115,7 +115,8 @@ const NR_LATENCY: u64 = 8;
 
 /// `sched_nr_latency` = ⌈latency / min_granularity⌉, computed as either is written to `/proc/sys/kernel` (`sched_proc_update_handler`).
 ///
-/// From 5.13 on both are plain numbers in debugfs (`sched_init_debug`), and nobody computes it: it stays what it was on boot, whatever is written.
+/// From 5.13 on both are plain numbers in debugfs (`sched_init_debug`): it stays what it was on boot, whatever is written to them, until
+/// `tunable_scaling` is written (`sched_update_scaling`), which is no knob here.
 fn nr_latency(series: Series, tunables: &Tunables) -> u64 {
     match series {
         Series::V6_1 => NR_LATENCY,

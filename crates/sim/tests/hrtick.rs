@@ -3,7 +3,7 @@
 mod common;
 
 use common::{milliseconds, run_with, scheduler, task, workload};
-use schedlab_model::{Attributes, Event, EventKind, Machine, Scheduler, Step, Workload};
+use schedlab_model::{Attributes, Costs, Event, EventKind, Machine, Scheduler, Step, Time, Workload};
 use schedlab_sim::Options;
 
 /// The switches up to 24 ms: when (in nanoseconds), and who comes. The same with and without skipping ticks.
@@ -74,4 +74,15 @@ fn runtimes_end_between_ticks() {
         let ticks = turns(&workload, &with(release, &[(name, "0")]));
         assert_eq!(ticks, ms(&[(0, 0), (4, 1), (10, 0), (12, 1), (20, 0)]), "{release}");
     }
+}
+
+/// Ticks take nine tenths of each millisecond, and requests of 700 µs end by timers: would each of those take as much, nothing were left. Two hogs of
+/// 30 ms still get done, in more than the 600 ms that ticks alone make of it.
+#[test]
+fn tasks_get_on_however_dear_ticks_are() {
+    let mut rules = with("7.2", &[]);
+    rules.hz = 1000;
+    let machine = Machine::new(1, Costs { tick: Time::from_micros(900), ..Costs::ideal() });
+    let (_, events) = run_with(&hogs(), &rules, &machine, &Options::default()).expect("a run that ends");
+    assert!(events.last().is_some_and(|event| event.time > Time::from_millis(600)));
 }
