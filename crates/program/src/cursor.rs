@@ -70,11 +70,7 @@ impl Cursor {
                     self.at += 1;
                     return op;
                 }
-                Instruction::End { depth, body } => {
-                    let left = self.counter(depth);
-                    *left -= 1;
-                    self.at = if *left > 0 { body } else { self.at + 1 };
-                }
+                Instruction::End { depth, body } => self.end_round(depth, body),
                 Instruction::Begin { depth, count } => {
                     *self.counter(depth) = count.0;
                     self.at += 1;
@@ -89,6 +85,14 @@ impl Cursor {
                 Instruction::Exit => return Op::Exit,
             }
         }
+    }
+
+    /// At the end of a loop's body: back to its beginning, or on after the last round.
+    #[inline(always)]
+    fn end_round(&mut self, depth: u32, body: u32) {
+        let left = self.counter(depth);
+        *left -= 1;
+        self.at = if *left > 0 { body } else { self.at + 1 };
     }
 
     #[inline]

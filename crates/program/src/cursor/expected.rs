@@ -13,9 +13,7 @@ impl Cursor {
     #[inline(always)]
     pub fn next_run(&mut self, program: &Program) -> Result<Time, Op> {
         if let Instruction::End { depth, body } = program.code[self.at as usize] {
-            let left = self.counter(depth);
-            *left -= 1;
-            self.at = if *left > 0 { body } else { self.at + 1 };
+            self.end_round(depth, body);
         }
         if let Instruction::Do(Op::Run(time)) = program.code[self.at as usize] {
             self.at += 1;
