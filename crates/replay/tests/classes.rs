@@ -122,3 +122,10 @@ fn who_is_told_of_late_was_there_from_the_beginning() {
     exact(&report);
     assert!(report.state.avg_vruntime.compared > 20 && report.state.budgets.compared > 150);
 }
+
+/// A real-time task that makes others with SCHED_RESET_ON_FORK: each child is set back while it still has its maker's number, and its maker
+/// stays what it is.
+#[test]
+fn a_child_is_set_back_and_its_maker_is_not() {
+    exact(&report("realtime-maker", "6.12"));
+}

@@ -149,8 +149,18 @@ impl<'a> Classes<'a> {
             return self.lose_track("a child without a parent");
         }
         self.sched.decider.expect_nothing();
-        let child = self.sched.sched_fork(parent, false);
+        let child = self.make_child(parent);
         self.unborn = Some(child);
+    }
+
+    /// A child of `parent`, with what its making set it back to (SCHED_FLAG_RESET_ON_FORK).
+    fn make_child(&mut self, parent: TaskId) -> TaskId {
+        let child = self.sched.sched_fork(parent, false);
+        if let Some(mut attributes) = self.reset_on_fork.take() {
+            attributes.affinity = self.sched.attributes(child).affinity;
+            self.sched.reset_on_fork(child, &attributes);
+        }
+        child
     }
 
     pub(super) fn fork(&mut self, parent: Pid, child: Pid) {
@@ -160,7 +170,7 @@ impl<'a> Classes<'a> {
         }
         let Some(parent) = self.known(parent, None).filter(|parent| *parent != TaskId::IDLE) else { return };
         self.sched.decider.expect_nothing();
-        let task = unborn.unwrap_or_else(|| self.sched.sched_fork(parent, false));
+        let task = unborn.unwrap_or_else(|| self.make_child(parent));
         if self.guessed.contains(&parent) {
             self.guessed.insert(task);
         }
@@ -175,6 +185,14 @@ impl<'a> Classes<'a> {
         // As a child is made its group is set, before it has its number.
         let Some(task) = self.task_of(pid).filter(|task| *task != TaskId::IDLE) else { return };
         if moved.is_some() && dequeue.is_none() && self.sched.entity(task).on_rq {
+            return;
+        }
+        // What runs is taken off its queue for a change. A child has its parent's number when it is set back.
+        if let Some(entry) = parameters
+            && dequeue.is_none()
+            && self.sched.curr(CPU) == task
+        {
+            self.reset_on_fork = Some(attributes_of(entry.record));
             return;
         }
         self.compare_before(section);

@@ -14,7 +14,7 @@ pub(crate) mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{Attributes, CpuId, TaskId, Time};
 use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Sched};
 use schedlab_trace::{Context, Pid, Record, RecordKind};
 
@@ -50,6 +50,8 @@ struct Classes<'a> {
     entities: BTreeMap<u64, EntityId>,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
+    /// What the next child is set back to.
+    reset_on_fork: Option<Attributes>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
     placed: BTreeMap<TaskId, u64>,
     /// When each runnable task began to wait: the naive rule of the higher classes is first come, first served.
@@ -134,6 +136,7 @@ impl<'a> Classes<'a> {
             queues: BTreeMap::new(),
             entities: BTreeMap::new(),
             unborn: None,
+            reset_on_fork: None,
             placed: BTreeMap::new(),
             waiting_since: BTreeMap::new(),
             yielding: None,
