@@ -1,10 +1,11 @@
 """Simulated runs that begin as the runner lets real ones begin."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from schedlab.fidelity.beginning import is_begun, simulate_begun
+from schedlab.fidelity.beginning import is_begun, simulate_begun, with_runner
 from schedlab.fidelity.observing import Observation, simulated_recorded
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
@@ -119,3 +120,15 @@ def test_who_makes_all_others_is_made_and_has_a_clock_of_its_own(tmp_path: Path)
     assert names == {"main", "receiver.g0.0", "receiver.g0.1", "sender.g0"}
     # It counts from the mark that main sets once all are there.
     assert 0 < outcome.turnaround_ns < outcome.elapsed_ns
+
+
+def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
+    # The runner's tasks are made with what their maker has, ask for their own, tell that they are
+    # ready, and wait.
+    hog = {"instance": 2, "loop": -1, "run": 1000, "policy": "SCHED_BATCH"}
+    begun = with_runner(_file({"hog": hog}, "100ms"), duration_ns=100_000_000, begin_ns=0)
+    tasks = {task["name"]: task for task in json.loads(begun.json)["tasks"]}
+    assert tasks["hog"].get("attributes") is None
+    asks, ready, waits = tasks["hog"]["steps"][:3]
+    assert asks == {"set": {"policy": "batch", "nice": 0}}
+    assert [*ready, *waits] == ["post", "await_latch"]

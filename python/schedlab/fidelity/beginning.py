@@ -70,7 +70,11 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
         task["instances"] = 0
         pays = begin_ns > 0 and task["kind"] == "process"
         work = [{"run": {"fixed": format_time(begin_ns)}}] if pays else []
-        task["steps"] = [{"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
+        # It is made with what its maker has, and what it is to have it asks for itself: on EEVDF
+        # kernels its first deadline is that of its maker's slice.
+        asks = task.pop("attributes", None)
+        set_up = [{"set": asks}] if asks else []
+        task["steps"] = [*set_up, {"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
     gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"open_latch": _GATE}]
     value.pop("duration", None)
