@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
-use crate::balance::state::TaskList;
+use crate::balance::state::{Balance, TaskList};
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -58,9 +58,9 @@ impl Sched<Ours> {
     /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
-        let domains = &self.balance.domains;
+        let Balance { domains, tasks, looked_at, .. } = &mut self.balance;
         let place = &domains.cpus[previous.index()];
-        let span = place.plain_llc;
+        let (span, weight) = (place.plain_llc, place.llc_size);
         let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
             return self.select_idle_sibling(task, previous, previous, previous);
         };
@@ -70,23 +70,17 @@ impl Sched<Ours> {
         {
             limit = domains.shared[shared as usize].nr_idle_scan.saturating_add(1);
         }
-        let recent = std::mem::replace(&mut self.balance.tasks[task.index()].recent_used_cpu, previous);
-        if recent != previous && (span & idle) >> recent.0 & 1 == 1 {
-            return recent;
-        }
-        if limit == 1 {
-            return previous;
-        }
-        // From the next CPU on, around, to the CPU itself, which is busy.
-        let (free, weight) = (span & idle, place.llc_size);
-        let above = free & (u64::MAX << previous.0);
-        let (first, looked) = match (above, free) {
-            (0, 0) => (previous.0, weight),
-            (0, _) => (free.trailing_zeros(), weight + free.trailing_zeros() - previous.0),
-            _ => (above.trailing_zeros(), above.trailing_zeros() - previous.0),
-        };
-        self.balance.looked_at += u64::from(looked.min(limit));
-        if looked >= limit { previous } else { CpuId(first) }
+        // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
+        let free = span & idle;
+        let recent = std::mem::replace(&mut tasks[task.index()].recent_used_cpu, previous);
+        let recent_idles = free >> recent.0 & 1 == 1;
+        // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
+        let distance = free.rotate_right(previous.0).trailing_zeros();
+        let first = (previous.0 + distance) & 63;
+        let looked = if first > previous.0 { distance } else { weight + first - previous.0 };
+        *looked_at += if recent_idles || limit == 1 { 0 } else { u64::from(looked.min(limit)) };
+        let found = if looked < limit { CpuId(first) } else { previous };
+        if recent_idles { recent } else { found }
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
