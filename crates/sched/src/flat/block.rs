@@ -26,6 +26,7 @@ enum Left {
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
     /// fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
+    #[inline(always)]
     pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
         let rq = &mut self.rqs[cpu.index()];
         rq.set_clocks_at(self.balance.now, self.pelt_origin);

@@ -79,11 +79,11 @@ impl Sched<Ours> {
         state.next_balance = state.next_balance.min(next_balance);
         // NI_RANDOM
         let draw = if tunables.features.ni_random { balance.draw() } else { 0 };
-        let success = match &mut balance.domains.cpus[cpu.index()].levels[..] {
-            [only, ..] if tunables.features.ni_random => only.newidle_weight(draw),
-            _ => Some(1),
+        let tries = match &mut balance.domains.cpus[cpu.index()].levels[..] {
+            [only, ..] if tunables.features.ni_random => only.tries_newidle(draw),
+            _ => true,
         };
-        let work = success.map_or(Work::Nothing, |success| self.flat_search(cpu, success));
+        let work = if tries { self.flat_search(cpu) } else { Work::Nothing };
         if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
         } else {
@@ -92,9 +92,9 @@ impl Sched<Ours> {
         work
     }
 
-    /// [`Sched::load_balance`] with what the domain remembers of it. NI_RANDOM counts a `success` so often.
+    /// [`Sched::load_balance`] with what the domain remembers of it.
     #[inline(always)]
-    fn flat_search(&mut self, cpu: CpuId, success: u32) -> Work {
+    fn flat_search(&mut self, cpu: CpuId) -> Work {
         let Balance { domains, jiffy, second, search_cost, looked_at, .. } = &mut self.balance;
         let (now, second) = (jiffy.0, *second);
         let only = &domains.cpus[cpu.index()].levels[0];
@@ -113,8 +113,8 @@ impl Sched<Ours> {
         if busiest.is_some() {
             domain.balance_interval = domain.shape.min_interval;
         }
-        let success = success * u32::from(work != Work::Nothing);
-        if self.rules.tunables.features.ni_random && (cost > 0 || success > 0) {
+        if self.rules.tunables.features.ni_random && (cost > 0 || work != Work::Nothing) {
+            let success = if work == Work::Nothing { 0 } else { domain.newidle_weight() };
             domain.update_newidle_stats(success);
         }
         domain.update_newidle_cost(cost, now, second);
