@@ -147,7 +147,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// [`Engine::refresh`] of a busy CPU, where ticks cost nothing.
     #[inline(always)]
-    fn flat_refresh(&mut self, cpu: u32) {
+    pub(super) fn flat_refresh(&mut self, cpu: u32) {
         let record = &mut self.arena.cpus[cpu as usize];
         if self.sched.need_resched(CpuId(cpu)) && !record.leaving {
             record.resched_at = self.now;
