@@ -193,7 +193,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.tick(cpu);
         }
         let (first, due) = (record.next_tick, record.acting_tick);
-        let count = if first == due { 1 } else { (due - first) / self.period + 1 };
+        let count = if first == due { 1 } else { self.ticks.in_ticks.quotient(due - first) + 1 };
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else {
             return self.flat_tick_beside_idle::<FREE>(cpu);
         };
