@@ -9,10 +9,13 @@ use crate::check::{
     refuse, step_place,
 };
 use crate::objects::{Objects, file_fault, nodes_fault};
-use crate::op::{Instruction, Rounds};
+use crate::op::{Instruction, Rounds, link};
 use crate::program::FORKS_WITHOUT_END;
 use crate::random::name_key;
 use crate::{Membership, Op, Program, Template, TemplateId, Traffic, holding};
+
+/// Rounds of a loop without end: more than there are nanoseconds in half a millennium.
+const ENDLESS: u64 = u64::MAX;
 
 /// What one task of a template does in its life.
 #[derive(Default)]
@@ -32,6 +35,7 @@ pub(crate) struct Compiler<'a> {
     awaited: Vec<Option<&'a str>>,
     opened: Vec<bool>,
     doings: Vec<Doings>,
+    code: Vec<Instruction>,
     program: Program,
 }
 
@@ -94,6 +98,7 @@ impl<'a> Compiler<'a> {
             awaited: vec![None; latches],
             opened: vec![false; latches],
             doings: Vec::with_capacity(workload.tasks.len()),
+            code: Vec::new(),
             program,
         })
     }
@@ -109,6 +114,7 @@ impl<'a> Compiler<'a> {
         self.latches_open()?;
         self.turnaround()?;
         self.totals()?;
+        self.program.code = link(&self.code);
         Ok(self.program)
     }
 
@@ -147,7 +153,6 @@ impl<'a> Compiler<'a> {
             instances: task.instances,
             entry,
             depth: 0,
-            draws: false,
             children: Vec::new(),
             endless: Vec::new(),
             name_key: name_key(&task.name),
@@ -157,7 +162,7 @@ impl<'a> Compiler<'a> {
             self.emit(Op::Delay(task.delay));
         }
         self.steps(&task.steps, &mut Place { task, path: Vec::new(), depth: 0, times: 1, endless: false })?;
-        self.program.code.push(Instruction::Exit);
+        self.code.push(Instruction::Exit);
         Ok(())
     }
 
@@ -230,8 +235,7 @@ impl<'a> Compiler<'a> {
                     return Err(wrong(format!("loops are nested deeper than {MAX_NESTING}")));
                 }
                 let endless = std::mem::replace(&mut place.endless, true);
-                // More rounds than nanoseconds in half a millennium.
-                self.repeat(u64::MAX, place, |compiler, place| compiler.steps(steps, place))?;
+                self.repeat(ENDLESS, place, |compiler, place| compiler.steps(steps, place))?;
                 place.endless = endless;
             }
             _ => {
@@ -258,17 +262,23 @@ impl<'a> Compiler<'a> {
         }
         let begin = self.position()?;
         let (depth, times) = (place.depth, place.times);
-        self.program.code.push(Instruction::Begin { depth, count: Rounds(count) });
+        if count != ENDLESS {
+            self.code.push(Instruction::Begin { depth, count: Rounds(count) });
+        }
         place.times = times.saturating_mul(u128::from(count));
         place.depth = depth + 1;
         body(self, place)?;
         (place.depth, place.times) = (depth, times);
-        let (body, end) = (begin + 1, self.position()?);
+        let (body, end) = (begin + u32::from(count != ENDLESS), self.position()?);
         if count == 0 || end == body {
-            self.program.code.truncate(begin as usize);
+            self.code.truncate(begin as usize);
             return Ok(());
         }
-        self.program.code.push(Instruction::End { depth, body });
+        if count == ENDLESS {
+            self.code.push(Instruction::Jump { body });
+            return Ok(());
+        }
+        self.code.push(Instruction::End { depth, body });
         if let Some(template) = self.program.templates.last_mut() {
             template.depth = template.depth.max(depth + 1);
         }
@@ -276,11 +286,11 @@ impl<'a> Compiler<'a> {
     }
 
     fn emit(&mut self, op: Op) {
-        self.program.code.push(Instruction::Do(op));
+        self.code.push(Instruction::Do(op));
     }
 
     fn position(&self) -> Result<u32, ModelError> {
-        u32::try_from(self.program.code.len())
+        u32::try_from(self.code.len())
             .map_err(|_| refuse(self.workload, "tasks", "all steps together are more than 32 bits count"))
     }
 
@@ -300,10 +310,7 @@ impl<'a> Compiler<'a> {
         // There are no more durations than instructions, and those are counted in 32 bits.
         let index = self.program.durations.len() as u32;
         self.program.durations.push(duration);
-        self.program.code.push(drawn(index));
-        if let Some(template) = self.program.templates.last_mut() {
-            template.draws = true;
-        }
+        self.code.push(drawn(index));
         Ok(())
     }
 
@@ -356,7 +363,7 @@ impl<'a> Compiler<'a> {
             parent.children.len() - 1
         };
         parent.endless[slot] |= place.endless;
-        self.program.code.push(Instruction::Fork { template, slot: slot as u32 });
+        self.code.push(Instruction::Fork { template, slot: slot as u32 });
     }
 
     fn latches_open(&self) -> Result<(), ModelError> {

@@ -136,6 +136,8 @@ pub(crate) enum Instruction {
     Begin { depth: u32, count: Rounds },
     /// Count down; back to `body` while rounds are left.
     End { depth: u32, body: u32 },
+    /// Back to `body`, for ever.
+    Jump { body: u32 },
     /// Draw a time from the program's durations and run so long.
     RunDrawn(u32),
     /// Draw a time from the program's durations and use CPUs until it has passed.
@@ -146,6 +148,24 @@ pub(crate) enum Instruction {
     Fork { template: TemplateId, slot: u32 },
     /// The end.
     Exit,
+}
+
+/// An instruction in its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) instruction: Instruction,
+    /// Where it goes on: after it, or where a jump there leads, so that none is ever carried out.
+    pub(crate) next: u32,
+}
+
+/// The code with its jumps followed.
+pub(crate) fn link(code: &[Instruction]) -> Vec<Placed> {
+    // A loop's body begins with what is done, never with a jump.
+    let target = |place: u32| match code.get(place as usize) {
+        Some(Instruction::Jump { body }) => *body,
+        _ => place,
+    };
+    (1..).zip(code).map(|(after, instruction)| Placed { instruction: *instruction, next: target(after) }).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use schedlab_model::{Attributes, ChannelKind, Clamp, Duration, File, GroupNode, 
 
 use crate::compile::Compiler;
 use crate::objects::{Barrier, Change, FileOp, Memory, Objects, Request, Timer};
-use crate::op::Instruction;
+use crate::op::{Instruction, Placed};
 use crate::{Op, TemplateId};
 
 /// A compiled, checked workload: immutable and shared by any number of runs.
@@ -13,7 +13,7 @@ pub struct Program {
     pub(crate) name: String,
     pub(crate) templates: Vec<Template>,
     /// The code of all templates, one after the other, each ending in `Exit`.
-    pub(crate) code: Vec<Instruction>,
+    pub(crate) code: Vec<Placed>,
     /// The random durations that the code refers to.
     pub(crate) durations: Vec<Duration>,
     pub(crate) channels: Vec<ChannelKind>,
@@ -66,8 +66,6 @@ pub struct Template {
     pub(crate) entry: u32,
     /// Loops nested in one another, at most.
     pub(crate) depth: u32,
-    /// Whether it draws random durations.
-    pub(crate) draws: bool,
     /// The templates it forks, by slot.
     pub(crate) children: Vec<TemplateId>,
     /// Of each of them, whether it is forked without end.
@@ -285,7 +283,7 @@ impl Program {
     /// The operations in a template's code in the order of the text, loops once; for counting what kinds there are.
     pub fn operations(&self, id: TemplateId) -> impl Iterator<Item = Op> {
         let end = self.templates.get(id.index() + 1).map_or(self.code.len(), |next| next.entry as usize);
-        self.code[self.template(id).entry as usize..end].iter().filter_map(|instruction| match *instruction {
+        self.code[self.template(id).entry as usize..end].iter().filter_map(|placed| match placed.instruction {
             Instruction::Do(op) => Some(op),
             Instruction::Fork { template, .. } => Some(Op::Fork { template, instance: 0 }),
             _ => None,

@@ -41,6 +41,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) limit: u64,
     /// The first instant at which the run may be over, by the workload's word or the limit; 0 once all tasks have ended.
     pub(crate) until: u64,
+    /// Before this instant a flat run has nothing to ask but what is first ([`Engine::flat_run`]); 0 where it has to ask.
+    pub(crate) quiet: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,
     pub(crate) seed: u64,
@@ -122,6 +124,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             end,
             limit,
             until: end.min(limit + 1),
+            quiet: 0,
             seed: options.seed,
             arena,
             sink,
@@ -153,7 +156,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Lets the run end, with an error, before time goes on.
     pub(crate) fn give_up(&mut self, refusal: SimError) {
         self.refusal = Some(refusal);
-        (self.limit, self.until) = (0, 0);
+        (self.limit, self.until, self.quiet) = (0, 0, 0);
     }
 
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
@@ -167,7 +170,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 }
             }
             self.events += 1;
-            let key = self.arena.agenda.first();
+            let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
             let bandwidth = match &self.pools {
@@ -216,19 +219,18 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 self.bandwidth_timer();
                 continue;
             }
-            self.event(key, timer)?;
+            self.event(key, cpu, timer)?;
         }
         Ok(())
     }
 
     /// What is due now: the first sleeper's timer, or what the CPU that is first has to do.
-    fn event(&mut self, key: Key, timer: Key) -> Result<(), SimError> {
+    fn event(&mut self, key: Key, cpu: u32, timer: Key) -> Result<(), SimError> {
         if timer < key {
             let task = self.arena.timers.pop();
             self.timer(task);
             return Ok(());
         }
-        let cpu = self.arena.agenda.first_cpu(key);
         match key.kind() {
             Kind::Completion => self.completed(cpu),
             Kind::Tick => self.tick(cpu),

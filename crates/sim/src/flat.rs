@@ -48,26 +48,19 @@ impl<S: EventSink> Engine<'_, S> {
     /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), so that it need not be asked each time.
     fn flat_events<const FREE: bool>(&mut self) -> Result<(), SimError> {
         loop {
-            let (key, timer) = (self.arena.agenda.first(), self.arena.timers.first());
-            let first = key.min(timer);
-            let time = first.time();
+            let ((key, cpu), timer) = (self.arena.agenda.first(), self.arena.timers.first());
+            let time = key.min(timer).time();
             let rule = self.sched.next_timer_expires().as_nanos();
-            let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
-            if time >= self.until.min(rule) || cancelled {
+            if time >= rule || time >= self.quiet && !self.flat_moment(time) {
                 return Ok(());
             }
             self.events += 1;
-            if time != self.now {
-                self.now = time;
-                self.sched.set_machine_clock(Time::from_nanos(time));
-            }
+            self.now = time;
+            self.sched.set_machine_clock_within_jiffy(Time::from_nanos(time));
             if timer < key {
                 let task = self.arena.timers.pop();
                 self.flat_timer::<FREE>(task, key)?;
-                continue;
-            }
-            let cpu = self.arena.agenda.first_cpu(key);
-            if key.kind() == Kind::Completion {
+            } else if key.kind() == Kind::Completion {
                 self.flat_completion::<FREE>(cpu)?;
             } else {
                 self.flat_rarer_event::<FREE>(key, cpu)?;
@@ -75,9 +68,25 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// What is asked once in a jiffy, at an instant of it: false where the run may be over or is cancelled.
+    #[inline(never)]
+    fn flat_moment(&mut self, time: u64) -> bool {
+        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
+        if time >= self.until || cancelled {
+            return false;
+        }
+        self.sched.set_machine_clock(Time::from_nanos(time));
+        self.quiet = self.until.min(self.sched.next_jiffy().as_nanos());
+        true
+    }
+
     /// What CPUs have to do more rarely than to end an operation.
     #[inline(never)]
     fn flat_rarer_event<const FREE: bool>(&mut self, key: Key, cpu: u32) -> Result<(), SimError> {
+        if self.cancel.is_some() {
+            // However many there are at one instant.
+            self.quiet = 0;
+        }
         match key.kind() {
             Kind::Completion => self.completed(cpu),
             Kind::Timer => self.hrtick(cpu),

@@ -74,7 +74,7 @@ impl<S: EventSink> Engine<'_, S> {
             let record = &mut self.arena.tasks[task.index()];
             record.cpu = to.0;
             record.debt += self.prices.migration;
-            self.arena.identities[task.index()].migrations += 1;
+            record.account.migrations += 1;
             self.queued(task.0, to.0, cpu, self.way_out_of_idle(to.0));
         }
         self.refresh(cpu);

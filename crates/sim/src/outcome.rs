@@ -111,7 +111,7 @@ impl<S: EventSink> Engine<'_, S> {
         TaskOutcome {
             name: self.name(task),
             source: MetricSource::Counters,
-            life_ns: identity.died - identity.born,
+            life_ns: identity.died - account.born,
             run_ns: account.run,
             user_ns: user,
             system_ns: account.run - user,
@@ -119,7 +119,7 @@ impl<S: EventSink> Engine<'_, S> {
             sleep_ns: account.sleep,
             voluntary: account.voluntary,
             involuntary: account.involuntary,
-            migrations: identity.migrations,
+            migrations: account.migrations,
             // Whoever sleeps is woken, once.
             wakeups: account.voluntary,
             delay_ns: account.wait,

@@ -68,7 +68,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         (record.cpu, record.remaining) = (to, 0);
         record.debt += self.prices.migration;
-        self.arena.identities[task as usize].migrations += 1;
+        record.account.migrations += 1;
         self.queued(task, to, cpu, self.way_out_of_idle(to));
         // Whoever is left here comes.
         self.switch(cpu, TaskState::Running);

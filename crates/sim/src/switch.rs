@@ -8,7 +8,7 @@ use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::groups::Belongs;
-use crate::task::{Account, Identity, Stage, State, Task};
+use crate::task::{Identity, Stage, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -117,16 +117,13 @@ impl<S: EventSink> Engine<'_, S> {
         let kind = self.program.template(template).kind;
         // Those that are there from the start have their making behind them.
         let start = if parent == NONE { self.prices.begin(kind) } else { self.prices.start(kind) };
-        let account = Account { since: self.now, ..Account::NONE };
-        self.arena.tasks.push(Task { debt: start, account, ..Task::new(cursor) });
+        self.arena.tasks.push(Task { debt: start, ..Task::new(cursor, self.now) });
         self.arena.identities.push(Identity {
             template,
             instance,
             kind,
             belongs: Belongs::of(self.program, template, above),
-            born: self.now,
             died: self.now,
-            migrations: 0,
             parent,
             first_child: NONE,
             last_child: NONE,
@@ -161,7 +158,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task.index()];
         record.cpu = to.0;
         record.debt += self.prices.migration;
-        self.arena.identities[task.index()].migrations += 1;
+        record.account.migrations += 1;
         for cpu in [from.0, to.0].into_iter().filter(|cpu| *cpu != here) {
             self.settle(cpu);
         }
@@ -180,7 +177,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.state = State::Runnable;
         record.account.end_sleep(self.now);
         if previous != target {
-            self.arena.identities[task as usize].migrations += 1;
+            record.account.migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
             self.catch_up(previous);
             self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
@@ -415,7 +412,7 @@ impl<S: EventSink> Engine<'_, S> {
                 left.state = State::Dead;
                 self.alive -= 1;
                 if self.alive == 0 {
-                    self.until = 0;
+                    (self.until, self.quiet) = (0, 0);
                 }
                 self.left_group(task);
             }
@@ -465,7 +462,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task.index()];
         record.cpu = to.0;
         record.debt += self.prices.migration;
-        self.arena.identities[task.index()].migrations += 1;
+        record.account.migrations += 1;
         self.emit(to.0, EventKind::Migrate { task, from, to });
     }
 }

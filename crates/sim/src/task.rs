@@ -35,53 +35,57 @@ pub(crate) enum State {
     Dead,
 }
 
-/// What operations, switches and wake-ups touch: three cache lines. Times are nanoseconds.
+/// What operations, switches and wake-ups touch: four cache lines, of which those that sleep and wake up touch the two in the midst. Times
+/// are nanoseconds.
 #[derive(Debug, Clone)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Task {
-    /// Where it stands in its program.
-    pub(crate) cursor: Cursor,
-    pub(crate) op: Op,
-    /// What it came to so far.
-    pub(crate) account: Account,
-    /// CPU time until the stage is over; holds while the task does not run.
-    pub(crate) remaining: u64,
-    /// CPU time spent on its behalf but not yet served: switches, wake-ups it made, its migration.
-    pub(crate) debt: u64,
     /// Its CPU's count of switches when it came there last.
     pub(crate) ran_at: u64,
     /// The CPU it ran on last, [`NONE`] before it ran.
     pub(crate) ran_on: u32,
-    /// The CPU it is queued on, or was last.
-    pub(crate) cpu: u32,
     /// Bytes of the message that were moved.
     pub(crate) moved: u32,
     /// Bytes that the current step moves.
     pub(crate) planned: u32,
+    /// It was woken while it was still queued, and has not come yet.
+    pub(crate) lingered: bool,
+    /// What it came to so far.
+    pub(crate) account: Account,
+    pub(crate) op: Op,
+    /// CPU time until the stage is over; holds while the task does not run.
+    pub(crate) remaining: u64,
+    /// CPU time spent on its behalf but not yet served: switches, wake-ups it made, its migration.
+    pub(crate) debt: u64,
+    /// The CPU it is queued on, or was last.
+    pub(crate) cpu: u32,
     pub(crate) stage: Stage,
     pub(crate) state: State,
     /// The current system call had to sleep (or was about to). Of one that ends: it has looked at its CPU time.
     pub(crate) slept: bool,
     /// It ended and waits to be collected.
     pub(crate) zombie: bool,
-    /// It was woken while it was still queued, and has not come yet.
-    pub(crate) lingered: bool,
+    /// Where it stands in its program.
+    pub(crate) cursor: Cursor,
 }
 
-/// What a task came to so far. Times are nanoseconds.
+/// What a task came to so far; what each sleep and wake-up changes comes last. Times are nanoseconds.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(crate) struct Account {
+    pub(crate) born: u64,
+    pub(crate) migrations: u64,
+    pub(crate) wait: u64,
+    pub(crate) max_delay: u64,
+    /// Times it was taken off its CPU.
+    pub(crate) involuntary: u64,
     /// When the task's state last changed.
     pub(crate) since: u64,
     pub(crate) run: u64,
     pub(crate) user: u64,
-    pub(crate) wait: u64,
     pub(crate) sleep: u64,
-    pub(crate) max_delay: u64,
     /// Times it went to sleep.
     pub(crate) voluntary: u64,
-    /// Times it was taken off its CPU.
-    pub(crate) involuntary: u64,
 }
 
 /// Who it is, for the ends of its life and for the outcome.
@@ -91,9 +95,7 @@ pub(crate) struct Identity {
     pub(crate) instance: u32,
     pub(crate) kind: TaskKind,
     pub(crate) belongs: Belongs,
-    pub(crate) born: u64,
     pub(crate) died: u64,
-    pub(crate) migrations: u64,
     pub(crate) parent: u32,
     /// Children that are not collected yet, in the order in which they were made.
     pub(crate) first_child: u32,
@@ -102,8 +104,21 @@ pub(crate) struct Identity {
 }
 
 impl Account {
-    pub(crate) const NONE: Self =
-        Self { since: 0, run: 0, user: 0, wait: 0, sleep: 0, max_delay: 0, voluntary: 0, involuntary: 0 };
+    /// Of one that is made now.
+    pub(crate) const fn new(now: u64) -> Self {
+        Self {
+            born: now,
+            migrations: 0,
+            wait: 0,
+            max_delay: 0,
+            involuntary: 0,
+            since: now,
+            run: 0,
+            user: 0,
+            sleep: 0,
+            voluntary: 0,
+        }
+    }
 
     /// It goes off its CPU: how long it had that.
     #[inline(always)]
@@ -132,11 +147,11 @@ impl Account {
 }
 
 impl Task {
-    pub(crate) const fn new(cursor: Cursor) -> Self {
+    pub(crate) const fn new(cursor: Cursor, now: u64) -> Self {
         Self {
             cursor,
             op: Op::Exit,
-            account: Account::NONE,
+            account: Account::new(now),
             remaining: 0,
             debt: 0,
             ran_at: 0,
@@ -211,7 +226,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_switches_and_operations_touch_is_few_cache_lines() {
-        assert_eq!(size_of::<Task>(), 192);
+    fn what_those_that_sleep_and_wake_up_touch_is_two_cache_lines() {
+        let began = std::mem::offset_of!(Task, account) + std::mem::offset_of!(Account, since);
+        let cursor = std::mem::offset_of!(Task, cursor);
+        // Of the cursor its stream, its place and the first counter.
+        assert_eq!((size_of::<Task>(), began, cursor + 48), (256, 64, 192));
     }
 }

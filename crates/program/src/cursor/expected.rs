@@ -12,13 +12,13 @@ impl Cursor {
     /// The operation, where it is another one.
     #[inline(always)]
     pub fn next_run(&mut self, program: &Program) -> Result<Time, Op> {
-        if let Instruction::End { depth, body } = program.code[self.at as usize] {
-            let left = self.counter(depth);
-            *left -= 1;
-            self.at = if *left > 0 { body } else { self.at + 1 };
+        let mut placed = &program.code[self.at as usize];
+        if let Instruction::End { depth, body } = placed.instruction {
+            self.end_round(depth, body, placed.next);
+            placed = &program.code[self.at as usize];
         }
-        if let Instruction::Do(Op::Run(time)) = program.code[self.at as usize] {
-            self.at += 1;
+        if let Instruction::Do(Op::Run(time)) = placed.instruction {
+            self.at = placed.next;
             return Ok(time);
         }
         match self.next_of_any_kind(program) {
@@ -33,12 +33,12 @@ impl Cursor {
     /// The operation, where it is another one.
     #[inline(always)]
     pub fn next_sleep(&mut self, program: &Program) -> Result<Time, Op> {
-        if let Instruction::SleepDrawn(duration) = program.code[self.at as usize]
+        let placed = &program.code[self.at as usize];
+        if let Instruction::SleepDrawn(duration) = placed.instruction
             && let Duration::Uniform { low, high } = &program.durations[duration as usize]
-            && let Some(rest) = &mut self.rest
         {
-            self.at += 1;
-            return Ok(rest.stream.between(*low, *high));
+            self.at = placed.next;
+            return Ok(self.stream.between(*low, *high));
         }
         match self.next_of_any_kind(program) {
             Op::Sleep(time) => Ok(time),

@@ -96,6 +96,18 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// The same of a time that is in the jiffy of the one that was set last.
+    #[inline(always)]
+    pub fn set_machine_clock_within_jiffy(&mut self, now: schedlab_model::Time) {
+        debug_assert!(now.as_nanos().wrapping_sub(self.balance.jiffy.1) < self.rules.tick);
+        self.balance.now = now.as_nanos();
+    }
+
+    /// When the jiffy ends of the time that was set last.
+    pub fn next_jiffy(&self) -> schedlab_model::Time {
+        schedlab_model::Time::from_nanos(self.balance.jiffy.1.saturating_add(self.rules.tick))
+    }
+
     /// `update_rq_clock` within a sequence that began on another queue.
     pub(crate) fn update_rq_clock(&mut self, cpu: CpuId) {
         if self.balance.recorded {

@@ -30,7 +30,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let target = self.sched.flat_select(task_id(task)).0;
         if home != target {
-            self.arena.identities[place].migrations += 1;
+            woken.account.migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
             self.catch_up(home);
             let (from, to) = (CpuId(home), CpuId(target));

@@ -2,33 +2,23 @@
 
 use crate::agenda::{Key, Kind};
 
-/// Nanoseconds of a slot, as a power of 2: 33 µs, in which few timers expire, so that each is put in its place as it is set.
-const BITS: u32 = 15;
+/// Nanoseconds of a slot, as a power of 2: 8 µs, in which mostly one timer expires, if any.
+const BITS: u32 = 13;
 
 /// From one slot's beginning to the next one's.
 const WIDTH: u64 = 1 << BITS;
 
 /// Slots, for 34 ms in all: each is used again as soon as time has passed it.
-const SLOTS: usize = 1 << 10;
+const SLOTS: usize = WORDS * 64;
 
-/// Words of 64 slots each.
-const WORDS: usize = SLOTS / 64;
+/// Words of 64 slots each, as many as a word has bits.
+const WORDS: usize = 64;
 
-/// Words of a slot, a cache line: how many timers it has, and so many, the first to expire as the last one. Each is in nanoseconds from the
-/// slot's beginning on over its task.
-const WIDE: usize = 8;
-
+/// Its timers in the order in which they expire, then zeros. Each is what is left of the slot from it on, in nanoseconds, over its task's
+/// complement: the first one is the largest number, and none is zero.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Slot([u64; WIDE]);
-
-impl Slot {
-    /// Its first timer to expire, if it has any.
-    #[inline(always)]
-    const fn first(&self) -> u64 {
-        self.0[self.0[0] as usize % WIDE]
-    }
-}
+#[repr(align(32))]
+struct Slot([u64; 4]);
 
 /// A calendar (Brown 1988) of which a slot holds a few timers at most; whatever does not fit has to be elsewhere.
 #[derive(Debug)]
@@ -36,6 +26,8 @@ pub(super) struct Near {
     slots: Box<[Slot; SLOTS]>,
     /// Which slots have any.
     occupied: [u64; WORDS],
+    /// Which words of these may have any.
+    words: u64,
     /// The first to expire.
     first: Key,
     /// Timers that were looked at or moved so far.
@@ -44,7 +36,8 @@ pub(super) struct Near {
 
 impl Default for Near {
     fn default() -> Self {
-        Self { slots: Box::new([Slot([0; WIDE]); SLOTS]), occupied: [0; WORDS], first: Key::NEVER, operations: 0 }
+        let slots = Box::new([Slot([0; 4]); SLOTS]);
+        Self { slots, occupied: [0; WORDS], words: 0, first: Key::NEVER, operations: 0 }
     }
 }
 
@@ -64,7 +57,7 @@ impl Near {
 
     /// Whose the first one is, of those that there are.
     pub(super) fn first_task(&self) -> u32 {
-        self.slots[slot_of(self.first.time())].first() as u32
+        task_of(self.slots[slot_of(self.first.time())].0[0])
     }
 
     /// Sets a timer that expires so long after now; false, and nothing done, if there is no room for it.
@@ -76,22 +69,31 @@ impl Near {
         }
         let time = now + duration;
         let number = slot_of(time);
-        let slot = &mut self.slots[number].0;
-        let (count, timer) = (slot[0] as usize, (time % WIDTH) << 32 | u64::from(task));
-        if count >= WIDE - 1 {
+        let timer = (WIDTH - time % WIDTH) << 32 | u64::from(!task);
+        if self.slots[number].0[0] == 0 {
+            self.slots[number].0[0] = timer;
+            self.occupied[number / 64] |= 1 << (number % 64);
+            self.words |= 1 << (number / 64);
+            self.operations += 1;
+        } else if !self.push_beside(number, timer) {
             return false;
         }
-        self.operations += 1;
-        let mut place = count + 1;
-        while place > 1 && slot[place - 1] < timer {
-            slot[place] = slot[place - 1];
-            place -= 1;
-            self.operations += 1;
-        }
-        slot[place] = timer;
-        slot[0] = count as u64 + 1;
-        self.occupied[number / 64] |= 1 << (number % 64);
         self.first = self.first.min(Key::at(time, Kind::Timer));
+        true
+    }
+
+    /// The same in a slot that has some.
+    fn push_beside(&mut self, number: usize, timer: u64) -> bool {
+        let slot = &mut self.slots[number].0;
+        if slot[3] != 0 {
+            return false;
+        }
+        let mut later = timer;
+        for place in slot {
+            // Whoever expires later goes on to the next place.
+            self.operations += u64::from(later != 0);
+            (*place, later) = ((*place).max(later), (*place).min(later));
+        }
         true
     }
 
@@ -99,38 +101,41 @@ impl Near {
     #[inline(always)]
     pub(super) fn pop(&mut self) -> u32 {
         let now = self.first.time();
-        let (mut began, number) = (now & !(WIDTH - 1), slot_of(now));
-        let slot = &mut self.slots[number];
-        let task = slot.first() as u32;
-        slot.0[0] = slot.0[0].wrapping_sub(1);
-        let mut first = slot.first();
-        if slot.0[0] == 0 {
-            self.occupied[number / 64] &= !(1 << (number % 64));
-            let word = number / 64;
-            let slots = self.occupied[word] & u64::MAX << (number % 64);
-            if slots == 0 {
-                self.find_beyond(began, number);
-                return task;
-            }
-            let next = word * 64 + slots.trailing_zeros() as usize % 64;
-            began += (next - number) as u64 * WIDTH;
-            first = self.slots[next].first();
+        let (end, number) = ((now | (WIDTH - 1)) + 1, slot_of(now));
+        let [first, second, third, fourth] = self.slots[number].0;
+        if second != 0 {
+            self.slots[number].0 = [second, third, fourth, 0];
+            self.first = key_of(end, second);
+            return task_of(first);
         }
-        self.first = Key::at(began + (first >> 32), Kind::Timer);
-        task
+        self.slots[number].0[0] = 0;
+        let word = &mut self.occupied[number / 64];
+        *word &= !(1 << (number % 64));
+        let later = *word & u64::MAX << (number % 64);
+        if later == 0 {
+            self.find_beyond(end, number);
+            return task_of(first);
+        }
+        let next = number / 64 * 64 + later.trailing_zeros() as usize % 64;
+        self.first = key_of(end + (next - number) as u64 * WIDTH, self.slots[next].0[0]);
+        task_of(first)
     }
 
-    /// Finds the first one in the words after that of the slot of this number, which began then, around to that word itself.
+    /// Finds the first one in the words after that of the slot of this number, which ends then, around to that word itself.
     #[inline(never)]
-    fn find_beyond(&mut self, began: u64, number: usize) {
-        let mut words = (1..=WORDS).map(|ahead| (number / 64 + ahead) % WORDS);
-        let Some(word) = words.find(|word| self.occupied[*word] != 0) else {
+    fn find_beyond(&mut self, end: u64, number: usize) {
+        let word = number / 64;
+        self.words &= !(u64::from(self.occupied[word] == 0) << word);
+        if self.words == 0 {
             self.first = Key::NEVER;
             return;
-        };
-        let next = word * 64 + self.occupied[word].trailing_zeros() as usize;
-        let ahead = (next.wrapping_sub(number) % SLOTS) as u64;
-        self.first = Key::at(began + ahead * WIDTH + (self.slots[next].first() >> 32), Kind::Timer);
+        }
+        let after = (word + 1) % WORDS;
+        let ahead = self.words.rotate_right(after as u32).trailing_zeros() as usize;
+        let word = (after + ahead) % WORDS;
+        let next = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
+        let ahead = next.wrapping_sub(number) % SLOTS;
+        self.first = key_of(end + ahead as u64 * WIDTH, self.slots[next].0[0]);
     }
 }
 
@@ -138,4 +143,16 @@ impl Near {
 #[inline(always)]
 const fn slot_of(time: u64) -> usize {
     (time >> BITS) as usize % SLOTS
+}
+
+/// Whose a timer is.
+#[inline(always)]
+const fn task_of(timer: u64) -> u32 {
+    !(timer as u32)
+}
+
+/// When a timer expires of a slot that ends then.
+#[inline(always)]
+const fn key_of(end: u64, timer: u64) -> Key {
+    Key::at(end - (timer >> 32), Kind::Timer)
 }
