@@ -181,6 +181,12 @@ impl Domain {
         false
     }
 
+    /// Whether a cost of nothing would leave that as it is.
+    #[inline]
+    pub(crate) fn keeps_newidle_cost(&self, now: u64, second: u64) -> bool {
+        now <= self.last_decay + second
+    }
+
     /// `update_newidle_stats`: successes among the last 512 to 1024 calls.
     #[inline]
     pub(crate) fn update_newidle_stats(&mut self, success: u32) {

@@ -62,7 +62,7 @@ impl Sched<Ours> {
         let place = &domains.cpus[previous.index()];
         let (span, weight) = (place.plain_llc, place.llc_size);
         let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
-            return self.select_idle_sibling(task, previous, previous, previous);
+            return self.flat_select_anyhow(task, previous);
         };
         let mut limit = u32::MAX;
         if features.sis_util
@@ -83,55 +83,49 @@ impl Sched<Ours> {
         if recent_idles { recent } else { found }
     }
 
+    /// The same on any machine.
+    #[inline(never)]
+    fn flat_select_anyhow(&mut self, task: TaskId, previous: CpuId) -> CpuId {
+        self.select_idle_sibling(task, previous, previous, previous)
+    }
+
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
     /// task takes it: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
     #[inline(always)]
     pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
-        let (rq, eevdf) = (&mut self.rqs[cpu.index()], self.rules.eevdf());
-        rq.set_clocks_at(self.balance.now, self.pelt_origin);
-        let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
-        if !idles || (eevdf && self.entities[task.index()].sched_delayed) {
-            self.flat_wake_beside(task, cpu);
+        if self.rules.eevdf() {
+            return self.flat_wake_eevdf(task, cpu, at_once);
+        }
+        let migrated = self.flat_begin_wake(task, cpu);
+        self.flat_wake_idle::<false>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+            self.flat_wake_busy(task, cpu, migrated);
+            false
+        })
+    }
+
+    /// The same under EEVDF.
+    #[inline(never)]
+    fn flat_wake_eevdf(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
+        if self.entities[task.index()].sched_delayed {
+            self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
+            let woken = self.try_to_wake_up(task, cpu);
+            debug_assert!(woken, "a task that sleeps");
             return false;
         }
         let migrated = self.flat_begin_wake(task, cpu);
-        if eevdf {
-            self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
-        } else {
-            self.flat_wake_idle::<false>(task, cpu, migrated, at_once)
-        }
+        self.flat_wake_idle::<true>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
+            false
+        })
     }
 
-    /// The same of a CPU that has somebody, or whose task was taken before it came to have it.
+    /// The same where it is to wait.
     #[inline(never)]
-    pub fn flat_wake_beside(&mut self, task: TaskId, cpu: CpuId) {
-        let (rq, eevdf) = (&mut self.rqs[cpu.index()], self.rules.eevdf());
-        rq.set_clocks_at(self.balance.now, self.pelt_origin);
-        let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
-        if eevdf && self.entities[task.index()].sched_delayed {
-            let woken = self.try_to_wake_up(task, cpu);
-            debug_assert!(woken, "a task that sleeps");
-            return;
-        }
-        let migrated = self.flat_begin_wake(task, cpu);
-        match eevdf {
-            _ if idles => self.flat_wake_idle_later(task, cpu, migrated),
-            true => self.flat_wake_busy_eevdf(task, cpu, migrated),
-            false => self.flat_wake_busy(task, cpu, migrated),
-        }
-    }
-
-    /// [`Sched::flat_wake_idle`] of a CPU that has been told to schedule.
-    #[cold]
-    fn flat_wake_idle_later(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
-        let runs = if self.rules.eevdf() {
-            self.flat_wake_idle::<true>(task, cpu, migrated, false)
-        } else {
-            self.flat_wake_idle::<false>(task, cpu, migrated, false)
-        };
-        debug_assert!(!runs, "it waits for the CPU to schedule");
+    pub fn flat_wake_later(&mut self, task: TaskId, cpu: CpuId) {
+        let runs = self.flat_wake(task, cpu, false);
+        debug_assert!(!runs, "the CPU is to schedule first");
     }
 
     /// What a wake-up begins with: whether the task comes from another CPU.
@@ -148,7 +142,7 @@ impl Sched<Ours> {
     }
 
     /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
-    #[inline(always)]
+    #[inline(never)]
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;
@@ -198,12 +192,22 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU on which nobody is: all that is touched is looked up once.
+    /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done but clocks set, if somebody is.
     #[inline(always)]
-    fn flat_wake_idle<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
+    fn flat_wake_idle<const EEVDF: bool>(
+        &mut self,
+        task: TaskId,
+        cpu: CpuId,
+        migrated: bool,
+        at_once: bool,
+    ) -> Option<bool> {
         let se = EntityId(task.0);
-        let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, .. } = self;
+        let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, pelt_origin, .. } = self;
         let rq = &mut rqs[cpu.index()];
+        rq.set_clocks_at(balance.now, *pelt_origin);
+        if rq.curr != TaskId::IDLE || rq.nr_running != 0 {
+            return None;
+        }
         if EEVDF && rules.has_fair_server() && !dl_entities[cpu.index()].end_idle(rq) {
             return self.flat_wake_first(task, cpu, migrated, at_once);
         }
@@ -232,7 +236,7 @@ impl Sched<Ours> {
         if !at_once || server {
             (rq.need_resched, rq.lazily) = (true, false);
             self.timeline_insert(CfsRqId(cpu.0), se);
-            return false;
+            return Some(false);
         }
         // The idle time was taken off the fair server's runtime when it started.
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
@@ -244,12 +248,12 @@ impl Sched<Ours> {
         if EEVDF {
             entity.vprot = entity.deadline;
         }
-        true
+        Some(true)
     }
 
     /// The same of a CPU whose fair server is not started: it is now, and the rest is as if it had been.
     #[cold]
-    fn flat_wake_first(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> bool {
+    fn flat_wake_first(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> Option<bool> {
         self.first_fair_task(cpu);
         self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
     }

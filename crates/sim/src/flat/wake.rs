@@ -101,7 +101,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE {
             self.notice_lingering(task);
         }
-        self.sched.flat_wake_beside(task_id(task), CpuId(target));
+        self.sched.flat_wake_later(task_id(task), CpuId(target));
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         if FREE {
             self.flat_queued(task, home, target);
