@@ -250,7 +250,9 @@ def handing_back() -> None:
 def per_cpu_queues() -> None:
     """One queue a CPU: shares hold across queues within the stated bound."""
     with scheduling("pfs", "--queues=cpu"), running(processes((1, 0), (4, 0), (2, 0))) as pids:
-        found = shares(pids, 3.0)
+        # A window may end while a thread is ahead on one queue, which counts the less the longer it
+        # is: 3 s were once 3.4 points off.
+        found = shares(pids, 6.0)
         tell("queues", "pfs", processes=[(1, 0), (4, 0), (2, 0)], shares=found)
 
 

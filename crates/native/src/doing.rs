@@ -173,7 +173,7 @@ impl Task {
         let (world, seed) = (self.world, self.seed);
         self.tools.storage.get_or_insert_with(|| {
             let longest = world.program.file_accesses().iter().map(|access| access.bytes).max().unwrap_or(1);
-            Storage::new(world.files.len(), longest, seed)
+            Storage::new(longest, seed)
         })
     }
 

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use schedlab_model::{Offset, Opening};
-use schedlab_program::{FileOp, FileVerb, Program};
+use schedlab_model::Opening;
+use schedlab_program::{FileOp, FileVerb, Places, Program};
 
 use crate::NativeError;
 use crate::system::{check_long, limit};
@@ -94,9 +94,7 @@ fn reopen(file: &File, flags: libc::c_int) -> io::Result<RawFd> {
 
 /// A task's dealings with files.
 pub(crate) struct Storage {
-    /// Where its next access of each file begins.
-    next: Vec<u64>,
-    random: u64,
+    places: Places,
     buffer: Aligned,
     queue: Option<Queue>,
 }
@@ -159,40 +157,18 @@ const WRITE: u16 = 1;
 
 impl Storage {
     /// For a task that accesses at most `longest` bytes at once.
-    pub(crate) fn new(files: usize, longest: u32, seed: u64) -> Self {
-        let buffer = Aligned::new(longest as usize);
-        Self { next: vec![0; files], random: seed | 1, buffer, queue: None }
+    pub(crate) fn new(longest: u32, seed: u64) -> Self {
+        Self { places: Places::new(seed), buffer: Aligned::new(longest as usize), queue: None }
     }
 
     /// Does one access, or begins it.
     pub(crate) fn access(&mut self, files: &[Stored], op: FileOp) -> io::Result<()> {
         let file = files[op.file as usize];
-        let offset = self.place(op, file.size);
+        let offset = self.places.next(op, file.size);
         match op.verb {
             FileVerb::Write | FileVerb::Read => self.at_once(file.plain, op, offset),
             FileVerb::SubmitWrite(depth) => self.submit(file, WRITE, op, offset, depth),
             FileVerb::SubmitRead(depth) => self.submit(file, READ, op, offset, depth),
-        }
-    }
-
-    fn place(&mut self, op: FileOp, size: u64) -> u64 {
-        let bytes = u64::from(op.bytes);
-        match op.offset {
-            Offset::Next => {
-                let next = &mut self.next[op.file as usize];
-                let begin = if *next + bytes > size { 0 } else { *next };
-                *next = begin + bytes;
-                begin
-            }
-            Offset::Random => {
-                // xorshift64* (Vigna 2016).
-                self.random ^= self.random >> 12;
-                self.random ^= self.random << 25;
-                self.random ^= self.random >> 27;
-                let drawn = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d);
-                let places = size / bytes;
-                ((u128::from(drawn) * u128::from(places)) >> 64) as u64 * bytes
-            }
         }
     }
 

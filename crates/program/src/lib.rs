@@ -33,6 +33,7 @@ mod cursor;
 mod holding;
 mod objects;
 mod op;
+mod places;
 mod program;
 mod random;
 
@@ -40,4 +41,5 @@ pub use check::{MAX_MESSAGE, MAX_NESTING};
 pub use cursor::Cursor;
 pub use objects::{Barrier, Change, FileOp, FileVerb, Memory, Request, Timer};
 pub use op::{Op, TemplateId};
+pub use places::Places;
 pub use program::{FORKS_WITHOUT_END, Membership, Program, Template, Traffic};

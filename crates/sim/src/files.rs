@@ -3,8 +3,8 @@
 //! The disk is one: accesses take turns for the time that their bytes need, and overlap in its latency. Everything that was not
 //! opened to bypass it is in the page cache, as it is after the file was made. Synchronous writes wait for one another, `inode.rs`.
 
-use schedlab_model::{EventSink, Offset, Opening, TaskState};
-use schedlab_program::{FileOp, FileVerb, Op};
+use schedlab_model::{EventSink, Opening, TaskState};
+use schedlab_program::{FileOp, FileVerb, Op, Places};
 
 use crate::engine::Engine;
 use crate::task::Stage;
@@ -73,37 +73,11 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Where in the file the task's access begins: where its last one ended, from the beginning again at the end, or anywhere.
+    /// Where in the file the task's access begins.
     fn place(&mut self, task: u32, op: FileOp) -> u64 {
-        let bytes = u64::from(op.bytes);
         let size = self.program.files()[op.file as usize].1.size;
-        let seed = self.seed;
-        let luggage = self.arena.objects.luggage(task);
-        match op.offset {
-            Offset::Next => {
-                let file = op.file as usize;
-                if luggage.places.len() <= file {
-                    luggage.places.resize(file + 1, 0);
-                }
-                let next = luggage.places[file];
-                let begin = if next + bytes > size { 0 } else { next };
-                luggage.places[file] = begin + bytes;
-                begin
-            }
-            Offset::Random => {
-                // xorshift64* (Vigna 2016), as the runner draws its places.
-                let mut state = luggage.random;
-                if state == 0 {
-                    state = seed.wrapping_add(u64::from(task)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-                }
-                state ^= state >> 12;
-                state ^= state << 25;
-                state ^= state >> 27;
-                luggage.random = state;
-                let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
-                ((u128::from(drawn) * u128::from(size / bytes)) >> 64) as u64 * bytes
-            }
-        }
+        let key = self.arena.tasks[task as usize].cursor.key();
+        self.arena.objects.luggage(task).places.get_or_insert_with(|| Places::new(key)).next(op, size)
     }
 
     /// Waits for all that the task began.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use schedlab_model::Histogram;
-use schedlab_program::Program;
+use schedlab_program::{Places, Program};
 
 use crate::inode::Inode;
 use crate::wait::{NONE, WaitQueue};
@@ -54,10 +54,8 @@ pub(crate) struct Luggage {
     watches: Vec<u64>,
     /// When what it began to read and write is done, earliest first.
     pub(crate) under_way: VecDeque<u64>,
-    /// Where its next access of each file begins.
-    pub(crate) places: Vec<u64>,
-    /// From what its next access anywhere in a file is drawn, 0 before the first.
-    pub(crate) random: u64,
+    /// Where its next access of each file begins, once it has accessed one.
+    pub(crate) places: Option<Places>,
     /// The page that its present write is about, or that it waits for.
     pub(crate) page: u64,
     /// Until when its present operation lasts.

@@ -67,3 +67,27 @@ fn who_reads_its_own_time_may_lose_the_cpu() {
         assert_eq!(leaves(&workload, release, &machine()).0, [(1000, TaskState::Dead)], "{release}");
     }
 }
+
+/// Two sleep 100 µs, compute 1 ms, a CPU each, and take 100 µs to end. Half of that is over as two of nice −20 wake up beside the first. CFS
+/// lets one preempt (1.05 ms of virtual time are more than its granularity of 23 µs); the other is what CPU 1 takes once its own task is gone. It
+/// computes 3 ms, takes 100 µs to end, and 50 µs later the first is gone: with no involuntary switch, as what it came to was read before it
+/// began to end. On flat queues of several CPUs, too.
+#[test]
+fn who_has_begun_to_end_counts_no_more_switches() {
+    let urgent = Attributes { nice: -20, ..Attributes::default() };
+    let workload = workload(vec![
+        task("ends", 2, Attributes::default(), vec![Step::Sleep(microseconds(100)), Step::Run(milliseconds(1))]),
+        task("wakes", 2, urgent, vec![Step::Sleep(microseconds(1150)), Step::Run(milliseconds(3))]),
+    ]);
+    let mut machine = Machine::ideal(2);
+    machine.costs.exit_process = Time::from_micros(100);
+    for release in ["5.10", "6.1"] {
+        let (left, outcome) = leaves(&workload, release, &machine);
+        assert_eq!(
+            left,
+            [(0, TaskState::Interruptible), (1150, TaskState::Running), (4300, TaskState::Dead)],
+            "{release}"
+        );
+        assert_eq!(outcome.tasks[0].involuntary, 0, "{release}");
+    }
+}

@@ -5,26 +5,12 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use schedlab_trace::{Reader, Snapshot, TraceError};
 
 const LINES: u32 = 200_000;
 const FILES: u32 = 2_000;
-
-/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled"): the same inputs on every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit.max(1)
-    }
-}
 
 fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/fixtures").join(name);
@@ -61,21 +47,21 @@ const PIECES: &[&str] = &[
 ];
 
 /// Changes bytes, cuts, doubles and exchanges parts.
-fn mutate(random: &mut Random, text: &[u8]) -> Vec<u8> {
+fn mutate(random: &mut Xoshiro256PlusPlus, text: &[u8]) -> Vec<u8> {
     let mut text = text.to_vec();
-    for _ in 0..=random.below(4) {
-        let at = random.below(text.len());
-        let length = random.below(12).min(text.len() - at);
-        match random.below(6) {
-            0 if !text.is_empty() => text[at] = random.next() as u8,
+    for _ in 0..=random.random_range(0..4) {
+        let at = random.random_range(0..text.len().max(1));
+        let length = random.random_range(0..12).min(text.len() - at);
+        match random.random_range(0..6) {
+            0 if !text.is_empty() => text[at] = random.random(),
             1 => drop(text.drain(at..at + length)),
             2 => {
                 let part = text[at..at + length].to_vec();
                 text.splice(at..at, part);
             }
             3 => text.truncate(at),
-            4 => drop(text.splice(at..at + length, PIECES[random.below(PIECES.len())].bytes())),
-            _ => drop(text.splice(at..at, (random.next() as i64).to_string().bytes())),
+            4 => drop(text.splice(at..at + length, PIECES[random.random_range(0..PIECES.len())].bytes())),
+            _ => drop(text.splice(at..at, random.random::<i64>().to_string().bytes())),
         }
     }
     text
@@ -103,18 +89,18 @@ fn read(bytes: &[u8]) -> Result<(), TraceError> {
 
 #[test]
 fn mutated_lines_neither_panic_nor_hang() {
-    let mut random = Random(1);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let text = recorded("k61-hackbench.txt.gz") + &recorded("k612-hogs.txt.gz") + FURTHER;
     let lines: Vec<&str> = text.lines().collect();
     for _ in 0..LINES {
-        let line = lines[random.below(lines.len())];
+        let line = lines[random.random_range(0..lines.len())];
         judge(read(&mutate(&mut random, line.as_bytes())));
     }
 }
 
 #[test]
 fn mutated_files_neither_panic_nor_hang() {
-    let mut random = Random(2);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
     let text = HEAD.to_owned() + FURTHER + "# end: events=6\n";
     read(text.as_bytes()).unwrap();
     for _ in 0..FILES {
@@ -124,7 +110,7 @@ fn mutated_files_neither_panic_nor_hang() {
 
 #[test]
 fn mutated_snapshots_neither_panic_nor_hang() {
-    let mut random = Random(3);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     for name in ["k61-hogs.snap1", "k612-hogs.snap1"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../replay/tests/fixtures").join(name);
         let text = std::fs::read_to_string(path).unwrap();

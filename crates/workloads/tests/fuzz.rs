@@ -1,25 +1,11 @@
 //! The reader under 300,000 mutated files: it never panics and never hangs, and what it refuses it says in one line.
 
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use schedlab_program::Program;
 use schedlab_workloads::rtapp;
 
 const FILES: u32 = 300_000;
-
-/// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled"): the same inputs on every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 33) as usize % limit.max(1)
-    }
-}
 
 /// Files that between them have every word of the language and every freedom of its JSON.
 const SEEDS: [&str; 4] = [
@@ -83,32 +69,32 @@ const PIECES: &[&str] = &[
     "{\"a\":{\"a\":{\"a\":",
 ];
 
-fn mutate(seed: &str, random: &mut Random) -> String {
+fn mutate(seed: &str, random: &mut Xoshiro256PlusPlus) -> String {
     let mut bytes = seed.as_bytes().to_vec();
-    for _ in 0..1 + random.below(3) {
-        let at = random.below(bytes.len() + 1);
-        let end = (at + random.below(40)).min(bytes.len());
-        match random.below(9) {
+    for _ in 0..1 + random.random_range(0..3) {
+        let at = random.random_range(0..bytes.len() + 1);
+        let end = (at + random.random_range(0..40)).min(bytes.len());
+        match random.random_range(0..9) {
             0 => drop(bytes.drain(at..end)),
             1 => {
-                let piece = PIECES[random.below(PIECES.len())];
+                let piece = PIECES[random.random_range(0..PIECES.len())];
                 bytes.splice(at..at, piece.bytes());
             }
             2 => {
-                let piece = PIECES[random.below(PIECES.len())];
+                let piece = PIECES[random.random_range(0..PIECES.len())];
                 bytes.splice(at..end, piece.bytes());
             }
             3 => {
                 let part = bytes[at..end].to_vec();
-                let to = random.below(bytes.len() + 1);
+                let to = random.random_range(0..bytes.len() + 1);
                 bytes.splice(to..to, part);
             }
-            4 if at < bytes.len() => bytes[at] = random.next() as u8,
+            4 if at < bytes.len() => bytes[at] = random.random(),
             5 => bytes.truncate(at.max(1)),
             // Another number or name where one was: the file stays JSON.
             _ => {
                 let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) else { continue };
-                let number = ["0", "7", "-1", "99", "18446744073709551615", "20", "1024"][random.below(7)];
+                let number = ["0", "7", "-1", "99", "18446744073709551615", "20", "1024"][random.random_range(0..7)];
                 bytes.splice(at + digit..at + digit + 1, number.bytes());
             }
         }
@@ -118,7 +104,7 @@ fn mutate(seed: &str, random: &mut Random) -> String {
 
 #[test]
 fn no_file_panics_or_hangs() {
-    let mut random = Random(0x5eed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
     let (mut read, mut compiled) = (0u32, 0u32);
     for file in 0..FILES {
         let text = mutate(SEEDS[file as usize % SEEDS.len()], &mut random);
