@@ -19,6 +19,11 @@ impl Bitmap {
         all
     }
 
+    /// Becomes the same as `other`, in the memory that it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.words.clone_from(&other.words);
+    }
+
     /// Adds `number`.
     #[inline]
     pub fn insert(&mut self, number: usize) {

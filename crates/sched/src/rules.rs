@@ -2,6 +2,7 @@
 
 use schedlab_model::{KnobValue, ModelError, Release, Scheduler, Series, ThreadWeights, Time, Tunables};
 
+use crate::divisor::Divisor;
 use crate::fair::variant::Eevdf;
 
 /// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
@@ -16,6 +17,8 @@ pub struct Rules {
     pub alt_period: bool,
     /// One tick, 1/HZ, in nanoseconds (`TICK_NSEC`).
     pub tick: u64,
+    /// To find how many ticks there are in a time.
+    pub in_ticks: Divisor,
     /// Knob values for this machine.
     pub tunables: Tunables,
     /// `sched_nr_latency`: with more tasks the period stretches. See [`nr_latency`].
@@ -59,6 +62,7 @@ impl Rules {
             variant: Eevdf::of(series.newest_known()),
             alt_period: alt_period(series.newest_known()),
             tick,
+            in_ticks: Divisor::new(tick),
             tunables,
             nr_latency: nr_latency(series, &tunables),
             cfs_bandwidth_slice: 5_000_000,

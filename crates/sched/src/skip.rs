@@ -21,14 +21,15 @@ use schedlab_model::{CpuId, Policy, Series, TaskState, Time};
 use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::divisor::Divisor;
 use crate::entity::{CfsRqId, EntityId};
 use crate::rules::Rules;
 use crate::runqueue::Clocks;
 
 /// Coming ticks under CFS that find no more than the `ideal` runtime used up, where the first one will find `first` used.
 #[inline]
-const fn ticks_until_ideal(first: u64, ideal: u64, tick: u64) -> u64 {
-    if first > ideal { 0 } else { (ideal - first) / tick + 1 }
+const fn ticks_until_ideal(first: u64, ideal: u64, in_ticks: &Divisor) -> u64 {
+    if first > ideal { 0 } else { in_ticks.quotient(ideal - first) + 1 }
 }
 
 impl Rules {
@@ -37,7 +38,7 @@ impl Rules {
     #[inline]
     pub(crate) fn inactive_ticks_cfs(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
         let tick = self.tick;
-        let until_ideal = ticks_until_ideal(first, ideal, tick);
+        let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
         if self.series == Series::V2_6_24 {
             return until_ideal;
         }
@@ -86,7 +87,7 @@ impl<D: Decider> Sched<D> {
         if self.balance.other_classes || state.tick_stopped || self.balance.nohz.idle_cpus.first().is_some() {
             return 0;
         }
-        state.next_balance.saturating_sub(next_tick / self.rules.tick)
+        state.next_balance.saturating_sub(self.rules.in_ticks.quotient(next_tick))
     }
 
     /// Whether a tick of the CPU now may look at other CPUs, or touch them. A driver that skips ticks makes up for those of all CPUs
@@ -146,7 +147,7 @@ impl<D: Decider> Sched<D> {
         let partial = next_tick.saturating_sub(entity.exec_start);
         let first = entity.sum_exec_runtime - entity.prev_sum_exec_runtime + partial;
         let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else {
-            return ticks_until_ideal(first, ideal, tick);
+            return ticks_until_ideal(first, ideal, &self.rules.in_ticks);
         };
         let ahead = entity.vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
         let step = self.calc_delta_fair(tick, se);

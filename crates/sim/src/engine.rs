@@ -110,7 +110,12 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let limit = options.time_limit.as_nanos().min(NEVER - 1);
         Ok(Self {
             program,
-            ticks: Ticks { phase: options.phase.as_nanos() % period.as_nanos(), period: period.as_nanos(), ahead: 0 },
+            ticks: Ticks {
+                phase: options.phase.as_nanos() % period.as_nanos(),
+                period: period.as_nanos(),
+                in_ticks: rules.in_ticks,
+                ahead: 0,
+            },
             period: period.as_nanos(),
             sched,
             pools,

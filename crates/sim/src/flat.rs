@@ -193,9 +193,9 @@ impl<S: EventSink> Engine<'_, S> {
             return self.tick(cpu);
         }
         let (first, due) = (record.next_tick, record.acting_tick);
-        let count = if first == due { 1 } else { (due - first) / self.period + 1 };
+        let count = if first == due { 1 } else { self.ticks.in_ticks.quotient(due - first) + 1 };
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else {
-            return self.tick(cpu);
+            return self.flat_tick_beside_idle::<FREE>(cpu);
         };
         self.last_tick = (self.now, cpu);
         if !FREE {
@@ -209,6 +209,37 @@ impl<S: EventSink> Engine<'_, S> {
             return Ok(());
         }
         self.flat_switched::<FREE>(cpu, tick.previous, tick.next, 0)
+    }
+
+    /// A tick that looks at other CPUs, of a task that is alone: [`Engine::tick`].
+    #[inline(never)]
+    fn flat_tick_beside_idle<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        let record = &self.arena.cpus[cpu as usize];
+        if self.skips_beside_others || record.next_tick != record.acting_tick {
+            return self.tick(cpu);
+        }
+        let Some(scheduled) = self.sched.flat_tick_alone(CpuId(cpu)) else { return self.tick(cpu) };
+        let now = self.now;
+        self.last_tick = (now, cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        (record.next_tick, record.acting_tick) = (now + self.period, now + self.period);
+        if !FREE {
+            record.ticked(now, now, 1, self.prices.tick);
+        }
+        self.settle_moves(cpu);
+        if !FREE {
+            let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+            self.arena.cpus[cpu as usize].interrupted(now, now + self.prices.tick + looked_at, looked_at);
+        }
+        if scheduled {
+            return self.rescheduled(cpu);
+        }
+        if FREE {
+            self.flat_refresh(cpu);
+        } else {
+            self.refresh(cpu);
+        }
+        Ok(())
     }
 
     /// [`Engine::leave`] of a task that goes on to be runnable, [`Engine::come`] of one that waited, and what it does then, on a CPU that always

@@ -1,7 +1,7 @@
 //! Ticks, those that are put off and made up for among them.
 
 use schedlab_model::{CpuId, EventSink, Time};
-use schedlab_sched::Clocks;
+use schedlab_sched::{Clocks, Divisor};
 
 use crate::SimError;
 use crate::agenda::NEVER;
@@ -14,6 +14,8 @@ pub(crate) struct Ticks {
     pub(crate) phase: u64,
     /// From tick to tick.
     pub(crate) period: u64,
+    /// To find how many there are in a time.
+    pub(crate) in_ticks: Divisor,
     /// The tick after the instant that was asked about last.
     pub(crate) ahead: u64,
 }
@@ -24,7 +26,7 @@ impl Ticks {
     pub(crate) const fn after(&mut self, now: u64) -> u64 {
         // Mostly it is the one that was found last, as time does not go back: no need to divide.
         if now >= self.ahead {
-            self.ahead = ((now + self.phase) / self.period + 1) * self.period - self.phase;
+            self.ahead = (self.in_ticks.quotient(now + self.phase) + 1) * self.period - self.phase;
         }
         self.ahead
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from schedlab import processes
 from schedlab.errors import SchedlabError
+from schedlab.fidelity import command
 from schedlab.fidelity.collect import collect_all
 from schedlab.fidelity.judge import judge
 from schedlab.fidelity.page import Circumstances, page
@@ -27,22 +28,14 @@ _ATTEMPTS = 20
 
 def main(arguments: list[str] | None = None) -> int:
     """Do it; return 1 if a line or goal fails, 2 if it could not be done."""
-    parser = argparse.ArgumentParser(prog="python -m schedlab.fidelity", description=__doc__)
-    parser.add_argument("register", type=Path, help="the file of lines, validation/decisions.toml")
-    parser.add_argument("--directory", type=Path, required=True, help="where recordings are put")
-    parser.add_argument("--page", type=Path, help="the page to write")
+    parser = command.parser("schedlab.fidelity", "validation/decisions.toml")
     parser.add_argument("--series", action="append", help="only that series; may be repeated")
-    parser.add_argument("--kept", action="store_true", help="replay recordings that are there")
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(message)s")
-    try:
-        return _run(given)
-    except SchedlabError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        return 2
+    return command.carry_out(_run, given)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(given: argparse.Namespace) -> bool:
     register = Register.read(given.register)
     if given.series:
         register = register.of(given.series)
@@ -60,7 +53,7 @@ def _run(given: argparse.Namespace) -> int:
         say(f"written to {given.page}")
     held = sum(finding.holds for finding in (*judgement.goals, *judgement.lines))
     say(f"{held} of {len(judgement.goals) + len(judgement.lines)} goals and lines hold")
-    return 0 if judgement.holds else 1
+    return judgement.holds
 
 
 def _circumstances(given: argparse.Namespace, seconds: float) -> Circumstances:

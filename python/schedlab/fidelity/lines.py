@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from schedlab.errors import InputError
+from schedlab.fidelity.written import Read
 from schedlab.model import Workload
-
-
-class Read(BaseModel):
-    """Something in such a file: nothing in it is unknown, and nothing changes it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Described(Read):

@@ -1,13 +1,12 @@
 """What was written down before any recording was made: ``validation/decisions.toml``."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
+from schedlab.fidelity.written import Read, Written, by_name, told_with_where, validated
 
 Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance", "push"]
 """What the scheduler decides; ``select`` is the CPU on which a woken task comes in, ``newidle``
@@ -22,11 +21,7 @@ CFS = frozenset({"5.10", "6.1"})
 """Releases on one CPU of which no divergence is allowed with all probes."""
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Tolerance(_Read):
+class Tolerance(Read):
     """How far a line may be off.
 
     Attributes:
@@ -53,7 +48,7 @@ class Tolerance(_Read):
     resynchronisations: Annotated[int, Field(ge=0)] = 0
 
 
-class Scenario(_Read):
+class Scenario(Read):
     """What is recorded.
 
     Attributes:
@@ -83,7 +78,7 @@ class Scenario(_Read):
         return self
 
 
-class _Expected(_Read):
+class _Expected(Read):
     """What a line says, or several that are written as one."""
 
     level: Level
@@ -111,6 +106,11 @@ class Line(_Expected):
     scenario: str
     release: str
 
+    @property
+    def name(self) -> str:
+        """What it is told by: the scenario, release and level."""
+        return f"{self.scenario} {self.release} {self.level}"
+
     @model_validator(mode="after")
     def _a_divergence_is_pinned(self) -> Self:
         diverges = self.verdict == "known divergence"
@@ -128,7 +128,7 @@ class Line(_Expected):
         return self
 
 
-class Goal(_Read):
+class Goal(Read):
     """What several lines of a release come to together.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Lines(_Expected):
     releases: tuple[str, ...] = Field(min_length=1)
 
 
-class _Goals(_Read):
+class _Goals(Read):
     name: str
     releases: tuple[str, ...] = Field(min_length=1)
     scenarios: tuple[str, ...] = Field(min_length=1)
@@ -164,14 +164,14 @@ class _Goals(_Read):
     tolerance: str
 
 
-class _File(_Read):
+class _File(Read):
     scenarios: Mapping[str, Scenario]
     tolerances: Mapping[str, Tolerance]
     lines: tuple[_Lines, ...]
     goals: tuple[_Goals, ...] = ()
 
 
-class Register(_Read):
+class Register(Written):
     """All of it.
 
     Attributes:
@@ -192,28 +192,14 @@ class Register(_Read):
         return tuple(dict.fromkeys(line.release for line in self.lines))
 
     @classmethod
-    def read(cls, path: Path) -> "Register":
-        """Read the file.
-
-        Raises:
-            InputError: it cannot be read, or something in it is wrong, with where.
-        """
-        try:
-            return cls.parse(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read '{path}': {error.strerror}") from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-
-    @classmethod
-    def parse(cls, text: str) -> "Register":
+    def parse(cls, text: str) -> Self:
         """Read the file's text.
 
         Raises:
             InputError: something in it is wrong, with where.
         """
-        try:
-            file = _File.model_validate(tomllib.loads(text))
+        file = validated(text, _File)
+        with told_with_where():
             lines = [
                 Line(
                     **part.model_dump(exclude={"scenarios", "releases"}),
@@ -229,16 +215,10 @@ class Register(_Read):
                 for part in file.goals
                 for release in part.releases
             ]
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"no TOML: {error}") from None
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InputError(f"{where or 'a line'}: {first['msg']}") from None
         register = cls(
             scenarios=file.scenarios,
             tolerances=file.tolerances,
-            lines=tuple(lines),
+            lines=tuple(by_name(lines).values()),
             goals=tuple(goals),
         )
         register._check_names()
@@ -267,12 +247,7 @@ class Register(_Read):
         return next(found, None)
 
     def _check_names(self) -> None:
-        seen = set()
         for line in self.lines:
-            key = (line.scenario, line.release, line.level)
-            if key in seen:
-                raise InputError(f"lines: {' '.join(key)} is there twice")
-            seen.add(key)
             self._check_known("lines", line.scenario, line.tolerance)
         for goal in self.goals:
             for scenario in goal.scenarios:

@@ -94,7 +94,8 @@ impl<D: Decider> Sched<D> {
             return Some(1);
         }
         let draw = self.balance.draw();
-        self.balance.domains.cpus[cpu.index()].levels[level].newidle_weight(draw)
+        let domain = &mut self.balance.domains.cpus[cpu.index()].levels[level];
+        domain.tries_newidle(draw).then(|| domain.newidle_weight())
     }
 
     /// `update_newidle_cost`: keeps the greatest cost, which fades by about 1 % a second. Whether it faded.
@@ -150,15 +151,21 @@ impl CpuState {
 }
 
 impl Domain {
-    /// [`Sched::newidle_weight`] of this domain, with what was drawn.
+    /// The first part of [`Sched::newidle_weight`] of this domain: whether it is tried, with what was drawn.
     #[inline]
-    pub(crate) fn newidle_weight(&mut self, draw: u32) -> Option<u32> {
-        let weight = 1 + self.newidle[2];
-        if draw % 1024 > weight {
+    pub(crate) fn tries_newidle(&mut self, draw: u32) -> bool {
+        let tries = draw % 1024 <= 1 + self.newidle[2];
+        if !tries {
             self.update_newidle_stats(0);
-            return None;
         }
-        Some((1024 + weight / 2) / weight)
+        tries
+    }
+
+    /// The second part: what a success counts.
+    #[inline]
+    pub(crate) fn newidle_weight(&self) -> u32 {
+        let weight = 1 + self.newidle[2];
+        (1024 + weight / 2) / weight
     }
 
     /// The part of [`Sched::update_newidle_cost`] that keeps the greatest cost, in the tick `now`.
@@ -172,6 +179,12 @@ impl Domain {
             return true;
         }
         false
+    }
+
+    /// Whether a cost of nothing would leave that as it is.
+    #[inline]
+    pub(crate) fn keeps_newidle_cost(&self, now: u64, second: u64) -> bool {
+        now <= self.last_decay + second
     }
 
     /// `update_newidle_stats`: successes among the last 512 to 1024 calls.

@@ -155,7 +155,8 @@ impl<D: Decider> Sched<D> {
         nohz.needs_update &= !kick.next;
         let mut next_balance = now + 60 * self.balance.second;
         let (mut updates, mut has_blocked, mut gives_up) = (false, false, false);
-        let idle_cpus = self.balance.nohz.idle_cpus.clone();
+        let mut idle_cpus = std::mem::take(&mut self.balance.scanned);
+        idle_cpus.copy_from(&self.balance.nohz.idle_cpus);
         for cpu in idle_cpus.iter_wrap(this.index() + 1).map(|cpu| CpuId(cpu as u32)) {
             if !self.idle_cpu(cpu) {
                 continue;
@@ -181,6 +182,7 @@ impl<D: Decider> Sched<D> {
                 (next_balance, updates) = (next, true);
             }
         }
+        self.balance.scanned = idle_cpus;
         let period = self.rules.jiffies_of(LOAD_AVG_PERIOD);
         let nohz = &mut self.balance.nohz;
         if !gives_up {

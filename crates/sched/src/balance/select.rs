@@ -91,7 +91,7 @@ impl<D: Decider> Sched<D> {
         let (number, began) = &mut self.balance.jiffy;
         // Mostly the time has hardly moved, and need not be divided.
         if now.wrapping_sub(*began) >= tick {
-            *number = now / tick;
+            *number = self.rules.in_ticks.quotient(now);
             *began = *number * tick;
         }
     }

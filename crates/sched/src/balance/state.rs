@@ -238,6 +238,8 @@ pub(crate) struct Balance {
     pub(crate) domains: Domains,
     pub(crate) tasks: Vec<TaskState>,
     pub(crate) nohz: Nohz,
+    /// The CPUs that one balanced for last: memory that is used again.
+    pub(crate) scanned: Bitmap,
     /// `rd->overload`: some CPU has more than one task.
     pub(crate) overload: bool,
     /// Some task is, or was, of the real-time or deadline class.

@@ -30,32 +30,43 @@ impl<D: Decider> Sched<D> {
 
     /// `remove_entity_load_avg` and `migrate_task_rq_fair`: a sleeper goes to another CPU; its queue takes its load out when it next
     /// looks.
+    #[inline]
     pub(crate) fn remove_entity_load_avg(&mut self, se: EntityId) {
         if !self.tracks_load {
             return;
         }
         let entity = &mut self.entities[se.index()];
         let (cfs, weight) = (&mut self.cfs_rqs[entity.cfs_rq.index()], entity.load.scaled >> 10);
-        let (rq, queue, avg) = (&self.rqs[cfs.cpu.index()], &mut cfs.pelt, &mut entity.pelt.avg);
-        if avg.last_update_time != 0 {
-            if avg.age(queue.avg.last_update_time) {
-                avg.update_avg(weight);
+        let (queue, avg) = (&mut cfs.pelt, &mut entity.pelt.avg);
+        if avg.last_update_time == 0 {
+            return;
+        }
+        if avg.age(queue.avg.last_update_time) {
+            avg.update_avg(weight);
+        }
+        let removed = &mut queue.removed;
+        removed.count += 1;
+        removed.load += avg.load_avg;
+        removed.util += avg.util_avg;
+        removed.runnable += avg.runnable_avg;
+        let idle = self.rqs[cfs.cpu.index()].curr == TaskId::IDLE;
+        if idle {
+            self.migrate_se_pelt_lag(se);
+        }
+        self.entities[se.index()].pelt.avg.last_update_time = 0;
+    }
+
+    /// `migrate_se_pelt_lag` (5.19 on): an idle CPU's clock stood still meanwhile.
+    #[inline(never)]
+    fn migrate_se_pelt_lag(&mut self, se: EntityId) {
+        let entity = &mut self.entities[se.index()];
+        let cfs = &self.cfs_rqs[entity.cfs_rq.index()];
+        let (rq, queue) = (&self.rqs[cfs.cpu.index()], &cfs.pelt);
+        if self.rules.series != Series::V5_10 && !queue.stopped {
+            let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
+            if entity.pelt.avg.age(now.wrapping_sub(queue.throttled_time)) {
+                entity.pelt.avg.update_avg(entity.load.scaled >> 10);
             }
-            let removed = &mut queue.removed;
-            removed.count += 1;
-            removed.load += avg.load_avg;
-            removed.util += avg.util_avg;
-            removed.runnable += avg.runnable_avg;
-            // migrate_se_pelt_lag (5.19 on): an idle CPU's clock stood still meanwhile.
-            let idle = rq.curr == TaskId::IDLE && self.rules.series != Series::V5_10;
-            if idle && !queue.stopped {
-                let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
-                let now = now.wrapping_sub(queue.throttled_time);
-                if avg.age(now) {
-                    avg.update_avg(weight);
-                }
-            }
-            avg.last_update_time = 0;
         }
     }
 

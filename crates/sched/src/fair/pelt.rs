@@ -189,7 +189,7 @@ impl SchedAvg {
             return false;
         }
         if periods > LOAD_AVG_PERIOD * 63 {
-            (self.load_sum, self.runnable_sum, self.util_sum) = (0, 0, 0);
+            self.forget();
             return true;
         }
         let (halvings, factor) = (periods / LOAD_AVG_PERIOD, YN_INVERSE[(periods % LOAD_AVG_PERIOD) as usize]);
@@ -198,6 +198,12 @@ impl SchedAvg {
         self.runnable_sum = decay(self.runnable_sum);
         self.util_sum = decay(u64::from(self.util_sum)) as u32;
         true
+    }
+
+    /// All of it is so long ago that nothing is left.
+    #[cold]
+    fn forget(&mut self) {
+        (self.load_sum, self.runnable_sum, self.util_sum) = (0, 0, 0);
     }
 
     /// [`SchedAvg::age`] of what never summed anything up: only time goes on.
@@ -254,14 +260,21 @@ impl SchedAvg {
     #[inline(always)]
     pub fn update_avg(&mut self, load: u64) {
         let (place, weighted) = (self.period_contrib, load.wrapping_mul(self.load_sum));
-        if (weighted | self.runnable_sum) < 1 << 48 {
-            // Mostly so: it is asked once for all.
-            self.load_avg = divide_small(weighted, place);
-            self.runnable_avg = divide_small(self.runnable_sum, place);
-        } else {
-            self.load_avg = divide(weighted, place);
-            self.runnable_avg = divide(self.runnable_sum, place);
+        if (weighted | self.runnable_sum) >= 1 << 48 {
+            return self.update_large_avg(load);
         }
+        // Mostly so: it is asked once for all.
+        self.load_avg = divide_small(weighted, place);
+        self.runnable_avg = divide_small(self.runnable_sum, place);
+        self.util_avg = divide_small(u64::from(self.util_sum), place);
+    }
+
+    /// The same of any sums.
+    #[cold]
+    fn update_large_avg(&mut self, load: u64) {
+        let place = self.period_contrib;
+        self.load_avg = divide(load.wrapping_mul(self.load_sum), place);
+        self.runnable_avg = divide(self.runnable_sum, place);
         self.util_avg = divide_small(u64::from(self.util_sum), place);
     }
 

@@ -12,9 +12,13 @@ use crate::fair::sums::Sums;
 use crate::flat::newidle::Work;
 use crate::runqueue::Rq;
 
-/// What is on a CPU whose task left.
+/// What is on a CPU whose task is to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
+    /// The task, and the long way is to be taken.
+    Running,
+    /// The task, which is to leave by [`Sched::flat_leave`].
+    Not,
     /// Others, of which one is to be picked.
     Others,
     /// Nobody: it is to look for work.
@@ -26,30 +30,35 @@ enum Left {
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
     /// fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
+    #[inline(always)]
     pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
-        let rq = &mut self.rqs[cpu.index()];
-        rq.set_clocks_at(self.balance.now, self.pelt_origin);
-        if rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
-            return None;
+        if self.rules.eevdf() { self.flat_block_eevdf(cpu) } else { self.flat_block_as::<false>(cpu) }
+    }
+
+    /// The same under EEVDF.
+    #[inline(never)]
+    fn flat_block_eevdf(&mut self, cpu: CpuId) -> Option<TaskId> {
+        self.flat_block_as::<true>(cpu)
+    }
+
+    #[inline(always)]
+    fn flat_block_as<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+        match self.flat_leave_once::<EEVDF>(cpu) {
+            Left::Running => None,
+            Left::Idles { ticks } => {
+                self.flat_enter_idle(cpu, ticks);
+                Some(TaskId::IDLE)
+            }
+            left => Some(self.flat_go_on(cpu, left)),
         }
-        let previous = rq.curr;
-        let left = if self.rules.eevdf() {
-            self.flat_leave_once::<true>(cpu, previous)
-        } else {
-            self.flat_leave_once::<false>(cpu, previous)
-        };
-        if let Some(Left::Idles { ticks }) = left {
-            self.flat_enter_idle(cpu, ticks);
-            return Some(TaskId::IDLE);
-        }
-        Some(self.flat_go_on(cpu, previous, left))
     }
 
     /// The rest of it where the CPU may have somebody to run: who runs. Apart, so that a CPU that idles has few registers to save.
     #[inline(never)]
-    fn flat_go_on(&mut self, cpu: CpuId, previous: TaskId, left: Option<Left>) -> TaskId {
+    fn flat_go_on(&mut self, cpu: CpuId, left: Left) -> TaskId {
+        let previous = self.rqs[cpu.index()].curr;
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
-        let left = left.unwrap_or_else(|| self.flat_leave(cpu, previous));
+        let left = if left == Left::Not { self.flat_leave(cpu, previous) } else { left };
         let work = if left == Left::Nobody { self.flat_look(cpu) } else { Work::Queued };
         match work {
             Work::Nothing => {
@@ -139,14 +148,19 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU, with what follows where it is not worth to look for work: all
-    /// that is touched is looked up once. None, and nothing done, elsewhere.
+    /// that is touched is looked up once. Elsewhere nothing is done but clocks set.
     #[inline(always)]
-    fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId, previous: TaskId) -> Option<Left> {
-        let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, .. } = self;
+    fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId) -> Left {
+        let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        rq.set_clocks_at(balance.now, *pelt_origin);
+        if rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
+            return Left::Running;
+        }
+        let previous = rq.curr;
         let entity = &mut entities[previous.index()];
         if (EEVDF && queue.nr_running != 1) || queue.has_buddies() || entity.pelt.avg.last_update_time == 0 {
-            return None;
+            return Left::Not;
         }
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
         let charged = delta as i64 > 0;
@@ -155,10 +169,10 @@ impl Sched<Ours> {
             if EEVDF {
                 // Its request would be served, or the fair server's runtime be over.
                 if !vruntime.before(entity.deadline) {
-                    return None;
+                    return Left::Not;
                 }
                 if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
-                    return None;
+                    return Left::Not;
                 }
             }
             entity.exec_start = rq.clock_task;
@@ -193,16 +207,16 @@ impl Sched<Ours> {
         }
         if rq.nr_running > 0 {
             rq.cfs_tasks.remove(tasks, previous);
-            return Some(Left::Others);
+            return Left::Others;
         }
         rq.cfs_tasks.clear();
         let Some(next_balance) = balance.idles_without_looking(rules, cpu, &rq.balance) else {
-            return Some(Left::Nobody);
+            return Left::Nobody;
         };
         rq.begin_idle(next_balance);
         rq.idle(queue);
         balance.nohz.has_blocked = true;
-        Some(Left::Idles { ticks: !rq.balance.tick_stopped })
+        Left::Idles { ticks: !rq.balance.tick_stopped }
     }
 
     /// `update_curr` but for `min_vruntime`: whether any time passed.

@@ -79,11 +79,11 @@ impl Sched<Ours> {
         state.next_balance = state.next_balance.min(next_balance);
         // NI_RANDOM
         let draw = if tunables.features.ni_random { balance.draw() } else { 0 };
-        let success = match &mut balance.domains.cpus[cpu.index()].levels[..] {
-            [only, ..] if tunables.features.ni_random => only.newidle_weight(draw),
-            _ => Some(1),
+        let tries = match &mut balance.domains.cpus[cpu.index()].levels[..] {
+            [only, ..] if tunables.features.ni_random => only.tries_newidle(draw),
+            _ => true,
         };
-        let work = success.map_or(Work::Nothing, |success| self.flat_search(cpu, success));
+        let work = if tries { self.flat_search(cpu) } else { Work::Nothing };
         if work == Work::Nothing {
             self.nohz_newidle_balance(cpu);
         } else {
@@ -92,19 +92,33 @@ impl Sched<Ours> {
         work
     }
 
-    /// [`Sched::load_balance`] with what the domain remembers of it. NI_RANDOM counts a `success` so often.
+    /// [`Sched::load_balance`] with what the domain remembers of it.
     #[inline(always)]
-    fn flat_search(&mut self, cpu: CpuId, success: u32) -> Work {
-        let Balance { domains, jiffy, second, search_cost, looked_at, .. } = &mut self.balance;
+    fn flat_search(&mut self, cpu: CpuId) -> Work {
+        let Self { rqs, balance, .. } = self;
+        let Balance { domains, jiffy, second, search_cost, looked_at, overload, .. } = balance;
         let (now, second) = (jiffy.0, *second);
-        let only = &domains.cpus[cpu.index()].levels[0];
+        let [only, ..] = &mut domains.cpus[cpu.index()].levels[..] else { return Work::Nothing };
         let weight = u64::from(only.shape.weight);
         let cost = weight * *search_cost;
         *looked_at += weight;
-        if only.own_group().is_some_and(|own| now >= domains.groups[own].next_update) {
+        let updates = only.own_group().is_some_and(|own| now >= domains.groups[own].next_update);
+        *overload = only.shape.span.any(|number: usize| rqs[number].nr_running > 1);
+        if !*overload && !updates && cost == 0 && only.keeps_newidle_cost(now, second) {
+            // Nobody waits for any: mostly so.
+            only.nr_balance_failed = 0;
+            return Work::Nothing;
+        }
+        if updates {
             self.update_group_capacity(cpu, 0);
         }
-        let busiest = self.flat_busiest(cpu);
+        self.flat_balance(cpu, cost, now, second)
+    }
+
+    /// The same where somebody waits, or what is remembered changes even if nobody does.
+    #[inline(never)]
+    fn flat_balance(&mut self, cpu: CpuId, cost: u64, now: u64, second: u64) -> Work {
+        let busiest = if self.balance.overload { self.flat_busiest(cpu) } else { None };
         let work = busiest.map_or(Work::Nothing, |busiest| self.flat_pull(cpu, busiest));
         let [domain, ..] = &mut self.balance.domains.cpus[cpu.index()].levels[..] else { return work };
         if busiest.is_none() || work != Work::Nothing {
@@ -113,8 +127,8 @@ impl Sched<Ours> {
         if busiest.is_some() {
             domain.balance_interval = domain.shape.min_interval;
         }
-        let success = success * u32::from(work != Work::Nothing);
-        if self.rules.tunables.features.ni_random && (cost > 0 || success > 0) {
+        if self.rules.tunables.features.ni_random && (cost > 0 || work != Work::Nothing) {
+            let success = if work == Work::Nothing { 0 } else { domain.newidle_weight() };
             domain.update_newidle_stats(success);
         }
         domain.update_newidle_cost(cost, now, second);
@@ -125,15 +139,10 @@ impl Sched<Ours> {
         work
     }
 
-    /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run.
+    /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run, where somebody waits for any.
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
-        let waits = |number: usize| rqs[number].nr_running > 1;
-        balance.overload = shape.span.any(waits);
-        if !balance.overload {
-            return None;
-        }
         let (mut busiest, mut most) = (None, (Kind::HasSpare, 0, 0));
         for number in shape.span.iter_wrap(cpu.index() + 1) {
             let running = rqs[number].nr_running;

@@ -102,6 +102,40 @@ impl Sched<Ours> {
         let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
         Some(FlatTick { previous, next, scheduled, inactive })
     }
+
+    /// [`Sched::sched_tick`] of a task that is alone on its CPU, at the machine's time, where the tick looks at other CPUs, as one of them idles or
+    /// load is to be balanced: whether the CPU is to schedule. None, and nothing done, where the long way is to be taken.
+    #[inline]
+    pub fn flat_tick_alone(&mut self, cpu: CpuId) -> Option<bool> {
+        let Self { rules, rqs, entities, cfs_rqs, balance, pelt_origin, .. } = self;
+        let (rq, queue) = (&mut rqs[cpu.index()], &cfs_rqs[cpu.index()]);
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(rq.curr.0));
+        if rq.curr == TaskId::IDLE || queue.nr_running != 1 {
+            return None;
+        }
+        let entity = &mut entities[se.index()];
+        let delta = balance.now.wrapping_sub(entity.exec_start);
+        if rules.eevdf() {
+            let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+            if !vruntime.before(entity.deadline) || entity.vprot != entity.deadline {
+                return None;
+            }
+        }
+        let (idle, state) = (balance.nohz.idle_cpus.first(), &rq.balance);
+        if delta as i64 <= 0 || (idle.is_none() && !state.tick_stopped && balance.jiffy.0 < state.next_balance) {
+            return None;
+        }
+        rq.set_clocks_at(balance.now, *pelt_origin);
+        rq.lazily = false;
+        self.flat_charge(cpu, cfs, se);
+        if !self.rules.eevdf() {
+            let queue = &mut self.cfs_rqs[cfs.index()];
+            queue.min_vruntime = queue.min_vruntime.max(self.entities[se.index()].vruntime);
+        }
+        self.flat_update_load(cpu, cfs, se);
+        self.trigger_load_balance(cpu);
+        Some(self.need_resched(cpu))
+    }
 }
 
 impl Rq {

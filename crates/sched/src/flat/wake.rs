@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
-use crate::balance::state::TaskList;
+use crate::balance::state::{Balance, TaskList};
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
@@ -58,11 +58,11 @@ impl Sched<Ours> {
     /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
-        let domains = &self.balance.domains;
+        let Balance { domains, tasks, looked_at, .. } = &mut self.balance;
         let place = &domains.cpus[previous.index()];
-        let span = place.plain_llc;
+        let (span, weight) = (place.plain_llc, place.llc_size);
         let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
-            return self.select_idle_sibling(task, previous, previous, previous);
+            return self.flat_select_anyhow(task, previous);
         };
         let mut limit = u32::MAX;
         if features.sis_util
@@ -70,60 +70,79 @@ impl Sched<Ours> {
         {
             limit = domains.shared[shared as usize].nr_idle_scan.saturating_add(1);
         }
-        let recent = std::mem::replace(&mut self.balance.tasks[task.index()].recent_used_cpu, previous);
-        if recent != previous && (span & idle) >> recent.0 & 1 == 1 {
-            return recent;
-        }
-        if limit == 1 {
-            return previous;
-        }
-        // From the next CPU on, around, to the CPU itself, which is busy.
-        let (free, weight) = (span & idle, place.llc_size);
-        let above = free & (u64::MAX << previous.0);
-        let (first, looked) = match (above, free) {
-            (0, 0) => (previous.0, weight),
-            (0, _) => (free.trailing_zeros(), weight + free.trailing_zeros() - previous.0),
-            _ => (above.trailing_zeros(), above.trailing_zeros() - previous.0),
-        };
-        self.balance.looked_at += u64::from(looked.min(limit));
-        if looked >= limit { previous } else { CpuId(first) }
+        // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
+        let free = span & idle;
+        let recent = std::mem::replace(&mut tasks[task.index()].recent_used_cpu, previous);
+        let recent_idles = free >> recent.0 & 1 == 1;
+        // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
+        let distance = free.rotate_right(previous.0).trailing_zeros();
+        let first = (previous.0 + distance) & 63;
+        let looked = if first > previous.0 { distance } else { weight + first - previous.0 };
+        *looked_at += if recent_idles || limit == 1 { 0 } else { u64::from(looked.min(limit)) };
+        let found = if looked < limit { CpuId(first) } else { previous };
+        if recent_idles { recent } else { found }
+    }
+
+    /// The same on any machine.
+    #[inline(never)]
+    fn flat_select_anyhow(&mut self, task: TaskId, previous: CpuId) -> CpuId {
+        self.select_idle_sibling(task, previous, previous, previous)
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
     /// task takes it: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
+    #[inline(always)]
     pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
-        let se = EntityId(task.0);
-        if self.rules.eevdf() && self.entities[se.index()].sched_delayed {
+        if self.rules.eevdf() {
+            return self.flat_wake_eevdf(task, cpu, at_once);
+        }
+        let migrated = self.flat_begin_wake(task, cpu);
+        self.flat_wake_idle::<false>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+            self.flat_wake_busy(task, cpu, migrated);
+            false
+        })
+    }
+
+    /// The same under EEVDF.
+    #[inline(never)]
+    fn flat_wake_eevdf(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
+        if self.entities[task.index()].sched_delayed {
             self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
             let woken = self.try_to_wake_up(task, cpu);
             debug_assert!(woken, "a task that sleeps");
             return false;
         }
+        let migrated = self.flat_begin_wake(task, cpu);
+        self.flat_wake_idle::<true>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
+            false
+        })
+    }
+
+    /// The same where it is to wait.
+    #[inline(never)]
+    pub fn flat_wake_later(&mut self, task: TaskId, cpu: CpuId) {
+        let runs = self.flat_wake(task, cpu, false);
+        debug_assert!(!runs, "the CPU is to schedule first");
+    }
+
+    /// What a wake-up begins with: whether the task comes from another CPU.
+    #[inline(always)]
+    fn flat_begin_wake(&mut self, task: TaskId, cpu: CpuId) -> bool {
         let record = &mut self.tasks[task.index()];
         (record.life, record.beside) = (Life::Runnable, [TaskId::IDLE; 2]);
         let migrated = record.cpu != cpu;
         if migrated {
             let from = std::mem::replace(&mut record.cpu, cpu);
-            self.flat_migrate(se, from, cpu);
+            self.flat_migrate(EntityId(task.0), from, cpu);
         }
-        let eevdf = self.rules.eevdf();
-        let idle = if eevdf {
-            self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
-        } else {
-            self.flat_wake_idle::<false>(task, cpu, migrated, at_once)
-        };
-        match idle {
-            Some(runs) => return runs,
-            None if eevdf => self.flat_wake_busy_eevdf(task, cpu, migrated),
-            None => self.flat_wake_busy(task, cpu, migrated),
-        }
-        false
+        migrated
     }
 
     /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
-    #[inline(always)]
+    #[inline(never)]
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;

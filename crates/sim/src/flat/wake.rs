@@ -101,7 +101,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE {
             self.notice_lingering(task);
         }
-        self.sched.flat_wake(task_id(task), CpuId(target), false);
+        self.sched.flat_wake_later(task_id(task), CpuId(target));
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         if FREE {
             self.flat_queued(task, home, target);
@@ -147,7 +147,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// [`Engine::refresh`] of a busy CPU, where ticks cost nothing.
     #[inline(always)]
-    fn flat_refresh(&mut self, cpu: u32) {
+    pub(super) fn flat_refresh(&mut self, cpu: u32) {
         let record = &mut self.arena.cpus[cpu as usize];
         if self.sched.need_resched(CpuId(cpu)) && !record.leaving {
             record.resched_at = self.now;

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schedlab.errors import RunError, SchedlabError
+from schedlab.errors import RunError
+from schedlab.fidelity import command
 from schedlab.fidelity import noise as noises
 from schedlab.fidelity.behaviour.collect import Collected, collect, fix
-from schedlab.fidelity.behaviour.judge import Finding, judge
+from schedlab.fidelity.behaviour.judge import judge
 from schedlab.fidelity.behaviour.page import figure, page
 from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.observing import Metric, Observation
@@ -18,26 +19,17 @@ from schedlab.report.terminal import say
 
 def main(arguments: list[str] | None = None) -> int:
     """Do it; return 1 if a line fails, 2 if it could not be done."""
-    parser = argparse.ArgumentParser(prog="python -m schedlab.fidelity.behaviour")
-    parser.add_argument("register", type=Path, help="the lines, validation/behaviour.toml")
-    parser.add_argument("--directory", type=Path, required=True, help="where runs are kept")
+    parser = command.parser("schedlab.fidelity.behaviour", "validation/behaviour.toml")
+    command.add_parts(parser)
     parser.add_argument("--noise", type=Path, required=True, help="the kernels' own intervals")
-    parser.add_argument("--page", type=Path, help="the page to write, its figure beside it")
-    parser.add_argument("--place", action="append", default=[], help="only that place")
-    parser.add_argument("--workload", action="append", default=[], help="only that workload")
-    parser.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
     parser.add_argument(
         "--fix", action="store_true", help="make the A/A runs, write the intervals, judge nothing"
     )
     given = parser.parse_args(arguments)
-    try:
-        return _run(given)
-    except SchedlabError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        return 2
+    return command.carry_out(_run, given)
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(given: argparse.Namespace) -> bool:
     everything = Register.read(given.register)
     register = everything.of(given.place, given.workload)
     fixed = noises.read(given.noise)
@@ -57,9 +49,9 @@ def _run(given: argparse.Namespace) -> int:
             continue
         _keep(given.noise, fixed, place, there.noise, register)
     if given.fix:
-        return 0
+        return True
     findings = judge(register, collected, fixed)
-    _tell(findings)
+    holds = command.tell(findings)
     if given.page is not None:
         name = f"{given.page.stem}.svg"
         write_text(given.page.parent / name, figure(register, collected, findings))
@@ -67,7 +59,7 @@ def _run(given: argparse.Namespace) -> int:
             given.page, page(register, collected, findings, [name], whole=len(everything.lines))
         )
         say(f"written to {given.page}")
-    return 0 if all(finding.holds for finding in findings) else 1
+    return holds
 
 
 def _keep(
@@ -83,15 +75,6 @@ def _keep(
         if whole and (place, workload) not in fixed:
             fixed[place, workload] = noises.intervals(runs, register.protocol.repeats)
             noises.write(path, fixed)
-
-
-def _tell(findings: list[Finding]) -> None:
-    for finding in findings:
-        if not finding.holds:
-            line = finding.line
-            say(f"FAILS {line.workload} {line.place} {line.metric}: {finding.failure}")
-    held = sum(finding.holds for finding in findings)
-    say(f"{held} of {len(findings)} lines hold")
 
 
 if __name__ == "__main__":

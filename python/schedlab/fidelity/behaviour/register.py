@@ -1,16 +1,15 @@
 """What was written down beforehand: ``validation/behaviour.toml``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
 from schedlab.fidelity import lines
-from schedlab.fidelity.lines import Described, Read
+from schedlab.fidelity.lines import Described
 from schedlab.fidelity.observing import METRICS, Metric
-from schedlab.fidelity.written import from_file, validated
+from schedlab.fidelity.written import Read, Written, by_name, validated
 
 Positive = Annotated[float, Field(gt=0)]
 Range = tuple[float, float]
@@ -59,6 +58,11 @@ class Line(Read):
     size: Range | None = None
     cause: str = ""
 
+    @property
+    def name(self) -> str:
+        """What it is told by: the workload, place and metric."""
+        return f"{self.workload} {self.place} {self.metric}"
+
 
 class _Lines(Read):
     """As written: a line for each workload, place and metric."""
@@ -96,7 +100,7 @@ class _File(Read):
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(Read):
+class Register(Written):
     """All of it.
 
     Attributes:
@@ -121,29 +125,14 @@ class Register(Read):
         return lines.workloads(self.lines, place)
 
     @classmethod
-    def read(cls, path: Path) -> "Register":
-        """Read the file.
-
-        Raises:
-            InputError: it cannot be read, or something in it is wrong, with where.
-        """
-        return from_file(path, cls.parse)
-
-    @classmethod
-    def parse(cls, text: str) -> "Register":
+    def parse(cls, text: str) -> Self:
         """Read the file's text.
 
         Raises:
             InputError: something in it is wrong, with where.
         """
         file = validated(text, _File)
-        found: dict[tuple[str, str, Metric], Line] = {}
-        for part in file.lines:
-            for line in _each(part, file):
-                name = (line.workload, line.place, line.metric)
-                if name in found:
-                    raise InputError(f"lines: {' '.join(name)} is there twice")
-                found[name] = line
+        found = by_name(line for part in file.lines for line in _each(part, file))
         return cls(
             protocol=file.protocol,
             workloads=file.workloads,

@@ -1,15 +1,14 @@
 """What was written down beforehand: ``validation/prediction.toml``."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
 from schedlab.fidelity import lines
-from schedlab.fidelity.lines import Described, Read
-from schedlab.fidelity.written import from_file, validated
+from schedlab.fidelity.lines import Described
+from schedlab.fidelity.written import Read, Written, by_name, validated
 from schedlab.model import Attributes
 
 Measure = Literal["turnaround", "p99", "switches"]
@@ -106,6 +105,11 @@ class Line(_Expected):
     place: str
     measure: Measure
 
+    @property
+    def name(self) -> str:
+        """What it is told by: the workload, place and measure."""
+        return f"{self.workload} {self.place} {self.measure}"
+
 
 class Tried(Read):
     """What is tried at a place.
@@ -133,7 +137,7 @@ class _File(Read):
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(Read):
+class Register(Written):
     """All of it.
 
     Attributes:
@@ -173,23 +177,14 @@ class Register(Read):
         return line in {(each.place, each.workload, each.measure) for each in self.lines}
 
     @classmethod
-    def read(cls, path: Path) -> "Register":
-        """Read the file.
-
-        Raises:
-            InputError: it cannot be read, or something in it is wrong, with where.
-        """
-        return from_file(path, cls.parse)
-
-    @classmethod
-    def parse(cls, text: str) -> "Register":
+    def parse(cls, text: str) -> Self:
         """Read the file's text.
 
         Raises:
             InputError: something in it is wrong, with where.
         """
         file = validated(text, _File)
-        found = [
+        found = by_name(
             Line(
                 workload=workload,
                 place=place,
@@ -201,13 +196,8 @@ class Register(Read):
             for workload in part.workloads
             for place in part.places
             for measure in part.measures
-        ]
-        seen = set()
-        for line in found:
-            key = (line.workload, line.place, line.measure)
-            if key in seen:
-                raise InputError(f"lines: {' '.join(key)} is there twice")
-            seen.add(key)
+        )
+        for line in found.values():
             if line.workload not in file.workloads:
                 raise InputError(f"lines: there is no workload '{line.workload}'")
             if line.place not in file.places:
@@ -221,7 +211,7 @@ class Register(Read):
             rules=file.rules,
             workloads=file.workloads,
             tried=file.places,
-            lines=tuple(found),
+            lines=tuple(found.values()),
         )
 
     def of(self, places: Sequence[str] = (), workloads: Sequence[str] = ()) -> "Register":

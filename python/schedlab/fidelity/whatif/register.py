@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from schedlab.errors import InputError
 from schedlab.fidelity import lines
-from schedlab.fidelity.written import from_file, validated
+from schedlab.fidelity.written import Read, Written, by_name, validated
 
 Metric = Literal["shares", "switches", "p99 latency"]
 METRICS: tuple[Metric, ...] = ("shares", "switches", "p99 latency")
@@ -19,11 +18,7 @@ RECORDED = "recorded"
 Range = tuple[float, float]
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Described(_Read):
+class Described(Read):
     """A workload of the lines.
 
     Attributes:
@@ -56,7 +51,7 @@ class Described(_Read):
         return tuple(roles)
 
 
-class Change(_Read):
+class Change(Read):
     """What is set otherwise.
 
     Attributes:
@@ -74,7 +69,7 @@ class Change(_Read):
     why: str = Field(min_length=10)
 
 
-class Tolerance(_Read):
+class Tolerance(Read):
     """How far predicted and real may be apart.
 
     Attributes:
@@ -86,7 +81,7 @@ class Tolerance(_Read):
     limits: Mapping[Metric, Annotated[float, Field(gt=0)]]
 
 
-class Protocol(_Read):
+class Protocol(Read):
     """How it is recorded.
 
     Attributes:
@@ -103,7 +98,7 @@ class Protocol(_Read):
     noise: Annotated[int, Field(ge=2)]
 
 
-class Line(_Read):
+class Line(Read):
     """A metric of a workload under a change at a place.
 
     Attributes:
@@ -124,8 +119,13 @@ class Line(_Read):
     size: Range | None = None
     cause: str = ""
 
+    @property
+    def name(self) -> str:
+        """What it is told by: the workload, change, place and metric."""
+        return f"{self.workload} {self.change} {self.place} {self.metric}"
 
-class _Lines(_Read):
+
+class _Lines(Read):
     """As written: a line for each workload, change, place and metric."""
 
     workloads: tuple[str, ...] = Field(min_length=1)
@@ -145,7 +145,7 @@ class _Lines(_Read):
         return self
 
 
-class _File(_Read):
+class _File(Read):
     protocol: Protocol
     workloads: Mapping[str, Described]
     changes: tuple[Change, ...]
@@ -153,7 +153,7 @@ class _File(_Read):
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(_Read):
+class Register(Written):
     """All of it.
 
     Attributes:
@@ -195,28 +195,14 @@ class Register(_Read):
         return self.model_copy(update={"lines": lines.some(self.lines, places, ())})
 
     @classmethod
-    def read(cls, path: Path) -> "Register":
-        """Read the file.
-
-        Raises:
-            InputError: it cannot be read, or something in it is wrong, with where.
-        """
-        return from_file(path, cls.parse)
-
-    @classmethod
-    def parse(cls, text: str) -> "Register":
+    def parse(cls, text: str) -> Self:
         """Read the file's text.
 
         Raises:
             InputError: something in it is wrong, with where.
         """
         file = validated(text, _File)
-        found: dict[tuple[str, ...], Line] = {}
-        for line in (line for part in file.lines for line in _each(part, file)):
-            key = (line.workload, line.change, line.place, line.metric)
-            if key in found:
-                raise InputError(f"lines: {' '.join(key)} is there twice")
-            found[key] = line
+        found = by_name(line for part in file.lines for line in _each(part, file))
         return cls(
             protocol=file.protocol,
             workloads=file.workloads,
