@@ -169,23 +169,24 @@ impl Timeline {
     pub fn insert(&mut self, key: Vruntime, vruntime: Vruntime, slice: u64, entity: EntityId) -> u64 {
         let sequence = self.arrivals;
         self.arrivals += 1;
-        let entry = Entry { key, sequence, vruntime, slice, entity };
         if self.length < FEW && self.length == self.few.all().len() {
-            let moved = self.few.insert(entry);
+            let moved = self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
         } else {
-            self.insert_among_many(entry);
+            self.insert_among_many(key, sequence, vruntime, slice, entity);
         }
         self.length += 1;
         sequence
     }
 
-    /// The same where there are, or were, too many to stand in a row.
-    fn insert_among_many(&mut self, entry: Entry) {
+    /// The same where there are, or were, too many to stand in a row. An entry that is given as a whole would be put together in memory,
+    /// whence it is read in longer words than it was written in, which takes long.
+    #[inline(never)]
+    fn insert_among_many(&mut self, key: Vruntime, sequence: u64, vruntime: Vruntime, slice: u64, entity: EntityId) {
         if !self.few.is_empty() {
             self.few.take().all().iter().for_each(|entry| self.insert_in_run(*entry));
         }
-        self.insert_in_run(entry);
+        self.insert_in_run(Entry { key, sequence, vruntime, slice, entity });
     }
 
     fn insert_in_run(&mut self, Entry { key, sequence, vruntime, slice, entity }: Entry) {
