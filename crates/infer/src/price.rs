@@ -1,6 +1,6 @@
 //! What the simulator will charge for by itself, so that it is taken off the recorded CPU time.
 //!
-//! The rules are those of `crates/sim`: a switch to another task than the CPU had last is billed to who comes, a wake-up to the waker or
+//! The rules are those of `crates/sim`: a switch is billed to who comes, a wake-up to the waker or
 //! to whom a timer interrupts, a tick to who runs, a semaphore somebody waits for to who posts it, going to sleep to who sleeps, and the
 //! scheduler's pass in which somebody is preempted to that one.
 
@@ -44,9 +44,9 @@ impl Prices {
             wakeup: costs.wakeup.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             tick: costs.tick.as_nanos(),
-            sleep: costs.system_call.saturating_add(costs.block).as_nanos(),
-            wait: costs.system_call.saturating_add(costs.block).as_nanos(),
-            post: call,
+            sleep: costs.system_call.saturating_add(costs.block).saturating_add(costs.sleep_timer).as_nanos(),
+            wait: costs.system_call.saturating_add(costs.block).saturating_add(costs.futex_wait).as_nanos(),
+            post: costs.system_call.saturating_add(costs.futex_wake).saturating_add(costs.clock).as_nanos(),
             fork: costs.fork_process.as_nanos(),
             exit: costs.exit_process.as_nanos(),
             set: call,

@@ -250,9 +250,9 @@ impl Watch {
             }
             let record = &mut self.cpus[cpu as usize];
             let life = &mut self.lives[number as usize];
+            let others = life.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
+            life.story.switched(self.prices.switch(others));
             if record.last != Some(number) || life.ran_on.is_none_or(|(place, _)| place != cpu) {
-                let others = life.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
-                life.story.switched(self.prices.switch(others));
                 record.switches += 1;
                 life.ran_on = Some((cpu, record.switches));
                 record.last = Some(number);

@@ -140,6 +140,16 @@ pub struct Costs {
     pub page: Time,
     /// Going to sleep in a read, write or poll and coming back, beyond the switch.
     pub block: Time,
+    /// Further time of going to sleep where it is a timer that ends the sleep: setting that up (`hrtimer_start_range_ns`).
+    pub sleep_timer: Time,
+    /// Further time of that where no other timer of the CPU expires earlier, so that its clock device is set (`hrtimer_reprogram`).
+    pub next_timer: Time,
+    /// Waking whoever waits for a futex, beyond the system call and the wake-up itself.
+    pub futex_wake: Time,
+    /// Waiting for a futex, beyond the system call and going to sleep.
+    pub futex_wait: Time,
+    /// Looking at the clock, as tasks do that measure time.
+    pub clock: Time,
     /// Moving a queued task to another CPU, billed to the CPU that takes it.
     pub migration: Time,
     /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to whom it is found for. Newly idle balancing and

@@ -119,8 +119,8 @@ impl Command {
                     let own = program.duration().map(|duration| duration.saturating_add(Time::from_millis(10_000)));
                     own.map_or(default.timeout, |own| own.max(default.timeout))
                 });
-                let directory = directory.unwrap_or(default.directory);
-                serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays, directory })?)
+                let directory = directory.unwrap_or_else(|| default.directory.clone());
+                serde_json::to_string(&run(program, &RunOptions { seed, timeout, delays, directory, ..default })?)
             }
             Self::Record { output, level, buffer, timeout, command } => {
                 serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)

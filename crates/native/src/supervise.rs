@@ -33,14 +33,22 @@ pub struct RunOptions {
     pub timeout: Time,
     /// Whether every task reads, as it ends, how long it waited for a CPU: a few microseconds a task.
     pub delays: bool,
+    /// Whether the CPU time that a task takes from its birth to its first operation is a part of its own.
+    pub from_birth: bool,
     /// Where the workload's files are made; they have no names.
     pub directory: PathBuf,
 }
 
 impl Default for RunOptions {
-    /// Seed 1, a minute, no delays, the directory for temporary files.
+    /// Seed 1, a minute, no delays, CPU time from the first operation on, the directory for temporary files.
     fn default() -> Self {
-        Self { seed: 1, timeout: Time::from_millis(60_000), delays: false, directory: std::env::temp_dir() }
+        Self {
+            seed: 1,
+            timeout: Time::from_millis(60_000),
+            delays: false,
+            from_birth: false,
+            directory: std::env::temp_dir(),
+        }
     }
 }
 
@@ -83,6 +91,7 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         spin: Spin::calibrate(),
         supervisor: system::pid(),
         delays: options.delays,
+        from_birth: options.from_birth,
         longest,
     }));
     let ran = supervise(world, options);

@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) supervisor: libc::pid_t,
     /// Whether every task reads its delays from `/proc` in the end.
     pub(crate) delays: bool,
+    /// Whether a task's CPU time counts from its birth.
+    pub(crate) from_birth: bool,
     /// Of each template: the bytes of its longest message.
     pub(crate) longest: Vec<u32>,
 }
@@ -125,7 +127,7 @@ impl Newborn {
         }
         task.usage_before = usage();
         task.begin();
-        task.cpu_before = thread_cpu();
+        task.cpu_before = if world.from_birth { 0 } else { thread_cpu() };
         world.shared.slot(slot).before[0].store(task.cpu_before, Relaxed);
         loop {
             match cursor.next(world.program) {

@@ -8,7 +8,7 @@ use crate::cpu::Cpu;
 use crate::objects::Objects;
 use crate::slabs::{Keeps, Slabs};
 use crate::task::{Identity, Task};
-use crate::timers::Timers;
+use crate::timers::{Expiries, Timers};
 use crate::wait::WaitQueue;
 
 /// The memory of a run, to be used again by the next one.
@@ -25,6 +25,7 @@ pub(crate) struct Arena {
     pub(crate) agenda: Agenda,
     pub(crate) objects: Objects,
     pub(crate) timers: Timers,
+    pub(crate) expiries: Expiries,
 }
 
 /// Closed at first; once open, open for ever.
@@ -41,6 +42,7 @@ impl Arena {
         self.identities.clear();
         self.links.clear();
         self.timers.clear();
+        self.expiries.clear();
         self.slabs = Slabs::new(keeps);
         self.objects.reset(program);
         self.latches.clear();

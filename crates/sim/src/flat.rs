@@ -139,9 +139,9 @@ impl<S: EventSink> Engine<'_, S> {
         comer.state = State::Running;
         if !self.prices.free_switches {
             let switches = arena.cpus[cpu as usize].switches;
+            let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+            comer.debt += comer.came(price, self.prices.lingering);
             if comer.ran_on != cpu || comer.ran_at != switches {
-                let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
-                comer.debt += comer.came(price, self.prices.lingering);
                 (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
                 arena.cpus[cpu as usize].switches = switches + 1;
             }

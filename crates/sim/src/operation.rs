@@ -68,6 +68,11 @@ impl<S: EventSink> Engine<'_, S> {
                 };
                 if !matches!(record.op, Op::Run(_) | Op::Write { .. } | Op::Read { .. } | Op::Sleep(_) | Op::Yield) {
                     self.plan(task);
+                } else if self.prices.next_timer > 0
+                    && let Op::Sleep(time) = record.op
+                {
+                    let due = self.now.saturating_add(self.prices.sleep).saturating_add(time.as_nanos());
+                    self.arena.tasks[task as usize].remaining += self.expires_first(cpu, due);
                 }
             }
             let record = &mut self.arena.tasks[task as usize];
@@ -122,10 +127,11 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.objects.luggage(task).until = until;
                 (Stage::Act, time.as_nanos())
             }
-            Op::Delay(time) => (Stage::Act, prices.sleep_until(time.as_nanos(), self.now)),
+            Op::Start(_) | Op::Stop(_) => (Stage::Act, prices.clock),
+            Op::Delay(time) => (Stage::Act, self.priced_until(task, time.as_nanos())),
             Op::Timer { timer, period } => {
                 let due = self.due(task, timer, period.as_nanos());
-                (Stage::Act, self.prices.sleep_until(due, self.now))
+                (Stage::Act, self.priced_until(task, due).saturating_add(self.prices.clock))
             }
             Op::Memory { buffer, count } => {
                 (Stage::Act, prices.memory(self.program.memories()[buffer as usize].access, count))

@@ -32,8 +32,15 @@ pub(crate) struct Prices {
     copy_per_kib: u64,
     pub(crate) page: u64,
     pub(crate) block: u64,
-    /// Sleeping until a timer expires: a system call, and going to sleep in that.
+    /// Sleeping until a timer expires: a system call, setting the timer, and going to sleep.
     pub(crate) sleep: u64,
+    /// Further where no timer of the CPU expires earlier.
+    pub(crate) next_timer: u64,
+    /// A system call that wakes whoever waits for a futex, beyond the wake-up.
+    pub(crate) futex_wake: u64,
+    /// A system call that waits for one, and going to sleep in that.
+    pub(crate) futex_wait: u64,
+    pub(crate) clock: u64,
     /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
     /// callbacks), looking for a message in vain and reading one are two things.
     pub(crate) sleeps_within_calls: bool,
@@ -109,7 +116,11 @@ impl Prices {
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             page: costs.page.as_nanos(),
             block: costs.block.as_nanos(),
-            sleep: call(costs.block),
+            sleep: call(costs.block.saturating_add(costs.sleep_timer)),
+            next_timer: costs.next_timer.as_nanos(),
+            futex_wake: call(costs.futex_wake),
+            futex_wait: call(costs.block.saturating_add(costs.futex_wait)),
+            clock: costs.clock.as_nanos(),
             sleeps_within_calls: costs.system_call > Time::ZERO,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
@@ -146,11 +157,6 @@ impl Prices {
         self.clocked && time >= Costs::CLOCKED.as_nanos()
     }
 
-    /// Asking to sleep until a time, which may have passed.
-    pub(crate) const fn sleep_until(&self, due: u64, now: u64) -> u64 {
-        if due > now { self.sleep } else { self.system_call }
-    }
-
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.
     pub(crate) const fn memory(&self, access: Access, count: u64) -> u64 {
         let (price, unit) = if access.chases() { (self.memory_chase, 1) } else { (self.memory_per_kib, 1024) };
@@ -168,7 +174,7 @@ impl Prices {
     pub(crate) const fn are_free(&self) -> bool {
         let waking = self.wakeup | self.wakeup_remote | self.lingering | self.schedule;
         let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
-        let operating = self.operation | self.compute | self.sleep;
+        let operating = self.operation | self.compute | self.sleep | self.next_timer;
         self.free_switches && waking | idling | operating == 0
     }
 
@@ -252,7 +258,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 35] {
+fn named(costs: &Costs) -> [(&'static str, Time); 40] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -273,6 +279,11 @@ fn named(costs: &Costs) -> [(&'static str, Time); 35] {
         ("copy_per_kib", costs.copy_per_kib),
         ("page", costs.page),
         ("block", costs.block),
+        ("sleep_timer", costs.sleep_timer),
+        ("next_timer", costs.next_timer),
+        ("futex_wake", costs.futex_wake),
+        ("futex_wait", costs.futex_wait),
+        ("clock", costs.clock),
         ("migration", costs.migration),
         ("balance", costs.balance),
         ("operation", costs.operation),

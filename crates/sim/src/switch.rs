@@ -433,11 +433,11 @@ impl<S: EventSink> Engine<'_, S> {
             // What it waits for comes nearer off the CPU too.
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
         }
-        // Back on a CPU that nobody else had: nothing to switch.
+        let price = self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+        comer.debt += comer.came(price, self.prices.lingering);
+        let record = &mut self.arena.cpus[cpu as usize];
+        // Back on a CPU that nobody else had it finds all as it left it, but the CPU has switched to idle and back.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
-            let price = self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
-            comer.debt += comer.came(price, self.prices.lingering);
-            let record = &mut self.arena.cpus[cpu as usize];
             record.switches += 1;
             comer.ran_on = cpu;
             comer.ran_at = record.switches;

@@ -48,8 +48,8 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &self.arena.tasks[task as usize];
         let objects = &self.arena.objects;
         let call = self.prices.system_call;
-        let sleep = call.saturating_add(self.prices.block);
-        let unless_empty = |empty: bool| if empty { 0 } else { call };
+        let sleep = self.prices.futex_wait;
+        let unless_empty = |empty: bool| if empty { 0 } else { self.prices.futex_wake };
         match record.op {
             Op::Lock(mutex) => self.plan_lock(task, mutex),
             Op::Wait { mutex, .. } => match record.moved {
@@ -73,9 +73,13 @@ impl<S: EventSink> Engine<'_, S> {
                 }
             }
             Op::Post(semaphore) => {
-                (Stage::Act, unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty()))
+                let wakes = unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty());
+                (Stage::Act, self.prices.clock.saturating_add(wakes))
             }
-            Op::Acquire(semaphore) if objects.semaphores[semaphore as usize].count > 0 => (Stage::Act, 0),
+            // Who slept looks how long ago the post was.
+            Op::Acquire(semaphore) if objects.semaphores[semaphore as usize].count > 0 => {
+                (Stage::Act, if record.slept { self.prices.clock } else { 0 })
+            }
             Op::Acquire(_) => (Stage::Block, sleep),
             _ => (Stage::Act, call),
         }
@@ -83,11 +87,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     fn plan_lock(&self, task: u32, mutex: u32) -> (Stage, u64) {
         let owner = self.arena.objects.mutexes[mutex as usize].owner;
-        if owner == NONE || owner == task {
-            (Stage::Act, 0)
-        } else {
-            (Stage::Block, self.prices.system_call.saturating_add(self.prices.block))
-        }
+        if owner == NONE || owner == task { (Stage::Act, 0) } else { (Stage::Block, self.prices.futex_wait) }
     }
 
     /// The effect of an operation on these.

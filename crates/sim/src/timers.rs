@@ -1,9 +1,11 @@
 //! Sleepers' timers.
 
+mod expiries;
 mod near;
 mod wheels;
 
 use crate::agenda::{Key, Kind};
+pub(crate) use expiries::Expiries;
 use near::Near;
 use wheels::Wheels;
 

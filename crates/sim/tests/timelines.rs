@@ -2,22 +2,14 @@
 
 mod common;
 
-use common::{microseconds, milliseconds, run, run_with, scheduler, task, workload};
+use common::{fifo, micros, microseconds, milliseconds, run, run_with, scheduler, shares, switches, task, workload};
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, Event, EventKind, Machine, Outcome, Policy, Scheduler, Step, TaskId,
-    TaskKind, Time, Workload,
+    Attributes, Channel, ChannelKind, Costs, Event, EventKind, Machine, Policy, Scheduler, Step, TaskId, TaskKind,
+    Time, Workload,
 };
 use schedlab_sim::Options;
 
 const IDLE: u32 = u32::MAX;
-
-fn fifo(priority: u8) -> Attributes {
-    Attributes { policy: Policy::Fifo(priority), ..Attributes::default() }
-}
-
-fn micros(count: u64) -> Time {
-    Time::from_micros(count)
-}
 
 fn write(channel: &str, bytes: u32) -> Step {
     Step::Write { channel: channel.into(), bytes }
@@ -32,27 +24,12 @@ fn with_channels(mut workload: Workload, kind: ChannelKind, names: &[&str]) -> W
     workload
 }
 
-/// The switches: when (in microseconds), on which CPU, who comes.
-fn switches(events: &[Event]) -> Vec<(u64, u32, u32)> {
-    let switch = |event: &Event| match event.kind {
-        EventKind::Switch { next, .. } => Some((event.time.as_nanos() / 1000, event.cpu.0, next.0)),
-        _ => None,
-    };
-    events.iter().filter_map(switch).collect()
-}
-
 fn wakings(events: &[Event]) -> Vec<u32> {
     let waking = |event: &Event| match event.kind {
         EventKind::Waking { task, .. } => Some(task.0),
         _ => None,
     };
     events.iter().filter_map(waking).collect()
-}
-
-/// A task's life, run, wait and sleep, in microseconds.
-fn shares(outcome: &Outcome, task: usize) -> [u64; 4] {
-    let task = &outcome.tasks[task];
-    [task.life_ns, task.run_ns, task.wait_ns, task.sleep_ns].map(|time| time / 1000)
 }
 
 #[test]
@@ -268,10 +245,10 @@ fn a_switch_costs_more_the_more_others_ran_in_between() {
     let three = workload(vec![task("turn", 3, fifo(1), steps)]);
     let (outcome, _) = run(&three, "6.1", &Machine::new(1, costs.clone()));
     assert_eq!(outcome.elapsed_ns, 3 * 112_500 + 3 * 112_000 + 12_000 + 11_000 + 10_000);
-    // Alone it comes back to what it left: only its first coming costs.
+    // Alone it comes back to what it left: its first coming costs 12.5, and the second one, from idle, the switch alone.
     let steps = vec![Step::Run(microseconds(100)), Step::Sleep(microseconds(70)), Step::Run(microseconds(100))];
     let (outcome, _) = run(&workload(vec![task("alone", 1, fifo(1), steps)]), "6.1", &Machine::new(1, costs));
-    assert_eq!(outcome.elapsed_ns, 12_500 + 100_000 + 70_000 + 100_000);
+    assert_eq!(outcome.elapsed_ns, 12_500 + 100_000 + 70_000 + 10_000 + 100_000);
 }
 
 #[test]

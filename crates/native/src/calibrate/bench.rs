@@ -1,5 +1,6 @@
 //! What every micro-benchmark needs: CPUs to stand on, helpers, shared words, pipes.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
@@ -14,6 +15,9 @@ use crate::system::{self, die_with, exit_now, monotonic, sched_getattr, set_affi
 /// Shared 64-bit words of a bench.
 const WORDS: usize = 4096;
 
+/// Semaphores that there may be at a time.
+const SEMAPHORES: usize = 64;
+
 /// Where measurements are made, and how thoroughly.
 pub(crate) struct Bench {
     /// The CPU that measures.
@@ -26,6 +30,8 @@ pub(crate) struct Bench {
     pub(crate) batches: usize,
     /// Words that helpers share with the measuring process.
     pub(crate) words: &'static [AtomicU64],
+    /// How many semaphores were made.
+    semaphores: Cell<usize>,
     /// What reading `CLOCK_MONOTONIC` takes, in nanoseconds.
     pub(crate) clock: f64,
     /// What reading the thread's CPU time takes, in nanoseconds.
@@ -51,8 +57,16 @@ impl Bench {
         // SAFETY: the mapping is page-aligned, zeroed, as long as the slice, and never unmapped; all access is atomic.
         let words = unsafe { std::slice::from_raw_parts(memory.cast::<AtomicU64>(), WORDS) };
         let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        let mut bench =
-            Self { here, there: cpus.get(1).copied(), cpus: count, batches, words, clock: 0.0, cpu_clock: 0.0 };
+        let mut bench = Self {
+            here,
+            there: cpus.get(1).copied(),
+            cpus: count,
+            batches,
+            words,
+            semaphores: Cell::new(0),
+            clock: 0.0,
+            cpu_clock: 0.0,
+        };
         bench.stand(here)?;
         let fastest = |call: fn() -> u64| {
             let read = || {
@@ -93,6 +107,19 @@ impl Bench {
     pub(crate) fn pipe(&self) -> Result<Pipe, NativeError> {
         let (read, write) = system::pipe().map_err(during("opening a pipe"))?;
         Ok(Pipe(Ends { read, write }))
+    }
+
+    /// Makes a semaphore. A mapping of its own would make every later fork dearer.
+    pub(crate) fn semaphore(&self) -> Result<Semaphore, NativeError> {
+        let size = size_of::<libc::sem_t>().div_ceil(size_of::<u64>());
+        let number = self.semaphores.replace(self.semaphores.get() + 1) % SEMAPHORES;
+        let place = self.words[WORDS / 2 + number * size].as_ptr().cast::<libc::sem_t>();
+        // SAFETY: within the second half of the words, which nothing else uses, aligned to eight bytes, and never unmapped. Those made
+        // so many before are not used any more.
+        unsafe {
+            libc::sem_init(place, 1, 0);
+            Ok(Semaphore(&*place))
+        }
     }
 
     /// Opens a stream socket pair.
@@ -137,20 +164,29 @@ impl Drop for Helper {
     }
 }
 
+/// What one task passes on to another one, who may sleep until it is there.
+pub(crate) trait Link {
+    /// Passes it on.
+    fn send(&self);
+    /// Takes it, sleeping until it is there.
+    fn receive(&self);
+}
+
 /// A pipe or socket pair that is closed when the handle goes.
 pub(crate) struct Pipe(Ends);
 
-impl Pipe {
-    /// Writes one byte.
-    pub(crate) fn send(&self) {
+/// By one byte.
+impl Link for Pipe {
+    fn send(&self) {
         let _ = system::write(self.0.write, b"*");
     }
 
-    /// Reads one byte, sleeping until there is one.
-    pub(crate) fn receive(&self) {
+    fn receive(&self) {
         let _ = system::read(self.0.read, &mut [0]);
     }
+}
 
+impl Pipe {
     /// Writes a message.
     pub(crate) fn write(&self, message: &[u8]) {
         let _ = system::write(self.0.write, message);
@@ -173,6 +209,21 @@ impl Pipe {
     /// Reads a message.
     pub(crate) fn read(&self, message: &mut [u8]) {
         let _ = system::read(self.0.read, message);
+    }
+}
+
+/// A semaphore, as workloads have them: a futex that helpers share.
+pub(crate) struct Semaphore(&'static libc::sem_t);
+
+impl Link for Semaphore {
+    fn send(&self) {
+        // SAFETY: an initialised semaphore.
+        unsafe { libc::sem_post((&raw const *self.0).cast_mut()) };
+    }
+
+    fn receive(&self) {
+        // SAFETY: as before.
+        while unsafe { libc::sem_wait((&raw const *self.0).cast_mut()) } != 0 {}
     }
 }
 

@@ -125,32 +125,42 @@ pub(crate) fn beginnings(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok(times)
 }
 
-/// What a task takes that does nothing, on one CPU, in nanoseconds.
-#[derive(Default)]
-pub(crate) struct Lives {
-    /// Making it: its parent's CPU time, with the pages that it copies because it has a child.
-    pub(crate) making: Vec<f64>,
-    /// All CPU time from its making until it is collected.
-    pub(crate) whole: Vec<f64>,
+/// What making a task takes its parent in CPU time, with the pages that it copies because it has a child, in nanoseconds: of many that end as
+/// soon as they run, SCHED_BATCH, so that none preempts the task that makes them. That sleeps until they are done before it collects them.
+pub(crate) fn makings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
+    let sleep = Step::Sleep(Duration::Fixed(Time::from_millis(30)));
+    let main = vec![Step::Fork { task: CHILD.into(), count: ENDING }, sleep, Step::Join];
+    let program = Program::compile(&family("makings", kind, main, Vec::new(), Some(Policy::Batch)))?;
+    let mut times = Vec::new();
+    for _ in 0..bench.batches / 30 + 1 {
+        let took = measured(bench, &program, &[bench.here], |outcome| run_of(outcome, MAIN))?;
+        times.extend((took > 0).then(|| took as f64 / f64::from(ENDING)));
+    }
+    Ok(times)
 }
 
-/// Many tasks that end as soon as they run: SCHED_BATCH, so that none preempts the task that makes them. It makes all, as any task
-/// of a run does, and sleeps until they are done before it collects them.
-pub(crate) fn lives(bench: &Bench, kind: TaskKind) -> Result<Lives, NativeError> {
-    let sleep = Time::from_millis(30);
-    let making = Program::compile(&life(kind, Some(sleep)))?;
-    let whole = Program::compile(&life(kind, None))?;
-    let mut found = Lives::default();
+/// What a task takes in CPU time from its birth to its end, in nanoseconds, all but its ending: it says that it is there, waits at a latch, and
+/// ends once that opens. So do those that are made to work, and what they touch for the first time is touched before they sleep first.
+///
+/// All are SCHED_BATCH, and the one that makes them sleeps until all wait: nobody is woken or preempted by them.
+pub(crate) fn starts(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
+    let count = ENDING / 2;
+    let sleep = Step::Sleep(Duration::Fixed(Time::from_millis(30)));
+    let fork = Step::Fork { task: CHILD.into(), count };
+    let read = Step::Loop { count: count.into(), steps: vec![ready(|channel, bytes| Step::Read { channel, bytes })] };
+    let main = vec![fork, sleep, read, Step::OpenLatch(START.into()), Step::Join];
+    let program = Program::compile(&family("starts", kind, main, waiting(), Some(Policy::Batch)))?;
+    let options = RunOptions { from_birth: true, ..RunOptions::default() };
+    let mut times = Vec::new();
     for _ in 0..bench.batches / 30 + 1 {
-        for (program, times) in [(&making, &mut found.making), (&whole, &mut found.whole)] {
-            let took = measured(bench, program, &[bench.here], |outcome| {
-                let main = outcome.tasks.first().map_or(0, |task| task.run_ns);
-                if std::ptr::eq(program, &making) { main } else { outcome.turnaround_ns }
-            })?;
-            times.extend((took > 0).then(|| took as f64 / f64::from(ENDING)));
-        }
+        let took = measured_with(bench, &program, &[bench.here], &options, |outcome| run_of(outcome, CHILD))?;
+        times.extend((took > 0).then(|| took as f64 / f64::from(count)));
     }
-    Ok(found)
+    Ok(times)
+}
+
+fn run_of(outcome: &Outcome, name: &str) -> u64 {
+    outcome.tasks.iter().filter(|task| task.name.starts_with(name)).map(|task| task.run_ns).sum()
 }
 
 /// CPU time from one operation of a task to the next, in nanoseconds: of one whose every operation is to compute for a nanosecond.
@@ -195,71 +205,70 @@ pub(crate) fn computations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
 }
 
 /// Runs a program on some CPUs, and returns a number of what came of it; 0 where it could not be run.
-fn measured(
+pub(super) fn measured(
     bench: &Bench,
     program: &Program,
     cpus: &[u32],
     number: impl Fn(&Outcome) -> u64,
 ) -> Result<u64, NativeError> {
+    measured_with(bench, program, cpus, &RunOptions::default(), number)
+}
+
+fn measured_with(
+    bench: &Bench,
+    program: &Program,
+    cpus: &[u32],
+    options: &RunOptions,
+    number: impl Fn(&Outcome) -> u64,
+) -> Result<u64, NativeError> {
     let took = &bench.words[0];
     took.store(0, SeqCst);
     let supervisor = bench.helper(bench.here, Policy::Other, || {
-        let outcome = set_affinity(0, cpus).ok().and_then(|()| run(program.clone(), &RunOptions::default()).ok());
+        let outcome = set_affinity(0, cpus).ok().and_then(|()| run(program.clone(), options).ok());
         took.store(outcome.as_ref().map_or(0, &number), SeqCst);
     })?;
     supervisor.finish();
     Ok(took.load(SeqCst))
 }
 
-fn life(kind: TaskKind, sleep: Option<Time>) -> Workload {
-    let batch = Attributes { policy: Policy::Batch, ..Attributes::default() };
-    let mut main = vec![Step::Mark("start".into()), Step::Fork { task: "mayfly".into(), count: ENDING }];
-    main.extend(sleep.map(|time| Step::Sleep(Duration::Fixed(time))));
-    main.push(Step::Join);
-    let task = |name: &str, instances, kind, steps| Task {
-        name: name.into(),
-        instances,
-        kind,
-        attributes: Some(batch.clone()),
-        steps,
-        ..Task::default()
-    };
+/// How the tasks of families are called, and the mark, latch and channel of theirs.
+const MAIN: &str = "main";
+const CHILD: &str = "child";
+const START: &str = "start";
+const READY: &str = "ready";
+
+fn ready(step: fn(String, u32) -> Step) -> Step {
+    step(READY.to_owned(), 1)
+}
+
+/// What a task does that says that it is there and waits.
+fn waiting() -> Vec<Step> {
+    vec![ready(|channel, bytes| Step::Write { channel, bytes }), Step::AwaitLatch(START.into())]
+}
+
+/// A task that makes others, and these, which inherit its policy.
+fn family(name: &str, kind: TaskKind, main: Vec<Step>, child: Vec<Step>, policy: Option<Policy>) -> Workload {
+    let task =
+        |name: &str, instances, kind, steps| Task { name: name.into(), instances, kind, steps, ..Task::default() };
+    let attributes = policy.map(|policy| Attributes { policy, ..Attributes::default() });
+    let main = Task { attributes, ..task(MAIN, 1, TaskKind::Process, main) };
     Workload {
-        name: "lives".into(),
-        tasks: vec![task("main", 1, TaskKind::Process, main), task("mayfly", 0, kind, Vec::new())],
-        turnaround_from: Some("start".into()),
+        name: name.into(),
+        channels: BTreeMap::from([(READY.to_owned(), Channel { kind: ChannelKind::Pipe })]),
+        latches: vec![START.into()],
+        tasks: vec![main, task(CHILD, 0, kind, child)],
         ..Workload::default()
     }
 }
 
 fn ending(kind: TaskKind) -> Workload {
-    let ready = |step: fn(String, u32) -> Step| step("ready".to_owned(), 1);
-    let write = ready(|channel, bytes| Step::Write { channel, bytes });
     let read = ready(|channel, bytes| Step::Read { channel, bytes });
-    let task = |name: &str, instances, kind, steps| Task {
-        name: name.into(),
-        instances,
-        kind,
-        attributes: None,
-        steps,
-        ..Task::default()
-    };
     let main = vec![
-        Step::Fork { task: "ending".into(), count: ENDING },
+        Step::Fork { task: CHILD.into(), count: ENDING },
         Step::Loop { count: ENDING.into(), steps: vec![read] },
-        Step::Mark("start".into()),
-        Step::OpenLatch("start".into()),
+        Step::Mark(START.into()),
+        Step::OpenLatch(START.into()),
         Step::Join,
     ];
-    Workload {
-        name: "endings".into(),
-        channels: BTreeMap::from([("ready".to_owned(), Channel { kind: ChannelKind::Pipe })]),
-        latches: vec!["start".into()],
-        tasks: vec![
-            task("main", 1, TaskKind::Process, main),
-            task("ending", 0, kind, vec![write, Step::AwaitLatch("start".into())]),
-        ],
-        turnaround_from: Some("start".into()),
-        ..Workload::default()
-    }
+    Workload { turnaround_from: Some(START.into()), ..family("endings", kind, main, waiting(), None) }
 }

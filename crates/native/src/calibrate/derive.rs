@@ -7,7 +7,7 @@ use schedlab_model::{Costs, Time};
 use super::births::{COMPUTATION, FIRST_WORK};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
-use super::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SIZES, hop, message};
+use super::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
 
 /// Costs, and how sure they are.
 pub(crate) struct Derived {
@@ -54,14 +54,12 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     let signal = call + wakeup + schedule + switch;
     let first = signal + FIRST_WORK as f64 + operation + compute;
     found.cost("begin_process", found.undisturbed("beginning_of_a_process"), first);
-    // A task's life is its making, its start, its end, and what waking, switching and collecting take; the end as measured has these.
-    for (name, kind, fork) in
-        [("start_process", "process", found.get("fork_process")), ("start_thread", "thread", found.get("fork_thread"))]
-    {
-        if let Some(ending) = found.direct(&format!("ending_of_a_{kind}")) {
-            let others = ending.median_ns - wakeup + fork + operation;
-            found.cost(name, found.undisturbed(&format!("life_of_a_{kind}")), others);
-        }
+    sleeping(&mut found);
+    // A task writes, waits and ends, and comes twice, each time after all others.
+    let [block, write, limit] = ["block", "pipe_write", "cache_refill_limit"].map(|name| found.get(name));
+    let does = 3.0 * operation + 2.0 * call + write + block + 2.0 * (switch + limit);
+    for (name, from) in [("start_process", "start_of_a_process"), ("start_thread", "start_of_a_thread")] {
+        found.cost(name, found.undisturbed(from), does);
     }
     if cpus == 1 {
         found.notes.push("one CPU: wakeup_remote, idle_exit and migration cannot be measured and are zero".to_owned());
@@ -131,6 +129,11 @@ impl Found<'_> {
             copy_per_kib: time("copy_per_kib"),
             page: time("page"),
             block: time("block"),
+            sleep_timer: time("sleep_timer"),
+            next_timer: time("next_timer"),
+            futex_wake: time("futex_wake"),
+            futex_wait: time("futex_wait"),
+            clock: time("clock"),
             migration: time("migration"),
             // Lost in what else a wake-up costs.
             balance: Time::ZERO,
@@ -200,6 +203,20 @@ fn switching(found: &mut Found<'_>) {
     };
     found.cost("cache_refill", spread(middle.0, low.0, high.0), 0.0);
     found.cost("cache_refill_limit", spread(middle.1, low.1, high.1), 0.0);
+}
+
+/// What sleeping until a timer expires and waiting for a futex take beyond sleeping in a read, in which both were measured.
+fn sleeping(found: &mut Found<'_>) {
+    let [call, block, switch, wakeup] = ["system_call", "block", "switch", "wakeup"].map(|name| found.get(name));
+    found.cost("clock", found.direct("look_at_the_clock"), 0.0);
+    found.cost("futex_wake", found.direct("post_that_wakes_here"), call + wakeup);
+    let others = found.get("futex_wake") + wakeup + 2.0 * call + block + switch;
+    found.cost("futex_wait", found.direct(SEMAPHORE_HOP), others);
+    let [operation, refill] = ["operation", "cache_refill"].map(|name| found.get(name));
+    let sleep = operation + call + block + switch;
+    found.cost("sleep_timer", found.undisturbed("sleep_by_turns"), sleep + refill);
+    let timer = found.get("sleep_timer");
+    found.cost("next_timer", found.undisturbed("sleep_alone"), sleep + timer);
 }
 
 fn waking(found: &mut Found<'_>) {
@@ -278,18 +295,28 @@ mod tests {
         // The maker of processes collects them, and threads are collected for nothing.
         add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
-        for (kind, fork, start, exit) in [
-            ("process", costs.fork_process, costs.start_process, costs.exit_process),
-            ("thread", costs.fork_thread, costs.start_thread, costs.exit_thread),
-        ] {
+        for (kind, start, exit) in
+            [("process", costs.start_process, costs.exit_process), ("thread", costs.start_thread, costs.exit_thread)]
+        {
             add(&format!("ending_of_a_{kind}"), ns(exit) + ns(costs.wakeup) + around);
-            // Nobody waits at a latch.
-            add(&format!("life_of_a_{kind}"), operation + ns(fork) + ns(start) + ns(exit) + around);
+            // A write, a wait and the end, each of two turns after many others.
+            let waits = ns(costs.block) + call;
+            let turns = 2.0 * (ns(costs.switch) + ns(costs.cache_refill_limit));
+            let does = call + ns(costs.pipe_write) + waits + 3.0 * operation + turns;
+            add(&format!("start_of_a_{kind}"), ns(start) + does);
         }
         let signal = call + ns(costs.wakeup) + ns(costs.schedule) + ns(costs.switch);
         let first = FIRST_WORK as f64 + operation + ns(costs.compute);
         add("beginning_of_a_process", signal + ns(costs.begin_process) + first);
         add("collecting_a_process", ns(costs.reap));
+        add("look_at_the_clock", ns(costs.clock));
+        let post = call + ns(costs.futex_wake) + ns(costs.wakeup);
+        add("post_that_wakes_here", post);
+        add(SEMAPHORE_HOP, post + call + ns(costs.futex_wait) + ns(costs.block) + ns(costs.switch));
+        // Who sleeps alone comes back as it went; of two, each finds the other one's things in the caches.
+        let sleep = operation + call + ns(costs.sleep_timer) + ns(costs.block) + ns(costs.switch);
+        add("sleep_alone", sleep + ns(costs.next_timer));
+        add("sleep_by_turns", sleep + ns(costs.cache_refill));
         add("tick", ns(costs.tick));
         add("migration", ns(costs.migration));
         all
@@ -317,6 +344,11 @@ mod tests {
             copy_per_kib: ns(120),
             page: ns(350),
             block: ns(950),
+            sleep_timer: ns(610),
+            next_timer: ns(430),
+            futex_wake: ns(330),
+            futex_wait: ns(520),
+            clock: ns(25),
             migration: ns(5_000),
             balance: Time::ZERO,
             operation: ns(50),
@@ -341,7 +373,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 33);
+        assert_eq!(derived.spread.len(), 38);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use schedlab_model::{ChannelKind, Policy};
 
-use super::bench::{Bench, Helper, Pipe, timed};
+use super::bench::{Bench, Helper, Link, Pipe, timed};
 use crate::NativeError;
 use crate::system::{monotonic, thread_cpu};
 
@@ -23,6 +23,14 @@ pub(crate) fn system_call(bench: &Bench) -> Vec<f64> {
         unsafe { libc::syscall(libc::SYS_getppid) };
     };
     (0..bench.batches).map(|_| timed(2_000, call)).collect()
+}
+
+/// Looking at the clock.
+pub(crate) fn looks(bench: &Bench) -> Vec<f64> {
+    let look = || {
+        let _ = monotonic();
+    };
+    (0..bench.batches).map(|_| timed(2_000, look)).collect()
 }
 
 /// How much longer than its CPU time a computation takes, as a factor: 1 where nobody else wants the CPU.

@@ -15,6 +15,7 @@ mod interrupts;
 mod messages;
 mod ports;
 mod refill;
+mod sleeping;
 mod stats;
 mod switching;
 mod waking;
@@ -122,6 +123,9 @@ const LATE_LONG: &str = "late_after_two_ticks";
 const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
 const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
 
+/// How a hop in the ring of semaphores is called.
+const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
+
 /// How the factor is called by which other work slows this one down.
 const CROWDING: &str = "crowding";
 
@@ -155,7 +159,13 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     let [few, more] = switching::socket_rings(bench)?;
     samples.add(FEW_HOP, few);
     samples.add(MORE_HOP, more);
+    samples.add(SEMAPHORE_HOP, switching::semaphore_ring(bench)?);
     samples.add("write_that_wakes_here", waking::wakeup(bench, Where::Here)?);
+    samples.add("post_that_wakes_here", waking::post(bench)?);
+    samples.add("look_at_the_clock", messages::looks(bench));
+    let sleeps = sleeping::sleeps(bench)?;
+    samples.add("sleep_alone", sleeps.alone);
+    samples.add("sleep_by_turns", sleeps.by_turns);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
         samples.add("write_that_wakes_on_an_idle_cpu", waking::wakeup(bench, Where::Idle(there))?);
@@ -167,9 +177,8 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add(&format!("forking_a_{name}"), births.forks);
         samples.add(&format!("collecting_a_{name}"), births.reaps);
         samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
-        let lives = births::lives(bench, kind)?;
-        samples.add(&format!("making_a_{name}"), lives.making);
-        samples.add(&format!("life_of_a_{name}"), lives.whole);
+        samples.add(&format!("making_a_{name}"), births::makings(bench, kind)?);
+        samples.add(&format!("start_of_a_{name}"), births::starts(bench, kind)?);
     }
     samples.add("beginning_of_a_process", births::beginnings(bench)?);
     let connections = ports::connections(bench)?;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use schedlab_model::Policy;
 
-use super::bench::Bench;
+use super::bench::{Bench, Link};
 use crate::NativeError;
 use crate::system::thread_cpu;
 

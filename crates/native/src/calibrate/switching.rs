@@ -2,7 +2,7 @@
 
 use schedlab_model::Policy;
 
-use super::bench::{Bench, Helper, Pipe, become_one, timed};
+use super::bench::{Bench, Helper, Link, become_one, timed};
 use super::stats::Spread;
 use crate::NativeError;
 use crate::error::during;
@@ -83,12 +83,17 @@ pub(crate) fn socket_rings(bench: &Bench) -> Result<[Vec<f64>; 2], NativeError> 
     Ok([ring_of(bench, 2, Bench::socket)?, ring_of(bench, RINGS[0], Bench::socket)?])
 }
 
-fn ring_of(
+/// The same through semaphores, of the shortest length.
+pub(crate) fn semaphore_ring(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    ring_of(bench, RINGS[0], Bench::semaphore)
+}
+
+fn ring_of<L: Link>(
     bench: &Bench,
     length: usize,
-    open: fn(&Bench) -> Result<Pipe, NativeError>,
+    open: fn(&Bench) -> Result<L, NativeError>,
 ) -> Result<Vec<f64>, NativeError> {
-    let pipes = (0..length).map(|_| open(bench)).collect::<Result<Vec<Pipe>, _>>()?;
+    let pipes = (0..length).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
     let before = sched_getattr().map_err(during("asking for the own policy"))?;
     become_one(Policy::Batch).map_err(during("becoming SCHED_BATCH"))?;
     let helpers = (1..length).map(|index| {

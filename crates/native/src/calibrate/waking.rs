@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use schedlab_model::Policy;
 
-use super::bench::{Bench, Helper, Pipe};
+use super::bench::{Bench, Helper, Link};
 use crate::NativeError;
 use crate::system::{self, monotonic, sched_yield, thread_cpu};
 
@@ -23,9 +23,21 @@ pub(crate) enum Where {
 }
 
 /// One write that wakes a sleeping reader who does not preempt the writer.
-///
-/// The sleepers are SCHED_BATCH, whose wake-ups preempt nobody (`wakeup_preempt_fair`).
 pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeError> {
+    wakeup_through(bench, place, Bench::pipe)
+}
+
+/// One post of a semaphore that does the same on this CPU.
+pub(crate) fn post(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    wakeup_through(bench, Where::Here, Bench::semaphore)
+}
+
+/// The sleepers are SCHED_BATCH, whose wake-ups preempt nobody (`wakeup_preempt_fair`).
+fn wakeup_through<L: Link>(
+    bench: &Bench,
+    place: Where,
+    open: fn(&Bench) -> Result<L, NativeError>,
+) -> Result<Vec<f64>, NativeError> {
     let (cpu, count) = match place {
         Where::Here => (bench.here, SLEEPERS),
         Where::Busy(there) => (there, SLEEPERS),
@@ -34,7 +46,7 @@ pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeErro
     let (woken, calm) = (&bench.words[0], &bench.words[1]);
     woken.store(0, SeqCst);
     calm.store(0, SeqCst);
-    let pipes = (0..count).map(|_| bench.pipe()).collect::<Result<Vec<Pipe>, _>>()?;
+    let pipes = (0..count).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
     let sleepers = pipes.iter().map(|pipe| {
         bench.helper(cpu, Policy::Batch, || {
             loop {
@@ -78,7 +90,7 @@ pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeErro
     let mut batch = || {
         calm.store(1, SeqCst);
         let start = thread_cpu();
-        pipes.iter().for_each(Pipe::send);
+        pipes.iter().for_each(Link::send);
         let time = bench.since(start);
         calm.store(0, SeqCst);
         expected += count as u64;

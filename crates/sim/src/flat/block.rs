@@ -62,7 +62,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
         };
         left.op = Op::Sleep(time);
-        if left.debt > 0 || !(FREE || self.prices.sleep == 0) {
+        if left.debt > 0 || !(FREE || self.prices.sleep | self.prices.next_timer == 0) {
             left.stage = Stage::Retry;
             self.count_operation()?;
             return self.operate(cpu, false);

@@ -5,7 +5,9 @@ pub mod policies;
 pub mod random;
 pub mod watcher;
 
-use schedlab_model::{Attributes, Costs, Event, Machine, Outcome, Scheduler, Step, Task, TaskKind, Time, Workload};
+use schedlab_model::{
+    Attributes, Costs, Event, EventKind, Machine, Outcome, Policy, Scheduler, Step, Task, TaskKind, Time, Workload,
+};
 use schedlab_program::Program;
 use schedlab_sim::{Options, SimError, simulate};
 
@@ -36,6 +38,11 @@ pub fn some_costs() -> Costs {
         compute: Time::ZERO,
         lingering: Time::ZERO,
         begin_process: Time::ZERO,
+        sleep_timer: nanos(420),
+        next_timer: nanos(310),
+        futex_wake: nanos(270),
+        futex_wait: nanos(330),
+        clock: nanos(30),
         block: nanos(350),
         migration: nanos(600),
         balance: nanos(20),
@@ -113,4 +120,27 @@ pub fn run_with(
 /// Runs to the end and keeps every event.
 pub fn run(workload: &Workload, release: &str, machine: &Machine) -> (Outcome, Vec<Event>) {
     run_with(workload, &scheduler(release), machine, &Options::default()).expect("a run that ends")
+}
+
+pub fn fifo(priority: u8) -> Attributes {
+    Attributes { policy: Policy::Fifo(priority), ..Attributes::default() }
+}
+
+pub fn micros(count: u64) -> Time {
+    Time::from_micros(count)
+}
+
+/// The switches: when (in microseconds), on which CPU, who comes.
+pub fn switches(events: &[Event]) -> Vec<(u64, u32, u32)> {
+    let switch = |event: &Event| match event.kind {
+        EventKind::Switch { next, .. } => Some((event.time.as_nanos() / 1000, event.cpu.0, next.0)),
+        _ => None,
+    };
+    events.iter().filter_map(switch).collect()
+}
+
+/// A task's life, run, wait and sleep, in microseconds.
+pub fn shares(outcome: &Outcome, task: usize) -> [u64; 4] {
+    let task = &outcome.tasks[task];
+    [task.life_ns, task.run_ns, task.wait_ns, task.sleep_ns].map(|time| time / 1000)
 }

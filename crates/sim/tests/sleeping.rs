@@ -1,0 +1,82 @@
+//! What going to sleep takes, by what ends the sleep, in microseconds that are worked out here.
+
+mod common;
+
+use common::{fifo, micros, microseconds, run, shares, switches, task, workload};
+use schedlab_model::{Attributes, Costs, Machine, Step};
+
+const IDLE: u32 = u32::MAX;
+
+#[test]
+fn who_sets_the_next_timer_pays_for_the_clock_device() {
+    // A system call takes 1, going to sleep 5, setting a timer 3, and the clock device 2 more. 'first' goes to sleep at 1 + 5 + 3 + 2 = 11,
+    // until 111. 'second' goes then; its timer is to expire at 220, after that: it goes at 20, until 220. 'first' sleeps again from 122, its
+    // 10 ending at 132, before 220, and ends then. The next tick would be at 4000.
+    let costs = Costs {
+        system_call: micros(1),
+        block: micros(5),
+        sleep_timer: micros(3),
+        next_timer: micros(2),
+        ..Costs::ideal()
+    };
+    let sleep = |time| Step::Sleep(microseconds(time));
+    let first = task("first", 1, fifo(2), vec![sleep(100), sleep(10)]);
+    let second = task("second", 1, fifo(1), vec![sleep(200)]);
+    let (outcome, events) = run(&workload(vec![first, second]), "6.1", &Machine::new(1, costs));
+    let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
+    assert_eq!(times, [0, 11, 20, 111, 122, 132, 132, 220, 220]);
+    assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [22, 9]);
+}
+
+#[test]
+fn a_timer_after_the_next_tick_leaves_the_clock_device_as_it_is() {
+    // As before, but the sleep ends after the tick at 4000: 1 + 5 + 3.
+    let costs = Costs {
+        system_call: micros(1),
+        block: micros(5),
+        sleep_timer: micros(3),
+        next_timer: micros(2),
+        ..Costs::ideal()
+    };
+    let alone = workload(vec![task("alone", 1, Attributes::default(), vec![Step::Sleep(microseconds(5000))])]);
+    let (outcome, _) = run(&alone, "6.1", &Machine::new(1, costs));
+    assert_eq!(shares(&outcome, 0)[1], 9);
+}
+
+#[test]
+fn semaphores_cost_what_futexes_and_clocks_do() {
+    // A system call takes 1, going to sleep 5, waiting for a futex 4 more, waking one who does 6, a wake-up 7, and a look at the clock 10. 'waits'
+    // is first, and sleeps at 1 + 5 + 4 = 10. 'posts' looks at the clock, and posts: 10 + 1 + 6, and at 27 'waits' is woken, for which
+    // 'posts' pays 7 more, and comes at 34. It looks at the clock: 44. What 'posts' posts then, nobody waits for: 10, until 54.
+    let costs = Costs {
+        system_call: micros(1),
+        block: micros(5),
+        futex_wait: micros(4),
+        futex_wake: micros(6),
+        wakeup: micros(7),
+        clock: micros(10),
+        ..Costs::ideal()
+    };
+    let post = Step::Post("s".into());
+    let waits = task("waits", 1, fifo(2), vec![Step::Acquire("s".into())]);
+    let posts = task("posts", 1, fifo(1), vec![post.clone(), post]);
+    let (_, events) = run(&workload(vec![waits, posts]), "6.1", &Machine::new(1, costs.clone()));
+    assert_eq!(switches(&events), [(0, 0, 0), (10, 0, 1), (34, 0, 0), (44, 0, 1), (54, 0, IDLE)]);
+    // A stopwatch is looked at twice.
+    let watch = vec![Step::Start("w".into()), Step::Stop("w".into())];
+    let (outcome, _) = run(&workload(vec![task("times", 1, fifo(1), watch)]), "6.1", &Machine::new(1, costs));
+    assert_eq!(shares(&outcome, 0)[1], 20);
+}
+
+#[test]
+fn who_comes_back_to_a_cpu_that_idled_switches_too() {
+    // A switch takes 8, each other task's 3 more, up to 5: the first one, of a task that ran nowhere, takes 13. It sleeps for 100, and the
+    // CPU idles; back at 113 it finds all as it was, and takes 8.
+    let costs = Costs { switch: micros(8), cache_refill: micros(3), cache_refill_limit: micros(5), ..Costs::ideal() };
+    let alone = workload(vec![task("alone", 1, Attributes::default(), vec![Step::Sleep(microseconds(100))])]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        assert_eq!(switches(&events), [(0, 0, 0), (13, 0, IDLE), (113, 0, 0), (121, 0, IDLE)], "{release}");
+        assert_eq!(shares(&outcome, 0)[1], 21, "{release}");
+    }
+}
