@@ -132,9 +132,11 @@ impl<S: EventSink> Engine<'_, S> {
             let switches = arena.cpus[cpu as usize].switches;
             if comer.ran_on != cpu || comer.ran_at != switches {
                 let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
-                comer.debt += comer.came(price, self.prices.lingering);
+                let price = comer.came(price, self.prices.lingering);
+                comer.debt += price;
                 (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
-                arena.cpus[cpu as usize].switches = switches + 1;
+                let record = &mut arena.cpus[cpu as usize];
+                (record.switches, record.masked_until) = (switches + 1, self.now + price.min(self.prices.switch));
             }
         }
         arena.cpus[cpu as usize].current = task;

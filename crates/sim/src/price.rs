@@ -151,6 +151,12 @@ impl Prices {
         if due > now { self.sleep } else { self.system_call }
     }
 
+    /// What of going to sleep is the scheduler's pass.
+    #[inline]
+    pub(crate) fn pass_to_sleep(&self) -> u64 {
+        if self.sleeps_within_calls { self.schedule.min(self.block) } else { 0 }
+    }
+
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.
     pub(crate) const fn memory(&self, access: Access, count: u64) -> u64 {
         let (price, unit) = if access.chases() { (self.memory_chase, 1) } else { (self.memory_per_kib, 1024) };
