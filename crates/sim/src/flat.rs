@@ -136,7 +136,7 @@ impl<S: EventSink> Engine<'_, S> {
                 comer.debt += price;
                 (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
                 let record = &mut arena.cpus[cpu as usize];
-                (record.switches, record.masked_until) = (switches + 1, self.now + price.min(self.prices.switch));
+                (record.switches, record.masked_until) = (switches + 1, self.now + price.min(self.prices.masked()));
             }
         }
         arena.cpus[cpu as usize].current = task;

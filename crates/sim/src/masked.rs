@@ -47,8 +47,7 @@ impl<S: EventSink> Engine<'_, S> {
             let end = self.arena.cpus[cpu as usize].end;
             (end, self.pass_before(cpu, end))
         };
-        // Nothing of the comer's own happens in the time of the switch, however much of that is over before interrupts are on.
-        if pass > switch.saturating_sub(self.now) { switch + self.prices.switch.max(1) } else { 0 }
+        if pass > switch.saturating_sub(self.now) { switch + self.prices.masked().max(1) } else { 0 }
     }
 
     /// What the scheduler takes for a pass that is over when what the CPU's task is at ends, then.

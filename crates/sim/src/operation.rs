@@ -173,7 +173,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                self.set_timer(task, time.as_nanos());
+                self.set_timer(task, time.as_nanos().saturating_sub(self.prices.armed()));
                 self.switch(cpu, TaskState::Interruptible);
             }
             Op::Yield => {

@@ -353,7 +353,7 @@ impl<S: EventSink> Engine<'_, S> {
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
-            (record.idle_since, record.masked_until) = (self.now, self.now + self.prices.switch);
+            (record.idle_since, record.masked_until) = (self.now, self.now + self.prices.masked());
             self.idle += 1;
         } else {
             self.come(cpu, next.0);
@@ -442,7 +442,7 @@ impl<S: EventSink> Engine<'_, S> {
             let price = comer.came(price, self.prices.lingering);
             comer.debt += price;
             let record = &mut self.arena.cpus[cpu as usize];
-            record.masked_until = self.now + price.min(self.prices.switch);
+            record.masked_until = self.now + price.min(self.prices.masked());
             record.switches += 1;
             comer.ran_on = cpu;
             comer.ran_at = record.switches;
