@@ -19,6 +19,8 @@ pub(crate) struct Prices {
     pub(crate) tick: u64,
     /// A timer's sleep.
     pub(crate) sleep: u64,
+    /// How long before it sleeps a task has set its timer.
+    pub(crate) armed: u64,
     /// Waiting for a semaphore.
     pub(crate) wait: u64,
     post: u64,
@@ -45,6 +47,7 @@ impl Prices {
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             tick: costs.tick.as_nanos(),
             sleep: costs.system_call.saturating_add(costs.block).saturating_add(costs.sleep_timer).as_nanos(),
+            armed: if call > 0 { costs.block.as_nanos() } else { 0 },
             wait: costs.system_call.saturating_add(costs.block).saturating_add(costs.futex_wait).as_nanos(),
             post: costs.system_call.saturating_add(costs.futex_wake).saturating_add(costs.clock).as_nanos(),
             fork: costs.fork_process.as_nanos(),

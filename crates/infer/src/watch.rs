@@ -305,6 +305,8 @@ impl Watch {
             let before = life.story.doings.len();
             // Who is asleep at the beginning went there before.
             let went = life.born || life.ran;
+            // It asked to sleep from the time on at which it set its timer.
+            let asked = slept + if went { prices.armed } else { 0 };
             match cause {
                 Cause::Task(_) => {
                     life.story.owes(if went { prices.wait } else { 0 });
@@ -312,11 +314,11 @@ impl Watch {
                 }
                 Cause::Timer => {
                     life.story.owes(if went { prices.sleep } else { 0 });
-                    life.story.timed(slept, now);
+                    life.story.timed(asked, now);
                 }
                 Cause::Interrupt | Cause::Unknown => {
                     life.story.owes(if went { prices.sleep } else { 0 });
-                    life.story.did(Doing::Sleep(slept));
+                    life.story.did(Doing::Sleep(asked));
                 }
             }
             self.doings += life.story.doings.len() - before;

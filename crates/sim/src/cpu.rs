@@ -45,6 +45,10 @@ pub(crate) struct Cpu {
     pub(crate) awake_at: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
+    /// Until when it takes no interrupts, as its last switch is not over.
+    pub(crate) masked_until: u64,
+    /// Until when the last timer was put off that came while it took none.
+    pub(crate) put_off_until: u64,
 }
 
 impl Cpu {
@@ -59,6 +63,8 @@ impl Cpu {
         leaving: false,
         awake_at: 0,
         idle_since: 0,
+        masked_until: 0,
+        put_off_until: 0,
         called: false,
         online: true,
         clocked: false,

@@ -292,7 +292,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
     fn timer(&mut self, task: u32) {
         let cpu = self.online_cpu(self.arena.tasks[task as usize].cpu);
-        if self.comes_late(task, cpu) {
+        if self.comes_masked(task, cpu) || self.comes_late(task, cpu) {
             return;
         }
         let cost = self.wake_by_timer(task, cpu);

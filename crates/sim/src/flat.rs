@@ -140,10 +140,13 @@ impl<S: EventSink> Engine<'_, S> {
         if !self.prices.free_switches {
             let switches = arena.cpus[cpu as usize].switches;
             let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
-            comer.debt += comer.came(price, self.prices.lingering);
+            let price = comer.came(price, self.prices.lingering);
+            comer.debt += price;
+            let record = &mut arena.cpus[cpu as usize];
+            record.masked_until = self.now + price.min(self.prices.masked());
             if comer.ran_on != cpu || comer.ran_at != switches {
                 (comer.ran_on, comer.ran_at) = (cpu, switches + 1);
-                arena.cpus[cpu as usize].switches = switches + 1;
+                record.switches = switches + 1;
             }
         }
         arena.cpus[cpu as usize].current = task;

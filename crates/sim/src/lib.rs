@@ -53,6 +53,7 @@ mod inode;
 #[cfg(test)]
 mod load_tests;
 mod many;
+mod masked;
 mod objects;
 mod operation;
 mod outcome;

@@ -71,7 +71,8 @@ impl<S: EventSink> Engine<'_, S> {
                 } else if self.prices.next_timer > 0
                     && let Op::Sleep(time) = record.op
                 {
-                    let due = self.now.saturating_add(self.prices.sleep).saturating_add(time.as_nanos());
+                    let asked = self.now.saturating_add(self.prices.sleep).saturating_add(time.as_nanos());
+                    let due = asked.saturating_sub(self.prices.armed());
                     self.arena.tasks[task as usize].remaining += self.expires_first(cpu, due);
                 }
             }
@@ -179,7 +180,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                self.set_timer(task, time.as_nanos());
+                self.set_timer(task, time.as_nanos().saturating_sub(self.prices.armed()));
                 self.switch(cpu, TaskState::Interruptible);
             }
             Op::Yield => {

@@ -350,7 +350,7 @@ impl<S: EventSink> Engine<'_, S> {
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
-            record.idle_since = self.now;
+            (record.idle_since, record.masked_until) = (self.now, self.now + self.prices.masked());
             self.idle += 1;
         } else {
             self.come(cpu, next.0);
@@ -434,8 +434,10 @@ impl<S: EventSink> Engine<'_, S> {
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
         }
         let price = self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
-        comer.debt += comer.came(price, self.prices.lingering);
+        let price = comer.came(price, self.prices.lingering);
+        comer.debt += price;
         let record = &mut self.arena.cpus[cpu as usize];
+        record.masked_until = self.now + price.min(self.prices.masked());
         // Back on a CPU that nobody else had it finds all as it left it, but the CPU has switched to idle and back.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
             record.switches += 1;

@@ -102,13 +102,11 @@ impl<S: EventSink> Engine<'_, S> {
             return self.touch(cpu);
         }
         self.catch_up(cpu);
-        let (record, prices) = (&mut self.arena.cpus[cpu as usize], &self.prices);
+        let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
         let pass = match state {
-            TaskState::Running if record.leaving || record.current == NONE => prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible if prices.sleeps_within_calls => {
-                prices.schedule.min(prices.block)
-            }
+            TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
+            TaskState::Interruptible | TaskState::Uninterruptible => self.prices.pass_to_sleep(),
             _ => 0,
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));

@@ -9,9 +9,9 @@ const IDLE: u32 = u32::MAX;
 
 #[test]
 fn who_sets_the_next_timer_pays_for_the_clock_device() {
-    // A system call takes 1, going to sleep 5, setting a timer 3, and the clock device 2 more. 'first' goes to sleep at 1 + 5 + 3 + 2 = 11,
-    // until 111. 'second' goes then; its timer is to expire at 220, after that: it goes at 20, until 220. 'first' sleeps again from 122, its
-    // 10 ending at 132, before 220, and ends then. The next tick would be at 4000.
+    // A system call takes 1, setting a timer 3, the clock device 2 more, and then going to sleep 5. 'first' has set its timer at 1 + 3 + 2 = 6, for
+    // 106, and goes to sleep at 11. 'second' goes then; it sets its timer at 15 for 215, after that: it goes at 20. 'first' sleeps again from 117
+    // on, its 10 from 112 ending at 122, before 215, and ends then. The next tick would be at 4000.
     let costs = Costs {
         system_call: micros(1),
         block: micros(5),
@@ -24,7 +24,7 @@ fn who_sets_the_next_timer_pays_for_the_clock_device() {
     let second = task("second", 1, fifo(1), vec![sleep(200)]);
     let (outcome, events) = run(&workload(vec![first, second]), "6.1", &Machine::new(1, costs));
     let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
-    assert_eq!(times, [0, 11, 20, 111, 122, 132, 132, 220, 220]);
+    assert_eq!(times, [0, 11, 20, 106, 117, 122, 122, 215, 215]);
     assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [22, 9]);
 }
 

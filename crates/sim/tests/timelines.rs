@@ -187,7 +187,7 @@ fn a_cpu_that_idled_through_a_tick_sees_to_it_before_it_switches() {
 
 #[test]
 fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
-    // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first and sleeps from 6 to 56; 'waits' has the mutex and
+    // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first, sets its timer at 1 for 56 and sleeps from 6 on; 'waits' has the mutex and
     // has computed 50 of 100 then. 'urgent' asks for the mutex, and sleeps at 56 + 1 + 5 = 62; 'waits' computes until 112 and gives the
     // mutex back, a call, until 113. 'urgent' takes it at once, signals (a call), and computes until 134. So 'waits', which comes
     // then, never slept: it has its mutex and computes 10 more.
@@ -197,7 +197,7 @@ fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
     let steps = vec![lock.clone(), Step::Run(microseconds(100)), wait, unlock.clone(), Step::Run(microseconds(10))];
     let waits = task("waits", 1, fifo(1), steps);
     let steps =
-        vec![Step::Sleep(microseconds(50)), lock, Step::Signal("c".into()), unlock, Step::Run(microseconds(20))];
+        vec![Step::Sleep(microseconds(55)), lock, Step::Signal("c".into()), unlock, Step::Run(microseconds(20))];
     let urgent = task("urgent", 1, fifo(2), steps);
     let (outcome, events) = run(&workload(vec![waits, urgent]), "6.1", &Machine::new(1, costs));
     let expected = [(0, 0, 1), (6, 0, 0), (56, 0, 1), (62, 0, 0), (113, 0, 1), (134, 0, 0), (144, 0, IDLE)];

@@ -86,7 +86,7 @@ impl<S: EventSink> Engine<'_, S> {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
             if !FREE {
-                record.idle_since = now;
+                (record.idle_since, record.masked_until) = (now, now + self.prices.masked());
             }
             self.idle += 1;
             arena.agenda.set(cpu, Key::NEVER);

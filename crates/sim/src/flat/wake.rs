@@ -19,7 +19,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut woken = &mut self.arena.tasks[place];
         let home = woken.cpu;
         if !FREE {
-            if self.comes_late(task, home) {
+            if self.comes_masked(task, home) || self.comes_late(task, home) {
                 return Ok(());
             }
             woken = &mut self.arena.tasks[place];
