@@ -97,10 +97,10 @@ fn who_sees_to_the_inode_waits_for_all_pages_and_the_others_for_that() {
 
 #[test]
 fn since_6_5_who_finds_the_inode_seen_to_waits_for_its_table_block_too() {
-    // Tasks 0 and 1 as above. Task 2 goes to sleep at 89 for 60, and writes the first page (1 + 40) from 149 to 190, when task 0 is past that:
-    // it is on its way until 290. From 190 on tasks 1 (5) and 0 (40) do what they did from 183 on, so that the table block is on its way from
-    // 235 to 335. At 290 task 2 finds the inode clean, and has done; from 6.5 on it sleeps (5) for the table block.
-    let sleep = Step::Sleep(schedlab_model::Duration::Fixed(micros(60)));
+    // Tasks 0 and 1 as above. Task 2 sets its timer at 84 for 65, sleeps from 89 on, and writes the first page (1 + 40) from 149 to 190, when
+    // task 0 is past that: it is on its way until 290. From 190 on tasks 1 (5) and 0 (40) do what they did from 183 on, so that the table block
+    // is on its way from 235 to 335. At 290 task 2 finds the inode clean, and has done; from 6.5 on it sleeps (5) for the table block.
+    let sleep = Step::Sleep(schedlab_model::Duration::Fixed(micros(65)));
     let tasks = vec![
         (1, vec![Step::WriteFile(access())]),
         (1, vec![Step::ReadFile(access()), Step::WriteFile(access())]),
