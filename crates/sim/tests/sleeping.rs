@@ -7,22 +7,20 @@ use schedlab_model::{Attributes, Costs, Machine, Step};
 
 const IDLE: u32 = u32::MAX;
 
+/// A system call takes 1, setting a timer 3, the clock device 2 more, and then going to sleep 5.
+fn timers() -> Costs {
+    Costs { system_call: micros(1), block: micros(5), sleep_timer: micros(3), next_timer: micros(2), ..Costs::ideal() }
+}
+
 #[test]
 fn who_sets_the_next_timer_pays_for_the_clock_device() {
-    // A system call takes 1, setting a timer 3, the clock device 2 more, and then going to sleep 5. 'first' has set its timer at 1 + 3 + 2 = 6, for
-    // 106, and goes to sleep at 11. 'second' goes then; it sets its timer at 15 for 215, after that: it goes at 20. 'first' sleeps again from 117
-    // on, its 10 from 112 ending at 122, before 215, and ends then. The next tick would be at 4000.
-    let costs = Costs {
-        system_call: micros(1),
-        block: micros(5),
-        sleep_timer: micros(3),
-        next_timer: micros(2),
-        ..Costs::ideal()
-    };
+    // 'first' has set its timer at 1 + 3 + 2 = 6, for 106, and goes to sleep at 11. 'second' goes then; it sets its timer at 15 for 215, after
+    // that: it goes at 20. 'first' sleeps again from 117 on, its 10 from 112 ending at 122, before 215, and ends then. The next tick would
+    // be at 4000.
     let sleep = |time| Step::Sleep(microseconds(time));
     let first = task("first", 1, fifo(2), vec![sleep(100), sleep(10)]);
     let second = task("second", 1, fifo(1), vec![sleep(200)]);
-    let (outcome, events) = run(&workload(vec![first, second]), "6.1", &Machine::new(1, costs));
+    let (outcome, events) = run(&workload(vec![first, second]), "6.1", &Machine::new(1, timers()));
     let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
     assert_eq!(times, [0, 11, 20, 106, 117, 122, 122, 215, 215]);
     assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [22, 9]);
@@ -31,15 +29,8 @@ fn who_sets_the_next_timer_pays_for_the_clock_device() {
 #[test]
 fn a_timer_after_the_next_tick_leaves_the_clock_device_as_it_is() {
     // As before, but the sleep ends after the tick at 4000: 1 + 5 + 3.
-    let costs = Costs {
-        system_call: micros(1),
-        block: micros(5),
-        sleep_timer: micros(3),
-        next_timer: micros(2),
-        ..Costs::ideal()
-    };
     let alone = workload(vec![task("alone", 1, Attributes::default(), vec![Step::Sleep(microseconds(5000))])]);
-    let (outcome, _) = run(&alone, "6.1", &Machine::new(1, costs));
+    let (outcome, _) = run(&alone, "6.1", &Machine::new(1, timers()));
     assert_eq!(shares(&outcome, 0)[1], 9);
 }
 

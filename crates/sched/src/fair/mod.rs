@@ -7,6 +7,7 @@ mod attach;
 pub(crate) mod bandwidth;
 mod cfs;
 pub(crate) mod cfs_rq;
+mod decay;
 mod eevdf;
 mod eevdf_wakeup;
 mod few;

@@ -1,6 +1,7 @@
 //! Load tracking of a queue and its running task together, and over many ticks at once.
 
-use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg, WHOLE_OF_ONE, YN_ONCE, decay_once};
+use crate::fair::decay::{WHOLE_OF_ONE, YN_ONCE, decay_once};
+use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 
 /// The sums of a queue and of its running task, its load's, runnable and running time's and then the task's.
 ///
