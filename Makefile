@@ -163,8 +163,8 @@ fidelity-prediction: build
 # The part of both that takes five minutes, always anew.
 check-prediction: build
 	rm -rf out/fidelity/check
-	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --place vm:6.1 --workload pi --workload schbench
-	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --place vm:6.1 --workload interactive --repeats 2
+	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload pi --workload schbench
+	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload interactive --repeats 2
 
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.

@@ -63,6 +63,48 @@ def test_a_calibration_is_measured_and_used(tmp_path: Path) -> None:
     assert schedlab.simulate("pipe", scheduler="6.1", machine=machine).turnaround_ns > 0
 
 
+def test_of_several_calibrations_medians_are_kept() -> None:
+    def calibrated(switch: float, note: str) -> Calibration:
+        return Calibration(
+            costs=Costs("calibrated", {"switch": round(switch)}, {"disk_latency": round(switch)}),
+            kernel="6.1",
+            elapsed_ns=5,
+            spread={"switch": Spread(switch, switch - 1, switch + 1, 7)},
+            notes=(note,),
+        )
+
+    several = [calibrated(switch, note) for switch, note in ((900, "a"), (100, "b"), (300, "a"))]
+    found = calibration.median_of(several)
+    assert found.costs.times == {"switch": 300}
+    assert found.costs.devices == {"disk_latency": 300}
+    # Quartiles of 100, 300, 900 lie halfway between neighbours; batches and times add up.
+    assert found.spread["switch"] == Spread(300.0, 200.0, 600.0, 21)
+    assert (found.elapsed_ns, found.notes) == (15, ("a", "b"))
+    assert calibration.median_of(several[:1]) == several[0]
+
+
+def test_medians_are_of_one_machine() -> None:
+    here, there = (Calibration(Costs("calibrated", {}), kernel=name) for name in ("6.1", "6.12"))
+    with pytest.raises(InputError, match=r"one machine only; kernel is 6\.1, 6\.12"):
+        calibration.median_of([here, there])
+    with pytest.raises(InputError, match="at least one"):
+        calibration.median_of([])
+
+
+def test_a_machine_is_calibrated_several_times(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for repeat in ("1", "2"):
+        file = str(tmp_path / "costs.toml")
+        arguments = ["calibrate", "--quick", "--repeat", repeat, "--output", file, "--json"]
+        assert invoke(arguments) == 0
+        shown.append(json.loads(capsys.readouterr().out)["measured"]["memory_chase"]["samples"])
+    # Memory is measured in as many batches each time: twice as many in two.
+    assert shown[1] == 2 * shown[0]
+    assert invoke(["calibrate", "--repeat", "0"]) == 2
+
+
 def test_a_guest_is_calibrated_into_a_file_of_its_own(
     fetched: Callable[[str], KernelImage], capfd: pytest.CaptureFixture[str]
 ) -> None:

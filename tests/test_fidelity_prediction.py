@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from schedlab.calibration import Calibration
 from schedlab.errors import InputError, RunError
+from schedlab.fidelity import places
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import FloatArray, Observation
 from schedlab.fidelity.prediction import Finding, Line, Register, judge
@@ -16,7 +18,7 @@ from schedlab.fidelity.prediction.collect import Collected, jobs
 from schedlab.fidelity.prediction.judge import find
 from schedlab.fidelity.prediction.page import figures, page
 from schedlab.fidelity.prediction.ranking import ranks
-from schedlab.model import Scheduler, Workload
+from schedlab.model import Costs, Scheduler, Workload
 
 FILE = Path(__file__).parent.parent / "validation" / "prediction.toml"
 SMALL = """
@@ -112,9 +114,6 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
         def knobs(self, _wanted: object) -> AbstractContextManager[None]:
             return nullcontext()
 
-        def calibrate(self, *, recorded: bool) -> None:
-            assert not recorded
-
         def run(self, workload: Workload, *, seed: int) -> Observation:
             assert seed > 0
             if "batch" in workload.json:
@@ -128,16 +127,38 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
     monkeypatch.setattr(collecting, "at", at)
     told: list[str] = []
     kept = Kept(tmp_path, "vm:6.1")
-    monkeypatch.setattr(kept, "costs", lambda **_: None)
     todo = jobs(register, "vm:6.1")
-    collecting._run("vm:6.1", kept, todo, told.append, costs=[False])
+    collecting._run("vm:6.1", kept, todo, told.append)
     # Three runs of each setting but of the one that hangs, after each of which it boots again.
     assert sum(kept.find(job.key) is not None for job in todo) == 6
     assert len(boots) == 4
     assert sum("it hangs" in line for line in told) == 3
     monkeypatch.setattr(collecting, "FAILURES", 3)
     with pytest.raises(RunError, match="it hangs"):
-        collecting._run("vm:6.1", kept, todo, told.append, costs=[False])
+        collecting._run("vm:6.1", kept, todo, told.append)
+
+
+def test_costs_are_medians_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    switches = [3000, 1000, 2000, 9000]
+
+    class Place:
+        def calibrate(self, *, recorded: str | None) -> Calibration:
+            assert recorded == places.WAITS
+            return Calibration(Costs("measured", {"switch": switches.pop()}))
+
+    @contextmanager
+    def at(_place: str) -> Iterator[object]:
+        yield Place()
+
+    monkeypatch.setattr(places, "at", at)
+    kept = Kept(tmp_path, "vm:6.1")
+    with pytest.raises(InputError, match="never measured"):
+        kept.costs(recorded=True)
+    # Of 9, 2 and 1 us, the last three of the list.
+    assert kept.costs(recorded=True, calibrations=3).costs.times["switch"] == 2000
+    # Found again: the fourth of the list is still there.
+    assert kept.costs(recorded=True, calibrations=3).costs.times["switch"] == 2000
+    assert switches == [3000]
 
 
 def test_rankings_that_agree_hold_and_others_fail() -> None:

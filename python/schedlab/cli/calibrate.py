@@ -34,6 +34,10 @@ def command(
         Path | None,
         typer.Option("--disk", metavar="DIRECTORY", help="Measure files and the disk there too."),
     ] = None,
+    repeat: Annotated[
+        int,
+        typer.Option("--repeat", metavar="N", min=1, help="Calibrate so often; keep medians."),
+    ] = 1,
     json: options.Json = False,
 ) -> None:
     """Measure what this machine's, or a guest's, operations cost, for --costs calibrated.
@@ -41,7 +45,9 @@ def command(
     No workload that validation uses is run for it. Memory is measured too, and with --disk the
     disk: simulated tasks that touch memory or wait for files then take as long. Working sets gone
     cold and files that the page cache has are measured and kept, but not charged yet. A guest's
-    costs are kept in a file of their own; give that to --costs.
+    costs are kept in a file of their own; give that to --costs. What it takes to make, begin and
+    end a process hangs on where its memory comes to lie: with --repeat the median of several
+    calibrations is kept, in a guest each of a boot of its own.
 
     Example: [bold]schedlab calibrate --quick[/bold]
     """
@@ -51,17 +57,21 @@ def command(
         raise InputError("--on is 'sim'; allowed: 'host', 'vm:KERNEL'")
     if kernel is None:
         options.refuse(on, cpus=cpus, clock=clock)
-        with progress("calibrating"):
-            found = calibration.calibrate(quick=quick, disk=disk)
-        file = calibration.save(found, output)
-    else:
-        most = 1 if clock == "instructions" else _GUEST_CPUS
-        with (
-            progress("calibrating"),
-            Guest.boot(kernel, cpus=most if cpus is None else cpus, clock=clock or "host") as guest,
-        ):
-            found = calibration.calibrate(quick=quick, disk=disk, guest=guest)
-            file = calibration.save(found, output or calibration.path(guest))
+    file = output
+    calibrated = []
+    for number in range(1, repeat + 1):
+        with progress("calibrating" if repeat == 1 else f"calibrating: {number} of {repeat}"):
+            if kernel is None:
+                calibrated.append(calibration.calibrate(quick=quick, disk=disk))
+                continue
+            most = 1 if clock == "instructions" else _GUEST_CPUS
+            with Guest.boot(
+                kernel, cpus=most if cpus is None else cpus, clock=clock or "host"
+            ) as guest:
+                calibrated.append(calibration.calibrate(quick=quick, disk=disk, guest=guest))
+                file = output or calibration.path(guest)
+    found = calibration.median_of(calibrated)
+    file = calibration.save(found, file)
     if json:
         emit_json(
             {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from schedlab.errors import SchedlabError
+from schedlab.fidelity.places import CALIBRATIONS
 from schedlab.fidelity.written import Named
 from schedlab.report.terminal import say
 
@@ -23,6 +24,14 @@ def parser(package: str, register: str) -> argparse.ArgumentParser:
     found.add_argument("--directory", type=Path, required=True, help="where runs are kept")
     found.add_argument("--page", type=Path, help="the page to write, its figures beside it")
     found.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
+    found.add_argument(
+        "--calibrations",
+        type=int,
+        default=CALIBRATIONS,
+        choices=range(1, 100),
+        metavar="N",
+        help=f"of which median costs are taken ({CALIBRATIONS})",
+    )
     return found
 
 

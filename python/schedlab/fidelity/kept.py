@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from schedlab import calibration
 from schedlab.calibration import Calibration
 from schedlab.errors import InputError
 from schedlab.fidelity.observing import Observation
-from schedlab.fidelity.places import Place
+from schedlab.fidelity.places import WAITS, Place, calibrated
 from schedlab.files import make_directory, write_text
 from schedlab.model import Workload
 from schedlab.targets import host
@@ -30,6 +29,7 @@ class Kept:
 
     def __init__(self, directory: Path, place: str) -> None:
         self._directory = make_directory(directory)
+        self._place = place
         self._stem = place.replace(":", "-")
         self._path = self._directory / f"{self._stem}.jsonl"
         self._runs: dict[str, Observation] = {}
@@ -71,13 +71,23 @@ class Kept:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(value) + "\n")
 
-    def costs(self, *, recorded: bool, measure: Callable[[], Calibration]) -> Calibration:
-        """Return the costs of the place, measured once."""
+    def costs(self, *, recorded: bool, calibrations: int = 0) -> Calibration:
+        """Return the costs of the place, measured once.
+
+        Args:
+            recorded: while waiting times are recorded, or left alone.
+            calibrations: of which medians are taken; 0 measures nothing.
+
+        Raises:
+            InputError: there are none, and none are to be measured.
+        """
         name = "recorded" if recorded else "alone"
         path = self._directory / f"{self._stem}-{name}-{_runner()}.toml"
         if path.exists():
             return calibration.load(path)
-        found = measure()
+        if not calibrations:
+            raise InputError("its costs were never measured")
+        found = calibrated(self._place, recorded=WAITS if recorded else None, times=calibrations)
         calibration.save(found, path)
         return found
 

@@ -31,6 +31,9 @@ KEPT = "L0"
 ATTEMPTS = 4
 """Of a recording: one that lost anything is refused."""
 
+CALIBRATIONS = 5
+"""Whose median costs are simulated with: where a process's memory comes to lie is chance."""
+
 MEMORY = 1_536
 """MiB of a guest."""
 
@@ -185,3 +188,18 @@ def at(name: str) -> Iterator[Place]:
     ) as guest:
         guest.need_disk(DISK)
         yield Place(name, guest)
+
+
+def calibrated(name: str, *, recorded: str | None, times: int = CALIBRATIONS) -> Calibration:
+    """Return the median costs of a place, measured several times, in guests each of its own boot.
+
+    Args:
+        name: the place's name.
+        recorded: what is recorded meanwhile, if anything.
+        times: how often.
+    """
+    found = []
+    for _ in range(times):
+        with at(name) as there:
+            found.append(there.calibrate(recorded=recorded))
+    return calibration.median_of(found)

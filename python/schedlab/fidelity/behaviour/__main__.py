@@ -42,7 +42,15 @@ def _run(given: argparse.Namespace) -> bool:
                 raise RunError(f"{place}: {runs}")
             _keep(given.noise, fixed, place, runs, register)
             continue
-        there = collect(register, place, given.directory, say, fixed=known, kept_only=given.kept)
+        there = collect(
+            register,
+            place,
+            given.directory,
+            say,
+            fixed=known,
+            kept_only=given.kept,
+            calibrations=given.calibrations,
+        )
         collected[place] = there
         if isinstance(there, str):
             say(f"{place}: {there}")

@@ -13,7 +13,7 @@ from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import RECORDED, Observation, simulated
-from schedlab.fidelity.places import WAITS, Place, at, rules_at
+from schedlab.fidelity.places import CALIBRATIONS, Place, at, rules_at
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
 
@@ -136,6 +136,7 @@ def collect(
     *,
     fixed: Collection[str] = (),
     kept_only: bool = False,
+    calibrations: int = CALIBRATIONS,
 ) -> Collected | str:
     """Make the runs of a place that are not there yet, and simulate.
 
@@ -146,6 +147,7 @@ def collect(
         note: told what is being done, with the time left.
         fixed: workloads whose A/A intervals there are.
         kept_only: make none.
+        calibrations: whose median costs are taken.
 
     Returns:
         All of them; or why there are none.
@@ -155,13 +157,12 @@ def collect(
     todo = jobs(register, place, noise=protocol.noise, judged=protocol.repeats, fixed=fixed)
     missing = [job for job in todo if kept.find(job.key) is None]
     try:
+        often = 0 if kept_only else calibrations
+        alone = kept.costs(recorded=False, calibrations=often)
+        recorded = kept.costs(recorded=True, calibrations=often)
         if not kept_only:
             with at(place) as there:
-                kept.costs(recorded=False, measure=lambda: there.calibrate(recorded=None))
-                kept.costs(recorded=True, measure=lambda: there.calibrate(recorded=WAITS))
                 _run(there, kept, missing, note)
-        alone = kept.costs(recorded=False, measure=_unmeasured)
-        recorded = kept.costs(recorded=True, measure=_unmeasured)
     except SchedlabError as error:
         return str(error)
     scheduler = rules_at(place, alone.kernel, alone.hz)
@@ -234,7 +235,3 @@ def _runs(kept: Kept, todo: Sequence[Job]) -> dict[str, list[Observation]]:
     for (name, _), run in found.items():
         runs.setdefault(name, []).append(run)
     return runs
-
-
-def _unmeasured() -> Calibration:
-    raise SchedlabError("its costs were never measured")

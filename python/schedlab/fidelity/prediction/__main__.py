@@ -34,7 +34,14 @@ def _run(given: argparse.Namespace) -> bool:
         register = register.repeating(given.repeats)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
-        there = collect(register, place, given.directory, say, kept_only=given.kept)
+        there = collect(
+            register,
+            place,
+            given.directory,
+            say,
+            kept_only=given.kept,
+            calibrations=given.calibrations,
+        )
         collected[place] = there
         if isinstance(there, str):
             say(f"{place}: {there}")

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import Observation, simulated_recorded
-from schedlab.fidelity.places import WAITS, at, rules_at
+from schedlab.fidelity.places import CALIBRATIONS, at, rules_at
 from schedlab.fidelity.prediction.register import Register, Setting
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Workload
@@ -90,7 +89,13 @@ def jobs(register: Register, place: str) -> list[Job]:
 
 
 def collect(
-    register: Register, place: str, directory: Path, note: Note, *, kept_only: bool = False
+    register: Register,
+    place: str,
+    directory: Path,
+    note: Note,
+    *,
+    kept_only: bool = False,
+    calibrations: int = CALIBRATIONS,
 ) -> Collected | str:
     """Make the runs of a place that are not there yet, and simulate.
 
@@ -100,6 +105,7 @@ def collect(
         directory: where runs are kept.
         note: told what is being done, with the time left.
         kept_only: make none.
+        calibrations: whose median costs are taken.
 
     Returns:
         All of them; or why there are none.
@@ -109,9 +115,10 @@ def collect(
     missing = [job for job in todo if kept.find(job.key) is None]
     ways = sorted({job.recorded for job in todo})
     try:
+        often = 0 if kept_only else calibrations
+        costs = {way: kept.costs(recorded=way, calibrations=often) for way in ways}
         if not kept_only:
-            _run(place, kept, missing, note, costs=ways)
-        costs = {way: kept.costs(recorded=way, measure=_unmeasured) for way in ways}
+            _run(place, kept, missing, note)
         note(f"{place}: simulating")
         ours = _simulate(register, place, costs)
     except SchedlabError as error:
@@ -124,23 +131,13 @@ def collect(
     return Collected(costs[ways[0]].kernel, kept.clock, real, ours)
 
 
-def _run(
-    place: str, kept: Kept, missing: Sequence[Job], note: Note, *, costs: Sequence[bool]
-) -> None:
-    """Make runs; one that fails is left out, and its place is made anew for the others.
-
-    Costs are measured before, while it is recorded and left alone, as far as asked for.
-    """
+def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+    """Make runs; one that fails is left out, and its place is made anew for the others."""
     began = time.monotonic()
     left, failures = list(missing), 0
     while True:
         with at(place) as there:
             note(f"{place}: {there.kernel}, {len(left)} runs to make")
-            for way in costs:
-                kept.costs(
-                    recorded=way,
-                    measure=partial(there.calibrate, recorded=WAITS if way else None),
-                )
             while left:
                 job = left.pop(0)
                 try:
@@ -191,7 +188,3 @@ def _simulate(
 def _with(workload: Workload, setting: Setting) -> Workload:
     attributes = setting.attributes
     return workload if attributes is None else workload.with_attributes(attributes)
-
-
-def _unmeasured() -> Calibration:
-    raise SchedlabError("its costs were never measured")

@@ -34,7 +34,14 @@ def _run(given: argparse.Namespace) -> bool:
             if not given.kept:
                 known = fix(register, place, given.directory, known, say)
                 noise.write(given.noise, known)
-            collected[place] = collect(register, place, given.directory, say, kept_only=given.kept)
+            collected[place] = collect(
+                register,
+                place,
+                given.directory,
+                say,
+                kept_only=given.kept,
+                calibrations=given.calibrations,
+            )
         except SchedlabError as error:
             collected[place] = str(error)
             say(f"{place}: {error}")

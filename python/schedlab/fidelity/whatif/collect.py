@@ -13,7 +13,7 @@ from types import MappingProxyType
 from schedlab import calibration
 from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity.lines import workloads
-from schedlab.fidelity.places import KEPT, Place, at
+from schedlab.fidelity.places import CALIBRATIONS, KEPT, Place, at, calibrated
 from schedlab.fidelity.whatif.noise import Noise, apart
 from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
 from schedlab.files import make_directory, write_text
@@ -60,6 +60,7 @@ def collect(
     tell: Callable[[str], None],
     *,
     kept_only: bool = False,
+    calibrations: int = CALIBRATIONS,
 ) -> Collected:
     """Record what is not kept yet, and predict from each workload's own recording.
 
@@ -69,6 +70,7 @@ def collect(
         directory: where recordings are kept, so that what was interrupted goes on.
         tell: is told what is done.
         kept_only: record nothing.
+        calibrations: whose median costs are taken.
 
     Raises:
         InputError: no such place.
@@ -80,9 +82,10 @@ def collect(
         todo = [(name, change, "") for name in names for change in _changes(register, name, place)]
         with _going(place, tell) as go:
             _record(register, shelf, todo, go, tell)
-            if not shelf.costs.exists():
-                tell(f"{place}: costs")
-                calibration.save(go().calibrate(recorded=KEPT), shelf.costs)
+        if not shelf.costs.exists():
+            tell(f"{place}: costs")
+            found = calibrated(place, recorded=KEPT, times=calibrations)
+            calibration.save(found, shelf.costs)
     pairs: dict[Key, Pair | str] = {}
     for name in names:
         pairs.update(_pairs(register, name, _changes(register, name, place), shelf))
