@@ -24,6 +24,7 @@ REGISTER = Register.read(VALIDATION / "behaviour.toml")
 SMALL = """
 [protocol]
 repeats = 3
+simulated = 3
 noise = 6
 [workloads.pi]
 run = "pi:tasks=2"

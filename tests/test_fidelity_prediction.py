@@ -24,6 +24,7 @@ FILE = Path(__file__).parent.parent / "validation" / "prediction.toml"
 SMALL = """
 [protocol]
 repeats = 3
+simulated = 3
 [rules]
 why = "Settings that differ by less than a fiftieth are not worth a choice."
 correlation = 0.8

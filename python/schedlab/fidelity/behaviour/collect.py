@@ -176,7 +176,7 @@ def collect(
         noise=_runs(kept, [job for job in todo if job.block.startswith("noise")]),
         real=_runs(kept, [job for job in todo if job.block.startswith("judged")]),
         simulated={
-            name: simulations(workload, scheduler, machines[0], machines[1], protocol.repeats)
+            name: simulations(workload, scheduler, machines[0], machines[1], protocol.simulated)
             for name, workload in work.items()
         },
     )

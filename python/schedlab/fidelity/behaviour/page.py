@@ -65,7 +65,7 @@ def page(
                 _INTRODUCTION,
                 circumstances(),
                 f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
-                f"{protocol.repeats} simulated ones that begin at different times within a tick.",
+                f"{protocol.simulated} simulated ones that begin at different times within a tick.",
                 "",
                 f"{len(findings)} lines. **{verdict}**",
                 "",

@@ -31,11 +31,13 @@ class Protocol(Read):
     """How often things are run.
 
     Attributes:
-        repeats: real runs that are judged, and simulated ones.
+        repeats: real runs that are judged.
+        simulated: simulated ones, at as many times within a tick.
         noise: real runs before those, from which the kernel's own A/A intervals are fixed.
     """
 
     repeats: Annotated[int, Field(ge=3)]
+    simulated: Annotated[int, Field(ge=3)]
     noise: Annotated[int, Field(ge=6)]
 
 

@@ -163,7 +163,7 @@ def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
 def _simulate(
     register: Register, place: str, costs: Mapping[bool, Calibration]
 ) -> dict[Key, list[Observation]]:
-    repeats = register.repeats(place)
+    runs = register.protocol.simulated
     found: dict[Key, list[Observation]] = {}
     for name in register.at(place):
         measured = costs[register.recorded(place, name)]
@@ -178,9 +178,9 @@ def _simulate(
                     rules,
                     machine,
                     seed=number + 1,
-                    phase_ns=period * (2 * number + 1) // (2 * repeats),
+                    phase_ns=period * (2 * number + 1) // (2 * runs),
                 )
-                for number in range(repeats)
+                for number in range(runs)
             ]
     return found
 

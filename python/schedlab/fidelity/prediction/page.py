@@ -60,14 +60,14 @@ def page(
                 "",
                 _INTRODUCTION,
                 circumstances(),
-                "As many real as simulated runs of each setting, the real ones interleaved.",
+                f"{register.protocol.simulated} simulated runs of each setting; real ones interleaved.",
                 "",
                 f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
                 f"noise were ranked, too, {untied} would fail.",
                 "",
                 *left_out(whole, len(findings)),
                 *table(
-                    ("place", "kernel", "clock", "settings", "runs of each"),
+                    ("place", "kernel", "clock", "settings", "real runs of each"),
                     [_place(register, name, there) for name, there in collected.items()],
                 ),
                 "",

@@ -69,10 +69,12 @@ class Protocol(Read):
     """How often things are run.
 
     Attributes:
-        repeats: runs of each setting, real and simulated.
+        repeats: real runs of each setting.
+        simulated: simulated ones, at as many times within a tick.
     """
 
     repeats: Annotated[int, Field(ge=2)]
+    simulated: Annotated[int, Field(ge=2)]
 
 
 class _Expected(Read):
