@@ -205,18 +205,19 @@ fn switching(found: &mut Found<'_>) {
     found.cost("cache_refill_limit", spread(middle.1, low.1, high.1), 0.0);
 }
 
-/// What sleeping until a timer expires and waiting for a futex take beyond sleeping in a read, in which both were measured.
+/// What sleeping until a timer expires and waiting for a futex take beyond sleeping in a read.
 fn sleeping(found: &mut Found<'_>) {
     let [call, block, switch, wakeup] = ["system_call", "block", "switch", "wakeup"].map(|name| found.get(name));
     found.cost("clock", found.direct("look_at_the_clock"), 0.0);
     found.cost("futex_wake", found.direct("post_that_wakes_here"), call + wakeup);
     let others = found.get("futex_wake") + wakeup + 2.0 * call + block + switch;
     found.cost("futex_wait", found.direct(SEMAPHORE_HOP), others);
-    let [operation, refill] = ["operation", "cache_refill"].map(|name| found.get(name));
-    let sleep = operation + call + block + switch;
-    found.cost("sleep_timer", found.undisturbed("sleep_by_turns"), sleep + refill);
+    // Woken by an interrupt, a sleeper takes the CPU from somebody who computes, sleeps again, and that one has it back.
+    let schedule = found.get("schedule");
+    let round = wakeup + schedule + 2.0 * switch + call + block;
+    found.cost("sleep_timer", found.direct("sleep_by_turns"), round);
     let timer = found.get("sleep_timer");
-    found.cost("next_timer", found.undisturbed("sleep_alone"), sleep + timer);
+    found.cost("next_timer", found.direct("sleep_alone"), round + timer);
 }
 
 fn waking(found: &mut Found<'_>) {
@@ -313,10 +314,11 @@ mod tests {
         let post = call + ns(costs.futex_wake) + ns(costs.wakeup);
         add("post_that_wakes_here", post);
         add(SEMAPHORE_HOP, post + call + ns(costs.futex_wait) + ns(costs.block) + ns(costs.switch));
-        // Who sleeps alone comes back as it went; of two, each finds the other one's things in the caches.
-        let sleep = operation + call + ns(costs.sleep_timer) + ns(costs.block) + ns(costs.switch);
+        // Woken, switched to, asleep again, and back to the other one.
+        let around = ns(costs.wakeup) + ns(costs.schedule) + 2.0 * ns(costs.switch);
+        let sleep = around + call + ns(costs.sleep_timer) + ns(costs.block);
         add("sleep_alone", sleep + ns(costs.next_timer));
-        add("sleep_by_turns", sleep + ns(costs.cache_refill));
+        add("sleep_by_turns", sleep);
         add("tick", ns(costs.tick));
         add("migration", ns(costs.migration));
         all

@@ -16,7 +16,8 @@ pub(crate) fn lateness(hz: u32) -> [Vec<f64>; 2] {
     found
 }
 
-fn slack(nanoseconds: libc::c_ulong) {
+/// How much later timers of the calling task may come, so that several come at once.
+pub(super) fn slack(nanoseconds: libc::c_ulong) {
     // SAFETY: changes nothing but the calling thread's timers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) };
 }

@@ -1,57 +1,91 @@
-//! Going to sleep until a timer expires.
+//! Going to sleep until a timer expires, as a task sees it that computes beside.
+//!
+//! The sleeper's own CPU time would not tell: where its wake-up preempts somebody, the kernel has its clock stand still from then on
+//! until the switch (`wakeup_preempt`, `rq_clock_skip_update`), so that what waking it takes would be in it.
 
-use schedlab_model::{Duration, Outcome, Step, Task, TaskKind, Time, Workload};
-use schedlab_program::Program;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use super::bench::Bench;
-use super::births::measured;
+use schedlab_model::Policy;
+
+use super::bench::{Bench, Helper};
+use super::idling::slack;
 use crate::NativeError;
+use crate::system::{monotonic, sleep_until};
 
-/// What a sleeper sleeps each time.
-const SPAN: Time = Time::from_micros(500);
+/// What a sleeper sleeps each time, in nanoseconds.
+const SPAN: u64 = 500_000;
 
-/// Rounds of a long run and of a short one: what they differ by has neither beginnings nor ends in it.
-const ROUNDS: [u64; 2] = [60, 20];
+/// Rounds of sleepers in one measurement.
+const ROUNDS: usize = 100;
 
-/// CPU time of a round in which a task does nothing but sleep until a timer expires, on a CPU that idles meanwhile, in nanoseconds.
-#[derive(Default)]
+/// Looks at the clock that are further apart than so many usual ones had an interrupt between them.
+const UNUSUAL: f64 = 5.0;
+
+/// What one round of a sleeper takes from whoever computes on its CPU, in nanoseconds: from the interrupt that wakes it until it sleeps
+/// again and the other one has the CPU back.
 pub(crate) struct Sleeps {
-    /// Of one alone: its timer is always the next to expire.
+    /// Of one alone: its timer is mostly the next to expire.
     pub(crate) alone: Vec<f64>,
-    /// Of each of two that go by turns: the other one's timer always expires earlier.
+    /// Of two that go by turns: the other one's timer always expires earlier.
     pub(crate) by_turns: Vec<f64>,
 }
 
 pub(crate) fn sleeps(bench: &Bench) -> Result<Sleeps, NativeError> {
-    let compiled = |sleepers| -> Result<Vec<Program>, NativeError> {
-        ROUNDS.into_iter().map(|rounds| Ok(Program::compile(&workload(sleepers, rounds))?)).collect()
-    };
-    let (alone, by_turns) = (compiled(1)?, compiled(2)?);
-    let mut found = Sleeps::default();
-    for _ in 0..bench.batches / 15 + 1 {
-        for (programs, times) in [(&alone, &mut found.alone), (&by_turns, &mut found.by_turns)] {
-            let mut runs = [0; 2];
-            for (program, run) in programs.iter().zip(&mut runs) {
-                *run = measured(bench, program, &[bench.here], mean_run)?;
+    Ok(Sleeps { alone: beside(bench, 1)?, by_turns: beside(bench, 2)? })
+}
+
+/// The task that computes is SCHED_IDLE, which any other one preempts by waking up (`check_preempt_wakeup`). Only gaps in its time count
+/// in which just one sleeper went round.
+fn beside(bench: &Bench, sleepers: u64) -> Result<Vec<f64>, NativeError> {
+    let (rounds, lengths) = (&bench.words[0], &bench.words[1..=ROUNDS]);
+    rounds.store(0, SeqCst);
+    lengths.iter().for_each(|length| length.store(0, SeqCst));
+    let usual = bench.clock.max(1.0);
+    let start = monotonic() + 10 * SPAN;
+    let sleep = |index: u64| {
+        move || {
+            slack(1);
+            let mut due = start + SPAN * index / sleepers;
+            loop {
+                sleep_until(due);
+                rounds.fetch_add(1, Relaxed);
+                due += SPAN;
             }
-            let ran = runs.iter().all(|run| *run > 0);
-            times.extend(ran.then(|| (runs[0] as f64 - runs[1] as f64) / (ROUNDS[0] - ROUNDS[1]) as f64));
         }
-    }
-    Ok(found)
-}
-
-fn mean_run(outcome: &Outcome) -> u64 {
-    outcome.tasks.iter().map(|task| task.run_ns).sum::<u64>() / outcome.tasks.len().max(1) as u64
-}
-
-/// Sleepers, of whom each begins its rounds so much later that all are apart by the same time.
-fn workload(sleepers: u64, rounds: u64) -> Workload {
-    let sleep = |time| Step::Sleep(Duration::Fixed(time));
-    let sleeper = |index: u64| {
-        let later = Time::from_nanos(SPAN.as_nanos() * (sleepers + index) / sleepers);
-        let steps = vec![sleep(later), Step::Loop { count: rounds, steps: vec![sleep(SPAN)] }];
-        Task { name: format!("sleeper.{index}"), instances: 1, kind: TaskKind::Process, steps, ..Task::default() }
     };
-    Workload { name: "sleeps".into(), tasks: (0..sleepers).map(sleeper).collect(), ..Workload::default() }
+    let _sleepers: Vec<Helper> =
+        (0..sleepers).map(|index| bench.helper(bench.here, Policy::Other, sleep(index))).collect::<Result<_, _>>()?;
+    let watcher = bench.helper(bench.here, Policy::Idle, || {
+        let mut left = lengths.iter();
+        let (mut last, mut seen) = (monotonic(), rounds.load(Relaxed));
+        // Should others never let it run in one piece, the time is over at some point.
+        while last < start + 4 * ROUNDS as u64 * SPAN {
+            let now = monotonic();
+            let (gap, gone) = (now - last, rounds.load(Relaxed));
+            if gap as f64 > UNUSUAL * usual && gone == seen + 1 {
+                let Some(length) = left.next() else { break };
+                length.store(gap, Relaxed);
+            }
+            (last, seen) = (now, gone);
+        }
+    })?;
+    watcher.finish();
+    let found = lengths.iter().map(|length| length.load(SeqCst)).filter(|length| *length > 0);
+    Ok(found.map(|length| length as f64 - usual).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_of_a_sleeper_is_seen_beside_it() {
+        let bench = Bench::new(2).expect("a bench");
+        let before = monotonic();
+        let found = beside(&bench, 2).expect("helpers");
+        // At most as many as are asked for, each within the time that all may take.
+        assert!(!found.is_empty() && found.len() <= ROUNDS);
+        let passed = (monotonic() - before) as f64;
+        assert!(found.iter().all(|length| *length > 0.0 && *length < passed), "{found:?}");
+    }
 }
