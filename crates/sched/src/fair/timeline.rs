@@ -104,6 +104,28 @@ impl Run {
         entry.slice
     }
 
+    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: the key of who is first then.
+    /// None, and nothing done, where it is otherwise, or the slices differ.
+    #[inline(always)]
+    fn rotate(
+        &mut self,
+        key: Vruntime,
+        sequence: u64,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> Option<Vruntime> {
+        let (first, last) = (self.entries.front()?, self.entries.back()?);
+        if first.slice != slice || !last.before(key, sequence) {
+            return None;
+        }
+        let before = first.vruntime;
+        self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
+        self.least = if self.entries.len() == 1 { vruntime } else { self.least.min(vruntime) };
+        self.left(before);
+        self.entries.front().map(|entry| entry.key)
+    }
+
     #[inline]
     fn left(&mut self, vruntime: Vruntime) {
         self.stale += u32::from(vruntime == self.least);
@@ -262,7 +284,7 @@ impl Timeline {
 
     /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also the
     /// key of who is first then. O(log n).
-    #[inline]
+    #[inline(always)]
     pub fn insert_and_take_first(
         &mut self,
         key: Vruntime,
@@ -270,28 +292,32 @@ impl Timeline {
         slice: u64,
         entity: EntityId,
     ) -> (u64, Option<Vruntime>) {
-        let (alone, sequence) = (self.runs.len() == 1, self.arrivals);
+        let sequence = self.arrivals;
         if !self.few.is_empty() {
             self.arrivals += 1;
             let moved = self.few.remove(0) + self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
             return (sequence, self.few.first().map(|first| first.key));
         }
-        if let Some(run) = self.runs.front_mut()
-            && alone
-            && let (Some(first), Some(last)) = (run.entries.front(), run.entries.back())
-            && (first.slice == slice && last.before(key, sequence))
+        if self.runs.len() == 1
+            && let Some(run) = self.runs.front_mut()
+            && let Some(next) = run.rotate(key, sequence, vruntime, slice, entity)
         {
-            let before = first.vruntime;
-            // The only run, and the new one goes behind all others.
             self.arrivals += 1;
-            run.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
-            run.least = if run.entries.len() == 1 { vruntime } else { run.least.min(vruntime) };
-            run.left(before);
-            let next = run.entries.front().map(|entry| entry.key);
             self.count(2);
-            return (sequence, next);
+            return (sequence, Some(next));
         }
+        self.insert_and_take_first_of_many(key, vruntime, slice, entity)
+    }
+
+    #[inline(never)]
+    fn insert_and_take_first_of_many(
+        &mut self,
+        key: Vruntime,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> (u64, Option<Vruntime>) {
         let first = self.runs.front().and_then(|run| run.entries.front()).copied();
         let sequence = self.insert(key, vruntime, slice, entity);
         if let Some(first) = first {
