@@ -39,7 +39,9 @@ impl Rules {
     pub(crate) fn inactive_ticks_cfs(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
         let tick = self.tick;
         let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
-        if self.series == Series::V2_6_24 {
+        // What is no further ahead than it ran, and gets no further at a tick than that is long, is so until the ideal runtime ends.
+        let never_ahead = step <= tick && (ahead <= 0 || ahead as u64 <= first);
+        if never_ahead || self.series == Series::V2_6_24 {
             return until_ideal;
         }
         // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.

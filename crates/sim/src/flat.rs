@@ -103,12 +103,11 @@ impl<S: EventSink> Engine<'_, S> {
         let mut cpu = first;
         let end = loop {
             let end = self.flat_tick::<FREE>(cpu);
-            let rule = self.sched.next_timer_expires().as_nanos();
-            let next = self.arena.agenda.least().min(self.arena.timers.first()).time().min(rule);
-            if end.is_err() || next <= self.now || self.limit < self.now || self.alive == 0 {
+            let due = self.arena.timers.first() < key || self.sched.next_timer_expires().as_nanos() <= self.now;
+            if end.is_err() || due || self.limit < self.now || self.alive == 0 {
                 break end;
             }
-            let Some(other) = self.arena.agenda.next_with(key, cpu) else { break end };
+            let Some(other) = self.arena.agenda.next_at(key, cpu) else { break end };
             cpu = other;
             self.events += 1;
         };
@@ -179,7 +178,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks[next.index()].interrupted(left_over);
             return self.resume::<FREE>(cpu, next.0);
         }
-        self.arena.tasks[next.index()].debt += looked_at;
+        if looked_at > 0 {
+            self.arena.tasks[next.index()].debt += looked_at;
+        }
         self.emit(cpu, EventKind::Switch { previous, state: TaskState::Running, next });
         self.tell_standings([previous, next]);
         self.flat_swap::<FREE>(cpu, previous.0, next.0)
@@ -205,7 +206,8 @@ impl<S: EventSink> Engine<'_, S> {
             record.ticked(first, due, count, self.prices.tick);
         }
         record.next_tick = due + self.period;
-        record.acting_tick = record.next_tick.saturating_add(tick.inactive.saturating_mul(self.period)).min(NEVER);
+        // Before the next balancing, which is near.
+        record.acting_tick = (record.next_tick + tick.inactive * self.period).min(NEVER);
         self.skips_beside_others |= tick.inactive > 0;
         if !tick.scheduled {
             self.refresh(cpu);
