@@ -280,7 +280,7 @@ impl<S: EventSink> Engine<'_, S> {
         let known = match comer.stage {
             Stage::Fetch => comer.fetch::<FREE>(self.program, &self.prices),
             Stage::Retry => false,
-            Stage::Act | Stage::Block | Stage::Report | Stage::Notify | Stage::Die => true,
+            Stage::Act | Stage::Block | Stage::Depart | Stage::Report | Stage::Notify | Stage::Die => true,
         };
         if !known {
             return self.operate(cpu, false);

@@ -110,26 +110,31 @@ impl BothSums {
 }
 
 impl SchedAvg {
-    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
-    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
-    /// period of the task's ended.
+    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. True if a period of the task's
+    /// ended. Mostly none of either ends; whether both were brought up to date at the same time is as good as drawn by lot, and not asked.
     #[inline(always)]
     pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
-        let delta = now.wrapping_sub(queue.last_update_time) >> 10;
-        let reached = delta + u64::from(queue.period_contrib);
-        let together =
-            own.last_update_time == queue.last_update_time && own.period_contrib == queue.period_contrib && load > 0;
-        if together && reached < 1024 {
-            // No period ends: the same is added to both.
-            let until = queue.last_update_time + (delta << 10);
-            for (avg, load, runnable) in [(queue, load, runnable), (own, 1, 1)] {
-                (avg.last_update_time, avg.period_contrib) = (until, reached as u32);
-                avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
-                avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
-                avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
-            }
-            return false;
+        // A time before the last one is far beyond any period.
+        let passed = |avg: &Self| {
+            let delta = now.wrapping_sub(avg.last_update_time) >> 10;
+            (delta, delta + u64::from(avg.period_contrib))
+        };
+        let [of_queue, of_own] = [passed(queue), passed(own)];
+        if (of_queue.1 | of_own.1) >= 1024 || load == 0 {
+            return Self::update_both_far([queue, own], now, (load, runnable), weight);
         }
+        for (avg, (delta, reached), load, runnable) in [(queue, of_queue, load, runnable), (own, of_own, 1, 1)] {
+            (avg.last_update_time, avg.period_contrib) = (avg.last_update_time + (delta << 10), reached as u32);
+            avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
+            avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+            avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
+        }
+        false
+    }
+
+    /// The same over the end of a period.
+    #[inline(never)]
+    fn update_both_far([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
         let ended = own.update_sum(now, 1, 1, true);
         if ended {
             own.update_avg(weight);
