@@ -78,11 +78,11 @@ pub(crate) struct Agenda {
     leaves: usize,
     /// Of many, the first key and its CPU.
     first: (Key, u32),
-    /// There are few, and it is not between [`Agenda::hold`] and [`Agenda::settle`].
+    /// There are few.
     simple: bool,
     /// There are half as many at most.
     very_few: bool,
-    /// Between these.
+    /// There are many, and it is between [`Agenda::hold`] and [`Agenda::settle`].
     held: bool,
     /// The least key that was set since.
     least: Key,
@@ -125,13 +125,12 @@ impl Agenda {
 
     #[inline(never)]
     fn set_beside_many(&mut self, cpu: u32, key: Key) {
+        let mut node = self.leaves + cpu as usize;
+        self.tree[node] = key;
         if self.held {
-            *self.key_of(cpu) = key;
             self.least = self.least.min(key);
             return;
         }
-        let mut node = self.leaves + cpu as usize;
-        self.tree[node] = key;
         while node > 1 {
             node /= 2;
             let first = self.tree[2 * node].min(self.tree[2 * node + 1]);
@@ -146,35 +145,36 @@ impl Agenda {
         }
     }
 
-    #[inline]
-    fn key_of(&mut self, cpu: u32) -> &mut Key {
-        if self.leaves <= FEW { &mut self.few[cpu as usize % FEW] } else { &mut self.tree[self.leaves + cpu as usize] }
-    }
-
-    /// Keys of many CPUs are about to be set, and nobody asks for the first one until [`Agenda::settle`].
+    /// Keys of many CPUs are about to be set, each once it was the first, and the first one is asked for by [`Agenda::next_at`] alone until
+    /// [`Agenda::settle`].
     #[inline]
     pub(crate) fn hold(&mut self) {
-        (self.held, self.simple, self.least) = (true, false, Key::NEVER);
+        (self.held, self.least) = (!self.simple, Key::NEVER);
     }
 
-    /// The least key that was set since [`Agenda::hold`].
+    /// The CPU that is first now, if its key is this one, which it was when [`Agenda::hold`] was called and which `cpu` had last. O(1), of
+    /// many O(CPUs) for all of them together.
     #[inline]
-    pub(crate) fn least(&self) -> Key {
-        self.least
+    pub(crate) fn next_at(&self, key: Key, cpu: u32) -> Option<u32> {
+        if !self.simple {
+            return self.next_of_many(key, cpu);
+        }
+        let (first, other) = self.first();
+        if first == key { Some(other) } else { None }
     }
 
-    /// The next CPU after `cpu` that has this key. O(CPUs), for all of them together.
-    #[inline]
-    pub(crate) fn next_with(&self, key: Key, cpu: u32) -> Option<u32> {
+    fn next_of_many(&self, key: Key, cpu: u32) -> Option<u32> {
+        if self.least <= key {
+            return None;
+        }
         let after = cpu as usize + 1;
-        let keys = if self.leaves <= FEW { &self.few[..] } else { &self.tree[self.leaves..] };
-        let further = keys.get(after..)?.iter().position(|other| *other == key)?;
+        let further = self.tree.get(self.leaves + after..)?.iter().position(|other| *other == key)?;
         Some((after + further) as u32)
     }
 
     /// Finds the minima anew. O(CPUs).
     pub(crate) fn settle(&mut self) {
-        (self.held, self.simple) = (false, self.leaves <= FEW);
+        self.held = false;
         if self.simple {
             return;
         }
@@ -242,31 +242,57 @@ mod tests {
         #[test]
         fn the_first_is_the_least(
             cpus in prop_oneof![1u32..10, 10u32..70],
-            changes in prop::collection::vec((0u32..70, 0u64..50, any::<bool>()), 0..200),
+            changes in prop::collection::vec((0u32..70, 0u64..50), 0..200),
         ) {
             let mut agenda = Agenda::default();
             agenda.reset(cpus);
             let mut keys = vec![Key::NEVER; cpus as usize];
-            let mut since = Key::NEVER;
-            agenda.hold();
-            for (cpu, time, holds) in changes {
+            for (cpu, time) in changes {
                 let cpu = cpu % cpus;
                 let key = Key::new(time, Kind::Schedule);
                 keys[cpu as usize] = key;
                 agenda.set(cpu, key);
-                let next = (cpu + 1..cpus).find(|&other| keys[other as usize] == key);
-                prop_assert_eq!(agenda.next_with(key, cpu), next);
-                since = since.min(key);
-                prop_assert_eq!(agenda.least(), since);
-                if holds {
-                    continue;
-                }
-                agenda.settle();
-                let least = (0..cpus).min_by_key(|&cpu| (keys[cpu as usize], cpu)).map(|cpu| (keys[cpu as usize], cpu));
-                prop_assert_eq!(Some(agenda.first()), least);
-                agenda.hold();
-                since = Key::NEVER;
+                prop_assert_eq!(agenda.first(), least(&keys));
             }
         }
+
+        /// The ticks of an instant, held and as each is found first: what follows each is set later, or has some CPU schedule at once.
+        #[test]
+        fn those_of_one_key_come_in_turn(
+            ahead in prop_oneof![prop::collection::vec(0u64..3, 1..10), prop::collection::vec(0u64..3, 10..70)],
+            later in prop::collection::vec((1u64..5, prop::option::weighted(0.1, 0u32..70)), 70),
+        ) {
+            let (cpus, now) = (ahead.len() as u32, 10);
+            let tick = Key::new(now, Kind::Tick);
+            let mut keys: Vec<_> = ahead.iter().map(|ahead| Key::new(now + ahead, Kind::Tick)).collect();
+            let mut agenda = Agenda::default();
+            agenda.reset(cpus);
+            (0..cpus).for_each(|cpu| agenda.set(cpu, keys[cpu as usize]));
+            let (first, mut cpu) = least(&keys);
+            prop_assume!(first == tick);
+            agenda.hold();
+            for (ahead, roused) in later {
+                let mut set = |cpu: u32, key| {
+                    keys[cpu as usize] = key;
+                    agenda.set(cpu, key);
+                };
+                set(cpu, Key::new(now + ahead, Kind::Tick));
+                if let Some(roused) = roused {
+                    set(roused % cpus, Key::new(now, Kind::Schedule));
+                }
+                let (key, other) = least(&keys);
+                prop_assert_eq!(agenda.next_at(tick, cpu), (key == tick).then_some(other));
+                if key != tick {
+                    break;
+                }
+                cpu = other;
+            }
+            agenda.settle();
+            prop_assert_eq!(agenda.first(), least(&keys));
+        }
+    }
+
+    fn least(keys: &[Key]) -> (Key, u32) {
+        keys.iter().copied().zip(0..).min().unwrap_or((Key::NEVER, 0))
     }
 }

@@ -249,7 +249,13 @@ impl<D: Decider> Sched<D> {
         }
         let nohz = &self.balance.nohz;
         if nohz.has_blocked && self.jiffies(cpu) >= nohz.next_blocked {
-            self.nohz_idle_balance(cpu, Kick { stats: true, ..Kick::default() });
+            self.update_blocked_of_idle(cpu);
         }
+    }
+
+    /// The same where it is due.
+    #[inline(never)]
+    pub(crate) fn update_blocked_of_idle(&mut self, cpu: CpuId) {
+        self.nohz_idle_balance(cpu, Kick { stats: true, ..Kick::default() });
     }
 }

@@ -4,10 +4,30 @@ use schedlab_model::{Series, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, EntityId};
+use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
-use crate::fair::queue_load::attach_entity_load_avg;
+use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg};
+
+impl Entity {
+    /// The first part of [`Sched::remove_entity_load_avg`]: its averages as its queue's are, and noted there, if it is on the queue's account.
+    #[inline(always)]
+    pub(crate) fn leave_account_asleep(&mut self, queue: &mut QueueLoad) -> bool {
+        let avg = &mut self.pelt.avg;
+        if avg.last_update_time == 0 {
+            return false;
+        }
+        if avg.age(queue.avg.last_update_time) {
+            avg.update_avg(self.load.scaled >> 10);
+        }
+        let removed = &mut queue.removed;
+        removed.count += 1;
+        removed.load += avg.load_avg;
+        removed.util += avg.util_avg;
+        removed.runnable += avg.runnable_avg;
+        true
+    }
+}
 
 impl<D: Decider> Sched<D> {
     /// `set_task_rq_fair`: a task on no queue's account (of another class) that belongs to another queue from now on has aged as the
@@ -36,19 +56,10 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let entity = &mut self.entities[se.index()];
-        let (cfs, weight) = (&mut self.cfs_rqs[entity.cfs_rq.index()], entity.load.scaled >> 10);
-        let (queue, avg) = (&mut cfs.pelt, &mut entity.pelt.avg);
-        if avg.last_update_time == 0 {
+        let cfs = &mut self.cfs_rqs[entity.cfs_rq.index()];
+        if !entity.leave_account_asleep(&mut cfs.pelt) {
             return;
         }
-        if avg.age(queue.avg.last_update_time) {
-            avg.update_avg(weight);
-        }
-        let removed = &mut queue.removed;
-        removed.count += 1;
-        removed.load += avg.load_avg;
-        removed.util += avg.util_avg;
-        removed.runnable += avg.runnable_avg;
         let idle = self.rqs[cfs.cpu.index()].curr == TaskId::IDLE;
         if idle {
             self.migrate_se_pelt_lag(se);
@@ -58,7 +69,7 @@ impl<D: Decider> Sched<D> {
 
     /// `migrate_se_pelt_lag` (5.19 on): an idle CPU's clock stood still meanwhile.
     #[inline(never)]
-    fn migrate_se_pelt_lag(&mut self, se: EntityId) {
+    pub(crate) fn migrate_se_pelt_lag(&mut self, se: EntityId) {
         let entity = &mut self.entities[se.index()];
         let cfs = &self.cfs_rqs[entity.cfs_rq.index()];
         let (rq, queue) = (&self.rqs[cfs.cpu.index()], &cfs.pelt);

@@ -1,6 +1,5 @@
 //! The few that mostly wait on a fair queue, in their order, without a search.
 
-use crate::entity::{EntityId, Vruntime};
 use crate::fair::timeline::Entry;
 
 /// So many at most.
@@ -15,9 +14,7 @@ pub(super) struct Few {
 
 impl Default for Few {
     fn default() -> Self {
-        let nobody =
-            Entry { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
-        Self { entries: [nobody; FEW], length: 0 }
+        Self { entries: [Entry::NOBODY; FEW], length: 0 }
     }
 }
 

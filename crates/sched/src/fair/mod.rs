@@ -19,6 +19,7 @@ mod pelt_ticks;
 mod pick;
 pub(crate) mod queue_load;
 mod reweight;
+mod ring;
 mod slices;
 pub(crate) mod sums;
 pub mod thread_fairness;

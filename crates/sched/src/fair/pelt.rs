@@ -167,15 +167,6 @@ impl SchedAvg {
         self.runnable_avg = divide(self.runnable_sum, place);
         self.util_avg = divide_small(u64::from(self.util_sum), place);
     }
-
-    /// [`SchedAvg::update_avg`] where all sums are below 2³² and `load` is below 2¹⁶.
-    #[inline(always)]
-    pub(super) fn update_small_avg(&mut self, load: u64) {
-        let place = self.period_contrib;
-        self.load_avg = divide_small(load * self.load_sum, place);
-        self.runnable_avg = divide_small(self.runnable_sum, place);
-        self.util_avg = divide_small(u64::from(self.util_sum), place);
-    }
 }
 
 /// `add_positive`: a signed difference added, zero at least.

@@ -1,7 +1,10 @@
 //! Load tracking of a queue and its running task together, and over many ticks at once.
 
-use crate::fair::decay::{WHOLE_OF_ONE, YN_ONCE, decay_once};
+use crate::fair::decay::{WHOLE_OF_ONE, YN_ONCE, decay_once, divide_small};
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
+
+/// Nanoseconds of a period.
+const PERIOD: u64 = 1 << 20;
 
 /// The sums of a queue and of its running task, its load's, runnable and running time's and then the task's.
 ///
@@ -17,10 +20,20 @@ impl BothSums {
     }
 
     #[inline(always)]
-    fn store(&self, [queue, own]: [&mut SchedAvg; 2], until: u64, place: u32) {
+    fn store(&self, [queue, own]: [&mut SchedAvg; 2], until: u64, place: u64) {
         for (avg, sums) in [(queue, &self.0[..3]), (own, &self.0[3..])] {
             (avg.load_sum, avg.runnable_sum, avg.util_sum) = (sums[0], sums[1], sums[2] as u32);
-            (avg.last_update_time, avg.period_contrib) = (until, place);
+            (avg.last_update_time, avg.period_contrib) = (until, place as u32);
+        }
+    }
+
+    /// `SchedAvg::update_small_avg` of both, of which the task weighs `weight`.
+    #[inline(always)]
+    fn average(&self, [queue, own]: [&mut SchedAvg; 2], place: u64, weight: u64) {
+        for (avg, sums, weight) in [(queue, &self.0[..3], 1), (own, &self.0[3..], weight)] {
+            avg.load_avg = divide_small(weight * sums[0], place as u32);
+            avg.runnable_avg = divide_small(sums[1], place as u32);
+            avg.util_avg = divide_small(sums[2], place as u32);
         }
     }
 
@@ -37,35 +50,91 @@ impl BothSums {
         }
     }
 
+    /// The end of `accumulate_sum` of both, which ran.
     #[inline(always)]
-    fn add(&mut self, steps: &[u64; 6], contribution: u32) {
+    fn add(&mut self, contribution: u64, (load, runnable): (u64, u64)) {
+        let scaled = contribution << CAPACITY_SHIFT;
+        let steps = [load * contribution, runnable * scaled, scaled, contribution, scaled, scaled];
         for (sum, step) in self.0.iter_mut().zip(steps) {
-            *sum += step * u64::from(contribution);
+            *sum += step;
+        }
+    }
+
+    /// What [`SchedAvg::add_ticks`] does to both, which were last brought up to date `elapsed` before the first tick: as in
+    /// `add_short_ticks`, of which mostly each ends a period. True if one did.
+    #[inline(always)]
+    fn take_ticks(
+        mut self,
+        [queue, own]: [&mut SchedAvg; 2],
+        elapsed: u64,
+        tick: u64,
+        mut count: u64,
+        what: (u64, u64),
+        weight: u64,
+    ) -> bool {
+        let until = queue.last_update_time.wrapping_add(elapsed.wrapping_add(tick.wrapping_mul(count - 1)) & !1023);
+        // Where in the period it is: in microseconds; and in nanoseconds from where they began, a tick later.
+        let mut place = u64::from(queue.period_contrib);
+        let mut next = (place << 10) + elapsed;
+        let mut ended = false;
+        loop {
+            let before = count;
+            while next >= PERIOD {
+                next -= PERIOD;
+                let oldest = ((1024 - place) * YN_ONCE) >> 32;
+                place = next >> 10;
+                next += tick;
+                self.decay_by_one();
+                self.add(oldest + u64::from(WHOLE_OF_ONE) + place, what);
+                count -= 1;
+                if count == 0 {
+                    break;
+                }
+            }
+            if count < before {
+                ended = true;
+                self.average([&mut *queue, &mut *own], place, weight);
+            }
+            if count > 0 {
+                self.add((next >> 10) - place, what);
+                place = next >> 10;
+                next += tick;
+                count -= 1;
+            }
+            if count == 0 {
+                self.store([queue, own], until, place);
+                return ended;
+            }
         }
     }
 }
 
 impl SchedAvg {
-    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. Where they stand at the same
-    /// place of the same period, as both were brought up to date when one was, what passed is found once for both. True if a
-    /// period of the task's ended.
+    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. True if a period of the task's
+    /// ended. Mostly none of either ends; whether both were brought up to date at the same time is as good as drawn by lot, and not asked.
     #[inline(always)]
     pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
-        let delta = now.wrapping_sub(queue.last_update_time) >> 10;
-        let reached = delta + u64::from(queue.period_contrib);
-        let together =
-            own.last_update_time == queue.last_update_time && own.period_contrib == queue.period_contrib && load > 0;
-        if together && reached < 1024 {
-            // No period ends: the same is added to both.
-            let until = queue.last_update_time + (delta << 10);
-            for (avg, load, runnable) in [(queue, load, runnable), (own, 1, 1)] {
-                (avg.last_update_time, avg.period_contrib) = (until, reached as u32);
-                avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
-                avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
-                avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
-            }
-            return false;
+        // A time before the last one is far beyond any period.
+        let passed = |avg: &Self| {
+            let delta = now.wrapping_sub(avg.last_update_time) >> 10;
+            (delta, delta + u64::from(avg.period_contrib))
+        };
+        let [of_queue, of_own] = [passed(queue), passed(own)];
+        if (of_queue.1 | of_own.1) >= 1024 || load == 0 {
+            return Self::update_both_far([queue, own], now, (load, runnable), weight);
         }
+        for (avg, (delta, reached), load, runnable) in [(queue, of_queue, load, runnable), (own, of_own, 1, 1)] {
+            (avg.last_update_time, avg.period_contrib) = (avg.last_update_time + (delta << 10), reached as u32);
+            avg.load_sum = avg.load_sum.wrapping_add(load.wrapping_mul(delta));
+            avg.runnable_sum = avg.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+            avg.util_sum = avg.util_sum.wrapping_add((delta as u32) << CAPACITY_SHIFT);
+        }
+        false
+    }
+
+    /// The same over the end of a period.
+    #[inline(never)]
+    fn update_both_far([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
         let ended = own.update_sum(now, 1, 1, true);
         if ended {
             own.update_avg(weight);
@@ -83,7 +152,7 @@ impl SchedAvg {
     /// not computed: the last one is, from the sums as they are when a period ended last.
     pub fn add_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
         let elapsed = now.wrapping_add(tick).wrapping_sub(self.last_update_time);
-        if load > 0 && tick < 1 << 20 && elapsed < 1 << 20 {
+        if load > 0 && (tick | elapsed) < PERIOD {
             return self.add_short_ticks(now, tick, count, (load, runnable), weight);
         }
         let (mut now, mut behind) = (now, false);
@@ -102,7 +171,9 @@ impl SchedAvg {
     }
 
     /// [`SchedAvg::add_ticks`] of a queue and of its running task, which weighs `weight`. Mostly they stand at the same place of the same
-    /// period, as both were brought up to date whenever one was: then each tick finds what passed once for both.
+    /// period, as both were brought up to date whenever one was: then each tick finds what passed once for both. True if a period of
+    /// the task's ended.
+    #[inline(always)]
     pub fn add_ticks_to_both(
         [queue, own]: [&mut Self; 2],
         now: u64,
@@ -110,59 +181,38 @@ impl SchedAvg {
         count: u64,
         (load, runnable): (u64, u64),
         weight: u64,
-    ) {
+    ) -> bool {
         let elapsed = now.wrapping_add(tick).wrapping_sub(queue.last_update_time);
-        let attached = own.last_update_time != 0;
-        let together = attached
+        let together = own.last_update_time != 0
             && own.last_update_time == queue.last_update_time
             && own.period_contrib == queue.period_contrib
-            && (load > 0 && tick < 1 << 20 && elapsed < 1 << 20);
-        if !together {
-            queue.add_ticks(now, tick, count, (load, runnable), 1);
-            if attached {
-                own.add_ticks(now, tick, count, (1, 1), weight);
+            && (load > 0 && count > 0 && (tick | elapsed) < PERIOD);
+        let narrow = weight < 1 << 16 && load < 1 << 15 && runnable < 1 << 5;
+        if together && narrow {
+            let sums = BothSums::of(queue, own);
+            if sums.are_below_half_a_word() {
+                return sums.take_ticks([queue, own], elapsed, tick, count, (load, runnable), weight);
             }
-            return;
         }
-        let mut sums = BothSums::of(queue, own);
-        let narrow = weight < 1 << 16 && load < 1 << 15 && runnable < 1 << 5 && sums.are_below_half_a_word();
-        if !narrow {
-            queue.add_ticks(now, tick, count, (load, runnable), 1);
+        Self::add_ticks_to_each([queue, own], now, tick, count, (load, runnable), weight)
+    }
+
+    /// The same of one after the other.
+    #[inline(never)]
+    fn add_ticks_to_each(
+        [queue, own]: [&mut Self; 2],
+        now: u64,
+        tick: u64,
+        count: u64,
+        what: (u64, u64),
+        weight: u64,
+    ) -> bool {
+        queue.add_ticks(now, tick, count, what, 1);
+        let began = own.period_start();
+        if own.last_update_time != 0 {
             own.add_ticks(now, tick, count, (1, 1), weight);
-            return;
         }
-        // As in `add_short_ticks`.
-        let one = 1 << CAPACITY_SHIFT;
-        let steps = [load, runnable << CAPACITY_SHIFT, one, 1, one, one];
-        let (mut now, mut behind) = (now, false);
-        let (mut until, mut place) = (queue.last_update_time, queue.period_contrib);
-        for _ in 0..count {
-            now = now.wrapping_add(tick);
-            let delta = now.wrapping_sub(until) >> 10;
-            until = until.wrapping_add(delta << 10);
-            let reached = place + delta as u32;
-            let contribution = if reached >= 1024 {
-                behind = true;
-                sums.decay_by_one();
-                let oldest = decay_once(u64::from(1024 - place)) as u32;
-                place = reached - 1024;
-                oldest + WHOLE_OF_ONE + place
-            } else {
-                if std::mem::take(&mut behind) {
-                    sums.store([queue, own], until, place);
-                    queue.update_small_avg(1);
-                    own.update_small_avg(weight);
-                }
-                place = reached;
-                delta as u32
-            };
-            sums.add(&steps, contribution);
-        }
-        sums.store([queue, own], until, place);
-        if behind {
-            queue.update_small_avg(1);
-            own.update_small_avg(weight);
-        }
+        own.period_start() != began
     }
 
     /// All sums, one period later.

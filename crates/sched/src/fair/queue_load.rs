@@ -42,17 +42,23 @@ impl QueueLoad {
     }
 
     /// Takes out what left since the queue was last looked at: whether anything did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_out(&mut self, sums: Sums) -> bool {
         if self.removed.count == 0 {
             return false;
         }
+        self.take_out_removed(sums);
+        true
+    }
+
+    /// The same where something did. Apart, so that where nothing did there are few registers to save.
+    #[inline(never)]
+    fn take_out_removed(&mut self, sums: Sums) {
         let removed = std::mem::take(&mut self.removed);
         let divider = u64::from(self.avg.divider());
         sums.remove(&mut self.avg, removed);
         self.propagate = true;
         self.prop_runnable_sum += -((removed.runnable * divider) as i64) >> CAPACITY_SHIFT;
-        true
     }
 }
 
@@ -72,6 +78,12 @@ impl CfsRq {
 
 /// `attach_entity_load_avg`: the entity's averages join the queue's, at the queue's place in the period.
 pub(crate) fn attach_entity_load_avg(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64, sums: Sums) {
+    attach_at_once(queue, avg, weight, sums);
+}
+
+/// The same without a call.
+#[inline(always)]
+pub(crate) fn attach_at_once(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: u64, sums: Sums) {
     let divider = u64::from(queue.avg.divider());
     (avg.last_update_time, avg.period_contrib) = (queue.avg.last_update_time, queue.avg.period_contrib);
     avg.util_sum = (avg.util_avg * divider) as u32;

@@ -11,10 +11,8 @@ use std::collections::VecDeque;
 
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::few::{FEW, Few};
+use crate::fair::ring::{RING, Ring};
 use crate::fair::slices::Slices;
-
-/// A run holds at most so many entries; a full one is split in halves.
-const RUN: usize = 64;
 
 /// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
 const STALE: u32 = 16;
@@ -33,6 +31,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// What stands in a place where nobody does.
+    pub(super) const NOBODY: Self =
+        Self { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
+
     #[inline]
     fn before(&self, key: Vruntime, sequence: u64) -> bool {
         let distance = self.key.since(key);
@@ -42,7 +44,8 @@ impl Entry {
 
 #[derive(Debug, Clone)]
 struct Run {
-    entries: VecDeque<Entry>,
+    /// A full one is split in halves.
+    entries: Ring,
     /// No `vruntime` of the run is less: as the kernel's augmented `min_vruntime`, but for entries that left since.
     least: Vruntime,
     /// How often an entry with the least `vruntime` left since.
@@ -50,7 +53,7 @@ struct Run {
 }
 
 impl Run {
-    fn of(entries: VecDeque<Entry>) -> Self {
+    fn of(entries: Ring) -> Self {
         let mut run = Self { entries, least: Vruntime::default(), stale: 0 };
         run.refresh_least();
         run
@@ -96,9 +99,31 @@ impl Run {
     /// Takes the first entry out: its slice.
     #[inline]
     fn take_first(&mut self) -> u64 {
-        let Some(entry) = self.entries.pop_front() else { return 0 };
+        let Some(entry) = self.entries.remove(0) else { return 0 };
         self.left(entry.vruntime);
         entry.slice
+    }
+
+    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: the key of who is first then.
+    /// None, and nothing done, where it is otherwise, or the slices differ.
+    #[inline(always)]
+    fn rotate(
+        &mut self,
+        key: Vruntime,
+        sequence: u64,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> Option<Vruntime> {
+        let (first, last) = (self.entries.front()?, self.entries.back()?);
+        if first.slice != slice || !last.before(key, sequence) {
+            return None;
+        }
+        let before = first.vruntime;
+        self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
+        self.least = if self.entries.len() == 1 { vruntime } else { self.least.min(vruntime) };
+        self.left(before);
+        self.entries.front().map(|entry| entry.key)
     }
 
     #[inline]
@@ -192,10 +217,10 @@ impl Timeline {
     fn insert_in_run(&mut self, Entry { key, sequence, vruntime, slice, entity }: Entry) {
         self.slices.add(slice);
         if self.runs.is_empty() {
-            self.runs.push_back(Run::of(VecDeque::with_capacity(RUN)));
+            self.runs.push_back(Run::of(Ring::default()));
         }
         if let Some(run) = self.runs.back_mut()
-            && run.entries.len() < RUN - 1
+            && run.entries.len() < RING - 1
             && run.entries.back().is_some_and(|last| last.before(key, sequence))
         {
             // Behind all others.
@@ -210,10 +235,9 @@ impl Timeline {
         let position = run.insert(Entry { key, sequence, vruntime, slice, entity });
         self.count(steps(before) + position.min(before - position) as u64 + steps(self.runs.len()));
         let run = &mut self.runs[place];
-        if run.entries.len() == RUN {
-            self.operations.set(self.operations.get() + RUN as u64);
-            let mut upper = VecDeque::with_capacity(RUN);
-            upper.extend(run.entries.drain(RUN / 2..));
+        if run.entries.len() == RING {
+            self.operations.set(self.operations.get() + RING as u64);
+            let upper = run.entries.split_off(RING / 2);
             run.refresh_least();
             self.runs.insert(place + 1, Run::of(upper));
             self.count(place.min(self.runs.len() - place) as u64);
@@ -260,7 +284,7 @@ impl Timeline {
 
     /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also the
     /// key of who is first then. O(log n).
-    #[inline]
+    #[inline(always)]
     pub fn insert_and_take_first(
         &mut self,
         key: Vruntime,
@@ -268,29 +292,32 @@ impl Timeline {
         slice: u64,
         entity: EntityId,
     ) -> (u64, Option<Vruntime>) {
-        let (alone, sequence) = (self.runs.len() == 1, self.arrivals);
+        let sequence = self.arrivals;
         if !self.few.is_empty() {
             self.arrivals += 1;
             let moved = self.few.remove(0) + self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
-            return (sequence, self.first_key());
+            return (sequence, self.few.first().map(|first| first.key));
         }
-        if let Some(run) = self.runs.front_mut()
-            && alone
-            && let (Some(first), Some(last)) = (run.entries.front(), run.entries.back())
-            && (first.slice == slice && last.before(key, sequence))
+        if self.runs.len() == 1
+            && let Some(run) = self.runs.front_mut()
+            && let Some(next) = run.rotate(key, sequence, vruntime, slice, entity)
         {
-            let before = first.vruntime;
-            // The only run, and the new one goes behind all others.
             self.arrivals += 1;
-            run.entries.pop_front();
-            run.entries.push_back(Entry { key, sequence, vruntime, slice, entity });
-            run.least = if run.entries.len() == 1 { vruntime } else { run.least.min(vruntime) };
-            run.left(before);
-            let next = run.entries.front().map(|entry| entry.key);
             self.count(2);
-            return (sequence, next);
+            return (sequence, Some(next));
         }
+        self.insert_and_take_first_of_many(key, vruntime, slice, entity)
+    }
+
+    #[inline(never)]
+    fn insert_and_take_first_of_many(
+        &mut self,
+        key: Vruntime,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> (u64, Option<Vruntime>) {
         let first = self.runs.front().and_then(|run| run.entries.front()).copied();
         let sequence = self.insert(key, vruntime, slice, entity);
         if let Some(first) = first {
@@ -418,7 +445,7 @@ impl Timeline {
 
     /// All entities in order.
     pub fn iter(&self) -> impl Iterator<Item = EntityId> {
-        self.few.all().iter().chain(self.runs.iter().flat_map(|run| &run.entries)).map(|entry| entry.entity)
+        self.few.all().iter().chain(self.runs.iter().flat_map(|run| run.entries.iter())).map(|entry| entry.entity)
     }
 }
 

@@ -4,7 +4,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{CfsRqId, EntityId, Life, Vruntime};
+use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
 use crate::fair::pelt::SchedAvg;
@@ -49,35 +49,49 @@ impl Sched<Ours> {
                 self.flat_enter_idle(cpu, ticks);
                 Some(TaskId::IDLE)
             }
+            Left::Nobody => Some(self.flat_look_on(cpu)),
             left => Some(self.flat_go_on(cpu, left)),
         }
     }
 
-    /// The rest of it where the CPU may have somebody to run: who runs. Apart, so that a CPU that idles has few registers to save.
+    /// The rest of it where nobody is left, and it is worth to look for work: who runs.
+    #[inline(never)]
+    fn flat_look_on(&mut self, cpu: CpuId) -> TaskId {
+        match self.flat_look(cpu) {
+            Work::Nothing => {
+                self.flat_idle(cpu);
+                TaskId::IDLE
+            }
+            Work::Taken(next) => {
+                self.flat_take_over(cpu, next);
+                next
+            }
+            Work::Queued => self.flat_go_on(cpu, Left::Nobody),
+        }
+    }
+
+    /// The rest of it where the CPU may have somebody to run, as others are left or were found: who runs. Apart, so that a CPU that idles has few
+    /// registers to save.
     #[inline(never)]
     fn flat_go_on(&mut self, cpu: CpuId, left: Left) -> TaskId {
         let previous = self.rqs[cpu.index()].curr;
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
-        let left = if left == Left::Not { self.flat_leave(cpu, previous) } else { left };
-        let work = if left == Left::Nobody { self.flat_look(cpu) } else { Work::Queued };
-        match work {
-            Work::Nothing => {
-                self.flat_idle(cpu);
-                return TaskId::IDLE;
+        let mut others = left == Left::Others;
+        if left == Left::Not {
+            others = self.flat_leave(cpu, previous) == Left::Others;
+            if !others {
+                return self.flat_look_on(cpu);
             }
-            Work::Taken(next) => {
-                self.flat_take_over(cpu, next);
-                return next;
-            }
-            Work::Queued => {}
         }
-        if !self.rules.eevdf()
-            && let Some(next) = self.pick_next_entity(cfs, None)
-        {
-            return self.flat_set_next(cpu, cfs, next);
+        if !self.rules.eevdf() {
+            let queue = &self.cfs_rqs[cfs.index()];
+            let first = queue.timeline.first().filter(|_| !queue.has_buddies());
+            if let Some(next) = first.or_else(|| self.pick_next_entity(cfs, None)) {
+                return self.flat_set_next(cpu, cfs, next);
+            }
         }
         let mut next = self.flat_pick_eevdf(cpu, cfs);
-        if next.is_none() && left == Left::Others {
+        if next.is_none() && others {
             // Who lingered has left.
             match self.flat_newidle(cpu) {
                 Work::Taken(next) => {
@@ -100,6 +114,7 @@ impl Sched<Ours> {
     }
 
     /// `deactivate_task` of the running task, which goes to sleep.
+    #[inline(never)]
     fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) -> Left {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         // dequeue_entity
@@ -122,9 +137,7 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
         if lingers {
-            // set_delayed
-            entity.sched_delayed = true;
-            queue.h_nr_delayed += 1;
+            queue.let_linger(entity);
             return Left::Others;
         }
         if eevdf && !alone {
@@ -147,7 +160,7 @@ impl Sched<Ours> {
         if rq.nr_running > 0 { Left::Others } else { Left::Nobody }
     }
 
-    /// [`Sched::flat_leave`] under CFS, or of a task that is alone on its CPU, with what follows where it is not worth to look for work: all
+    /// [`Sched::flat_leave`] of a task whose request goes on, with what follows where nobody is left and it is not worth to look for work: all
     /// that is touched is looked up once. Elsewhere nothing is done but clocks set.
     #[inline(always)]
     fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId) -> Left {
@@ -159,16 +172,17 @@ impl Sched<Ours> {
         }
         let previous = rq.curr;
         let entity = &mut entities[previous.index()];
-        if (EEVDF && queue.nr_running != 1) || queue.has_buddies() || entity.pelt.avg.last_update_time == 0 {
+        if queue.has_buddies() || entity.pelt.avg.last_update_time == 0 {
             return Left::Not;
         }
+        let alone = queue.nr_running == 1;
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
         let charged = delta as i64 > 0;
         if charged {
             let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
             if EEVDF {
-                // Its request would be served, or the fair server's runtime be over.
-                if !vruntime.before(entity.deadline) {
+                // Its request would be served, others may have it go, or the fair server's runtime be over.
+                if !vruntime.before(entity.deadline) || !(alone || entity.vprot == entity.deadline) {
                     return Left::Not;
                 }
                 if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
@@ -187,7 +201,9 @@ impl Sched<Ours> {
         load.take_out(Sums::of(rules.series));
         let now = load.flat_clock(rq.clock_pelt);
         let weight = entity.load.scaled >> 10;
-        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_running));
+        // Under CFS nobody lingers.
+        let runnable = if EEVDF { queue.h_nr_running - queue.h_nr_delayed } else { queue.h_nr_running };
+        let what = (queue.load.scaled >> 10, u64::from(runnable));
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
@@ -195,14 +211,23 @@ impl Sched<Ours> {
             own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
         }
         tasks[previous.index()].life = Life::Asleep;
+        if EEVDF && !alone {
+            if rules.tunables.features.delay_dequeue && !queue.is_eligible(entity) {
+                queue.let_linger(entity);
+                return Left::Others;
+            }
+            queue.move_to_average(Some(entity));
+            entity.vlag = rules.flat_lag(queue, entity);
+        }
         entity.on_rq = false;
         queue.load.subtract(entity.load.scaled);
         queue.nr_running -= 1;
         queue.h_nr_running -= 1;
         rq.nr_running -= 1;
-        if EEVDF {
+        if EEVDF && alone {
+            // Alone it was V itself: eligible, and without lag.
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-        } else {
+        } else if !EEVDF {
             queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
         }
         if rq.nr_running > 0 {
@@ -259,6 +284,7 @@ impl Sched<Ours> {
     }
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
+    #[inline(always)]
     fn flat_idle(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
         rq.idle(&mut self.cfs_rqs[cpu.index()]);
@@ -300,6 +326,13 @@ impl Rq {
 }
 
 impl CfsRq {
+    /// `set_delayed`.
+    #[inline(always)]
+    fn let_linger(&mut self, entity: &mut Entity) {
+        entity.sched_delayed = true;
+        self.h_nr_delayed += 1;
+    }
+
     /// `update_min_vruntime` under CFS twice, of a task that leaves: with its virtual time, if time passed for it, and without it. Where
     /// somebody waits, that is the later of what it was and that one's; else the first of both alone counts.
     #[inline(always)]

@@ -37,7 +37,7 @@ impl Work {
 
 impl Sched<Ours> {
     /// [`Sched::newidle_balance`] of a CPU whose last task left just now.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn flat_newidle(&mut self, cpu: CpuId) -> Work {
         let rq = &mut self.rqs[cpu.index()];
         let Some(next_balance) = self.balance.idles_without_looking(&self.rules, cpu, &rq.balance) else {
@@ -52,6 +52,7 @@ impl Sched<Ours> {
     /// With one domain, in which CPUs share a cache and no core, each group is one CPU, and of what balancing asks of groups little is left. The
     /// CPU itself has capacity to spare and nothing to run; so it is others with two tasks or more, and their number alone says how many are
     /// to be moved. Where there are none, as mostly, neither loads nor utilisation matter.
+    #[inline(always)]
     pub(super) fn flat_look(&mut self, cpu: CpuId) -> Work {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let place = &balance.domains.cpus[cpu.index()];
@@ -85,7 +86,11 @@ impl Sched<Ours> {
         };
         let work = if tries { self.flat_search(cpu) } else { Work::Nothing };
         if work == Work::Nothing {
-            self.nohz_newidle_balance(cpu);
+            // nohz_newidle_balance
+            let Self { rules, rqs, balance, .. } = self;
+            if balance.updates_blocked(rules, &rqs[cpu.index()].balance) {
+                self.update_blocked_of_idle(cpu);
+            }
         } else {
             self.rqs[cpu.index()].balance.idle_stamp = None;
         }
@@ -283,16 +288,18 @@ impl Balance {
     /// Where it is not worth to look at others for work: when the CPU balances at the latest, that its lowest domain is due then.
     #[inline(always)]
     pub(super) fn idles_without_looking(&self, rules: &Rules, cpu: CpuId, state: &CpuState) -> Option<u64> {
-        let migration_cost = rules.tunables.migration_cost.as_nanos();
         debug_assert_eq!(state.newidle, self.newidle(rules, cpu));
-        // One that will idle for long brings loads of idle CPUs up to date (`nohz_newidle_balance`), if that is due.
-        let updates = state.avg_idle >= migration_cost && self.nohz.has_blocked;
-        if (self.overload && state.avg_idle >= state.newidle.least)
-            || (updates && self.jiffy.0 >= self.nohz.next_blocked)
-        {
+        if (self.overload && state.avg_idle >= state.newidle.least) || self.updates_blocked(rules, state) {
             return None;
         }
         Some(self.latest_balance(state.newidle.due))
+    }
+
+    /// Whether a CPU that will idle for long is to bring loads of idle CPUs up to date (`nohz_newidle_balance`).
+    #[inline(always)]
+    fn updates_blocked(&self, rules: &Rules, state: &CpuState) -> bool {
+        let long = state.avg_idle >= rules.tunables.migration_cost.as_nanos();
+        long && self.nohz.has_blocked && self.jiffy.0 >= self.nohz.next_blocked
     }
 
     /// When a CPU that idles balances at the latest, if its lowest domain is due then.

@@ -34,19 +34,18 @@ impl Sched<Ours> {
     /// So does the charge, whose rounding is that of each tick.
     #[inline]
     pub fn flat_tick(&mut self, cpu: CpuId, first: Time, count: u64) -> Option<FlatTick> {
-        let rq = &self.rqs[cpu.index()];
-        let state = &rq.balance;
-        let (previous, next_balance, jiffies) = (rq.curr, state.next_balance, self.balance.jiffy.0);
+        let (cfs, jiffies) = (CfsRqId(cpu.0), self.balance.jiffy.0);
         debug_assert_eq!(jiffies, self.jiffies(cpu));
-        if self.rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
-            return None;
-        }
-        if state.tick_stopped || state.push_cpu.is_some() || !self.balance.nohz.idle_cpus.is_empty() {
-            return None;
-        }
-        let (se, cfs) = (EntityId(previous.0), CfsRqId(cpu.0));
-        let Self { rules, rqs, tasks, entities, cfs_rqs, pelt_origin, .. } = self;
+        let Self { rules, rqs, tasks, entities, cfs_rqs, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let (previous, next_balance) = (rq.curr, rq.balance.next_balance);
+        if rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
+            return None;
+        }
+        if rq.balance.tick_stopped || rq.balance.push_cpu.is_some() || !balance.nohz.idle_cpus.is_empty() {
+            return None;
+        }
+        let se = EntityId(previous.0);
         let entity = &mut entities[se.index()];
         if first.as_nanos() <= entity.exec_start || queue.pelt.removed.count > 0 {
             return None;
@@ -154,25 +153,24 @@ impl Rq {
         // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
-        let began = own.avg.period_start();
         let before = load.flat_clock(first + pelt_origin).wrapping_sub(tick);
         let weight = entity.load.scaled >> 10;
-        SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight);
-        if own.avg.period_start() != began {
+        if SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight) {
             own.util_est.changed();
         }
         self.set_clocks_at(last, pelt_origin);
         self.lazily = false;
-        let partial = first - entity.exec_start;
-        entity.exec_start = last;
-        entity.sum_exec_runtime += partial + tick * (count - 1);
-        let mut virtual_time = partial + tick * (count - 1);
+        let ran = last - entity.exec_start;
+        entity.sum_exec_runtime += ran;
+        let mut virtual_time = ran;
         if entity.load.scaled != rules.nice_0_load {
             // Each tick rounds for itself.
+            let partial = first - entity.exec_start;
             virtual_time = rules.calc_delta_fair(partial, &mut entity.load);
             let step = rules.calc_delta_fair(tick, &mut entity.load);
             virtual_time = virtual_time.wrapping_add(step.wrapping_mul(count - 1));
         }
+        entity.exec_start = last;
         entity.vruntime = entity.vruntime.plus(virtual_time);
     }
 }

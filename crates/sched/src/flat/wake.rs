@@ -1,5 +1,7 @@
 //! Wake-ups by timers on flat queues.
 
+use std::hint::select_unpredictable;
+
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::WakeKind;
@@ -8,7 +10,7 @@ use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
-use crate::fair::queue_load::attach_entity_load_avg;
+use crate::fair::queue_load::attach_at_once;
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
@@ -77,10 +79,10 @@ impl Sched<Ours> {
         // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
         let distance = free.rotate_right(previous.0).trailing_zeros();
         let first = (previous.0 + distance) & 63;
-        let looked = if first > previous.0 { distance } else { weight + first - previous.0 };
-        *looked_at += if recent_idles || limit == 1 { 0 } else { u64::from(looked.min(limit)) };
-        let found = if looked < limit { CpuId(first) } else { previous };
-        if recent_idles { recent } else { found }
+        let looked = select_unpredictable(first > previous.0, distance, weight + first - previous.0);
+        *looked_at += select_unpredictable(recent_idles || limit == 1, 0, u64::from(looked.min(limit)));
+        let found = select_unpredictable(looked < limit, CpuId(first), previous);
+        select_unpredictable(recent_idles, recent, found)
     }
 
     /// The same on any machine.
@@ -100,7 +102,7 @@ impl Sched<Ours> {
         }
         let migrated = self.flat_begin_wake(task, cpu);
         self.flat_wake_idle::<false>(task, cpu, migrated, at_once).unwrap_or_else(|| {
-            self.flat_wake_busy(task, cpu, migrated);
+            self.flat_wake_busy_after_all(task, cpu, migrated);
             false
         })
     }
@@ -109,23 +111,68 @@ impl Sched<Ours> {
     #[inline(never)]
     fn flat_wake_eevdf(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
         if self.entities[task.index()].sched_delayed {
-            self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
-            let woken = self.try_to_wake_up(task, cpu);
-            debug_assert!(woken, "a task that sleeps");
+            self.flat_wake_lingering(task, cpu);
             return false;
         }
         let migrated = self.flat_begin_wake(task, cpu);
         self.flat_wake_idle::<true>(task, cpu, migrated, at_once).unwrap_or_else(|| {
-            self.flat_wake_busy_eevdf(task, cpu, migrated);
+            self.flat_wake_busy_after_all(task, cpu, migrated);
             false
         })
     }
 
-    /// The same where it is to wait.
+    /// The same of one that lingers.
     #[inline(never)]
+    fn flat_wake_lingering(&mut self, task: TaskId, cpu: CpuId) {
+        self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
+        let woken = self.try_to_wake_up(task, cpu);
+        debug_assert!(woken, "a task that sleeps");
+    }
+
+    /// The same where it is to wait.
+    #[inline(always)]
     pub fn flat_wake_later(&mut self, task: TaskId, cpu: CpuId) {
-        let runs = self.flat_wake(task, cpu, false);
-        debug_assert!(!runs, "the CPU is to schedule first");
+        if self.rules.eevdf() {
+            self.flat_wake_later_as::<true>(task, cpu)
+        } else {
+            self.flat_wake_later_as::<false>(task, cpu)
+        }
+    }
+
+    /// The same under EEVDF or CFS: mostly there is somebody.
+    #[inline(never)]
+    fn flat_wake_later_as<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) {
+        if EEVDF && self.entities[task.index()].sched_delayed {
+            return self.flat_wake_lingering(task, cpu);
+        }
+        let migrated = self.flat_begin_wake(task, cpu);
+        let rq = &mut self.rqs[cpu.index()];
+        if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
+            return self.flat_wake_idle_later::<EEVDF>(task, cpu, migrated);
+        }
+        rq.set_clocks_at(self.balance.now, self.pelt_origin);
+        if EEVDF {
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
+        } else {
+            self.flat_wake_busy(task, cpu, migrated);
+        }
+    }
+
+    /// The same of a CPU on which nobody is.
+    #[cold]
+    fn flat_wake_idle_later<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
+        let runs = self.flat_wake_idle::<EEVDF>(task, cpu, migrated, false);
+        debug_assert_eq!(runs, Some(false), "the CPU is to schedule first");
+    }
+
+    /// [`Sched::flat_wake_later`] of a task whose CPU was thought to be idle.
+    #[cold]
+    fn flat_wake_busy_after_all(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
+        if self.rules.eevdf() {
+            self.flat_wake_busy_eevdf(task, cpu, migrated);
+        } else {
+            self.flat_wake_busy(task, cpu, migrated);
+        }
     }
 
     /// What a wake-up begins with: whether the task comes from another CPU.
@@ -142,7 +189,7 @@ impl Sched<Ours> {
     }
 
     /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
-    #[inline(never)]
+    #[inline(always)]
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;
@@ -259,14 +306,22 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::set_task_cpu`]: a sleeper's load leaves its queue when that next looks, and its virtual time becomes relative.
+    #[inline(always)]
     fn flat_migrate(&mut self, se: EntityId, from: CpuId, to: CpuId) {
-        self.remove_entity_load_avg(se);
-        let entity = &mut self.entities[se.index()];
-        debug_assert_eq!(entity.pelt.avg.last_update_time, 0);
-        entity.cfs_rq = CfsRqId(to.0);
+        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[from.index()]);
         if !self.rules.eevdf() {
-            entity.vruntime = entity.vruntime.minus(self.cfs_rqs[from.index()].min_vruntime.0);
+            entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
         }
+        // remove_entity_load_avg
+        if entity.leave_account_asleep(&mut queue.pelt) {
+            let idle = self.rqs[from.index()].curr == TaskId::IDLE;
+            if idle {
+                self.migrate_se_pelt_lag(se);
+            }
+        }
+        let entity = &mut self.entities[se.index()];
+        entity.pelt.avg.last_update_time = 0;
+        entity.cfs_rq = CfsRqId(to.0);
     }
 }
 
@@ -309,8 +364,8 @@ impl CfsRq {
         let attached = self.age_woken(entity, now);
         self.update_load_avg(now, Sums::of(rules.series));
         if !attached {
-            let sums = Sums::of(rules.series);
-            attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+            // All series that this is for add in the same way.
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::Followed);
         }
     }
 
@@ -325,8 +380,8 @@ impl CfsRq {
             self.pelt.avg.update_avg(1);
         }
         if !attached {
-            let sums = Sums::of(rules.series);
-            attach_entity_load_avg(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+            // All series that this is for add in the same way.
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::Followed);
         }
     }
 
