@@ -60,7 +60,7 @@ def page(
                 "",
                 _INTRODUCTION,
                 circumstances(),
-                f"{register.protocol.simulated} simulated runs of each setting; real ones interleaved.",
+                f"{register.protocol.simulated} simulated runs a setting; real ones interleaved.",
                 "",
                 f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
                 f"noise were ranked, too, {untied} would fail.",
