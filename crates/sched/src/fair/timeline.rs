@@ -378,16 +378,25 @@ impl Timeline {
     }
 
     /// The same and its key.
-    #[inline]
+    #[inline(always)]
     pub fn first_eligible_with_key(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<(EntityId, Vruntime)> {
-        let mut looked = 0;
-        for entry in self.few.all() {
-            looked += 1;
-            if eligible(entry.vruntime) {
-                self.count(looked as u64);
-                return Some((entry.entity, entry.key));
-            }
+        let few = self.few.all();
+        if few.is_empty() {
+            return self.first_eligible_among_many(eligible);
         }
+        let mut looked = 0;
+        let found = few.iter().find(|entry| {
+            looked += 1;
+            eligible(entry.vruntime)
+        });
+        self.count(looked);
+        found.map(|entry| (entry.entity, entry.key))
+    }
+
+    /// The same where there are, or were, too many to stand in a row.
+    #[inline(never)]
+    fn first_eligible_among_many(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<(EntityId, Vruntime)> {
+        let mut looked = 0;
         for run in &self.runs {
             looked += 1;
             if eligible(run.least) {
