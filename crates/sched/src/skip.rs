@@ -35,15 +35,21 @@ const fn ticks_until_ideal(first: u64, ideal: u64, in_ticks: &Divisor) -> u64 {
 impl Rules {
     /// Coming ticks under CFS that leave a task running whose slice is `ideal`. The first one will find that it has run for `first`, and
     /// that it is so far `ahead` of the first in the queue in virtual time; each further one finds it a `step` further.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn inactive_ticks_cfs(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
-        let tick = self.tick;
         let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
         // What is no further ahead than it ran, and gets no further at a tick than that is long, is so until the ideal runtime ends.
-        let never_ahead = step <= tick && (ahead <= 0 || ahead as u64 <= first);
+        let never_ahead = step <= self.tick && (ahead <= 0 || ahead as u64 <= first);
         if never_ahead || self.series == Series::V2_6_24 {
             return until_ideal;
         }
+        self.inactive_ticks_until_ahead(first, ideal, ahead, step)
+    }
+
+    /// The same of a task that may get ahead.
+    #[inline(never)]
+    fn inactive_ticks_until_ahead(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
+        let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
         // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
         // Beyond a signed number's range there is room for ages.
         let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
@@ -52,7 +58,7 @@ impl Rules {
             return until_ideal;
         }
         let granularity = self.tunables.min_granularity.as_nanos();
-        let until_granularity = granularity.saturating_sub(first).div_ceil(tick);
+        let until_granularity = granularity.saturating_sub(first).div_ceil(self.tick);
         let until_ahead = match (room < 0, step) {
             (true, _) => 0,
             (false, 0) => u64::MAX,

@@ -98,7 +98,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release)?;
+        let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release, machine.cpus)?;
         prices.clocked &= machine.speed.is_nominal();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(scheduler.release));

@@ -16,8 +16,9 @@ use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
 use crate::cpu::Cpu;
-use crate::engine::Engine;
+use crate::engine::{Engine, tell};
 use crate::price::Prices;
+use crate::switch::tell_standings;
 use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 
@@ -171,19 +172,43 @@ impl<S: EventSink> Engine<'_, S> {
         next: TaskId,
         looked_at: u64,
     ) -> Result<(), SimError> {
-        let record = &mut self.arena.cpus[cpu as usize];
+        let (now, prices) = (self.now, &self.prices);
+        let Arena { tasks, cpus, .. } = &mut self.arena;
+        let record = &mut cpus[cpu as usize];
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        let left = &mut tasks[previous.index()];
         if previous == next {
-            let left_over = record.suspend(self.now);
-            self.arena.tasks[next.index()].interrupted(left_over);
+            left.interrupted(record.suspend(now));
             return self.resume::<FREE>(cpu, next.0);
         }
+        tell(self.sink, now, cpu, EventKind::Switch { previous, state: TaskState::Running, next });
+        tell_standings(self.sink, &self.sched, now, [previous, next]);
+        // As [`Engine::leave`] has it of a task that goes on to be runnable, on a CPU that always is as fast.
+        self.switches += 1;
+        record.busy += left.account.end_run(now);
+        left.account.involuntary += u64::from(!left.has_reported());
+        left.interrupted(record.end - now);
+        left.state = State::Runnable;
+        record.end = now;
+        let comer = &mut tasks[next.index()];
         if looked_at > 0 {
-            self.arena.tasks[next.index()].debt += looked_at;
+            comer.debt += looked_at;
         }
-        self.emit(cpu, EventKind::Switch { previous, state: TaskState::Running, next });
-        self.tell_standings([previous, next]);
-        self.flat_swap::<FREE>(cpu, previous.0, next.0)
+        let known = comer.stage == Stage::Act && !matches!(comer.op, Op::Busy(_));
+        if !known || !(FREE || prices.free_switches) {
+            self.flat_come(cpu, next.0);
+            return self.resume::<FREE>(cpu, next.0);
+        }
+        // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
+        comer.account.end_wait(now);
+        comer.takes(next.0, record);
+        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
+        if record.end == now {
+            return self.operate(cpu, true);
+        }
+        let key = record.undisturbed_key(if FREE { 0 } else { prices.tick }, self.period);
+        self.arena.agenda.set(cpu, key);
+        Ok(())
     }
 
     /// A tick, with those that were put off before it, and the switch to another task if it comes to that.
@@ -247,37 +272,6 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(())
     }
 
-    /// [`Engine::leave`] of a task that goes on to be runnable, [`Engine::come`] of one that waited, and what it does then, on a CPU that always
-    /// is as fast.
-    #[inline(always)]
-    fn flat_swap<const FREE: bool>(&mut self, cpu: u32, previous: u32, next: u32) -> Result<(), SimError> {
-        self.switches += 1;
-        let (now, prices) = (self.now, &self.prices);
-        let Arena { tasks, cpus, .. } = &mut self.arena;
-        let (record, left) = (&mut cpus[cpu as usize], &mut tasks[previous as usize]);
-        record.busy += left.account.end_run(now);
-        left.account.involuntary += u64::from(!left.has_reported());
-        left.interrupted(record.end - now);
-        left.state = State::Runnable;
-        record.end = now;
-        let comer = &mut tasks[next as usize];
-        let known = comer.stage == Stage::Act && !matches!(comer.op, Op::Busy(_));
-        if !known || !(FREE || prices.free_switches) {
-            self.flat_come(cpu, next);
-            return self.resume::<FREE>(cpu, next);
-        }
-        // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
-        comer.account.end_wait(now);
-        comer.takes(next, record);
-        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
-        if record.end == now {
-            return self.operate(cpu, true);
-        }
-        let key = record.undisturbed_key(if FREE { 0 } else { prices.tick }, self.period);
-        self.arena.agenda.set(cpu, key);
-        Ok(())
-    }
-
     /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
     #[inline(always)]
     fn resume<const FREE: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
@@ -286,7 +280,7 @@ impl<S: EventSink> Engine<'_, S> {
         let known = match comer.stage {
             Stage::Fetch => comer.fetch::<FREE>(self.program, &self.prices),
             Stage::Retry => false,
-            Stage::Act | Stage::Block | Stage::Report | Stage::Notify | Stage::Die => true,
+            Stage::Act | Stage::Block | Stage::Depart | Stage::Report | Stage::Notify | Stage::Die => true,
         };
         if !known {
             return self.operate(cpu, false);

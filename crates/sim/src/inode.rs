@@ -143,14 +143,14 @@ impl<S: EventSink> Engine<'_, S> {
             SENT => {
                 if let Some(place) = inode.find(page).ok().filter(|place| inode.pages[*place].sender != NONE) {
                     inode.pages[place].waiters.push_back(task, &mut self.arena.links);
-                    return self.switch(cpu, TaskState::Uninterruptible);
+                    return self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
                 }
                 record.moved = INODE;
             }
             INODE if !inode.dirty => record.moved = TABLE,
             INODE if inode.keeper != NONE => {
                 inode.waiters.push_front(task, &mut self.arena.links);
-                self.switch(cpu, TaskState::Uninterruptible);
+                self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
             }
             INODE => {
                 inode.keeper = task;
@@ -162,7 +162,7 @@ impl<S: EventSink> Engine<'_, S> {
                     let place = inode.find(number).unwrap_or_default();
                     inode.pages[place].waiters.push_back(task, &mut self.arena.links);
                     self.arena.objects.luggage(task).page = number;
-                    self.switch(cpu, TaskState::Uninterruptible);
+                    self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
                 }
                 None => {
                     inode.dirty = inode.pages.iter().any(|page| page.dirty);
@@ -208,7 +208,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.moved = SENT;
         } else if page.sender != NONE {
             page.waiters.push_back(task, &mut self.arena.links);
-            self.switch(cpu, TaskState::Uninterruptible);
+            self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
         } else if record.planned == 1 {
             (page.dirty, page.sender) = (false, task);
             record.moved = SENT;
@@ -222,7 +222,7 @@ impl<S: EventSink> Engine<'_, S> {
         let inode = &mut self.arena.objects.inodes[file];
         if inode.table_writer != NONE {
             inode.table_waiters.push_back(task, &mut self.arena.links);
-            self.switch(cpu, TaskState::Uninterruptible);
+            self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
         } else if !inode.table_dirty {
             record.moved = written;
             // Who had to wait for the block, or comes in between, hands it on.
@@ -256,7 +256,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// A sleeper's timer has expired, which wakes the task; where that is the disk's, which has done what the task asked for, the same interrupt
     /// wakes all who wait for the same. Returns what it all takes.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
+        let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
+        if recalled {
+            return cost;
+        }
         let Op::File(access) = self.arena.tasks[task as usize].op else { return cost };
         let op = self.program.file_accesses()[access as usize];
         if !is_synchronous(op.verb, self.program.files()[op.file as usize].1.open) {

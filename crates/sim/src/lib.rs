@@ -40,6 +40,7 @@ mod agenda;
 mod arena;
 mod channel;
 mod cpu;
+mod depart;
 mod engine;
 mod error;
 mod exit;

@@ -53,16 +53,22 @@ impl<S: EventSink> Engine<'_, S> {
     /// What the scheduler takes for a pass that is over when what the CPU's task is at ends, then.
     fn pass_before(&mut self, cpu: u32, end: u64) -> u64 {
         let Cpu { current, leaving, .. } = self.arena.cpus[cpu as usize];
+        if self.departs(current) {
+            // All that is left of it.
+            return u64::MAX;
+        }
         if leaving {
             return self.prices.schedule;
         }
         let task = &self.arena.tasks[current as usize];
         let sleeps = match (task.stage, task.op) {
-            (Stage::Block, _) | (Stage::Act, Op::Sleep(_)) => true,
+            // Where it departs after that, it has yet to look.
+            (Stage::Block, _) => self.prices.depart == 0,
+            (Stage::Act, Op::Sleep(_)) => true,
             (Stage::Act, Op::Delay(until)) => until.as_nanos() > end,
             (Stage::Act, Op::Timer { timer, period }) => self.due(current, timer, period.as_nanos()) > end,
             _ => false,
         };
-        if sleeps { self.prices.pass_to_sleep() } else { 0 }
+        if sleeps { self.prices.pass_to_sleep } else { 0 }
     }
 }

@@ -26,7 +26,7 @@ impl<S: EventSink> Engine<'_, S> {
             if complete {
                 self.count_operation()?;
                 let record = &self.arena.cpus[cpu as usize];
-                let left = record.leaving && record.resched_at == NEVER;
+                let left = record.leaving && record.resched_at == NEVER && !self.departs(record.current);
                 if !left {
                     self.complete(cpu);
                 }
@@ -103,9 +103,10 @@ impl<S: EventSink> Engine<'_, S> {
             Stage::Block => {
                 (record.stage, record.slept) = (Stage::Retry, true);
                 if self.wait(task) {
-                    self.switch(cpu, TaskState::Interruptible);
+                    self.go_to_sleep(task, cpu, TaskState::Interruptible);
                 }
             }
+            Stage::Depart => self.depart(task, cpu),
             Stage::Report => self.report(task, cpu),
             Stage::Notify => self.notify(task, cpu),
             Stage::Die => self.switch(cpu, TaskState::Dead),

@@ -30,9 +30,11 @@ impl<S: EventSink> Engine<'_, S> {
                 match record.moved {
                     ANSWERED => (Stage::Act, read.saturating_add(self.prices.copy(request.reply))),
                     // It goes to sleep in the read that follows.
-                    CONNECTED => {
-                        (Stage::Act, (write + self.prices.block).saturating_add(self.prices.copy(request.bytes)))
-                    }
+                    CONNECTED => (
+                        Stage::Act,
+                        (write + self.prices.block + self.prices.depart)
+                            .saturating_add(self.prices.copy(request.bytes)),
+                    ),
                     _ => (Stage::Act, self.prices.tcp_connect),
                 }
             }

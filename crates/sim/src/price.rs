@@ -31,7 +31,12 @@ pub(crate) struct Prices {
     read: [u64; 2],
     copy_per_kib: u64,
     pub(crate) page: u64,
+    /// Going to sleep for want of something, up to the last look at whether it is there; and the pass of the scheduler after that, within which
+    /// others can see to it. On one CPU there are no others, and the look comes last.
     pub(crate) block: u64,
+    pub(crate) depart: u64,
+    /// What of going to sleep is the scheduler's pass.
+    pub(crate) pass_to_sleep: u64,
     /// Sleeping until a timer expires: a system call, setting the timer, and going to sleep.
     pub(crate) sleep: u64,
     /// Further where no timer of the CPU expires earlier.
@@ -73,7 +78,7 @@ pub(crate) struct Prices {
 impl Prices {
     /// # Errors
     /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
-    pub(crate) fn new(costs: &Costs, devices: &Devices, release: Release) -> Result<Self, ModelError> {
+    pub(crate) fn new(costs: &Costs, devices: &Devices, release: Release, cpus: u32) -> Result<Self, ModelError> {
         let of_devices = [
             ("devices.memory_per_kib", devices.memory_per_kib),
             ("devices.memory_chase", devices.memory_chase),
@@ -92,6 +97,10 @@ impl Prices {
         let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
         // Where nobody measured connections, they are as any stream socket.
         let connection = |own: Time, socket: Time| if own == Time::ZERO { call(socket) } else { own.as_nanos() };
+        let sleeps_within_calls = costs.system_call > Time::ZERO;
+        let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
+        let depart = if cpus > 1 { pass_to_sleep } else { Time::ZERO };
+        let block = costs.block.saturating_sub(depart);
         let free = |costs: &[Time]| costs.iter().all(|cost| *cost == Time::ZERO);
         Ok(Self {
             free_switches: free(&[
@@ -115,13 +124,15 @@ impl Prices {
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             page: costs.page.as_nanos(),
-            block: costs.block.as_nanos(),
+            block: block.as_nanos(),
+            depart: depart.as_nanos(),
+            pass_to_sleep: pass_to_sleep.as_nanos(),
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),
             futex_wake: call(costs.futex_wake),
-            futex_wait: call(costs.block.saturating_add(costs.futex_wait)),
+            futex_wait: call(block.saturating_add(costs.futex_wait)),
             clock: costs.clock.as_nanos(),
-            sleeps_within_calls: costs.system_call > Time::ZERO,
+            sleeps_within_calls,
             migration: costs.migration.as_nanos(),
             balance: costs.balance.as_nanos(),
             operation: costs.operation.as_nanos(),
@@ -160,7 +171,7 @@ impl Prices {
     /// How long before it sleeps a task has set the timer that it sleeps for: it goes to sleep after that (`do_nanosleep`).
     #[inline]
     pub(crate) fn armed(&self) -> u64 {
-        if self.sleeps_within_calls { self.block } else { 0 }
+        if self.sleeps_within_calls { self.block + self.depart } else { 0 }
     }
 
     /// For how long after a switch its CPU takes no interrupts yet. Nobody measures that by itself: on 6.12 ticks are late that expire from 1.4 us
@@ -169,12 +180,6 @@ impl Prices {
     #[inline]
     pub(crate) fn masked(&self) -> u64 {
         self.schedule.min(self.switch)
-    }
-
-    /// What of going to sleep is the scheduler's pass.
-    #[inline]
-    pub(crate) fn pass_to_sleep(&self) -> u64 {
-        if self.sleeps_within_calls { self.schedule.min(self.block) } else { 0 }
     }
 
     /// Touching memory: bytes rounded down to the nanosecond, or pointers.

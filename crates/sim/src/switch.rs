@@ -166,6 +166,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `try_to_wake_up` of a sleeper by `waker` (or an interrupt, [`NONE`]) on `cpu`; returns what that costs.
     pub(crate) fn wake(&mut self, task: u32, cpu: u32, waker: u32, sync: bool) -> u64 {
+        if self.departs(task) {
+            return self.recall(task);
+        }
         if self.skips_beside_others {
             // The loads of the waker's CPU and of the task's last one are compared.
             self.catch_up(cpu);

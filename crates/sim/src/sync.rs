@@ -98,7 +98,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Wait { mutex, .. } if record.moved == WOKEN => self.lock(task, mutex),
             Op::Wait { .. } | Op::Barrier(_) if record.moved == WAITING => {
                 record.stage = Stage::Retry;
-                self.switch(cpu, TaskState::Interruptible);
+                self.go_to_sleep(task, cpu, TaskState::Interruptible);
             }
             // It is among those who wait before it gives the mutex back, and whoever gets that may run before it sleeps.
             Op::Wait { condition, mutex } => {
@@ -181,7 +181,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn signal(&mut self, task: u32, cpu: u32, woken: u32) {
         let record = &mut self.arena.tasks[woken as usize];
         record.moved = WOKEN;
-        if record.state == State::Asleep {
+        if record.state == State::Asleep || record.stage == Stage::Depart {
             self.wake_for(task, cpu, woken, false);
         }
     }

@@ -18,6 +18,8 @@ pub(crate) enum Stage {
     Act,
     /// It cannot be done: the time it takes to go to sleep is being used.
     Block,
+    /// It has looked for the last time and waits: the scheduler's pass that takes it off is being used.
+    Depart,
     /// It is about to end and looks at its own CPU time.
     Report,
     /// A process has ended but for telling its parent.
@@ -50,6 +52,8 @@ pub(crate) struct Task {
     pub(crate) planned: u32,
     /// It was woken while it was still queued, and has not come yet.
     pub(crate) lingered: bool,
+    /// It was woken while it departed, which takes effect once it is off.
+    pub(crate) recalled: bool,
     /// What it came to so far.
     pub(crate) account: Account,
     pub(crate) op: Op,
@@ -164,6 +168,7 @@ impl Task {
             slept: false,
             zombie: false,
             lingered: false,
+            recalled: false,
         }
     }
 
@@ -172,7 +177,9 @@ impl Task {
     pub(crate) const fn interrupted(&mut self, left_over: u64) {
         match self.stage {
             Stage::Fetch | Stage::Retry => self.debt += left_over,
-            Stage::Act | Stage::Block | Stage::Report | Stage::Notify | Stage::Die => self.remaining = left_over,
+            Stage::Act | Stage::Block | Stage::Depart | Stage::Report | Stage::Notify | Stage::Die => {
+                self.remaining = left_over;
+            }
         }
     }
 

@@ -106,18 +106,20 @@ impl<S: EventSink> Engine<'_, S> {
         record.acting_tick = record.next_tick;
         let pass = match state {
             TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible => self.prices.pass_to_sleep(),
+            TaskState::Interruptible | TaskState::Uninterruptible => self.prices.pass_to_sleep,
             _ => 0,
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));
         self.sched.set_clocks(CpuId(cpu), Clocks::all(began));
     }
 
-    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has.
+    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has. Where somebody was
+    /// woken on the way to sleep, the CPU finds that before it idles.
     pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
         let record = &mut self.arena.cpus[cpu as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;
-        if self.prices.idle_exit == 0 || !idles || record.awake_at == self.now {
+        let recalled = self.arena.tasks[task as usize].recalled;
+        if self.prices.idle_exit == 0 || !idles || recalled || record.awake_at == self.now {
             return false;
         }
         if record.awake_at < self.now {

@@ -149,7 +149,7 @@ impl TaskList {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn move_to_front(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
         let first = self.0[0];
         if first == task {

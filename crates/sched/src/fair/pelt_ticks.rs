@@ -173,6 +173,7 @@ impl SchedAvg {
     /// [`SchedAvg::add_ticks`] of a queue and of its running task, which weighs `weight`. Mostly they stand at the same place of the same
     /// period, as both were brought up to date whenever one was: then each tick finds what passed once for both. True if a period of
     /// the task's ended.
+    #[inline(always)]
     pub fn add_ticks_to_both(
         [queue, own]: [&mut Self; 2],
         now: u64,

@@ -12,10 +12,8 @@ use std::collections::VecDeque;
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::few::{FEW, Few};
 use crate::fair::ring::{RING, Ring};
+use crate::fair::run::Run;
 use crate::fair::slices::Slices;
-
-/// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
-const STALE: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -36,80 +34,9 @@ impl Entry {
         Self { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
 
     #[inline]
-    fn before(&self, key: Vruntime, sequence: u64) -> bool {
+    pub(super) fn before(&self, key: Vruntime, sequence: u64) -> bool {
         let distance = self.key.since(key);
         distance < 0 || (distance == 0 && self.sequence < sequence)
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Run {
-    /// A full one is split in halves.
-    entries: Ring,
-    /// No `vruntime` of the run is less: as the kernel's augmented `min_vruntime`, but for entries that left since.
-    least: Vruntime,
-    /// How often an entry with the least `vruntime` left since.
-    stale: u32,
-}
-
-impl Run {
-    fn of(entries: Ring) -> Self {
-        let mut run = Self { entries, least: Vruntime::default(), stale: 0 };
-        run.refresh_least();
-        run
-    }
-
-    /// The place of an entry, or where one would be put in.
-    #[inline]
-    fn position(&self, key: Vruntime, sequence: u64) -> usize {
-        if self.entries.front().is_none_or(|first| !first.before(key, sequence)) {
-            return 0;
-        }
-        // Whoever goes to the end, or is there, is found as fast.
-        match self.entries.back() {
-            Some(last) if last.before(key, sequence) => return self.entries.len(),
-            Some(last) if last.sequence == sequence => return self.entries.len() - 1,
-            _ => {}
-        }
-        self.entries.partition_point(|queued| queued.before(key, sequence))
-    }
-
-    fn refresh_least(&mut self) {
-        self.stale = 0;
-        self.least = self.entries.iter().map(|entry| entry.vruntime).reduce(Vruntime::min).unwrap_or_default();
-    }
-
-    /// Puts an entry in its place: which one.
-    fn insert(&mut self, entry: Entry) -> usize {
-        self.least = if self.entries.is_empty() { entry.vruntime } else { self.least.min(entry.vruntime) };
-        let position = self.position(entry.key, entry.sequence);
-        self.entries.insert(position, entry);
-        position
-    }
-
-    /// Takes an entry out: from which place, and its slice.
-    fn remove(&mut self, key: Vruntime, sequence: u64) -> Option<(usize, u64)> {
-        let position = self.position(key, sequence);
-        self.entries.get(position).filter(|entry| entry.sequence == sequence)?;
-        let entry = self.entries.remove(position)?;
-        self.left(entry.vruntime);
-        Some((position, entry.slice))
-    }
-
-    /// Takes the first entry out: its slice.
-    #[inline]
-    fn take_first(&mut self) -> u64 {
-        let Some(entry) = self.entries.remove(0) else { return 0 };
-        self.left(entry.vruntime);
-        entry.slice
-    }
-
-    #[inline]
-    fn left(&mut self, vruntime: Vruntime) {
-        self.stale += u32::from(vruntime == self.least);
-        if self.stale == STALE {
-            self.refresh_least();
-        }
     }
 }
 
@@ -262,7 +189,7 @@ impl Timeline {
 
     /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also the
     /// key of who is first then. O(log n).
-    #[inline]
+    #[inline(always)]
     pub fn insert_and_take_first(
         &mut self,
         key: Vruntime,
@@ -270,28 +197,32 @@ impl Timeline {
         slice: u64,
         entity: EntityId,
     ) -> (u64, Option<Vruntime>) {
-        let (alone, sequence) = (self.runs.len() == 1, self.arrivals);
+        let sequence = self.arrivals;
         if !self.few.is_empty() {
             self.arrivals += 1;
             let moved = self.few.remove(0) + self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
             return (sequence, self.few.first().map(|first| first.key));
         }
-        if let Some(run) = self.runs.front_mut()
-            && alone
-            && let (Some(first), Some(last)) = (run.entries.front(), run.entries.back())
-            && (first.slice == slice && last.before(key, sequence))
+        if self.runs.len() == 1
+            && let Some(run) = self.runs.front_mut()
+            && let Some(next) = run.rotate(key, sequence, vruntime, slice, entity)
         {
-            let before = first.vruntime;
-            // The only run, and the new one goes behind all others.
             self.arrivals += 1;
-            run.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
-            run.least = if run.entries.len() == 1 { vruntime } else { run.least.min(vruntime) };
-            run.left(before);
-            let next = run.entries.front().map(|entry| entry.key);
             self.count(2);
-            return (sequence, next);
+            return (sequence, Some(next));
         }
+        self.insert_and_take_first_of_many(key, vruntime, slice, entity)
+    }
+
+    #[inline(never)]
+    fn insert_and_take_first_of_many(
+        &mut self,
+        key: Vruntime,
+        vruntime: Vruntime,
+        slice: u64,
+        entity: EntityId,
+    ) -> (u64, Option<Vruntime>) {
         let first = self.runs.front().and_then(|run| run.entries.front()).copied();
         let sequence = self.insert(key, vruntime, slice, entity);
         if let Some(first) = first {

@@ -23,6 +23,7 @@ impl<S: EventSink> Engine<'_, S> {
                 return Ok(());
             }
             woken = &mut self.arena.tasks[place];
+            woken.recalled = false;
         }
         if self.skips_beside_others {
             self.catch_up(home);

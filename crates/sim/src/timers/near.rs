@@ -14,8 +14,8 @@ const SLOTS: usize = WORDS * 64;
 /// Words of 64 slots each, as many as a word has bits.
 const WORDS: usize = 64;
 
-/// Its timers in the order in which they expire, then zeros. Each is what is left of the slot from it on, in nanoseconds, over its task's
-/// complement: the first one is the largest number, and none is zero.
+/// Its timers in the order in which they expire, then zeros. Each is the complement of how far into the slot it expires, in nanoseconds, over its
+/// task: the first one is the largest number, and none is zero.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Slot([u64; 4]);
@@ -69,7 +69,7 @@ impl Near {
         }
         let time = now + duration;
         let number = slot_of(time);
-        let timer = (WIDTH - time % WIDTH) << 32 | u64::from(!task);
+        let timer = !((time % WIDTH) << 32 | u64::from(task));
         if self.slots[number].0[0] == 0 {
             self.slots[number].0[0] = timer;
             self.occupied[number / 64] |= 1 << (number % 64);
@@ -101,11 +101,11 @@ impl Near {
     #[inline(always)]
     pub(super) fn pop(&mut self) -> u32 {
         let now = self.first.time();
-        let (end, number) = ((now | (WIDTH - 1)) + 1, slot_of(now));
+        let number = slot_of(now);
         let [first, second, third, fourth] = self.slots[number].0;
         if second != 0 {
             self.slots[number].0 = [second, third, fourth, 0];
-            self.first = key_of(end, second);
+            self.first = key_of(now & !(WIDTH - 1), second);
             return task_of(first);
         }
         self.slots[number].0[0] = 0;
@@ -113,17 +113,18 @@ impl Near {
         *word &= !(1 << (number % 64));
         let later = *word & u64::MAX << (number % 64);
         if later == 0 {
-            self.find_beyond(end, number);
+            self.find_beyond(now, number);
             return task_of(first);
         }
-        let next = number / 64 * 64 + later.trailing_zeros() as usize % 64;
-        self.first = key_of(end + (next - number) as u64 * WIDTH, self.slots[next].0[0]);
+        let place = later.trailing_zeros() as usize % 64;
+        let begin = (now & !(64 * WIDTH - 1)) + place as u64 * WIDTH;
+        self.first = key_of(begin, self.slots[number / 64 * 64 + place].0[0]);
         task_of(first)
     }
 
-    /// Finds the first one in the words after that of the slot of this number, which ends then, around to that word itself.
+    /// Finds the first one in the words after that of the slot of this number, which is that of now, around to that word itself.
     #[inline(never)]
-    fn find_beyond(&mut self, end: u64, number: usize) {
+    fn find_beyond(&mut self, now: u64, number: usize) {
         let word = number / 64;
         self.words &= !(u64::from(self.occupied[word] == 0) << word);
         if self.words == 0 {
@@ -134,8 +135,8 @@ impl Near {
         let ahead = self.words.rotate_right(after as u32).trailing_zeros() as usize;
         let word = (after + ahead) % WORDS;
         let next = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
-        let ahead = next.wrapping_sub(number) % SLOTS;
-        self.first = key_of(end + ahead as u64 * WIDTH, self.slots[next].0[0]);
+        let begin = now / WIDTH + (next.wrapping_sub(number) % SLOTS) as u64;
+        self.first = key_of(begin * WIDTH, self.slots[next].0[0]);
     }
 }
 
@@ -151,8 +152,8 @@ const fn task_of(timer: u64) -> u32 {
     !(timer as u32)
 }
 
-/// When a timer expires of a slot that ends then.
+/// When a timer expires of a slot that begins then.
 #[inline(always)]
-const fn key_of(end: u64, timer: u64) -> Key {
-    Key::at(end - (timer >> 32), Kind::Timer)
+const fn key_of(begin: u64, timer: u64) -> Key {
+    Key::at(begin + (!timer >> 32), Kind::Timer)
 }

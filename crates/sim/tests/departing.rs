@@ -1,0 +1,176 @@
+//! Who is woken while going to sleep, from another CPU: before the last look it is found awake, after that it is woken once it is off.
+
+mod common;
+
+use common::{fifo, micros, microseconds, run, run_with, scheduler, switches, task, workload};
+use schedlab_model::{
+    Attributes, Channel, ChannelKind, Costs, Devices, Event, EventKind, File, FileAccess, Machine, Offset, Opening,
+    Step, Time, Workload,
+};
+use schedlab_sim::Options;
+
+const IDLE: u32 = u32::MAX;
+
+/// In microseconds: a wake-up 4, of another CPU's task 3 more; an idle CPU hears of one 5 later; a pass of the scheduler 6, a switch 10; going to sleep
+/// 1 + 8, of which the pass is 6. So who goes to sleep looks for the last time 3 after it began and is off 9 after it did.
+fn costs() -> Costs {
+    Costs {
+        wakeup: micros(4),
+        wakeup_remote: micros(3),
+        idle_exit: micros(5),
+        schedule: micros(6),
+        switch: micros(10),
+        system_call: micros(1),
+        block: micros(8),
+        ..Costs::ideal()
+    }
+}
+
+/// Task 0 on CPU 0 and task 1 on CPU 1. Both idle CPUs come to their task at 5 + 6, and are there, with the switch, at 21.
+fn both(first: Vec<Step>, second: Vec<Step>) -> Workload {
+    let pinned = |cpu| Attributes { affinity: vec![cpu], ..fifo(1) };
+    let mut both = workload(vec![task("first", 1, pinned(0), first), task("second", 1, pinned(1), second)]);
+    both.channels = [("c".to_owned(), Channel { kind: ChannelKind::Pipe })].into();
+    both
+}
+
+/// When which CPU switches to whom after 11, with two of them at these costs.
+fn later(workload: &Workload, release: &str, costs: Costs) -> Vec<(u64, u32, u32)> {
+    let (_, events) = run(workload, release, &Machine::new(2, costs));
+    switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect()
+}
+
+/// When (in microseconds) somebody is woken, and by whom, [`IDLE`] for an interrupt, after the beginning.
+fn woken(events: &[Event]) -> Vec<(u64, u32, u32)> {
+    let waking = |event: &Event| match event.kind {
+        EventKind::Waking { task, waker, .. } => Some((event.time.as_nanos() / 1000, task.0, waker.0)),
+        _ => None,
+    };
+    events.iter().filter_map(waking).collect()
+}
+
+fn computes(time: u64) -> Step {
+    Step::Run(microseconds(time))
+}
+
+/// Task 0 computes for so long and writes; task 1 reads, then computes 30.
+fn write_after(time: u64) -> Workload {
+    let write = Step::Write { channel: "c".into(), bytes: 1 };
+    let read = Step::Read { channel: "c".into(), bytes: 1 };
+    both(vec![computes(time), write, computes(5)], vec![read, computes(30)])
+}
+
+#[test]
+fn what_is_written_before_the_last_look_is_found_awake() {
+    // The reader looks at 24. The write takes 1: at 21 + 1 + 1 = 23, or at 24 just before (the lower CPU is first). It goes on at 24, until
+    // 54. Nobody was woken: the writer goes on, 5, until 28 or 29.
+    for (time, end) in [(1, 28), (2, 29)] {
+        for release in common::RELEASES {
+            let (outcome, events) = run(&write_after(time), release, &Machine::new(2, costs()));
+            let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
+            assert_eq!(after, [(end, 0, IDLE), (54, 1, IDLE)], "{release}");
+            assert_eq!((woken(&events), outcome.tasks[1].voluntary), (vec![], 0));
+        }
+    }
+}
+
+#[test]
+fn who_is_written_to_after_the_last_look_sleeps_and_is_woken_after_the_switch() {
+    // At 25 the reader has looked, and it is off at 30. The switch to the idle task has interrupts off for as long as a pass, until 36: then the
+    // CPU is told. It wakes the reader, 4, and has not idled: a pass, 6, and at 46 it comes, until 56, and computes 30. The writer
+    // told another CPU, 3: 25 + 3 + 5.
+    for release in common::RELEASES {
+        let (outcome, events) = run(&write_after(3), release, &Machine::new(2, costs()));
+        let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
+        assert_eq!(after, [(30, 1, IDLE), (33, 0, IDLE), (46, 1, 1), (86, 1, IDLE)], "{release}");
+        assert_eq!((woken(&events), outcome.tasks[1].voluntary), (vec![(36, 1, IDLE)], 1));
+    }
+    // At 29 it is the same, but for the writer's end.
+    let last = [(30, 1, IDLE), (37, 0, IDLE), (46, 1, 1), (86, 1, IDLE)];
+    assert_eq!(later(&write_after(7), "6.1", costs()), last);
+    // At 31 the writer wakes a sleeper: 4 + 3, then 5 out of idle, and a pass: 31 + 18.
+    let asleep = [(30, 1, IDLE), (43, 0, IDLE), (49, 1, 1), (89, 1, IDLE)];
+    assert_eq!(later(&write_after(9), "6.1", costs()), asleep);
+}
+
+#[test]
+fn posts_signals_locks_and_latches_wake_who_departs_too() {
+    let (lock, unlock) = (Step::Lock("m".into()), Step::Unlock("m".into()));
+    let wait = Step::Wait { condition: "s".into(), mutex: "m".into() };
+    // What task 0 does before and after it computes, and task 1; how long task 0 computes, and when it wakes then: before the last look, and after
+    // it. That is at 24, or for a latch, which takes its call only once it is open, at 23; and so what task 1 then does takes 30 or 31.
+    let cases = [
+        // Waiting for nobody a post takes no time; for somebody a call.
+        (vec![], Step::Post("s".into()), vec![Step::Acquire("s".into())], [(1, 22), (4, 26)], (24, 30)),
+        (vec![lock.clone()], unlock.clone(), vec![lock.clone(), unlock.clone()], [(1, 22), (4, 26)], (24, 30)),
+        // Who waits for the condition is among those from 21 on.
+        (vec![], Step::Signal("s".into()), vec![lock, wait, unlock], [(1, 23), (3, 25)], (24, 30)),
+        (vec![], Step::OpenLatch("go".into()), vec![Step::AwaitLatch("go".into())], [(1, 23), (3, 25)], (23, 31)),
+    ];
+    for (before, wakes, waits, times, (look, rest)) in cases {
+        for (computing, time) in times {
+            let first = [before.clone(), vec![computes(computing), wakes.clone(), computes(5)]].concat();
+            let second = [waits.clone(), vec![computes(30)]].concat();
+            let after = later(&both(first, second), "6.1", costs());
+            let expected = if time <= look {
+                vec![(time + 5, 0, IDLE), (look + rest, 1, IDLE)]
+            } else {
+                // The rest of the pass, 6, of the switch, 6, the wake-up and another pass.
+                let off = look + 6;
+                let mut expected =
+                    vec![(off, 1, IDLE), (time + 3 + 5, 0, IDLE), (off + 16, 1, 1), (off + 26 + rest, 1, IDLE)];
+                expected.sort_unstable();
+                expected
+            };
+            assert_eq!(after, expected, "{wakes:?} at {time}");
+        }
+    }
+}
+
+#[test]
+fn the_disk_wakes_who_departs_too() {
+    // Task 1 copies and asks for the page, 1 + 40, at 62; the disk is done at 162, which its CPU, being idle, takes 5 to see to. Task 0 writes the
+    // same page and looks at it 3 after it began, for it to be back.
+    let write = || {
+        let access = FileAccess { file: "f".into(), bytes: 4096, offset: Offset::Next };
+        Step::WriteFile(access)
+    };
+    let devices =
+        Devices { disk_access: micros(40), disk_latency: micros(100), disk_per_kib: Time::ZERO, ..Devices::default() };
+    let machine = Machine { devices, ..Machine::new(2, costs()) };
+    let first_of_task_0 = |computing| {
+        let mut both = both(vec![computes(computing), write()], vec![write()]);
+        both.files = [("f".to_owned(), File { size: 1 << 16, open: Opening::Sync })].into();
+        let (_, events) = run(&both, "6.1", &machine);
+        let after = switches(&events).into_iter().filter(|(time, cpu, _)| *time > 11 && *cpu == 0);
+        after.take(2).collect::<Vec<_>>()
+    };
+    // A look at 21 + 145 + 3 = 169 finds it back. It asks for the page again, 40, as it has written to it since: until 209, for 100.
+    assert_eq!(first_of_task_0(145)[0], (209, 0, IDLE));
+    // One at 163 does not. It is off at 169, and woken at 175.
+    assert_eq!(first_of_task_0(139), [(169, 0, IDLE), (185, 0, 0)]);
+}
+
+#[test]
+fn one_cpu_looks_last() {
+    // Nobody writes meanwhile: the reader is off at 11 + 10 + 9 = 30 and the writer comes; there until 40, writes at 42 (for which it pays 4), and
+    // computes 5. The wake-up preempts nobody, being of an equal.
+    let mut one = write_after(1);
+    one.tasks.swap(0, 1);
+    one.tasks.iter_mut().for_each(|task| task.attributes = Some(fifo(1)));
+    let (_, events) = run(&one, "6.1", &Machine::new(1, costs()));
+    assert_eq!(switches(&events)[..3], [(11, 0, 0), (30, 0, 1), (51, 0, 0)]);
+}
+
+#[test]
+fn skipping_ticks_changes_nothing_for_who_departs() {
+    let word = common::word("pipe:loops=500");
+    for release in common::RELEASES {
+        let runs = [false, true].map(|no_tick_skip| {
+            let options = Options { no_tick_skip, ..Options::default() };
+            run_with(&word, &scheduler(release), &Machine::new(2, common::some_costs()), &options)
+                .expect("a run that ends")
+        });
+        assert_eq!(runs[0].1, runs[1].1, "{release}");
+    }
+}
