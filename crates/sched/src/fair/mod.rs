@@ -20,6 +20,7 @@ mod pick;
 pub(crate) mod queue_load;
 mod reweight;
 mod ring;
+mod run;
 mod slices;
 pub(crate) mod sums;
 pub mod thread_fairness;

@@ -1,4 +1,4 @@
-//! A run of a timeline: a ring of a fixed length, whose places are found without a bound that would have to be checked.
+//! Where a run of a timeline stands: a ring of a fixed length, whose places are found without a bound that would have to be checked.
 
 use crate::fair::timeline::Entry;
 

@@ -12,10 +12,8 @@ use std::collections::VecDeque;
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::few::{FEW, Few};
 use crate::fair::ring::{RING, Ring};
+use crate::fair::run::Run;
 use crate::fair::slices::Slices;
-
-/// The least `vruntime` of a run is found anew after so many times that it left; until then it is a bound.
-const STALE: u32 = 16;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
@@ -36,102 +34,9 @@ impl Entry {
         Self { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
 
     #[inline]
-    fn before(&self, key: Vruntime, sequence: u64) -> bool {
+    pub(super) fn before(&self, key: Vruntime, sequence: u64) -> bool {
         let distance = self.key.since(key);
         distance < 0 || (distance == 0 && self.sequence < sequence)
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Run {
-    /// A full one is split in halves.
-    entries: Ring,
-    /// No `vruntime` of the run is less: as the kernel's augmented `min_vruntime`, but for entries that left since.
-    least: Vruntime,
-    /// How often an entry with the least `vruntime` left since.
-    stale: u32,
-}
-
-impl Run {
-    fn of(entries: Ring) -> Self {
-        let mut run = Self { entries, least: Vruntime::default(), stale: 0 };
-        run.refresh_least();
-        run
-    }
-
-    /// The place of an entry, or where one would be put in.
-    #[inline]
-    fn position(&self, key: Vruntime, sequence: u64) -> usize {
-        if self.entries.front().is_none_or(|first| !first.before(key, sequence)) {
-            return 0;
-        }
-        // Whoever goes to the end, or is there, is found as fast.
-        match self.entries.back() {
-            Some(last) if last.before(key, sequence) => return self.entries.len(),
-            Some(last) if last.sequence == sequence => return self.entries.len() - 1,
-            _ => {}
-        }
-        self.entries.partition_point(|queued| queued.before(key, sequence))
-    }
-
-    fn refresh_least(&mut self) {
-        self.stale = 0;
-        self.least = self.entries.iter().map(|entry| entry.vruntime).reduce(Vruntime::min).unwrap_or_default();
-    }
-
-    /// Puts an entry in its place: which one.
-    fn insert(&mut self, entry: Entry) -> usize {
-        self.least = if self.entries.is_empty() { entry.vruntime } else { self.least.min(entry.vruntime) };
-        let position = self.position(entry.key, entry.sequence);
-        self.entries.insert(position, entry);
-        position
-    }
-
-    /// Takes an entry out: from which place, and its slice.
-    fn remove(&mut self, key: Vruntime, sequence: u64) -> Option<(usize, u64)> {
-        let position = self.position(key, sequence);
-        self.entries.get(position).filter(|entry| entry.sequence == sequence)?;
-        let entry = self.entries.remove(position)?;
-        self.left(entry.vruntime);
-        Some((position, entry.slice))
-    }
-
-    /// Takes the first entry out: its slice.
-    #[inline]
-    fn take_first(&mut self) -> u64 {
-        let Some(entry) = self.entries.remove(0) else { return 0 };
-        self.left(entry.vruntime);
-        entry.slice
-    }
-
-    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: the key of who is first then.
-    /// None, and nothing done, where it is otherwise, or the slices differ.
-    #[inline(always)]
-    fn rotate(
-        &mut self,
-        key: Vruntime,
-        sequence: u64,
-        vruntime: Vruntime,
-        slice: u64,
-        entity: EntityId,
-    ) -> Option<Vruntime> {
-        let (first, last) = (self.entries.front()?, self.entries.back()?);
-        if first.slice != slice || !last.before(key, sequence) {
-            return None;
-        }
-        let before = first.vruntime;
-        self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
-        self.least = if self.entries.len() == 1 { vruntime } else { self.least.min(vruntime) };
-        self.left(before);
-        self.entries.front().map(|entry| entry.key)
-    }
-
-    #[inline]
-    fn left(&mut self, vruntime: Vruntime) {
-        self.stale += u32::from(vruntime == self.least);
-        if self.stale == STALE {
-            self.refresh_least();
-        }
     }
 }
 
@@ -404,16 +309,25 @@ impl Timeline {
     }
 
     /// The same and its key.
-    #[inline]
+    #[inline(always)]
     pub fn first_eligible_with_key(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<(EntityId, Vruntime)> {
-        let mut looked = 0;
-        for entry in self.few.all() {
-            looked += 1;
-            if eligible(entry.vruntime) {
-                self.count(looked as u64);
-                return Some((entry.entity, entry.key));
-            }
+        let few = self.few.all();
+        if few.is_empty() {
+            return self.first_eligible_among_many(eligible);
         }
+        let mut looked = 0;
+        let found = few.iter().find(|entry| {
+            looked += 1;
+            eligible(entry.vruntime)
+        });
+        self.count(looked);
+        found.map(|entry| (entry.entity, entry.key))
+    }
+
+    /// The same where there are, or were, too many to stand in a row.
+    #[inline(never)]
+    fn first_eligible_among_many(&self, eligible: impl Fn(Vruntime) -> bool) -> Option<(EntityId, Vruntime)> {
+        let mut looked = 0;
         for run in &self.runs {
             looked += 1;
             if eligible(run.least) {

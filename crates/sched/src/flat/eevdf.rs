@@ -189,6 +189,7 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::dequeue_delayed`] on a queue whose running task was charged.
+    #[inline(never)]
     fn flat_dequeue_delayed(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
         if self.cfs_rqs[cfs.index()].has_buddies() {
             self.clear_buddies(cfs, se);

@@ -58,6 +58,7 @@ impl Sched<Ours> {
     /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
     /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once, and how many were looked at from the numbers
     /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
+    #[inline(always)]
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
         let Balance { domains, tasks, looked_at, .. } = &mut self.balance;
