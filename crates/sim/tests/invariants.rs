@@ -5,6 +5,7 @@ mod common;
 use common::random::{Case, case, grouped_case, limited};
 use common::{run_with, watcher};
 use proptest::prelude::*;
+use schedlab_model::{Attributes, Channel, ChannelKind, Costs, Duration, Machine, Scheduler, Step, Time};
 use schedlab_program::Program;
 use schedlab_sim::{Options, simulate_many};
 
@@ -62,4 +63,38 @@ proptest! {
             prop_assert_eq!(counts, (one.0.switches, one.0.messages, one.0.bytes));
         }
     }
+}
+
+/// A producer that two readers wait for beside another one, which computes, and its four readers, on two CPUs without a common cache.
+fn two_pipelines() -> Case {
+    let task = |name: &str, instances, nice, count, steps| {
+        common::task(name, instances, Attributes { nice, ..Attributes::default() }, vec![Step::Loop { count, steps }])
+    };
+    let write = |channel: &str| Step::Write { channel: channel.into(), bytes: 70_000 };
+    let read = |channel: &str| Step::Read { channel: channel.into(), bytes: 70_000 };
+    let run = |nanoseconds| Step::Run(Duration::Fixed(Time::from_nanos(nanoseconds)));
+    let mut workload = common::workload(vec![
+        task("quick", 1, 0, 36, vec![run(1), write("a")]),
+        task("reader", 2, 0, 18, vec![read("a"), run(0)]),
+        task("slow", 1, -8, 48, vec![run(74_000_000), write("b")]),
+        task("computing", 4, 0, 12, vec![read("b"), run(5_000_000)]),
+    ]);
+    let pipe = Channel { kind: ChannelKind::Pipe };
+    workload.channels = [("a".to_owned(), pipe.clone()), ("b".to_owned(), pipe)].into();
+    let mut machine = Machine::new(2, Costs { tick: Time::from_micros(900), ..Costs::ideal() });
+    machine.topology.llc = Some(1);
+    Case { workload, machine, scheduler: Scheduler { hz: 1000, ..common::scheduler("6.18") } }
+}
+
+#[test]
+fn a_cpu_that_pulled_who_sleeps_at_once_looks_again_as_late_as_a_busy_one() {
+    // At 5,157 ms CPU 0 pulls a task, which sleeps in the same instant. As it pulled it the CPU was busy: 2 ms × 16, less a jiffy, until it
+    // balances again, at 5,188. The tick counts as stopped all the time, so that nobody is told that an idle CPU is due after 2 ms. So it idles
+    // beside tasks that wait on CPU 1 for longer than an idle CPU's attempts take, 18 ms.
+    let case = two_pipelines();
+    let (outcome, events) =
+        run_with(&case.workload, &case.scheduler, &case.machine, &Options::default()).expect("it runs");
+    let check = |patience| watcher::check(&events, &outcome, &case.machine, patience, |_, _| true);
+    assert!(check(Some(18_000_000)).is_err());
+    assert_eq!(check(case.patience()), Ok(()));
 }

@@ -21,7 +21,8 @@ impl Case {
     ///
     /// Without the kernel's balancing (2.6.24, one CPU) only while it leaves idle. With it the first tick of a busy CPU finds the
     /// waiting task, once an idle CPU's next balancing is due: that is at most twice the domain's weight in milliseconds away
-    /// (`max_interval`). A task that just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one
+    /// (`max_interval`); or, where it has pulled a task, 16 times the weight, as it was busy then (`busy_factor`): if that task sleeps before a tick,
+    /// the CPU's tick counts as stopped all the time (`nohz_tick_stopped`), and nobody is told that it is due earlier (`needs_update`). A task that just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one
     /// more, each of them a weight's milliseconds after the other, and each at a tick. A larger domain comes after the smaller.
     /// Affinity and other classes can make it take any time. Between nodes a difference of two tasks is let be
     /// (`adjust_numa_imbalance`): there it holds within each node.
@@ -38,7 +39,7 @@ impl Case {
             && self.workload.tasks.iter().all(|task| task.attributes.as_ref().is_none_or(fair));
         let tick = 1_000_000_000 / u64::from(self.scheduler.hz);
         let weight = u64::from(self.machine.cpus) * 1_000_000;
-        plain.then_some((2 * weight + tick) + 4 * (weight + tick) + tick)
+        plain.then_some((16 * weight + tick) + 4 * (weight + tick) + tick)
     }
 
     /// Whether the task with this number may run on this CPU, from its template's attributes or, where it has none, its parent's.
