@@ -45,15 +45,6 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whether a task that is woken was recalled as it departed, and its CPU has nobody else: it comes back there, and no CPU is chosen for it
-    /// (`try_to_wake_up`: `ttwu_queue_wakelist` for `task_cpu`). Where somebody else runs there, who wakes waits for the switch, and chooses.
-    #[inline]
-    pub(crate) fn stays(&self, task: u32) -> bool {
-        let record = &self.arena.tasks[task as usize];
-        let cpu = &self.arena.cpus[record.cpu as usize];
-        record.recalled && cpu.online && cpu.current == NONE
-    }
-
     /// A task that departs is woken, from another CPU: who does so tells its CPU, and that is all it pays.
     pub(crate) fn recall(&mut self, task: u32) -> u64 {
         self.arena.tasks[task as usize].recalled = true;

@@ -256,8 +256,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// A sleeper's timer has expired, which wakes the task; where that is the disk's, which has done what the task asked for, the same interrupt
     /// wakes all who wait for the same. Returns what it all takes.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
+        let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
-        if std::mem::take(&mut self.arena.tasks[task as usize].recalled) {
+        if recalled {
             return cost;
         }
         let Op::File(access) = self.arena.tasks[task as usize].op else { return cost };

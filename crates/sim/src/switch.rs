@@ -174,11 +174,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.catch_up(cpu);
             self.catch_up(self.arena.tasks[task as usize].cpu);
         }
-        let target = if self.stays(task) {
-            self.arena.tasks[task as usize].cpu
-        } else {
-            self.sched.select_task_rq(task_id(task), CpuId(cpu), WakeKind::Wakeup { sync }).0
-        };
+        let target = self.sched.select_task_rq(task_id(task), CpuId(cpu), WakeKind::Wakeup { sync }).0;
         let record = &mut self.arena.tasks[task as usize];
         let previous = std::mem::replace(&mut record.cpu, target);
         record.state = State::Runnable;

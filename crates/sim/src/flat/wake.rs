@@ -18,12 +18,10 @@ impl<S: EventSink> Engine<'_, S> {
         // What is looked up is held on to, and looked up again only where others had to be called.
         let mut woken = &mut self.arena.tasks[place];
         let home = woken.cpu;
-        let mut stays = false;
         if !FREE {
             if self.comes_masked(task, home) || self.comes_late(task, home) {
                 return Ok(());
             }
-            stays = self.stays(task);
             woken = &mut self.arena.tasks[place];
             woken.recalled = false;
         }
@@ -31,7 +29,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.catch_up(home);
             woken = &mut self.arena.tasks[place];
         }
-        let target = if stays { home } else { self.sched.flat_select(task_id(task)).0 };
+        let target = self.sched.flat_select(task_id(task)).0;
         if home != target {
             woken.account.migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
