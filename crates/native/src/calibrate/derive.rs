@@ -212,7 +212,8 @@ fn sleeping(found: &mut Found<'_>) {
     found.cost("futex_wake", found.direct("post_that_wakes_here"), call + wakeup);
     let others = found.get("futex_wake") + wakeup + 2.0 * call + block + switch;
     found.cost("futex_wait", found.direct(SEMAPHORE_HOP), others);
-    // Woken by an interrupt, a sleeper takes the CPU from somebody who computes, sleeps again, and that one has it back.
+    // Woken by an interrupt, a sleeper takes the CPU from somebody who computes, sleeps again, and that one has it back. Others seldom come within
+    // one of these, and most rounds are as long: the median counts.
     let schedule = found.get("schedule");
     let round = wakeup + schedule + 2.0 * switch + call + block;
     found.cost("sleep_timer", found.direct("sleep_by_turns"), round);

@@ -83,9 +83,9 @@ mod tests {
         let bench = Bench::new(2).expect("a bench");
         let before = monotonic();
         let found = beside(&bench, 2).expect("helpers");
-        // At most as many as are asked for, each within the time that all may take.
-        assert!(!found.is_empty() && found.len() <= ROUNDS);
         let passed = (monotonic() - before) as f64;
-        assert!(found.iter().all(|length| *length > 0.0 && *length < passed), "{found:?}");
+        assert!(!found.is_empty() && found.len() <= ROUNDS);
+        // Gaps in one task's time do not overlap, so they are no longer together than all of it.
+        assert!(found.iter().all(|length| *length > 0.0) && found.iter().sum::<f64>() < passed, "{found:?}");
     }
 }
