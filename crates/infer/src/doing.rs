@@ -85,6 +85,11 @@ impl Story {
         self.interrupts = self.interrupts.saturating_add(cost);
     }
 
+    /// Part of an interrupt that the simulator will not charge for after all.
+    pub(crate) fn spared(&mut self, cost: u64) {
+        self.interrupts = self.interrupts.saturating_sub(cost);
+    }
+
     /// A switch away or back: an interrupt where one has begun to compute.
     pub(crate) fn switched(&mut self, cost: u64) {
         if self.run > self.owed.saturating_add(Costs::CLOCKED.as_nanos()) {

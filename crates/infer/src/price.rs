@@ -15,6 +15,8 @@ pub(crate) struct Prices {
     /// The pass of the scheduler in which a task loses its CPU.
     pub(crate) schedule: u64,
     pub(crate) wakeup: u64,
+    /// Further where whom the timer interrupts goes on.
+    pub(crate) interrupt: u64,
     wakeup_remote: u64,
     pub(crate) tick: u64,
     /// A timer's sleep.
@@ -44,6 +46,7 @@ impl Prices {
             schedule: costs.schedule.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
+            interrupt: costs.interrupt.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             tick: costs.tick.as_nanos(),
             sleep: costs.system_call.saturating_add(costs.block).saturating_add(costs.sleep_timer).as_nanos(),
@@ -63,6 +66,11 @@ impl Prices {
     pub(crate) fn switch(&self, others: Option<u64>) -> u64 {
         let refill = others.map_or(u64::MAX, |others| self.cache_refill.saturating_mul(others));
         self.switch.saturating_add(refill.min(self.cache_refill_limit))
+    }
+
+    /// The longest that it may take from an interrupt that wakes somebody to the switch, if it has whom it interrupts preempted.
+    pub(crate) const fn preemption(&self) -> u64 {
+        self.wakeup.saturating_add(self.schedule).saturating_add(self.switch)
     }
 
     /// Waking a task by a semaphore, from one CPU to another or not.

@@ -29,6 +29,8 @@ struct Cpu {
     last: Option<u32>,
     /// The function of the timer whose interrupt is being served.
     timer: Option<Box<str>>,
+    /// When an interrupt last woke somebody while a task was on it, until that one leaves.
+    interrupted: Option<u64>,
 }
 
 /// The watcher.
@@ -224,6 +226,7 @@ impl Watch {
         let counting = self.begin.is_some();
         if let Some(number) = leaves {
             let (tick, period, exit, pass) = (self.prices.tick, self.period, self.prices.exit, self.prices.schedule);
+            let preempted = self.cpus[cpu as usize].interrupted.is_some_and(|at| now - at <= self.prices.preemption());
             let life = &mut self.lives[number as usize];
             if life.state == State::Unseen {
                 // It ran from the beginning on.
@@ -234,6 +237,9 @@ impl Watch {
             (life.state, life.since) = (after(state), now);
             if life.state == State::Runnable && comes != leaves {
                 life.story.switched(pass);
+                if preempted {
+                    life.story.spared(self.prices.interrupt);
+                }
             }
             if life.state == State::Dead {
                 life.story.owes(exit);
@@ -262,7 +268,8 @@ impl Watch {
             self.prioritise(number, next.priority);
             self.change_what_others_asked(number);
         }
-        self.cpus[cpu as usize].current = comes;
+        let record = &mut self.cpus[cpu as usize];
+        (record.current, record.interrupted) = (comes, None);
         if leaves != comes {
             self.tell(now, cpu, switch(leaves, left(state), comes));
         }
@@ -354,7 +361,8 @@ impl Watch {
                 }
             };
             if !waker && let Some(current) = self.cpus[cpu as usize].current {
-                self.lives[current as usize].story.interrupted(prices.wakeup);
+                self.lives[current as usize].story.interrupted(prices.wakeup.saturating_add(prices.interrupt));
+                self.cpus[cpu as usize].interrupted = Some(now);
             }
         }
         let waker = match cause {

@@ -120,6 +120,7 @@ proptest! {
             switch: time(3),
             schedule: time(1),
             wakeup: time(2),
+            interrupt: time(1),
             tick: time(4),
             system_call: time(1),
             block: time(2),

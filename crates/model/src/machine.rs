@@ -144,6 +144,8 @@ pub struct Costs {
     pub sleep_timer: Time,
     /// Further time of that where no other timer of the CPU expires earlier, so that its clock device is set (`hrtimer_reprogram`).
     pub next_timer: Time,
+    /// Further time of a wake-up by a timer's interrupt, where whoever it interrupts goes on: entering it and returning from it.
+    pub interrupt: Time,
     /// Waking whoever waits for a futex, beyond the system call and the wake-up itself.
     pub futex_wake: Time,
     /// Waiting for a futex, beyond the system call and going to sleep.

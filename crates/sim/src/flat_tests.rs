@@ -122,6 +122,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             operation: Time::from_nanos(35),
             compute: Time::from_nanos(45),
             lingering: Time::from_nanos(150),
+            interrupt: Time::from_nanos(380),
             ..Costs::ideal()
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),

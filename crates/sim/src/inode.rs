@@ -258,6 +258,7 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
+        cost += self.interrupt_alone(cpu);
         if recalled {
             return cost;
         }

@@ -41,6 +41,7 @@ pub(crate) struct Prices {
     pub(crate) sleep: u64,
     /// Further where no timer of the CPU expires earlier.
     pub(crate) next_timer: u64,
+    pub(crate) interrupt: u64,
     /// A system call that wakes whoever waits for a futex, beyond the wake-up.
     pub(crate) futex_wake: u64,
     /// A system call that waits for one, and going to sleep in that.
@@ -129,6 +130,7 @@ impl Prices {
             pass_to_sleep: pass_to_sleep.as_nanos(),
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),
+            interrupt: costs.interrupt.as_nanos(),
             futex_wake: call(costs.futex_wake),
             futex_wait: call(block.saturating_add(costs.futex_wait)),
             clock: costs.clock.as_nanos(),
@@ -199,7 +201,7 @@ impl Prices {
     pub(crate) const fn are_free(&self) -> bool {
         let waking = self.wakeup | self.wakeup_remote | self.lingering | self.schedule;
         let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
-        let operating = self.operation | self.compute | self.sleep | self.next_timer;
+        let operating = self.operation | self.compute | self.sleep | self.next_timer | self.interrupt;
         self.free_switches && waking | idling | operating == 0
     }
 
@@ -283,7 +285,7 @@ impl Prices {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 40] {
+fn named(costs: &Costs) -> [(&'static str, Time); 41] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -306,6 +308,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 40] {
         ("block", costs.block),
         ("sleep_timer", costs.sleep_timer),
         ("next_timer", costs.next_timer),
+        ("interrupt", costs.interrupt),
         ("futex_wake", costs.futex_wake),
         ("futex_wait", costs.futex_wait),
         ("clock", costs.clock),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{fifo, micros, microseconds, run, shares, switches, task, workload};
-use schedlab_model::{Attributes, Costs, Machine, Step};
+use schedlab_model::{Attributes, Costs, Machine, Policy, Step};
 
 const IDLE: u32 = u32::MAX;
 
@@ -32,6 +32,29 @@ fn a_timer_after_the_next_tick_leaves_the_clock_device_as_it_is() {
     let alone = workload(vec![task("alone", 1, Attributes::default(), vec![Step::Sleep(microseconds(5000))])]);
     let (outcome, _) = run(&alone, "6.1", &Machine::new(1, timers()));
     assert_eq!(shares(&outcome, 0)[1], 9);
+}
+
+#[test]
+fn an_interrupt_costs_whom_it_leaves_the_cpu() {
+    // 'computes' is woken at 50 on an idle CPU, which takes 7, and computes from 57 until 157. At 100 the timer of 'sleeps' expires: waking it takes 7, and
+    // what it interrupts goes on 2 later unless that one preempts it.
+    let costs = Costs { wakeup: micros(7), interrupt: micros(2), ..Costs::ideal() };
+    let ends = |policy| {
+        let computes = vec![Step::Sleep(microseconds(50)), Step::Run(microseconds(100))];
+        let sleeps = Attributes { policy, ..Attributes::default() };
+        let tasks = vec![
+            task("computes", 1, fifo(2), computes),
+            task("sleeps", 1, sleeps, vec![Step::Sleep(microseconds(100))]),
+        ];
+        let (_, events) = run(&workload(tasks), "6.1", &Machine::new(1, costs.clone()));
+        switches(&events).iter().filter(|(time, _, _)| *time >= 50).map(|(time, _, _)| *time).collect::<Vec<_>>()
+    };
+    // It waits until 'computes' has computed, at 157 + 7 + 2.
+    for patient in [Policy::Fifo(1), Policy::Batch, Policy::Other] {
+        assert_eq!(ends(patient), [57, 166, 166], "{patient:?}");
+    }
+    // It comes after the wake-up, at 107, and ends at once; of what 'computes' had to do 57 are left, which it does until 164.
+    assert_eq!(ends(Policy::Fifo(3)), [57, 107, 107, 164]);
 }
 
 #[test]

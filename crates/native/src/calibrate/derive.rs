@@ -131,6 +131,7 @@ impl Found<'_> {
             block: time("block"),
             sleep_timer: time("sleep_timer"),
             next_timer: time("next_timer"),
+            interrupt: time("interrupt"),
             futex_wake: time("futex_wake"),
             futex_wait: time("futex_wait"),
             clock: time("clock"),
@@ -219,6 +220,7 @@ fn sleeping(found: &mut Found<'_>) {
     found.cost("sleep_timer", found.direct("sleep_by_turns"), round);
     let timer = found.get("sleep_timer");
     found.cost("next_timer", found.direct("sleep_alone"), round + timer);
+    found.cost("interrupt", found.direct("interrupt_that_wakes_here"), wakeup);
 }
 
 fn waking(found: &mut Found<'_>) {
@@ -320,6 +322,7 @@ mod tests {
         let sleep = around + call + ns(costs.sleep_timer) + ns(costs.block);
         add("sleep_alone", sleep + ns(costs.next_timer));
         add("sleep_by_turns", sleep);
+        add("interrupt_that_wakes_here", ns(costs.wakeup) + ns(costs.interrupt));
         add("tick", ns(costs.tick));
         add("migration", ns(costs.migration));
         all
@@ -349,6 +352,7 @@ mod tests {
             block: ns(950),
             sleep_timer: ns(610),
             next_timer: ns(430),
+            interrupt: ns(240),
             futex_wake: ns(330),
             futex_wait: ns(520),
             clock: ns(25),
@@ -376,7 +380,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 38);
+        assert_eq!(derived.spread.len(), 39);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

@@ -166,6 +166,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     let sleeps = sleeping::sleeps(bench)?;
     samples.add("sleep_alone", sleeps.alone);
     samples.add("sleep_by_turns", sleeps.by_turns);
+    samples.add("interrupt_that_wakes_here", sleeping::interrupts(bench)?);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
         samples.add("write_that_wakes_on_an_idle_cpu", waking::wakeup(bench, Where::Idle(there))?);

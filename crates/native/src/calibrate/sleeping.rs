@@ -3,6 +3,7 @@
 //! The sleeper's own CPU time would not tell: where its wake-up preempts somebody, the kernel has its clock stand still from then on
 //! until the switch (`wakeup_preempt`, `rq_clock_skip_update`), so that what waking it takes would be in it.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use schedlab_model::Policy;
@@ -10,7 +11,7 @@ use schedlab_model::Policy;
 use super::bench::{Bench, Helper};
 use super::idling::slack;
 use crate::NativeError;
-use crate::system::{monotonic, sleep_until};
+use crate::system::{monotonic, sched_yield, sleep_until};
 
 /// What a sleeper sleeps each time, in nanoseconds.
 const SPAN: u64 = 500_000;
@@ -34,6 +35,50 @@ pub(crate) fn sleeps(bench: &Bench) -> Result<Sleeps, NativeError> {
     Ok(Sleeps { alone: beside(bench, 1)?, by_turns: beside(bench, 2)? })
 }
 
+/// Time of this task that a timer's interrupt takes which wakes another one on its CPU and leaves it the CPU, in nanoseconds.
+///
+/// The sleeper is SCHED_BATCH, whose wake-ups preempt nobody (`check_preempt_wakeup`). It comes as this task yields, and only after an
+/// interrupt that has woken it.
+pub(crate) fn interrupts(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    let rounds = &bench.words[0];
+    rounds.store(0, SeqCst);
+    let usual = bench.clock.max(1.0);
+    let start = monotonic() + 10 * SPAN;
+    let _sleeper = bench.helper(bench.here, Policy::Batch, || sleeps_on(start, rounds))?;
+    let mut found = Vec::with_capacity(ROUNDS);
+    let mut last = monotonic();
+    while found.len() < ROUNDS && last < start + 4 * ROUNDS as u64 * SPAN {
+        let now = monotonic();
+        let gap = (now - last) as f64;
+        last = now;
+        if gap > UNUSUAL * usual {
+            let before = rounds.load(Relaxed);
+            sched_yield();
+            if rounds.load(Relaxed) == before + 1 {
+                found.push(gap - usual);
+            }
+            last = monotonic();
+        }
+    }
+    Ok(found)
+}
+
+/// Sleeps again and again until times that are [`SPAN`] apart, and counts them. Times that passed before it came are left out: it would
+/// not sleep until those, and its timer would expire as it goes to sleep.
+fn sleeps_on(mut due: u64, rounds: &AtomicU64) {
+    slack(1);
+    loop {
+        sleep_until(due);
+        rounds.fetch_add(1, Relaxed);
+        due = next_time(due, monotonic());
+    }
+}
+
+/// The first of the times that are [`SPAN`] apart and of which `due` is one that comes after both `due` and `now`.
+fn next_time(due: u64, now: u64) -> u64 {
+    due + SPAN * (now.saturating_sub(due) / SPAN + 1)
+}
+
 /// The task that computes is SCHED_IDLE, which any other one preempts by waking up (`check_preempt_wakeup`). Only gaps in its time count
 /// in which just one sleeper went round.
 fn beside(bench: &Bench, sleepers: u64) -> Result<Vec<f64>, NativeError> {
@@ -42,17 +87,7 @@ fn beside(bench: &Bench, sleepers: u64) -> Result<Vec<f64>, NativeError> {
     lengths.iter().for_each(|length| length.store(0, SeqCst));
     let usual = bench.clock.max(1.0);
     let start = monotonic() + 10 * SPAN;
-    let sleep = |index: u64| {
-        move || {
-            slack(1);
-            let mut due = start + SPAN * index / sleepers;
-            loop {
-                sleep_until(due);
-                rounds.fetch_add(1, Relaxed);
-                due += SPAN;
-            }
-        }
-    };
+    let sleep = |index: u64| move || sleeps_on(start + SPAN * index / sleepers, rounds);
     let _sleepers: Vec<Helper> =
         (0..sleepers).map(|index| bench.helper(bench.here, Policy::Other, sleep(index))).collect::<Result<_, _>>()?;
     let watcher = bench.helper(bench.here, Policy::Idle, || {
@@ -77,6 +112,24 @@ fn beside(bench: &Bench, sleepers: u64) -> Result<Vec<f64>, NativeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_comes_late_sleeps_until_the_next_time() {
+        // Due at 100 spans: on time the next is 101; at 103.5 or 103 exactly, 104 is the first that is still to come.
+        assert_eq!(next_time(100 * SPAN, 100 * SPAN + 1), 101 * SPAN);
+        assert_eq!(next_time(100 * SPAN, 103 * SPAN + SPAN / 2), 104 * SPAN);
+        assert_eq!(next_time(100 * SPAN, 103 * SPAN), 104 * SPAN);
+    }
+
+    #[test]
+    fn an_interrupt_is_seen_by_whom_it_interrupts() {
+        let bench = Bench::new(2).expect("a bench");
+        let before = monotonic();
+        let found = interrupts(&bench).expect("a helper");
+        let passed = (monotonic() - before) as f64;
+        assert!(!found.is_empty() && found.len() <= ROUNDS);
+        assert!(found.iter().all(|length| *length > 0.0 && *length < passed), "{found:?}");
+    }
 
     #[test]
     fn a_round_of_a_sleeper_is_seen_beside_it() {

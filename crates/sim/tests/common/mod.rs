@@ -40,6 +40,7 @@ pub fn some_costs() -> Costs {
         begin_process: Time::ZERO,
         sleep_timer: nanos(420),
         next_timer: nanos(310),
+        interrupt: nanos(380),
         futex_wake: nanos(270),
         futex_wait: nanos(330),
         clock: nanos(30),
