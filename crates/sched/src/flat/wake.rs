@@ -44,13 +44,14 @@ impl Sched<Ours> {
         }
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
-        let (rq, balance) = (&mut self.rqs[previous.index()], &mut self.balance);
+        let Self { rqs, tasks, balance, .. } = self;
+        let rq = &mut rqs[previous.index()];
         let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
         debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
         if curr == TaskId::IDLE {
             rq.balance.wakes.record(task, now, second);
         } else {
-            balance.tasks[curr.index()].wakes.record(task, now, second);
+            tasks[curr.index()].balance.wakes.record(task, now, second);
         }
         if idles { previous } else { self.flat_select_sibling(task, previous) }
     }
@@ -61,7 +62,7 @@ impl Sched<Ours> {
     #[inline(always)]
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
-        let Balance { domains, tasks, looked_at, .. } = &mut self.balance;
+        let Balance { domains, looked_at, .. } = &mut self.balance;
         let place = &domains.cpus[previous.index()];
         let (span, weight) = (place.plain_llc, place.llc_size);
         let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
@@ -75,7 +76,7 @@ impl Sched<Ours> {
         }
         // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
         let free = span & idle;
-        let recent = std::mem::replace(&mut tasks[task.index()].recent_used_cpu, previous);
+        let recent = std::mem::replace(&mut self.tasks[task.index()].balance.recent_used_cpu, previous);
         let recent_idles = free >> recent.0 & 1 == 1;
         // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
         let distance = free.rotate_right(previous.0).trailing_zeros();
