@@ -216,6 +216,9 @@ def test_a_file_of_ones_own_needs_costs_alone(tmp_path: Path) -> None:
         ("[costs]\n[spread.switch]\ncolour = 1\n", "colour"),
         ('devices = 3\n[costs]\nswitch = "2us"\n', "devices is no table"),
         ('[costs]\n[devices]\ndisk_size = "2us"\n', "unknown field `disk_size`"),
+        ("machine = 3\n[costs]\n", "machine is no table"),
+        ("costs = 3\n", "costs is no table"),
+        ('[machine]\ncpus = "x"\n[costs]\n', "machine.cpus is 'x'; a whole number"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

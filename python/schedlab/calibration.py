@@ -268,28 +268,38 @@ def load(file: Path | None = None) -> Calibration:
 
 
 def _read(value: dict[str, Any], name: str) -> Calibration:
-    costs = value.get("costs")
-    if not isinstance(costs, dict):
+    if "costs" not in value:
         raise InputError("it has no table [costs]")
-    devices = value.get("devices", {})
-    if not isinstance(devices, dict):
-        raise InputError("devices is no table")
-    machine = value.get("machine", {})
+    machine = _table(value, "machine")
     return Calibration(
-        costs=Costs.from_times(name, costs, devices),
+        costs=Costs.from_times(name, _table(value, "costs"), _table(value, "devices")),
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
-        cpus=int(machine.get("cpus", 0)),
+        cpus=_whole(machine, "cpus"),
         accelerator=str(machine.get("accelerator", "")),
         clock=str(machine.get("clock", "")),
-        hz=int(machine.get("hz", 0)),
+        hz=_whole(machine, "hz"),
         date=str(machine.get("date", "")),
-        elapsed_ns=int(machine.get("elapsed_ns", 0)),
-        spread={key: Spread(**one) for key, one in value.get("spread", {}).items()},
-        measured={key: Spread(**one) for key, one in value.get("measured", {}).items()},
-        later={key: Spread(**one) for key, one in value.get("later", {}).items()},
+        elapsed_ns=_whole(machine, "elapsed_ns"),
+        spread={key: Spread(**one) for key, one in _table(value, "spread").items()},
+        measured={key: Spread(**one) for key, one in _table(value, "measured").items()},
+        later={key: Spread(**one) for key, one in _table(value, "later").items()},
         notes=tuple(str(note) for note in machine.get("notes", ())),
     )
+
+
+def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name, {})
+    if not isinstance(found, dict):
+        raise InputError(f"{name} is no table")
+    return found
+
+
+def _whole(machine: Mapping[str, Any], name: str) -> int:
+    found = machine.get(name, 0)
+    if not isinstance(found, int):
+        raise InputError(f"machine.{name} is {found!r}; a whole number is expected")
+    return found
 
 
 def to_toml(calibration: Calibration) -> str:

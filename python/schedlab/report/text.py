@@ -8,7 +8,7 @@ from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
 from schedlab.model import short_time
 from schedlab.report.terminal import heading, note, say, show
-from schedlab.report.words import interval_words, percent
+from schedlab.report.words import counted, interval_words, percent
 
 
 def describe_machine(diagnosis: Diagnosis) -> None:
@@ -16,7 +16,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
     here = diagnosis.facts
     user = "root" if here.root else "an ordinary user"
     say(f"kernel {here.kernel}, {here.hz} Hz ({here.hz_source})")
-    say(f"{here.cpus} CPUs ({here.cpu_model}); you are {user}")
+    say(f"{counted(here.cpus, 'CPU')} ({here.cpu_model}); you are {user}")
     for remark in (here.stand_in, here.busy):
         if remark is not None:
             say(remark)
@@ -37,7 +37,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
 
 def describe_calibration(found: Calibration) -> None:
     """Print the costs with their quartiles, devices, and what is kept for later."""
-    say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
+    say(f"costs on {found.kernel}, {counted(found.cpus, 'CPU')} ({found.cpu_model}), {found.date}")
     if found.accelerator == "tcg":
         say("in a guest whose instructions are translated: these are no hardware's times")
     say()
