@@ -17,7 +17,7 @@ from typing import Any
 
 from schedlab.errors import InputError
 from schedlab.files import make_directory, write_text
-from schedlab.model import Costs, format_time
+from schedlab.model import Costs, format_time, parse_time
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
 from schedlab.vm.guest import Guest
@@ -257,14 +257,16 @@ def load(file: Path | None = None) -> Calibration:
             ) from None
         raise InputError(f"costs file '{target}': No such file or directory") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"costs file '{target}': {error}") from None
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"costs file '{target}': {said}") from None
     name = "calibrated" if file is None else str(file)
     try:
         return _read(tomllib.loads(text), name)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"costs file '{target}': not TOML: {error}") from None
     except (TypeError, AttributeError, InputError) as error:
-        raise InputError(f"costs file '{target}': {error}") from None
+        words = str(error).removeprefix("machine: ")
+        raise InputError(f"costs file '{target}': {words}") from None
 
 
 def _read(value: dict[str, Any], name: str) -> Calibration:
@@ -272,7 +274,7 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         raise InputError("it has no table [costs]")
     machine = _table(value, "machine")
     return Calibration(
-        costs=Costs.from_times(name, _table(value, "costs"), _table(value, "devices")),
+        costs=Costs.from_times(name, _times(value, "costs"), _times(value, "devices")),
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=_whole(machine, "cpus"),
@@ -292,6 +294,17 @@ def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = value.get(name, {})
     if not isinstance(found, dict):
         raise InputError(f"{name} is no table")
+    return found
+
+
+def _times(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = _table(value, name)
+    for key, text in found.items():
+        if isinstance(text, str):
+            try:
+                parse_time(text)
+            except InputError as error:
+                raise InputError(f"{name}.{key}: {error}") from None
     return found
 
 
