@@ -210,12 +210,15 @@ def test_a_file_of_ones_own_needs_costs_alone(tmp_path: Path) -> None:
     [
         ("costs", "not TOML"),
         ("[machine]\n", r"no table \[costs\]"),
-        ('[costs]\nswitch = "2"\n', "no unit"),
-        ("[costs]\nswitch = 2\n", "invalid type"),
+        ('[costs]\nswitch = "2"\n', r"costs\.switch: '2' is not a time: it has no unit"),
+        ("[costs]\nswitch = 2\n", "invalid type: integer `2`, expected a string$"),
         ('[costs]\nswatch = "2us"\n', "unknown field `swatch`"),
         ("[costs]\n[spread.switch]\ncolour = 1\n", "colour"),
         ('devices = 3\n[costs]\nswitch = "2us"\n', "devices is no table"),
         ('[costs]\n[devices]\ndisk_size = "2us"\n', "unknown field `disk_size`"),
+        ("machine = 3\n[costs]\n", "machine is no table"),
+        ("costs = 3\n", "costs is no table"),
+        ('[machine]\ncpus = "x"\n[costs]\n', "machine.cpus is 'x'; a whole number"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:

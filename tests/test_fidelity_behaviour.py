@@ -16,6 +16,7 @@ from schedlab.fidelity.behaviour.collect import Collected, jobs
 from schedlab.fidelity.behaviour.judge import Finding, find
 from schedlab.fidelity.behaviour.page import figure, page
 from schedlab.fidelity.observing import METRICS, RECORDED, Metric, Observation, distance, medians
+from schedlab.fidelity.places import Anew
 from schedlab.model import Costs
 
 VALIDATION = Path(__file__).parent.parent / "validation"
@@ -214,7 +215,7 @@ def test_where_recordings_are_refused_the_rest_is_still_judged(
     register = Register.parse(text).of(["host"])
     monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
     told: list[str] = []
-    there = collecting.collect(register, "host", tmp_path, told.append)
+    there = collecting.collect(register, "host", tmp_path, told.append, anew=Anew())
     assert isinstance(there, Collected)
     assert len([line for line in told if "not recorded: the kernel lost events" in line]) == 9
     assert len(there.real["pi"]) == 3

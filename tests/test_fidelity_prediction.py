@@ -154,11 +154,11 @@ def test_costs_are_medians_measured_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(places, "at", at)
     kept = Kept(tmp_path, "vm:6.1")
     with pytest.raises(InputError, match="never measured"):
-        kept.costs(recorded=True)
+        kept.costs(recorded=True, anew=None)
     # Of 9, 2 and 1 us, the last three of the list.
-    assert kept.costs(recorded=True, calibrations=3).costs.times["switch"] == 2000
+    assert kept.costs(recorded=True, anew=places.Anew(3)).costs.times["switch"] == 2000
     # Found again: the fourth of the list is still there.
-    assert kept.costs(recorded=True, calibrations=3).costs.times["switch"] == 2000
+    assert kept.costs(recorded=True, anew=places.Anew(3)).costs.times["switch"] == 2000
     assert switches == [3000]
 
 

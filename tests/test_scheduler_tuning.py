@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedlab import Machine, Scheduler, Workload
-from schedlab.report.summary import MEDIANS, tuning_json
 from schedlab.report.terminal import to_json
 from schedlab.studies import scheduler_tuning as tuning
 from schedlab.studies import tuning_rare
+from schedlab.studies.told import MEDIANS, tuning_json
 from schedlab.tune import Dimension, Space
 
 MS = 1_000_000

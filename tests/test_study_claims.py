@@ -16,6 +16,7 @@ from schedlab.studies import (
     parameters,
     parameters_cause,
     parameters_measured,
+    parameters_simulated,
     parameters_table,
     policies,
     rt_fio,
@@ -26,6 +27,7 @@ from schedlab.studies import (
 from schedlab.studies.machines import typical
 from schedlab.studies.meta_optimization import analyse, printed
 from schedlab.studies.parameters import KNOBS
+from schedlab.studies.study import Request
 
 
 def test_the_printed_design_has_its_published_saddle() -> None:
@@ -229,7 +231,7 @@ def _runs(
     }
 
 
-def _judged(runs: dict[tuple[str, str, int], list[float]]) -> dict[str, str]:
+def _judged(runs: parameters_measured.Runs) -> dict[str, str]:
     paper = {name: "" for knob in KNOBS for name in (knob, f"default {knob}")}
     found = parameters_measured.claims("vm", runs, paper)
     return {claim.claim.removeprefix("vm: "): str(claim.verdict) for claim in found}
@@ -302,6 +304,25 @@ def test_the_answer_names_what_is_no_more_than_noise() -> None:
     assert "latency 1ms +10." in words or "latency 1ms +9." in words
     assert "latency 1ms +10.0%, no more" not in words
     assert words.count("no more than noise") == 3
+
+
+def test_a_simulated_setting_is_run_several_times_and_the_default_once_more() -> None:
+    runs = parameters_simulated.simulated(Request(quick=True))
+    # Every value but the four defaults, the default and its A/A, at 4 and 100 connections.
+    settings = sum(map(len, KNOBS.values())) - len(KNOBS) + 2
+    assert len(runs) == 2 * settings
+    assert {len(speeds) for speeds in runs.values()} == {2}
+    for concurrency in (4, 100):
+        default = runs["default", "", concurrency]
+        # All its tasks are SCHED_OTHER, on which these two cannot act: the runs are the same.
+        for knob in ("rr_timeslice", "rt_runtime"):
+            assert all(runs[knob, value, concurrency] == default for value in KNOBS[knob][1:])
+        # The default's other runs are others, or there would be no noise to be told from.
+        assert not set(default) & set(runs["A/A", "", concurrency])
+    verdicts = _judged(runs)
+    for knob in ("rr_timeslice", "rt_runtime"):
+        assert verdicts[f"{knob} changes Apache's throughput"] == "contradicted"
+        assert verdicts[f"the default of {knob} performs worst"] == "contradicted"
 
 
 def test_noise_confirms_nothing() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from schedlab.errors import InputError
 from schedlab.files import make_directory, write_text
-from schedlab.model import Costs, format_time
+from schedlab.model import Costs, format_time, parse_time
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
 from schedlab.vm.guest import Guest
@@ -257,39 +257,62 @@ def load(file: Path | None = None) -> Calibration:
             ) from None
         raise InputError(f"costs file '{target}': No such file or directory") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"costs file '{target}': {error}") from None
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"costs file '{target}': {said}") from None
     name = "calibrated" if file is None else str(file)
     try:
         return _read(tomllib.loads(text), name)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"costs file '{target}': not TOML: {error}") from None
     except (TypeError, AttributeError, InputError) as error:
-        raise InputError(f"costs file '{target}': {error}") from None
+        words = str(error).removeprefix("machine: ")
+        raise InputError(f"costs file '{target}': {words}") from None
 
 
 def _read(value: dict[str, Any], name: str) -> Calibration:
-    costs = value.get("costs")
-    if not isinstance(costs, dict):
+    if "costs" not in value:
         raise InputError("it has no table [costs]")
-    devices = value.get("devices", {})
-    if not isinstance(devices, dict):
-        raise InputError("devices is no table")
-    machine = value.get("machine", {})
+    machine = _table(value, "machine")
     return Calibration(
-        costs=Costs.from_times(name, costs, devices),
+        costs=Costs.from_times(name, _times(value, "costs"), _times(value, "devices")),
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
-        cpus=int(machine.get("cpus", 0)),
+        cpus=_whole(machine, "cpus"),
         accelerator=str(machine.get("accelerator", "")),
         clock=str(machine.get("clock", "")),
-        hz=int(machine.get("hz", 0)),
+        hz=_whole(machine, "hz"),
         date=str(machine.get("date", "")),
-        elapsed_ns=int(machine.get("elapsed_ns", 0)),
-        spread={key: Spread(**one) for key, one in value.get("spread", {}).items()},
-        measured={key: Spread(**one) for key, one in value.get("measured", {}).items()},
-        later={key: Spread(**one) for key, one in value.get("later", {}).items()},
+        elapsed_ns=_whole(machine, "elapsed_ns"),
+        spread={key: Spread(**one) for key, one in _table(value, "spread").items()},
+        measured={key: Spread(**one) for key, one in _table(value, "measured").items()},
+        later={key: Spread(**one) for key, one in _table(value, "later").items()},
         notes=tuple(str(note) for note in machine.get("notes", ())),
     )
+
+
+def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name, {})
+    if not isinstance(found, dict):
+        raise InputError(f"{name} is no table")
+    return found
+
+
+def _times(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = _table(value, name)
+    for key, text in found.items():
+        if isinstance(text, str):
+            try:
+                parse_time(text)
+            except InputError as error:
+                raise InputError(f"{name}.{key}: {error}") from None
+    return found
+
+
+def _whole(machine: Mapping[str, Any], name: str) -> int:
+    found = machine.get(name, 0)
+    if not isinstance(found, int):
+        raise InputError(f"machine.{name} is {found!r}; a whole number is expected")
+    return found
 
 
 def to_toml(calibration: Calibration) -> str:

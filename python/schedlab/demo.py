@@ -17,20 +17,22 @@ from schedlab.report.summary import (
     calibration_json,
     diagnosis_json,
     equivalence_json,
-    tuning_json,
     validation_json,
-    verified_json,
 )
 from schedlab.report.terminal import heading, note, progress, say, to_json
 from schedlab.report.text import (
     describe_calibration,
     describe_equivalence,
     describe_machine,
-    describe_study,
     describe_validation,
-    describe_verified,
 )
 from schedlab.studies import policy_and_slice, scheduler_tuning
+from schedlab.studies.told import (
+    describe_study,
+    describe_verified,
+    tuning_json,
+    verified_json,
+)
 from schedlab.targets.facts import Facts
 from schedlab.targets.sim import simulate
 from schedlab.tune import Progress

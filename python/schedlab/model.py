@@ -6,6 +6,7 @@ something that can be run, or raises `schedlab.errors.InputError` with what is a
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -356,8 +357,7 @@ class Costs:
             InputError: an unknown field, or a time without its unit.
         """
         known = dict(devices or {})
-        text = json.dumps({"cpus": 1, "costs": dict(times), "devices": known})
-        machine = json.loads(_core.machine(text))
+        machine = json.loads(_machine({"cpus": 1, "costs": dict(times), "devices": known}))
         parsed = {key: parse_time(text) for key, text in machine["costs"].items()}
         taken = {key: parse_time(text) for key, text in known.items()}
         return cls(name, MappingProxyType(parsed), MappingProxyType(taken))
@@ -421,7 +421,7 @@ class Machine:
         }
         if speed:
             described["speed"] = speed
-        self.json = _core.machine(json.dumps(described))
+        self.json = _machine(described)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self.json == other.json
@@ -435,6 +435,16 @@ class Machine:
     def __str__(self) -> str:
         plural = "" if self.cpus == 1 else "s"
         return f"{self.cpus} CPU{plural}, {self.costs.name} costs"
+
+
+def _machine(described: Mapping[str, object]) -> str:
+    """Return a machine as the core writes it, or say what is wrong with it."""
+    try:
+        return _core.machine(json.dumps(described))
+    except InputError as error:
+        # Who gave its parts has never seen the text in which the core counts lines.
+        words = re.sub(r" at line \d+ column \d+$", "", str(error))
+        raise InputError(f"machine: {words.replace('machine: ', '')}") from None
 
 
 def check_seed(seed: int) -> int:

@@ -350,6 +350,14 @@ def test_version(capsys: Capture) -> None:
     assert re.fullmatch(r"schedlab \d+\.\d+\.\d+\n", _run("--version", capsys))
 
 
+def test_the_help_of_run_names_every_workload_that_there_is(capsys: Capture) -> None:
+    # What is not known is refused with the names that are.
+    assert invoke(["run", "nosuch"]) == 2
+    known = capsys.readouterr().err.partition("known: ")[2].partition(" (")[0]
+    text = " ".join(_run("run --help", capsys).split()).replace(" and ", ", ")
+    assert f"Workloads: {known}, each with keys" in text
+
+
 @pytest.mark.parametrize("name", sorted(get_command(app).commands))  # type: ignore[attr-defined]
 def test_every_commands_help_has_an_example(name: str, capsys: Capture) -> None:
     text = _run(f"{name} --help", capsys)

@@ -12,6 +12,10 @@ WRONG = [
     ("run hackbench:groups=100000,fds=10000", "at most 1000000"),
     ("run hackbench:loop=3", "known: groups"),
     ("run nosuch", "known: hackbench"),
+    # Nothing about lines and columns of a text that the user has never seen.
+    ("run pipe --costs ideal --speed turbo=5", "error: machine: speed: '5'; allowed: 1% to 1000%"),
+    ("run pipe --costs ideal --speed turbo=5", "as 62.5%\n"),
+    ("run pipe --costs ideal --topology foo=1", "with commas between\n"),
     ("run missing.json", "No such file"),
     ("run hackbench --kernel 6.1 --set latencee=1ms", "known: latency"),
     ("run hackbench --kernel 6.1 --set latency=20", "no unit"),
@@ -92,6 +96,7 @@ WRONG = [
     ("replay {readme}", "README.md: line "),
     ("replay {trace} --kernel 7.x", "major.minor"),
     ("replay {trace} --level L2", "allowed: L0, L0k, L1"),
+    ("report", "summary 'out/demo/summary.json': No such file"),
     ("report missing.json", "No such file"),
     ("report {readme}", "is no JSON"),
     ("calibrate --output none/costs.toml", "no directory"),

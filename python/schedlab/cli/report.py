@@ -127,14 +127,14 @@ def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
 
 
 def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
-    target = summary.with_name("report.html") if output is None else output
-    options.output(target)
     try:
         value = jsonlib.loads(summary.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"summary '{summary}': {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"summary '{summary}' is no JSON: {error}") from None
+    target = summary.with_name("report.html") if output is None else output
+    options.output(target)
     try:
         _rebuild(value, target, json=json)
     except (KeyError, TypeError) as error:

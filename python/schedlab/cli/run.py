@@ -14,6 +14,7 @@ from schedlab.model import Attributes, Machine, Scheduler, Workload, settings, s
 from schedlab.outcome import GroupOutcome, Latency, Outcome
 from schedlab.report.tasks import TaskRow, by_kind, each
 from schedlab.report.terminal import emit_json, note, say, show
+from schedlab.report.words import counted
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
@@ -70,7 +71,8 @@ def command(
 
     In a guest (--on vm:6.1) it runs natively on that kernel; --cpus is then its number of CPUs.
 
-    Workloads: hackbench, pipe, hogs and sleepers, each with keys; an unknown key lists them.
+    Workloads: hackbench, pipe, hogs, sleepers, pi, copy, mixed, http, aio, schbench and periodic,
+    each with keys; an unknown key lists them.
 
     Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs linsched[/bold]
 
@@ -127,7 +129,7 @@ def command(
             timeout=limit,
             delays=True,
         )
-        where = f"on this kernel: {outcome.release}, {cpus or outcome.cpus} CPUs"
+        where = f"on this kernel: {outcome.release}, {counted(cpus or outcome.cpus, 'CPU')}"
     if json:
         emit_json(outcome)
         return
@@ -161,7 +163,8 @@ def _boot_and_run(
 def _in_guest(outcome: Outcome) -> str:
     how = {"tcg": "its instructions translated (TCG)", "kvm": "on this machine's CPUs (KVM)"}
     set_to = "".join(f"; {name} is {value} there" for name, value in outcome.knobs.items())
-    return f"in a guest: {outcome.release}, {outcome.cpus} CPUs, {how[outcome.accelerator]}{set_to}"
+    cpus = counted(outcome.cpus, "CPU")
+    return f"in a guest: {outcome.release}, {cpus}, {how[outcome.accelerator]}{set_to}"
 
 
 def _under(scheduler: Scheduler, machine: Machine) -> str:

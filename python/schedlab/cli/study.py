@@ -17,6 +17,7 @@ from schedlab.cli import comparing, options
 from schedlab.errors import InputError, SchedlabError
 from schedlab.report.telling import telling
 from schedlab.report.terminal import emit_json, note, say, show
+from schedlab.report.words import counted
 from schedlab.store import Store
 from schedlab.studies.measuring import Measuring
 from schedlab.studies.study import Request, Study
@@ -217,7 +218,7 @@ def _carry_out(
                 "command": "schedlab " + shlex.join(_repeatable(words)),
                 "version": version("schedlab"),
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
-                "host": f"kernel {here.kernel}, {here.cpu_model}, {here.cpus} CPUs",
+                "host": f"kernel {here.kernel}, {here.cpu_model}, {counted(here.cpus, 'CPU')}",
                 "seconds": round(time.monotonic() - begun, 1),
             },
         )

@@ -17,7 +17,9 @@ from schedlab.report.text import describe_equivalence, describe_validation
 def command(
     workload: Annotated[str, typer.Argument(help="hackbench", metavar="WORKLOAD")],
     *,
-    on: Annotated[Target, typer.Option("--on", help="The real side.")] = Target.HOST,
+    on: Annotated[
+        Target, typer.Option("--on", metavar="host", help="The real side.")
+    ] = Target.HOST,
     repeats: Annotated[
         int, typer.Option("--repeats", metavar="N", help="Real runs of each workload.", min=1)
     ] = 5,

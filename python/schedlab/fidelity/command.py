@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from schedlab.errors import SchedlabError
-from schedlab.fidelity.places import CALIBRATIONS
+from schedlab.fidelity.places import Anew
 from schedlab.fidelity.written import Named
 from schedlab.report.terminal import say
 
@@ -24,15 +24,25 @@ def parser(package: str, register: str) -> argparse.ArgumentParser:
     found.add_argument("--directory", type=Path, required=True, help="where runs are kept")
     found.add_argument("--page", type=Path, help="the page to write, its figures beside it")
     found.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
-    found.add_argument(
+    return found
+
+
+def add_calibrations(given: argparse.ArgumentParser) -> None:
+    """Add the argument that says how costs are measured."""
+    often = Anew().calibrations
+    given.add_argument(
         "--calibrations",
         type=int,
-        default=CALIBRATIONS,
+        default=often,
         choices=range(1, 100),
         metavar="N",
-        help=f"of which median costs are taken ({CALIBRATIONS})",
+        help=f"of which median costs are taken ({often})",
     )
-    return found
+
+
+def anew(given: argparse.Namespace) -> Anew | None:
+    """Return how what is not kept is made; None if only what is kept is judged."""
+    return None if given.kept else Anew(given.calibrations)
 
 
 def add_parts(given: argparse.ArgumentParser) -> None:

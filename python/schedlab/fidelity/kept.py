@@ -10,7 +10,7 @@ from schedlab import calibration
 from schedlab.calibration import Calibration
 from schedlab.errors import InputError
 from schedlab.fidelity.observing import Observation
-from schedlab.fidelity.places import WAITS, Place, calibrated
+from schedlab.fidelity.places import WAITS, Anew, Place, calibrated
 from schedlab.files import make_directory, write_text
 from schedlab.model import Workload
 from schedlab.targets import host
@@ -71,12 +71,12 @@ class Kept:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(value) + "\n")
 
-    def costs(self, *, recorded: bool, calibrations: int = 0) -> Calibration:
+    def costs(self, *, recorded: bool, anew: Anew | None) -> Calibration:
         """Return the costs of the place, measured once.
 
         Args:
             recorded: while waiting times are recorded, or left alone.
-            calibrations: of which medians are taken; 0 measures nothing.
+            anew: how, if they may be measured.
 
         Raises:
             InputError: there are none, and none are to be measured.
@@ -85,9 +85,10 @@ class Kept:
         path = self._directory / f"{self._stem}-{name}-{_runner()}.toml"
         if path.exists():
             return calibration.load(path)
-        if not calibrations:
+        if anew is None:
             raise InputError("its costs were never measured")
-        found = calibrated(self._place, recorded=WAITS if recorded else None, times=calibrations)
+        level = WAITS if recorded else None
+        found = calibrated(self._place, recorded=level, times=anew.calibrations)
         calibration.save(found, path)
         return found
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -31,14 +31,23 @@ KEPT = "L0"
 ATTEMPTS = 4
 """Of a recording: one that lost anything is refused."""
 
-CALIBRATIONS = 5
-"""Whose median costs are simulated with: where a process's memory comes to lie is chance."""
-
 MEMORY = 1_536
 """MiB of a guest."""
 
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """That what is not kept yet is made: runs, and costs; None in its place makes nothing.
+
+    Attributes:
+        calibrations: whose median costs are simulated with: where a process's memory comes to lie
+            is chance.
+    """
+
+    calibrations: int = 5
 
 
 class Place:
@@ -190,7 +199,7 @@ def at(name: str) -> Iterator[Place]:
         yield Place(name, guest)
 
 
-def calibrated(name: str, *, recorded: str | None, times: int = CALIBRATIONS) -> Calibration:
+def calibrated(name: str, *, recorded: str | None, times: int) -> Calibration:
     """Return the median costs of a place, measured several times, in guests each of its own boot.
 
     Args:

@@ -4,20 +4,7 @@ from dataclasses import asdict
 
 from schedlab.calibration import Calibration
 from schedlab.doctor import Diagnosis
-from schedlab.stats import Estimate
-from schedlab.studies.policy_and_slice import Verified
-from schedlab.studies.scheduler_tuning import KNOBS, PAPER, Study
 from schedlab.validation import Equivalence, Validation
-
-MEDIANS = (
-    "minimum_jiffies",
-    "minimum_ns",
-    "executions",
-    "executions_to_minimum",
-    "executions_to_golden_minimum",
-    "generation_of_minimum",
-)
-"""What the tuning study reports of each search, over seeds."""
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, object]:
@@ -97,86 +84,3 @@ def equivalence_json(equivalence: Equivalence) -> dict[str, object]:
         "ours_ns": equivalence.ours_ns,
         "theirs_ns": equivalence.theirs_ns,
     }
-
-
-def tuning_json(study: Study) -> dict[str, object]:
-    """Return the study of the searches, medians over seeds with their 95% intervals."""
-    return {
-        "workload": study.workload.name,
-        "release": study.scheduler.release,
-        "hz": study.scheduler.hz,
-        "cpus": study.machine.cpus,
-        "costs": study.machine.costs.name,
-        "seeds": len(study.runs["pso_optimized"]),
-        "particles": study.particles,
-        "iterations": study.iterations,
-        "default_turnaround_ns": study.default_ns,
-        "random_share": _value(study.random_share),
-        "random_share_interval": [
-            study.random_share.interval.low,
-            study.random_share.interval.high,
-        ],
-        "golden_minimum_jiffies": study.golden_minimum_jiffies,
-        **{search: _search(study, search) for search in study.runs},
-        "sweeps": [
-            {
-                "knob": sweep.knob,
-                "moves": sweep.moves,
-                "values_ns": sweep.values,
-                "turnarounds_ns": sweep.turnarounds,
-            }
-            for sweep in study.sweeps
-        ],
-    }
-
-
-def _search(study: Study, search: str) -> dict[str, object]:
-    estimates = {attribute: study.median(search, attribute) for attribute in MEDIANS}
-    runs = study.runs[search]
-    best = min(runs, key=lambda one: one.minimum_jiffies)
-    return {
-        "minimum_turnaround_ns": _value(estimates["minimum_ns"]),
-        **{
-            attribute: _value(estimate)
-            for attribute, estimate in estimates.items()
-            if attribute != "minimum_ns"
-        },
-        "intervals": {
-            attribute: None if estimate is None else [estimate.interval.low, estimate.interval.high]
-            for attribute, estimate in estimates.items()
-        },
-        "clamped": sum(one.clamped for one in runs),
-        "best_settings_ns": dict(zip(KNOBS, best.settings, strict=True)),
-        "distribution": {
-            attribute: [getattr(one, attribute) for one in runs] for attribute in MEDIANS
-        },
-        "paper": PAPER[search],
-    }
-
-
-def verified_json(verified: Verified) -> dict[str, object]:
-    """Return the best policy and slice against the default."""
-    comparison = verified.comparison
-    return {
-        "setting": str(verified.best.attributes),
-        "baseline": str(verified.default.attributes),
-        "effect": comparison.ratio.value,
-        "interval": [comparison.ratio.interval.low, comparison.ratio.interval.high],
-        "verdict": comparison.verdict,
-        "repeats": verified.repeats,
-        "band": comparison.band,
-        "predicted": verified.predicted,
-        "workload": verified.workload.name,
-        "simulated": verified.simulated,
-        "release": verified.scheduler.release,
-        "candidates": [
-            {"setting": str(one.attributes), "simulated_ns": one.simulated_ns}
-            for one in verified.candidates
-        ],
-        "baseline_runs_ns": verified.default_runs_ns,
-        "setting_runs_ns": verified.best_runs_ns,
-    }
-
-
-def _value(estimate: Estimate | None) -> float | None:
-    return None if estimate is None else estimate.value

@@ -8,10 +8,7 @@ from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
 from schedlab.model import short_time
 from schedlab.report.terminal import heading, note, say, show
-from schedlab.report.words import interval_words, percent, verdict_words
-from schedlab.stats import Estimate
-from schedlab.studies.policy_and_slice import Verified
-from schedlab.studies.scheduler_tuning import JIFFY, PAPER, Study
+from schedlab.report.words import counted, interval_words, percent
 
 
 def describe_machine(diagnosis: Diagnosis) -> None:
@@ -19,7 +16,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
     here = diagnosis.facts
     user = "root" if here.root else "an ordinary user"
     say(f"kernel {here.kernel}, {here.hz} Hz ({here.hz_source})")
-    say(f"{here.cpus} CPUs ({here.cpu_model}); you are {user}")
+    say(f"{counted(here.cpus, 'CPU')} ({here.cpu_model}); you are {user}")
     for remark in (here.stand_in, here.busy):
         if remark is not None:
             say(remark)
@@ -40,7 +37,7 @@ def describe_machine(diagnosis: Diagnosis) -> None:
 
 def describe_calibration(found: Calibration) -> None:
     """Print the costs with their quartiles, devices, and what is kept for later."""
-    say(f"costs on {found.kernel}, {found.cpus} CPUs ({found.cpu_model}), {found.date}")
+    say(f"costs on {found.kernel}, {counted(found.cpus, 'CPU')} ({found.cpu_model}), {found.date}")
     if found.accelerator == "tcg":
         say("in a guest whose instructions are translated: these are no hardware's times")
     say()
@@ -138,102 +135,3 @@ def by_reason(readings: Iterable[Reading]) -> list[tuple[str, list[str]]]:
         why = reading.why.replace(f" {path}", " its file")
         groups.setdefault(why, []).append(reading.knob.name)
     return list(groups.items())
-
-
-SEARCHES = {
-    "pso_optimized": "PSO, optimised (0.4365, 3.020, 3.020)",
-    "pso_default": "PSO, default (0.9, 4, 4)",
-    "golden_section_1": "golden section, algorithm 1",
-    "golden_section_2": "golden section, algorithm 2",
-}
-
-
-def describe_study(study: Study) -> None:
-    """Print the searches beside the paper's figures."""
-    say(
-        f"{study.workload.name}; {study.scheduler}; {study.machine} (every callback takes a whole "
-        "jiffy)"
-    )
-    say(
-        f"{len(study.runs['pso_optimized'])} seeds a swarm of {study.particles} particles and at "
-        f"most {study.iterations} iterations; medians with 95% intervals; golden section draws "
-        "nothing"
-    )
-    say()
-    rows = []
-    for key, name in SEARCHES.items():
-        paper = PAPER[key]
-        rows.append(
-            (
-                name,
-                _cell(study.median(key, "minimum_jiffies")),
-                _paper(paper["minimum"]),
-                _cell(study.median(key, "executions_to_minimum")),
-                _paper(paper["to_minimum"]),
-                _cell(study.median(key, "executions_to_golden_minimum")),
-                _paper(paper["to_golden"]),
-                _cell(study.median(key, "executions")),
-            )
-        )
-    show(
-        rows,
-        (
-            "search",
-            "minimum (jiffies)",
-            "paper",
-            "executions to it",
-            "paper",
-            "to golden's",
-            "paper",
-            "executions",
-        ),
-    )
-    say()
-    default = -(-study.default_ns // JIFFY)
-    say(
-        f"defaults: {default} jiffies; golden's minimum: the {study.golden_minimum_jiffies} "
-        "jiffies that both its runs attain; a repeated position is no execution"
-    )
-    for sweep in study.sweeps:
-        low, high = (-(-end // JIFFY) for end in (min(sweep.turnarounds), max(sweep.turnarounds)))
-        told = f"{low} to {high} jiffies" if sweep.moves else "does not move the turnaround"
-        say(f"{sweep.knob} alone: {told}")
-    share = study.random_share
-    say(
-        f"{share.value:.1%} ({share.interval.low:.1%} to {share.interval.high:.1%}) of settings "
-        "drawn at random attain the least turnaround: the easier that is, the less a search shows"
-    )
-    clamped = sum(one.clamped for one in study.runs["golden_section_2"])
-    say(f"algorithm 2 undercut the least min granularity in {clamped} executions (clamped)")
-
-
-def describe_verified(verified: Verified) -> None:
-    """Print the candidates and what the real runs say."""
-    say(f"{verified.workload.name}; {verified.scheduler}; {verified.machine}")
-    if len(verified.simulated) > 1:
-        say(
-            f"simulated: means over {len(verified.simulated)} neighbours, {verified.simulated[0]} "
-            f"to {verified.simulated[-1]}, since a single run is chaotic"
-        )
-    say()
-    show(
-        [(str(one.attributes), short_time(one.simulated_ns)) for one in verified.candidates],
-        ("what may be set here", "simulated" if len(verified.simulated) == 1 else "mean simulated"),
-    )
-    say()
-    say(
-        f"simulated best: {verified.best.attributes}, {percent(verified.predicted)} against "
-        f"{verified.default.attributes}"
-    )
-    say(f"{verified.repeats} interleaved real runs of each: {verdict_words(verified.comparison)}")
-
-
-def _cell(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "never"
-    low, high = estimate.interval.low, estimate.interval.high
-    return f"{estimate.value:g}" if low == high else f"{estimate.value:g} ({low:g}-{high:g})"
-
-
-def _paper(value: int | None) -> str:
-    return "-" if value is None else str(value)

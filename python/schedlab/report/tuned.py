@@ -6,7 +6,7 @@ from schedlab import campaign
 from schedlab.design import Surface, canonical
 from schedlab.model import short_time
 from schedlab.report.terminal import heading, say, show
-from schedlab.report.words import interval_words, percent
+from schedlab.report.words import counted, interval_words, percent
 from schedlab.settings import Setting
 from schedlab.stats import Verdict
 from schedlab.tuning import Gain, Tuning
@@ -14,11 +14,8 @@ from schedlab.tuning import Gain, Tuning
 
 def describe_tuning(found: Tuning) -> None:
     """Print the best setting, and what it does for each workload."""
-    plural = "" if len(found.seeds) == 1 else "s"
-    say(
-        f"{found.by} on {found.target}, rules of {found.release}, {found.cpus} CPUs; "
-        f"{len(found.seeds)} seed{plural}"
-    )
+    where = f"{found.by} on {found.target}, rules of {found.release}"
+    say(f"{where}, {counted(found.cpus, 'CPU')}; {counted(len(found.seeds), 'seed')}")
     say()
     if found.best.values:
         show(list(found.best.values.items()), ("setting", "best value found"))

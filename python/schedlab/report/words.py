@@ -14,6 +14,15 @@ def percent(ratio: float) -> str:
     return "no change" if abs(change) < 0.0005 else f"{change:+.1%}"
 
 
+def counted(number: int, what: str) -> str:
+    """Return so many of something.
+
+    >>> counted(1, "CPU"), counted(4, "CPU")
+    ('1 CPU', '4 CPUs')
+    """
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def interval_words(estimate: Estimate) -> str:
     """Return an interval of a ratio as changes."""
     low, high = estimate.interval.low, estimate.interval.high

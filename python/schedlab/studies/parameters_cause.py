@@ -14,14 +14,11 @@ from statistics import median
 import numpy as np
 
 from schedlab import stats
-from schedlab.model import Scheduler
 from schedlab.programs.apache import Apache
 from schedlab.settings import Setting
-from schedlab.studies import programs
-from schedlab.studies.machines import typical
 from schedlab.studies.parameters import DEFAULTS, SHORTEST
+from schedlab.studies.parameters_simulated import served, throughput
 from schedlab.studies.study import Arm, Cell, Claim, Request, Table, judged
-from schedlab.targets.sim import simulate
 
 CONNECTIONS = 100
 SETTINGS: Mapping[str, Mapping[str, str]] = {
@@ -56,22 +53,18 @@ class Simulated:
     switches: float
 
 
-def simulated(cpus: int, time: str) -> dict[str, Simulated]:
-    """Simulate the settings.
+def simulated(time: str, *, quick: bool) -> dict[str, Simulated]:
+    """Simulate the settings, and return the medians of their runs.
 
     Args:
-        cpus: of the machine.
         time: that a run lasts.
+        quick: fewer runs.
     """
     found = {}
     for name, knobs in SETTINGS.items():
-        outcome = simulate(
-            programs.serving(CONNECTIONS, time),
-            scheduler=Scheduler("5.10", knobs={**DEFAULTS, **SHORTEST, **knobs}),
-            machine=typical(cpus),
-        )
-        answers = outcome.latencies["answer"].count
-        found[name] = Simulated(answers / (outcome.elapsed_ns / 1e9), outcome.switches / answers)
+        runs = served(CONNECTIONS, time, knobs, quick=quick)
+        switches = [one.switches / one.latencies["answer"].count for one in runs]
+        found[name] = Simulated(median(map(throughput, runs)), median(switches))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The web server's report on real kernels: Apache under wrk, settings interleaved, judged by A/A.
+"""The web server's report, judged by A/A; on real kernels Apache under wrk, settings interleaved.
 
 A difference between settings counts where its interval excludes none *and* it is further than what
 the default differs from itself, which is measured among the other settings like any of them.
@@ -242,8 +242,8 @@ def _leads(
     )
 
 
-def answer(target: str, runs: Runs) -> str:
-    """Say in a sentence what each knob does to Apache on a real kernel, by its furthest value."""
+def answer(where: str, runs: Runs) -> str:
+    """Say in a sentence what each knob does to a web server somewhere, by its furthest value."""
     base, least = _all(runs, "default", ""), noise(runs)
     words = []
     for knob in KNOBS:
@@ -257,15 +257,13 @@ def answer(target: str, runs: Runs) -> str:
             apart = "" if _apart(ratio, least) else ", no more than noise"
             words.append(f"{knob} {value} {ratio.value - 1:+.1%}{apart}")
     return (
-        f"Apache on {target}, all connections together, against the default: {'; '.join(words)}. "
+        f"{where}, all connections together, against the default: {'; '.join(words)}. "
         f"The default run twice differs from itself by up to {np.expm1(least):.1%}."
     )
 
 
 def tables(real: Mapping[str, Runs]) -> tuple[Table, ...]:
     """Return every setting's runs as the report prints them, and each against the default."""
-    if not real:
-        return ()
     return _ratios(real), _rows(real)
 
 
@@ -279,7 +277,9 @@ def _ratios(real: Mapping[str, Runs]) -> Table:
                 ends = (ratio.interval.low - 1, ratio.interval.high - 1)
                 change = (f"{one:+.2%}" for one in (ratio.value - 1, *ends))
                 rows.append((target, knob, value, len(base), *change))
-    title = "Apache on real kernels: throughput against the default's, all concurrencies together"
+    title = (
+        "Apache, simulated and real: throughput against the default's, all concurrencies together"
+    )
     columns = ("target", "knob", "value", "pairs", "change", "from", "to (95 %)")
     return Table("measured_changes", title, columns, tuple(rows))
 
@@ -300,7 +300,7 @@ def _rows(real: Mapping[str, Runs]) -> Table:
                     mark = "" if knob == "A/A" else mark
                     numbers = (len(speeds), own, own / best, deviation, mark)
                     rows.append((target, concurrency, knob, value, *numbers))
-    title = "Apache on real kernels: requests a second, normalised to the best value, deviation"
+    title = "Requests a second, normalised to the best value, deviation"
     columns = (
         *("target", "concurrency", "knob", "value", "runs", "median requests/s"),
         *("normalised", "deviation", "mark"),

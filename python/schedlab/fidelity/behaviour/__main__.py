@@ -20,6 +20,7 @@ from schedlab.report.terminal import say
 def main(arguments: list[str] | None = None) -> int:
     """Do it; return 1 if a line fails, 2 if it could not be done."""
     parser = command.parser("schedlab.fidelity.behaviour", "validation/behaviour.toml")
+    command.add_calibrations(parser)
     command.add_parts(parser)
     parser.add_argument("--noise", type=Path, required=True, help="the kernels' own intervals")
     parser.add_argument(
@@ -48,8 +49,7 @@ def _run(given: argparse.Namespace) -> bool:
             given.directory,
             say,
             fixed=known,
-            kept_only=given.kept,
-            calibrations=given.calibrations,
+            anew=command.anew(given),
         )
         collected[place] = there
         if isinstance(there, str):

@@ -13,7 +13,7 @@ from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import RECORDED, Observation, simulated
-from schedlab.fidelity.places import CALIBRATIONS, Place, at, rules_at
+from schedlab.fidelity.places import Anew, Place, at, rules_at
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Scheduler, Workload
 
@@ -135,8 +135,7 @@ def collect(
     note: Note,
     *,
     fixed: Collection[str] = (),
-    kept_only: bool = False,
-    calibrations: int = CALIBRATIONS,
+    anew: Anew | None,
 ) -> Collected | str:
     """Make the runs of a place that are not there yet, and simulate.
 
@@ -146,8 +145,7 @@ def collect(
         directory: where runs are kept.
         note: told what is being done, with the time left.
         fixed: workloads whose A/A intervals there are.
-        kept_only: make none.
-        calibrations: whose median costs are taken.
+        anew: how, if any may be made.
 
     Returns:
         All of them; or why there are none.
@@ -157,10 +155,9 @@ def collect(
     todo = jobs(register, place, noise=protocol.noise, judged=protocol.repeats, fixed=fixed)
     missing = [job for job in todo if kept.find(job.key) is None]
     try:
-        often = 0 if kept_only else calibrations
-        alone = kept.costs(recorded=False, calibrations=often)
-        recorded = kept.costs(recorded=True, calibrations=often)
-        if not kept_only:
+        alone = kept.costs(recorded=False, anew=anew)
+        recorded = kept.costs(recorded=True, anew=anew)
+        if anew is not None:
             with at(place) as there:
                 _run(there, kept, missing, note)
     except SchedlabError as error:

@@ -15,6 +15,7 @@ from schedlab.report.terminal import say
 def main(arguments: list[str] | None = None) -> int:
     """Do it; return 1 if a line fails, 2 if it could not be done."""
     parser = command.parser("schedlab.fidelity.prediction", "validation/prediction.toml")
+    command.add_calibrations(parser)
     command.add_parts(parser)
     parser.add_argument(
         "--repeats",
@@ -39,8 +40,7 @@ def _run(given: argparse.Namespace) -> bool:
             place,
             given.directory,
             say,
-            kept_only=given.kept,
-            calibrations=given.calibrations,
+            anew=command.anew(given),
         )
         collected[place] = there
         if isinstance(there, str):

@@ -12,7 +12,7 @@ from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity import kept as keeping
 from schedlab.fidelity.kept import Kept
 from schedlab.fidelity.observing import Observation, simulated_recorded
-from schedlab.fidelity.places import CALIBRATIONS, at, rules_at
+from schedlab.fidelity.places import Anew, at, rules_at
 from schedlab.fidelity.prediction.register import Register, Setting
 from schedlab.fidelity.remaining import remaining
 from schedlab.model import Machine, Workload
@@ -94,8 +94,7 @@ def collect(
     directory: Path,
     note: Note,
     *,
-    kept_only: bool = False,
-    calibrations: int = CALIBRATIONS,
+    anew: Anew | None,
 ) -> Collected | str:
     """Make the runs of a place that are not there yet, and simulate.
 
@@ -104,8 +103,7 @@ def collect(
         place: the place.
         directory: where runs are kept.
         note: told what is being done, with the time left.
-        kept_only: make none.
-        calibrations: whose median costs are taken.
+        anew: how, if any may be made.
 
     Returns:
         All of them; or why there are none.
@@ -115,9 +113,8 @@ def collect(
     missing = [job for job in todo if kept.find(job.key) is None]
     ways = sorted({job.recorded for job in todo})
     try:
-        often = 0 if kept_only else calibrations
-        costs = {way: kept.costs(recorded=way, calibrations=often) for way in ways}
-        if not kept_only:
+        costs = {way: kept.costs(recorded=way, anew=anew) for way in ways}
+        if anew is not None:
             _run(place, kept, missing, note)
         note(f"{place}: simulating")
         ours = _simulate(register, place, costs)

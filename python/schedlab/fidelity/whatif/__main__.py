@@ -18,6 +18,7 @@ from schedlab.report.terminal import say
 def main(arguments: list[str] | None = None) -> int:
     """Do it; return 1 if a line fails, 2 if it could not be done."""
     parser = command.parser("schedlab.fidelity.whatif", "validation/what-if.toml")
+    command.add_calibrations(parser)
     parser.add_argument("--place", action="append", default=[], help="only that place")
     parser.add_argument("--noise", type=Path, required=True, help="the A/A intervals")
     given = parser.parse_args(arguments)
@@ -31,7 +32,7 @@ def _run(given: argparse.Namespace) -> bool:
     collected: dict[str, Collected | str] = {}
     for place in register.places:
         try:
-            if not given.kept:
+            if command.anew(given) is not None:
                 known = fix(register, place, given.directory, known, say)
                 noise.write(given.noise, known)
             collected[place] = collect(
@@ -39,8 +40,7 @@ def _run(given: argparse.Namespace) -> bool:
                 place,
                 given.directory,
                 say,
-                kept_only=given.kept,
-                calibrations=given.calibrations,
+                anew=command.anew(given),
             )
         except SchedlabError as error:
             collected[place] = str(error)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from schedlab import calibration
 from schedlab.errors import RunError, SchedlabError
 from schedlab.fidelity.lines import workloads
-from schedlab.fidelity.places import CALIBRATIONS, KEPT, Place, at, calibrated
+from schedlab.fidelity.places import KEPT, Anew, Place, at, calibrated
 from schedlab.fidelity.whatif.noise import Noise, apart
 from schedlab.fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
 from schedlab.files import make_directory, write_text
@@ -59,8 +59,7 @@ def collect(
     directory: Path,
     tell: Callable[[str], None],
     *,
-    kept_only: bool = False,
-    calibrations: int = CALIBRATIONS,
+    anew: Anew | None,
 ) -> Collected:
     """Record what is not kept yet, and predict from each workload's own recording.
 
@@ -69,8 +68,7 @@ def collect(
         place: ``vm:SERIES``.
         directory: where recordings are kept, so that what was interrupted goes on.
         tell: is told what is done.
-        kept_only: record nothing.
-        calibrations: whose median costs are taken.
+        anew: how, if anything may be recorded.
 
     Raises:
         InputError: no such place.
@@ -78,13 +76,13 @@ def collect(
     """
     shelf = _Shelf(make_directory(directory), place)
     names = workloads(register.lines, place)
-    if not kept_only:
+    if anew is not None:
         todo = [(name, change, "") for name in names for change in _changes(register, name, place)]
         with _going(place, tell) as go:
             _record(register, shelf, todo, go, tell)
         if not shelf.costs.exists():
             tell(f"{place}: costs")
-            found = calibrated(place, recorded=KEPT, times=calibrations)
+            found = calibrated(place, recorded=KEPT, times=anew.calibrations)
             calibration.save(found, shelf.costs)
     pairs: dict[Key, Pair | str] = {}
     for name in names:
