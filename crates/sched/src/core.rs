@@ -2,7 +2,7 @@
 
 use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState, Time};
 
-use crate::balance::state::Balance;
+use crate::balance::state::{Balance, TaskMemory};
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::custom::Custom;
@@ -154,6 +154,7 @@ impl<D: Decider> Sched<D> {
             throttled: false,
             time_slice: self.rules.rr_ticks,
             beside: [TaskId::IDLE; 2],
+            balance: TaskMemory::NEW,
             affinity: None,
         });
         self.processes.add(process);
@@ -185,7 +186,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
         self.tasks[child.index()].group = self.tasks[parent.index()].group;
-        self.balance.fork_task(parent, child, cpu);
+        self.remember_fork(parent, child, cpu);
         self.set_task_rq(child, cpu);
         self.init_entity_runnable_average(se);
         // 2.6.24 places a new task when it is first woken (task_new_fair).

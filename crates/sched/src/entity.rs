@@ -2,6 +2,7 @@
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
+use crate::balance::state::TaskMemory;
 use crate::bitmap::Bitmap;
 use crate::class::Class;
 use crate::deadline::DlEntityId;
@@ -166,9 +167,9 @@ pub(crate) enum Life {
     Dead,
 }
 
-/// `struct task_struct`, as far as scheduling goes: what each wake-up touches is in its first 16 bytes, which no cache line divides.
+/// `struct task_struct`, as far as scheduling goes: what each wake-up touches is in its first cache line.
 #[derive(Debug, Clone)]
-#[repr(C, align(16))]
+#[repr(C, align(64))]
 pub struct TaskStruct {
     /// `se.group_node`: who is before and after it among its CPU's queued fair tasks.
     pub(crate) beside: [TaskId; 2],
@@ -181,6 +182,8 @@ pub struct TaskStruct {
     pub(crate) forked: bool,
     /// `static_prio` as a nice level.
     pub nice: i8,
+    /// What balancing remembers of it, where that is modelled.
+    pub(crate) balance: TaskMemory,
     /// Its entity.
     pub se: EntityId,
     /// The group it is in.

@@ -43,11 +43,18 @@ impl<S: EventSink> Engine<'_, S> {
     /// Events of a flat run, one after the other, in what little the engine's loop comes to then: no group has a timer, no CPU goes off line.
     /// Until the run or the workload may be over, or a timer of the rules is due.
     pub(crate) fn flat_run(&mut self) -> Result<(), SimError> {
-        if self.prices.are_free() { self.flat_events::<true>() } else { self.flat_events::<false>() }
+        match (self.prices.are_free(), self.sched.rules().eevdf()) {
+            (true, true) => self.flat_events::<true, true>(),
+            (true, false) => self.flat_events::<true, false>(),
+            (false, true) => self.flat_events::<false, true>(),
+            (false, false) => self.flat_events::<false, false>(),
+        }
     }
 
-    /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), so that it need not be asked each time.
-    fn flat_events<const FREE: bool>(&mut self) -> Result<(), SimError> {
+    /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), nor need be asked each time. `EEVDF`: which rules
+    /// are followed, likewise.
+    #[inline(never)]
+    fn flat_events<const FREE: bool, const EEVDF: bool>(&mut self) -> Result<(), SimError> {
         loop {
             let ((key, cpu), timer) = (self.arena.agenda.first(), self.arena.timers.first());
             let time = key.min(timer).time();
@@ -60,9 +67,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.sched.set_machine_clock_within_jiffy(Time::from_nanos(time));
             if timer < key {
                 let task = self.arena.timers.pop();
-                self.flat_timer::<FREE>(task, key)?;
+                self.flat_timer::<FREE, EEVDF>(task, key)?;
             } else if key.kind() == Kind::Completion {
-                self.flat_completion::<FREE>(cpu)?;
+                self.flat_completion::<FREE, EEVDF>(cpu)?;
             } else {
                 self.flat_rarer_event::<FREE>(key, cpu)?;
             }

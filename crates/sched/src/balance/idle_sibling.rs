@@ -17,7 +17,7 @@ impl<D: Decider> Sched<D> {
         if previous != target && near && self.choose_idle_cpu(previous, task) {
             return previous;
         }
-        let state = &mut self.balance.tasks[task.index()];
+        let state = &mut self.tasks[task.index()].balance;
         let recent = state.recent_used_cpu;
         // 5.10 sets it for the waker, and here only where it is used.
         let forgets = self.rules.series != Series::V5_10;
@@ -30,7 +30,7 @@ impl<D: Decider> Sched<D> {
             && self.choose_idle_cpu(recent, task)
             && self.tasks[task.index()].may_run_on(recent)
         {
-            self.balance.tasks[task.index()].recent_used_cpu = previous;
+            self.tasks[task.index()].balance.recent_used_cpu = previous;
             return recent;
         }
         let Some(llc) = self.balance.domains.cpus[target.index()].llc else { return target };

@@ -14,7 +14,7 @@ const LOAD_AVG_PERIOD: u64 = 32;
 
 /// `NOHZ_*_KICK`: what an idle CPU is woken for.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kick {
+pub(crate) struct Kick {
     stats: bool,
     balance: bool,
     next: bool,
@@ -41,16 +41,27 @@ impl<D: Decider> Sched<D> {
         }
         let kick = self.nohz_balancer_kick(cpu);
         if self.jiffies(cpu) >= self.rqs[cpu.index()].balance.next_balance {
-            self.update_blocked_averages(cpu);
-            let idle = if self.rqs[cpu.index()].curr == TaskId::IDLE { Idle::Idle } else { Idle::Busy };
-            self.rebalance_domains(cpu, idle);
+            self.balance_domains(cpu);
         }
         if let Some(kick) = kick {
-            // The other CPU pays.
-            let looked_at = self.balance.looked_at;
-            self.kick_ilb(cpu, kick);
-            self.balance.looked_at = looked_at;
+            self.kick_ilb_at_its_cost(cpu, kick);
         }
+    }
+
+    /// `run_rebalance_domains` where it is time to.
+    #[inline(never)]
+    pub(crate) fn balance_domains(&mut self, cpu: CpuId) {
+        self.update_blocked_averages(cpu);
+        let idle = if self.rqs[cpu.index()].curr == TaskId::IDLE { Idle::Idle } else { Idle::Busy };
+        self.rebalance_domains(cpu, idle);
+    }
+
+    /// `kick_ilb`: the other CPU pays.
+    #[inline(never)]
+    pub(crate) fn kick_ilb_at_its_cost(&mut self, cpu: CpuId, kick: Kick) {
+        let looked_at = self.balance.looked_at;
+        self.kick_ilb(cpu, kick);
+        self.balance.looked_at = looked_at;
     }
 
     /// `get_sd_balance_interval`, in ticks.
@@ -108,7 +119,8 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `nohz_balancer_kick`: whether this busy CPU has reason to have an idle one balance.
-    fn nohz_balancer_kick(&mut self, cpu: CpuId) -> Option<Kick> {
+    #[inline]
+    pub(crate) fn nohz_balancer_kick(&mut self, cpu: CpuId) -> Option<Kick> {
         if self.rqs[cpu.index()].curr == TaskId::IDLE {
             return None;
         }

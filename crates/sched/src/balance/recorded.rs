@@ -221,8 +221,9 @@ impl<D: Decider> Sched<D> {
     /// Whom a task woke, and where it ran.
     pub fn assume_past(&mut self, task: TaskId, past: Past) {
         let cpu = self.task_cpu(task);
-        self.balance.add_task(task, cpu);
-        if let Some(state) = self.balance.tasks.get_mut(task.index()) {
+        self.remember_task(task, cpu);
+        if self.balance.on() {
+            let state = &mut self.tasks[task.index()].balance;
             state.recent_used_cpu = past.recent;
             state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };
         }

@@ -34,7 +34,7 @@ impl<D: Decider> Sched<D> {
         self.set_intervals();
         self.balance.other_classes = self.tasks.iter().any(|task| task.class < Class::Fair);
         for task in 0..self.tasks.len() {
-            self.balance.add_task(TaskId(task as u32), self.tasks[task].cpu);
+            self.remember_task(TaskId(task as u32), self.tasks[task].cpu);
         }
         self.track_load();
     }
@@ -185,9 +185,9 @@ impl<D: Decider> Sched<D> {
         } else if !self.balance.on() || class == Class::Custom {
             self.select_simply(task, waker_cpu, why)
         } else {
-            self.balance.add_task(task, previous);
+            self.remember_task(task, previous);
             if why == WakeKind::Fork {
-                self.balance.tasks[task.index()].recent_used_cpu = previous;
+                self.tasks[task.index()].balance.recent_used_cpu = previous;
             }
             let allowed = self.tasks[task.index()].affinity.as_ref();
             let chosen = match allowed {
@@ -244,8 +244,8 @@ impl<D: Decider> Sched<D> {
         let chosen = self.select_idle_sibling(task, previous, chosen, cpu);
         let current = self.rqs[cpu.index()].curr;
         if wants_affine && self.rules.series == Series::V5_10 && current != TaskId::IDLE {
-            self.balance.add_task(current, cpu);
-            self.balance.tasks[current.index()].recent_used_cpu = cpu;
+            self.remember_task(current, cpu);
+            self.tasks[current.index()].balance.recent_used_cpu = cpu;
         }
         if self.rules.tunables.features.vcpu_pack { self.pack(task, chosen, cpu) } else { chosen }
     }
@@ -267,7 +267,7 @@ impl<D: Decider> Sched<D> {
 
     /// How many others a task woke lately, the past halved once a second (`wakee_flips`); none where balancing is not modelled.
     pub fn wakee_flips(&self, task: TaskId) -> Option<u32> {
-        self.balance.tasks.get(task.index()).map(|state| state.wakes.flips)
+        self.balance_of_task(task).map(|state| state.wakes.flips)
     }
 
     /// Whom the waker wakes: the running task, or interrupts where there is none.
@@ -275,8 +275,8 @@ impl<D: Decider> Sched<D> {
         match self.rqs[cpu.index()].curr {
             TaskId::IDLE => &mut self.rqs[cpu.index()].balance.wakes,
             current => {
-                self.balance.add_task(current, cpu);
-                &mut self.balance.tasks[current.index()].wakes
+                self.remember_task(current, cpu);
+                &mut self.tasks[current.index()].balance.wakes
             }
         }
     }
@@ -289,7 +289,7 @@ impl<D: Decider> Sched<D> {
 
     /// `wake_wide`: waker and wakee both wake so many others that they are better spread than kept close.
     fn wake_wide(&mut self, task: TaskId, cpu: CpuId) -> bool {
-        let (waker, wakee) = (self.waker(cpu).flips, self.balance.tasks[task.index()].wakes.flips);
+        let (waker, wakee) = (self.waker(cpu).flips, self.tasks[task.index()].balance.wakes.flips);
         let factor = self.balance.domains.cpus[cpu.index()].llc_size;
         let (master, slave) = (waker.max(wakee), waker.min(wakee));
         slave >= factor && master >= slave.saturating_mul(factor)

@@ -48,10 +48,15 @@ impl Wakes {
 
 /// Of a task.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TaskState {
+pub(crate) struct TaskMemory {
     pub(crate) wakes: Wakes,
     /// `recent_used_cpu`.
     pub(crate) recent_used_cpu: CpuId,
+}
+
+impl TaskMemory {
+    /// Of a task that nothing is remembered of yet.
+    pub(crate) const NEW: Self = Self { wakes: Wakes::NONE, recent_used_cpu: CpuId(0) };
 }
 
 /// What a CPU's lowest domain says as the CPU runs out of work, kept at hand: it changes as the CPU balances, and not in between
@@ -195,6 +200,34 @@ impl TaskStruct {
     }
 }
 
+/// What is remembered of tasks.
+impl<D: Decider> Sched<D> {
+    /// A task is new, if nothing is remembered of it: it, and those before it, were last on `cpu` (`wake_up_new_task` sets `recent_used_cpu`).
+    #[inline]
+    pub(crate) fn remember_task(&mut self, task: TaskId, cpu: CpuId) {
+        let (count, known) = (task.index() + 1, self.balance.remembered);
+        if self.balance.on() && known < count {
+            let state = TaskMemory { recent_used_cpu: cpu, ..TaskMemory::NEW };
+            self.tasks[known..count].iter_mut().for_each(|task| task.balance = state);
+            self.balance.remembered = count;
+        }
+    }
+
+    /// A child is a copy of its parent (`dup_task_struct`): whom that woke counts as if the child had.
+    pub(crate) fn remember_fork(&mut self, parent: TaskId, child: TaskId, cpu: CpuId) {
+        if self.balance.on() {
+            self.remember_task(parent, cpu);
+            self.remember_task(child, cpu);
+            self.tasks[child.index()].balance = self.tasks[parent.index()].balance;
+        }
+    }
+
+    /// What is remembered of a task, if anything is.
+    pub(crate) fn balance_of_task(&self, task: TaskId) -> Option<&TaskMemory> {
+        self.tasks[..self.balance.remembered].get(task.index()).map(|task| &task.balance)
+    }
+}
+
 /// The lists are kept where load is balanced.
 impl<D: Decider> Sched<D> {
     pub(crate) fn cfs_tasks_add(&mut self, cpu: CpuId, task: TaskId) {
@@ -236,7 +269,8 @@ impl<D: Decider> Sched<D> {
 pub(crate) struct Balance {
     on: bool,
     pub(crate) domains: Domains,
-    pub(crate) tasks: Vec<TaskState>,
+    /// Of so many tasks something is remembered, those of the lowest numbers.
+    remembered: usize,
     pub(crate) nohz: Nohz,
     /// The CPUs that one balanced for last: memory that is used again.
     pub(crate) scanned: Bitmap,
@@ -311,23 +345,6 @@ impl Balance {
     #[inline]
     pub(crate) fn moves_tasks(&self) -> bool {
         self.on() && !self.recorded
-    }
-
-    /// A task is new: it was last on `cpu` (`wake_up_new_task` sets `recent_used_cpu`).
-    #[inline]
-    pub(crate) fn add_task(&mut self, task: TaskId, cpu: CpuId) {
-        if self.on() && self.tasks.len() <= task.index() {
-            self.tasks.resize(task.index() + 1, TaskState { wakes: Wakes::NONE, recent_used_cpu: cpu });
-        }
-    }
-
-    /// A child is a copy of its parent (`dup_task_struct`): whom that woke counts as if the child had.
-    pub(crate) fn fork_task(&mut self, parent: TaskId, child: TaskId, cpu: CpuId) {
-        if self.on() {
-            self.add_task(parent, cpu);
-            self.add_task(child, cpu);
-            self.tasks[child.index()] = self.tasks[parent.index()];
-        }
     }
 
     /// `sched_rng`: the next draw.

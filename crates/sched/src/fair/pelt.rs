@@ -9,23 +9,24 @@ use crate::fair::decay::{WHOLE_OF_ONE, YN_INVERSE, accumulate_segments, decay_on
 /// `SCHED_CAPACITY_SHIFT`.
 pub(crate) const CAPACITY_SHIFT: u32 = 10;
 
-/// `struct sched_avg`.
+/// `struct sched_avg`. No average is beside another one: two that were written just now would be read at once in a longer word, which takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct SchedAvg {
     /// The PELT clock up to which the sums reach, in nanoseconds; 0 while attached to no queue.
     pub last_update_time: u64,
     /// Σ of time runnable, times weight for a queue.
     pub load_sum: u64,
+    /// That over the greatest possible sum, as the other averages are: load in units of weight.
+    pub load_avg: u64,
     /// Σ of time runnable, times 1024 and the number of runnable tasks.
     pub runnable_sum: u64,
+    /// Runnable tasks, 1024 each.
+    pub runnable_avg: u64,
     /// Σ of time running, times 1024.
     pub util_sum: u32,
     /// Microseconds of the current period that are in the sums.
     pub period_contrib: u32,
-    /// The sums over the greatest possible sum: load in units of weight.
-    pub load_avg: u64,
-    /// Runnable tasks, 1024 each.
-    pub runnable_avg: u64,
     /// Time running, 1024 for always.
     pub util_avg: u64,
 }

@@ -28,35 +28,26 @@ enum Left {
 }
 
 impl Sched<Ours> {
-    /// [`Sched::schedule`] of a CPU whose task goes to sleep: who runs then. None, and nothing done, where the long way is to be taken: a
-    /// fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
+    /// [`Sched::schedule`] of a CPU whose task goes to sleep, under `EEVDF` or CFS: who runs then. None, and nothing done, where the long way is to
+    /// be taken: a fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine
+    /// ([`Sched::set_machine_clock`]).
     #[inline(always)]
-    pub fn flat_block(&mut self, cpu: CpuId) -> Option<TaskId> {
-        if self.rules.eevdf() { self.flat_block_eevdf(cpu) } else { self.flat_block_as::<false>(cpu) }
-    }
-
-    /// The same under EEVDF.
-    #[inline(never)]
-    fn flat_block_eevdf(&mut self, cpu: CpuId) -> Option<TaskId> {
-        self.flat_block_as::<true>(cpu)
-    }
-
-    #[inline(always)]
-    fn flat_block_as<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+    pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+        debug_assert_eq!(EEVDF, self.rules.eevdf());
         match self.flat_leave_once::<EEVDF>(cpu) {
             Left::Running => None,
             Left::Idles { ticks } => {
                 self.flat_enter_idle(cpu, ticks);
                 Some(TaskId::IDLE)
             }
-            Left::Nobody => Some(self.flat_look_on(cpu)),
-            left => Some(self.flat_go_on(cpu, left)),
+            Left::Nobody => Some(self.flat_look_on::<EEVDF>(cpu)),
+            left => Some(self.flat_go_on::<EEVDF>(cpu, left)),
         }
     }
 
     /// The rest of it where nobody is left, and it is worth to look for work: who runs.
     #[inline(never)]
-    fn flat_look_on(&mut self, cpu: CpuId) -> TaskId {
+    fn flat_look_on<const EEVDF: bool>(&mut self, cpu: CpuId) -> TaskId {
         match self.flat_look(cpu) {
             Work::Nothing => {
                 self.flat_idle(cpu);
@@ -66,24 +57,24 @@ impl Sched<Ours> {
                 self.flat_take_over(cpu, next);
                 next
             }
-            Work::Queued => self.flat_go_on(cpu, Left::Nobody),
+            Work::Queued => self.flat_go_on::<EEVDF>(cpu, Left::Nobody),
         }
     }
 
     /// The rest of it where the CPU may have somebody to run, as others are left or were found: who runs. Apart, so that a CPU that idles has few
     /// registers to save.
     #[inline(never)]
-    fn flat_go_on(&mut self, cpu: CpuId, left: Left) -> TaskId {
+    fn flat_go_on<const EEVDF: bool>(&mut self, cpu: CpuId, left: Left) -> TaskId {
         let previous = self.rqs[cpu.index()].curr;
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
         let mut others = left == Left::Others;
         if left == Left::Not {
             others = self.flat_leave(cpu, previous) == Left::Others;
             if !others {
-                return self.flat_look_on(cpu);
+                return self.flat_look_on::<EEVDF>(cpu);
             }
         }
-        if !self.rules.eevdf() {
+        if !EEVDF {
             let queue = &self.cfs_rqs[cfs.index()];
             let first = queue.timeline.first().filter(|_| !queue.has_buddies());
             if let Some(next) = first.or_else(|| self.pick_next_entity(cfs, None)) {
@@ -103,7 +94,7 @@ impl Sched<Ours> {
             }
         }
         // put_prev_entity: one that lingers is queued still, unless it was picked and left.
-        if self.rules.eevdf() && self.entities[se.index()].on_rq {
+        if EEVDF && self.entities[se.index()].on_rq {
             self.flat_put_back(cfs, se);
         }
         let Some(next) = next else {
@@ -147,16 +138,12 @@ impl Sched<Ours> {
             entity.pelt.util_est.update(&entity.pelt.avg, rules.series);
         }
         rq.cfs_tasks.remove(tasks, previous);
-        entity.on_rq = false;
-        queue.load.subtract(entity.load.scaled);
-        queue.nr_running -= 1;
-        queue.h_nr_running -= 1;
+        rq.count_left(queue, entity);
         if eevdf && alone {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !eevdf {
             queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
         }
-        rq.nr_running -= 1;
         if rq.nr_running > 0 { Left::Others } else { Left::Nobody }
     }
 
@@ -219,11 +206,7 @@ impl Sched<Ours> {
             queue.move_to_average(Some(entity));
             entity.vlag = rules.flat_lag(queue, entity);
         }
-        entity.on_rq = false;
-        queue.load.subtract(entity.load.scaled);
-        queue.nr_running -= 1;
-        queue.h_nr_running -= 1;
-        rq.nr_running -= 1;
+        rq.count_left(queue, entity);
         if EEVDF && alone {
             // Alone it was V itself: eligible, and without lag.
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);

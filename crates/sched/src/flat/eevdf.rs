@@ -218,12 +218,9 @@ impl Sched<Ours> {
         rq.cfs_tasks.remove(tasks, TaskId(se.0));
         // finish_delayed_dequeue_entity: lag earned while lingering does not count.
         entity.vlag = if rules.tunables.features.delay_zero { lag.min(0) } else { lag };
-        (entity.on_rq, entity.sched_delayed) = (false, false);
-        queue.load.subtract(entity.load.scaled);
-        queue.nr_running -= 1;
-        queue.h_nr_running -= 1;
+        entity.sched_delayed = false;
         queue.h_nr_delayed -= 1;
-        rq.nr_running -= 1;
+        rq.count_left(queue, entity);
     }
 
     /// [`Sched::detach_task`] of a task that waits, and does not linger.
@@ -245,11 +242,7 @@ impl Sched<Ours> {
         entity.vlag = rules.flat_lag(queue, entity);
         queue.take_off(entity);
         rq.cfs_tasks.remove(tasks, task);
-        entity.on_rq = false;
-        queue.load.subtract(entity.load.scaled);
-        queue.nr_running -= 1;
-        queue.h_nr_running -= 1;
-        rq.nr_running -= 1;
+        rq.count_left(queue, entity);
         if rules.tunables.features.place_rel_deadline {
             entity.deadline = entity.deadline.minus(entity.vruntime.0);
             entity.rel_deadline = true;

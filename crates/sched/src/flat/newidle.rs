@@ -7,9 +7,11 @@ use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
+use crate::fair::pelt::SchedAvg;
 use crate::fair::queue_load::{attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::sums::Sums;
 use crate::rules::Rules;
+use crate::runqueue::Rq;
 
 /// The part of `enum group_type` that a single CPU may be, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,16 +69,9 @@ impl Sched<Ours> {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
-        // update_blocked_averages: the queue's were brought up to date as its last task left.
-        let avg = &cfs_rqs[cpu.index()].pelt.avg;
-        let left = avg.load_avg > 0 || avg.util_avg > 0;
-        let (clock, clock_pelt, state) = (rq.clock, rq.clock_pelt, &mut rq.balance);
+        rq.update_blocked(&cfs_rqs[cpu.index()].pelt.avg, now);
+        let (clock, state) = (rq.clock, &mut rq.balance);
         state.idle_stamp = Some(clock);
-        state.last_blocked_update = now;
-        state.has_blocked_load &= left;
-        debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
-        state.avg_rt.age_nothing(clock_pelt);
-        state.avg_dl.age_nothing(clock_pelt);
         state.next_balance = state.next_balance.min(next_balance);
         // NI_RANDOM
         let draw = if tunables.features.ni_random { balance.draw() } else { 0 };
@@ -281,6 +276,19 @@ impl Sched<Ours> {
         }
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
+    }
+}
+
+impl Rq {
+    /// [`Sched::update_blocked_averages`] in the tick `now` of a CPU whose fair queue's averages, these, are up to date.
+    #[inline(always)]
+    pub(super) fn update_blocked(&mut self, avg: &SchedAvg, now: u64) {
+        let state = &mut self.balance;
+        state.last_blocked_update = now;
+        state.has_blocked_load &= avg.load_avg > 0 || avg.util_avg > 0;
+        debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
+        state.avg_rt.age_nothing(self.clock_pelt);
+        state.avg_dl.age_nothing(self.clock_pelt);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use schedlab_model::{CpuId, TaskId, Time};
 
+use crate::balance::state::Balance;
 use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
@@ -132,8 +133,40 @@ impl Sched<Ours> {
             queue.min_vruntime = queue.min_vruntime.max(self.entities[se.index()].vruntime);
         }
         self.flat_update_load(cpu, cfs, se);
-        self.trigger_load_balance(cpu);
+        self.flat_trigger_load_balance(cpu);
         Some(self.need_resched(cpu))
+    }
+
+    /// [`Sched::trigger_load_balance`] of a CPU whose task is alone, and whose averages are up to date. Mostly its domain is not due, as it is due more
+    /// rarely than while the CPU idled, when it was last said when that would be.
+    #[inline(always)]
+    fn flat_trigger_load_balance(&mut self, cpu: CpuId) {
+        let kick = self.nohz_balancer_kick(cpu);
+        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
+        let (rq, now) = (&mut rqs[cpu.index()], balance.jiffy.0);
+        if now >= rq.balance.next_balance {
+            match balance.not_due(rules, cpu) {
+                Some(next_balance) => {
+                    rq.update_blocked(&cfs_rqs[cpu.index()].pelt.avg, now);
+                    rq.balance.next_balance = next_balance;
+                }
+                None => self.balance_domains(cpu),
+            }
+        }
+        if let Some(kick) = kick {
+            self.kick_ilb_at_its_cost(cpu, kick);
+        }
+    }
+}
+
+impl Balance {
+    /// When the only domain of a busy CPU is balanced next, if it is not now, and nothing that is remembered of it changes. The CPU's
+    /// [`CpuState::newidle`](crate::balance::state::CpuState) stays what it is, too.
+    #[inline(always)]
+    fn not_due(&self, rules: &Rules, cpu: CpuId) -> Option<u64> {
+        let [only] = &self.domains.cpus[cpu.index()].levels[..] else { return None };
+        let (now, due) = (self.jiffy.0, only.last_balance + self.sd_interval(rules, only, true));
+        (now < due && due < now + 60 * self.second && only.keeps_newidle_cost(now, self.second)).then_some(due)
     }
 }
 

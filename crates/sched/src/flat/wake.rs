@@ -30,27 +30,28 @@ impl Sched<Ours> {
     /// With the waker's CPU and the last one the same there is nothing to choose between (`wake_affine`), and so whether both wake many
     /// others (`wake_wide`), or from how far around (the loop over domains), does not matter. 5.10 asks on the way whether it would.
     #[inline(always)]
-    pub fn flat_select(&mut self, task: TaskId) -> CpuId {
+    pub fn flat_select<const EEVDF: bool>(&mut self, task: TaskId) -> CpuId {
         let previous = self.tasks[task.index()].cpu;
-        if self.rules.series == Series::V5_10 || self.rules.tunables.features.vcpu_pack {
+        if !EEVDF && self.rules.series == Series::V5_10 || self.rules.tunables.features.vcpu_pack {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
         let rq = &self.rqs[previous.index()];
         let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
         // Nobody lingers on a CPU that idles.
-        if self.rules.eevdf() && !idles && self.entities[task.index()].sched_delayed {
+        if EEVDF && !idles && self.entities[task.index()].sched_delayed {
             return previous;
         }
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
-        let (rq, balance) = (&mut self.rqs[previous.index()], &mut self.balance);
+        let Self { rqs, tasks, balance, .. } = self;
+        let rq = &mut rqs[previous.index()];
         let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
         debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
         if curr == TaskId::IDLE {
             rq.balance.wakes.record(task, now, second);
         } else {
-            balance.tasks[curr.index()].wakes.record(task, now, second);
+            tasks[curr.index()].balance.wakes.record(task, now, second);
         }
         if idles { previous } else { self.flat_select_sibling(task, previous) }
     }
@@ -61,7 +62,7 @@ impl Sched<Ours> {
     #[inline(always)]
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
-        let Balance { domains, tasks, looked_at, .. } = &mut self.balance;
+        let Balance { domains, looked_at, .. } = &mut self.balance;
         let place = &domains.cpus[previous.index()];
         let (span, weight) = (place.plain_llc, place.llc_size);
         let Some(idle) = self.idle_cpus.only_word().filter(|_| span != 0 && !features.sis_prop) else {
@@ -75,7 +76,7 @@ impl Sched<Ours> {
         }
         // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
         let free = span & idle;
-        let recent = std::mem::replace(&mut tasks[task.index()].recent_used_cpu, previous);
+        let recent = std::mem::replace(&mut self.tasks[task.index()].balance.recent_used_cpu, previous);
         let recent_idles = free >> recent.0 & 1 == 1;
         // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
         let distance = free.rotate_right(previous.0).trailing_zeros();
@@ -97,26 +98,14 @@ impl Sched<Ours> {
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
     #[inline(always)]
-    pub fn flat_wake(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
-        if self.rules.eevdf() {
-            return self.flat_wake_eevdf(task, cpu, at_once);
-        }
-        let migrated = self.flat_begin_wake(task, cpu);
-        self.flat_wake_idle::<false>(task, cpu, migrated, at_once).unwrap_or_else(|| {
-            self.flat_wake_busy_after_all(task, cpu, migrated);
-            false
-        })
-    }
-
-    /// The same under EEVDF.
-    #[inline(never)]
-    fn flat_wake_eevdf(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
-        if self.entities[task.index()].sched_delayed {
+    pub fn flat_wake<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
+        debug_assert_eq!(EEVDF, self.rules.eevdf());
+        if EEVDF && self.entities[task.index()].sched_delayed {
             self.flat_wake_lingering(task, cpu);
             return false;
         }
-        let migrated = self.flat_begin_wake(task, cpu);
-        self.flat_wake_idle::<true>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+        let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
+        self.flat_wake_idle::<EEVDF>(task, cpu, migrated, at_once).unwrap_or_else(|| {
             self.flat_wake_busy_after_all(task, cpu, migrated);
             false
         })
@@ -130,23 +119,13 @@ impl Sched<Ours> {
         debug_assert!(woken, "a task that sleeps");
     }
 
-    /// The same where it is to wait.
-    #[inline(always)]
-    pub fn flat_wake_later(&mut self, task: TaskId, cpu: CpuId) {
-        if self.rules.eevdf() {
-            self.flat_wake_later_as::<true>(task, cpu)
-        } else {
-            self.flat_wake_later_as::<false>(task, cpu)
-        }
-    }
-
-    /// The same under EEVDF or CFS: mostly there is somebody.
+    /// The same where it is to wait: mostly there is somebody.
     #[inline(never)]
-    fn flat_wake_later_as<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) {
+    pub fn flat_wake_later<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) {
         if EEVDF && self.entities[task.index()].sched_delayed {
             return self.flat_wake_lingering(task, cpu);
         }
-        let migrated = self.flat_begin_wake(task, cpu);
+        let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
         let rq = &mut self.rqs[cpu.index()];
         if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
             return self.flat_wake_idle_later::<EEVDF>(task, cpu, migrated);
@@ -178,13 +157,13 @@ impl Sched<Ours> {
 
     /// What a wake-up begins with: whether the task comes from another CPU.
     #[inline(always)]
-    fn flat_begin_wake(&mut self, task: TaskId, cpu: CpuId) -> bool {
+    fn flat_begin_wake<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) -> bool {
         let record = &mut self.tasks[task.index()];
         (record.life, record.beside) = (Life::Runnable, [TaskId::IDLE; 2]);
         let migrated = record.cpu != cpu;
         if migrated {
             let from = std::mem::replace(&mut record.cpu, cpu);
-            self.flat_migrate(EntityId(task.0), from, cpu);
+            self.flat_migrate::<EEVDF>(EntityId(task.0), from, cpu);
         }
         migrated
     }
@@ -308,9 +287,9 @@ impl Sched<Ours> {
 
     /// [`Sched::set_task_cpu`]: a sleeper's load leaves its queue when that next looks, and its virtual time becomes relative.
     #[inline(always)]
-    fn flat_migrate(&mut self, se: EntityId, from: CpuId, to: CpuId) {
+    fn flat_migrate<const EEVDF: bool>(&mut self, se: EntityId, from: CpuId, to: CpuId) {
         let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[from.index()]);
-        if !self.rules.eevdf() {
+        if !EEVDF {
             entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
         }
         // remove_entity_load_avg
@@ -338,6 +317,16 @@ impl Rq {
             self.balance.end_idle(self.clock, now);
         }
         self.nr_running == 2
+    }
+
+    /// A task is queued no longer (`account_entity_dequeue`, `sub_nr_running`).
+    #[inline(always)]
+    pub(super) fn count_left(&mut self, queue: &mut CfsRq, entity: &mut Entity) {
+        entity.on_rq = false;
+        queue.load.subtract(entity.load.scaled);
+        queue.nr_running -= 1;
+        queue.h_nr_running -= 1;
+        self.nr_running -= 1;
     }
 }
 

@@ -12,29 +12,29 @@ use crate::wait::NONE;
 impl<S: EventSink> Engine<'_, S> {
     /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`].
     #[inline(always)]
-    pub(super) fn flat_completion<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+    pub(super) fn flat_completion<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let record = &self.arena.cpus[cpu as usize];
         if record.next_tick <= self.now || self.skips_beside_others {
-            return self.flat_completion_after_ticks::<FREE>(cpu);
+            return self.flat_completion_after_ticks::<FREE, EEVDF>(cpu);
         }
-        self.flat_completed::<FREE>(cpu)
+        self.flat_completed::<FREE, EEVDF>(cpu)
     }
 
     /// The same where ticks are to be made up for.
     #[inline(never)]
-    fn flat_completion_after_ticks<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+    fn flat_completion_after_ticks<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         self.catch_up(cpu);
         // Sleep may follow, upon which the CPU may look for other work.
         let looks = self.skips_beside_others && self.computes(cpu) && !self.sched.need_resched(CpuId(cpu));
         if looks && self.sched.looks_at_others(CpuId(cpu), TaskState::Interruptible) {
             self.look_at_all();
         }
-        self.flat_completed::<FREE>(cpu)
+        self.flat_completed::<FREE, EEVDF>(cpu)
     }
 
     /// The same where no tick is.
     #[inline(always)]
-    fn flat_completed<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+    fn flat_completed<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
         let record = &mut arena.cpus[cpu as usize];
         // Where nothing costs anything, a CPU that is told to go goes at that instant, and so knows of it.
@@ -72,7 +72,7 @@ impl<S: EventSink> Engine<'_, S> {
         arena.timers.push(now, time.as_nanos(), task);
         record.acting_tick = record.next_tick;
         let state = TaskState::Interruptible;
-        let Some(next) = self.sched.flat_block(CpuId(cpu)) else {
+        let Some(next) = self.sched.flat_block::<EEVDF>(CpuId(cpu)) else {
             self.switch(cpu, state);
             return self.operate(cpu, false);
         };

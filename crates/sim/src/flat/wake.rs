@@ -13,7 +13,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// A sleeper's timer expires: it is woken, and where its CPU idles, the CPU takes it. [`Engine::timer`] and, where nothing else comes
     /// before that, the [`Engine::rescheduled`] that would follow. `first` is what CPUs have to do first.
     #[inline(always)]
-    pub(super) fn flat_timer<const FREE: bool>(&mut self, task: u32, first: Key) -> Result<(), SimError> {
+    pub(super) fn flat_timer<const FREE: bool, const EEVDF: bool>(
+        &mut self,
+        task: u32,
+        first: Key,
+    ) -> Result<(), SimError> {
         let (now, place) = (self.now, task as usize);
         // What is looked up is held on to, and looked up again only where others had to be called.
         let mut woken = &mut self.arena.tasks[place];
@@ -29,7 +33,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.catch_up(home);
             woken = &mut self.arena.tasks[place];
         }
-        let target = self.sched.flat_select(task_id(task)).0;
+        let target = self.sched.flat_select::<EEVDF>(task_id(task)).0;
         if home != target {
             woken.account.migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
@@ -42,7 +46,7 @@ impl<S: EventSink> Engine<'_, S> {
         woken.account.end_sleep(now);
         let mut record = &mut self.arena.cpus[target as usize];
         if record.current != NONE || record.resched_at != NEVER {
-            return self.flat_wait::<FREE>(task, home, target);
+            return self.flat_wait::<FREE, EEVDF>(task, home, target);
         }
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().min(first) > Key::at(now, Kind::Schedule);
@@ -50,7 +54,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE && self.prices.lingering > 0 {
             woken.lingered = self.sched.entity(task_id(task)).sched_delayed;
         }
-        let runs = self.sched.flat_wake(task_id(task), CpuId(target), at_once);
+        let runs = self.sched.flat_wake::<EEVDF>(task_id(task), CpuId(target), at_once);
         tell(
             self.sink,
             now,
@@ -97,12 +101,17 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// The same where it has to wait on a CPU that does something else.
     #[inline(always)]
-    fn flat_wait<const FREE: bool>(&mut self, task: u32, home: u32, target: u32) -> Result<(), SimError> {
+    fn flat_wait<const FREE: bool, const EEVDF: bool>(
+        &mut self,
+        task: u32,
+        home: u32,
+        target: u32,
+    ) -> Result<(), SimError> {
         self.touch(target);
         if !FREE {
             self.notice_lingering(task);
         }
-        self.sched.flat_wake_later(task_id(task), CpuId(target));
+        self.sched.flat_wake_later::<EEVDF>(task_id(task), CpuId(target));
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         if FREE {
             self.flat_queued(task, home, target);

@@ -14,16 +14,28 @@ const SLOTS: usize = WORDS * 64;
 /// Words of 64 slots each, as many as a word has bits.
 const WORDS: usize = 64;
 
-/// Its timers in the order in which they expire, then zeros. Each is the complement of how far into the slot it expires, in nanoseconds, over its
-/// task: the first one is the largest number, and none is zero.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(32))]
-struct Slot([u64; 4]);
+/// A timer of a slot: how far into the slot it expires, in nanoseconds, over its task. The lesser expires first, of equal times that of the task
+/// of the lower number. Above that, from [`LINK`] on, the place of the slot's next one among the others, 0 if there is none.
+type Timer = u64;
+
+/// The first bit of a timer's link.
+const LINK: u32 = 32 + BITS;
+
+/// Places for others, of which the first is none.
+const OTHERS: usize = 4096;
+
+/// Of a slot so many are looked at before it is said to have no room.
+const MOST: u64 = 4;
 
 /// A calendar (Brown 1988) of which a slot holds a few timers at most; whatever does not fit has to be elsewhere.
 #[derive(Debug)]
 pub(super) struct Near {
-    slots: Box<[Slot; SLOTS]>,
+    /// The first timer of each slot that has any. Those that expire one after the other are beside one another, and mostly there is only this one.
+    firsts: Box<[Timer; SLOTS]>,
+    /// All others. Those that are free are linked too; whichever became so last is taken first, as it is in the cache.
+    others: Box<[Timer; OTHERS]>,
+    /// The first that is free, 0 if none is.
+    free: usize,
     /// Which slots have any.
     occupied: [u64; WORDS],
     /// Which words of these may have any.
@@ -36,8 +48,17 @@ pub(super) struct Near {
 
 impl Default for Near {
     fn default() -> Self {
-        let slots = Box::new([Slot([0; 4]); SLOTS]);
-        Self { slots, occupied: [0; WORDS], words: 0, first: Key::NEVER, operations: 0 }
+        let mut others = Box::new([0; OTHERS]);
+        (1..OTHERS - 1).for_each(|place| others[place] = linked(0, place + 1));
+        Self {
+            firsts: Box::new([0; SLOTS]),
+            others,
+            free: 1,
+            occupied: [0; WORDS],
+            words: 0,
+            first: Key::NEVER,
+            operations: 0,
+        }
     }
 }
 
@@ -57,7 +78,7 @@ impl Near {
 
     /// Whose the first one is, of those that there are.
     pub(super) fn first_task(&self) -> u32 {
-        task_of(self.slots[slot_of(self.first.time())].0[0])
+        task_of(self.firsts[slot_of(self.first.time())])
     }
 
     /// Sets a timer that expires so long after now; false, and nothing done, if there is no room for it.
@@ -69,11 +90,13 @@ impl Near {
         }
         let time = now + duration;
         let number = slot_of(time);
-        let timer = !((time % WIDTH) << 32 | u64::from(task));
-        if self.slots[number].0[0] == 0 {
-            self.slots[number].0[0] = timer;
-            self.occupied[number / 64] |= 1 << (number % 64);
+        let timer = (time % WIDTH) << 32 | u64::from(task);
+        let (word, bit) = (&mut self.occupied[number / 64], 1 << (number % 64));
+        // Not the slot itself is looked at, for which one would have to wait: others pushed it out of the cache since it was used.
+        if *word & bit == 0 {
+            *word |= bit;
             self.words |= 1 << (number / 64);
+            self.firsts[number] = timer;
             self.operations += 1;
         } else if !self.push_beside(number, timer) {
             return false;
@@ -83,17 +106,31 @@ impl Near {
     }
 
     /// The same in a slot that has some.
-    fn push_beside(&mut self, number: usize, timer: u64) -> bool {
-        let slot = &mut self.slots[number].0;
-        if slot[3] != 0 {
+    #[inline(never)]
+    fn push_beside(&mut self, number: usize, timer: Timer) -> bool {
+        let (place, first) = (self.free, self.firsts[number]);
+        if place == 0 {
             return false;
         }
-        let mut later = timer;
-        for place in slot {
-            // Whoever expires later goes on to the next place.
-            self.operations += u64::from(later != 0);
-            (*place, later) = ((*place).max(later), (*place).min(later));
+        let (free, mut looked) = (link_of(self.others[place]), 1);
+        if timer < unlinked(first) {
+            (self.firsts[number], self.others[place]) = (linked(timer, place), first);
+        } else {
+            // None before it is the slot's first one.
+            let (mut before, mut next) = (0, link_of(first));
+            while next != 0 && unlinked(self.others[next]) < timer {
+                if looked == MOST {
+                    return false;
+                }
+                looked += 1;
+                (before, next) = (next, link_of(self.others[next]));
+            }
+            let earlier = if before == 0 { &mut self.firsts[number] } else { &mut self.others[before] };
+            *earlier = linked(unlinked(*earlier), place);
+            self.others[place] = linked(timer, next);
         }
+        self.free = free;
+        self.operations += 1 + looked;
         true
     }
 
@@ -102,13 +139,12 @@ impl Near {
     pub(super) fn pop(&mut self) -> u32 {
         let now = self.first.time();
         let number = slot_of(now);
-        let [first, second, third, fourth] = self.slots[number].0;
+        let first = self.firsts[number];
+        let second = link_of(first);
         if second != 0 {
-            self.slots[number].0 = [second, third, fourth, 0];
-            self.first = key_of(now & !(WIDTH - 1), second);
+            self.promote(now, number, second);
             return task_of(first);
         }
-        self.slots[number].0[0] = 0;
         let word = &mut self.occupied[number / 64];
         *word &= !(1 << (number % 64));
         let later = *word & u64::MAX << (number % 64);
@@ -118,8 +154,17 @@ impl Near {
         }
         let place = later.trailing_zeros() as usize % 64;
         let begin = (now & !(64 * WIDTH - 1)) + place as u64 * WIDTH;
-        self.first = key_of(begin, self.slots[number / 64 * 64 + place].0[0]);
+        self.first = key_of(begin, self.firsts[number / 64 * 64 + place]);
         task_of(first)
+    }
+
+    /// The second timer of the slot of this number, which is that of now, is the first from now on.
+    #[inline(always)]
+    fn promote(&mut self, now: u64, number: usize, place: usize) {
+        let second = std::mem::replace(&mut self.others[place], linked(0, self.free));
+        self.free = place;
+        self.firsts[number] = second;
+        self.first = key_of(now & !(WIDTH - 1), second);
     }
 
     /// Finds the first one in the words after that of the slot of this number, which is that of now, around to that word itself.
@@ -136,7 +181,7 @@ impl Near {
         let word = (after + ahead) % WORDS;
         let next = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
         let begin = now / WIDTH + (next.wrapping_sub(number) % SLOTS) as u64;
-        self.first = key_of(begin * WIDTH, self.slots[next].0[0]);
+        self.first = key_of(begin * WIDTH, self.firsts[next]);
     }
 }
 
@@ -148,12 +193,29 @@ const fn slot_of(time: u64) -> usize {
 
 /// Whose a timer is.
 #[inline(always)]
-const fn task_of(timer: u64) -> u32 {
-    !(timer as u32)
+const fn task_of(timer: Timer) -> u32 {
+    timer as u32
 }
 
 /// When a timer expires of a slot that begins then.
 #[inline(always)]
-const fn key_of(begin: u64, timer: u64) -> Key {
-    Key::at(begin + (!timer >> 32), Kind::Timer)
+const fn key_of(begin: u64, timer: Timer) -> Key {
+    Key::at(begin + (timer >> 32) % WIDTH, Kind::Timer)
+}
+
+/// Where the next one is among the others.
+#[inline(always)]
+const fn link_of(timer: Timer) -> usize {
+    (timer >> LINK) as usize % OTHERS
+}
+
+/// A timer without its link, and one that had none with it.
+#[inline(always)]
+const fn unlinked(timer: Timer) -> Timer {
+    timer & ((1 << LINK) - 1)
+}
+
+#[inline(always)]
+const fn linked(timer: Timer, place: usize) -> Timer {
+    timer | (place as u64) << LINK
 }
