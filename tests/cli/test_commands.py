@@ -237,6 +237,15 @@ def test_validate_compares_and_says_how_far_off(tmp_path: Path, capsys: Capture)
     assert all(len(point["runs_ns"]) == 1 for point in value["points"])
 
 
+@pytest.mark.parametrize(("release", "said"), [("6.1", True), ("6.12", False)])
+def test_a_slice_is_told_to_do_nothing_where_tasks_have_none(
+    release: str, said: bool, capsys: Capture
+) -> None:
+    line = f"run pipe --kernel {release} --cpus 1 --costs ideal --slice 1ms"
+    assert invoke(line.split()) == 0
+    assert ("--slice does nothing" in capsys.readouterr().err) is said
+
+
 def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
     trace, snapshot = FIXTURES / "k61-hogs.txt.gz", FIXTURES / "k61-hogs.snap1"
     text = _run(f"replay {trace} --snapshot {snapshot}", capsys)
