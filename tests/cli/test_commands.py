@@ -247,6 +247,15 @@ def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
         assert value["decisions"][decision]["compared"] > 0
 
 
+def test_replay_says_what_keeps_a_recording_from_being_exact(capsys: Capture) -> None:
+    # A task of real time that never sleeps: RCU asks it twice to make room, which no rule does.
+    text = _run(f"replay {FIXTURES / 'starved-6.1.txt.gz'}", capsys, code=1)
+    assert text.endswith("\n2 events that no rule explains\nresynchronised 0 times\n")
+    # Of another release than 6.1, which is what is replayed where nothing is said: all differs.
+    text = _run(f"replay {FIXTURES / 'k612-hogs.txt.gz'}", capsys, code=1)
+    assert "\nthe first differences:\n  line " in text
+
+
 def test_replay_of_tracepoints_alone_and_of_several_files(capsys: Capture) -> None:
     hogs, hackbench = FIXTURES / "k61-hogs.txt.gz", FIXTURES / "k61-hackbench.txt.gz"
     text = _run(f"replay {hackbench} {hogs} --level L0", capsys)
