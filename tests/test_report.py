@@ -112,6 +112,8 @@ def test_the_command_makes_it_anew(
     assert invoke(["report", str(file)]) == 0
     assert (tmp_path / "report.html").read_text() == report(summary)
     assert answers(summary)[0] in capsys.readouterr().out
+    assert invoke(["report", str(file), "--output", str(tmp_path / "report.md")]) == 2
+    assert "a demo's report is written to .html" in capsys.readouterr().err
     file.write_text('{"verified": {}}')
     assert invoke(["report", str(file)]) == 2
     assert "is not what the demo or a study writes" in capsys.readouterr().err

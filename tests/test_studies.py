@@ -215,10 +215,21 @@ def _unnumbered(page: Path) -> str:
 
 def test_a_report_is_written_as_markdown_with_its_figures(reports: Path, tmp_path: Path) -> None:
     summary = reports / "rt_runtime" / "summary.json"
-    assert invoke(["report", str(summary), "--output", str(tmp_path / "rt_runtime.md")]) == 0
-    text = (tmp_path / "rt_runtime.md").read_text()
+    assert invoke(["report", str(summary), "--output", str(tmp_path / "limit.md")]) == 0
+    text = (tmp_path / "limit.md").read_text()
     assert text.startswith("# ")
     for picture in re.findall(r"\]\((.*?\.svg)\)", text):
+        assert picture.startswith("limit-")
         assert (tmp_path / picture).read_text().startswith("<svg")
     figures = json.loads(summary.read_text())["figures"]
     assert len(list(tmp_path.glob("*.svg"))) == len(figures)
+    assert len(list(tmp_path.iterdir())) == len(figures) + 1
+
+
+def test_a_report_is_written_to_no_file_of_another_kind(
+    reports: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = reports / "rt_runtime" / "summary.json"
+    assert invoke(["report", str(summary), "--output", str(tmp_path / "limit.csv")]) == 2
+    assert "a study's report is written to .html or .md" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -237,6 +237,15 @@ def test_validate_compares_and_says_how_far_off(tmp_path: Path, capsys: Capture)
     assert all(len(point["runs_ns"]) == 1 for point in value["points"])
 
 
+@pytest.mark.parametrize(("release", "said"), [("6.1", True), ("6.12", False)])
+def test_a_slice_is_told_to_do_nothing_where_tasks_have_none(
+    release: str, said: bool, capsys: Capture
+) -> None:
+    line = f"run pipe --kernel {release} --cpus 1 --costs ideal --slice 1ms"
+    assert invoke(line.split()) == 0
+    assert ("--slice does nothing" in capsys.readouterr().err) is said
+
+
 def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
     trace, snapshot = FIXTURES / "k61-hogs.txt.gz", FIXTURES / "k61-hogs.snap1"
     text = _run(f"replay {trace} --snapshot {snapshot}", capsys)
@@ -245,6 +254,15 @@ def test_replay_finds_every_decision_equal(capsys: Capture) -> None:
     assert value["exact"] is True
     for decision in ("pick", "tick", "wakeup"):
         assert value["decisions"][decision]["compared"] > 0
+
+
+def test_replay_says_what_keeps_a_recording_from_being_exact(capsys: Capture) -> None:
+    # A task of real time that never sleeps: RCU asks it twice to make room, which no rule does.
+    text = _run(f"replay {FIXTURES / 'starved-6.1.txt.gz'}", capsys, code=1)
+    assert text.endswith("\n2 events that no rule explains\nresynchronised 0 times\n")
+    # Of another release than 6.1, which is what is replayed where nothing is said: all differs.
+    text = _run(f"replay {FIXTURES / 'k612-hogs.txt.gz'}", capsys, code=1)
+    assert "\nthe first differences:\n  line " in text
 
 
 def test_replay_of_tracepoints_alone_and_of_several_files(capsys: Capture) -> None:

@@ -11,6 +11,7 @@ from schedlab.cli import options
 from schedlab.errors import InputError
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, say, show
+from schedlab.report.words import counted
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
 ON_SEVERAL_CPUS = ("select", "select_new", "newidle", "balance", "push")
@@ -150,7 +151,14 @@ def _print(report: dict[str, Any]) -> None:
     if report["exact"]:
         say("every decision and every virtual time is the kernel's")
         return
-    say(f"resynchronised {report['resynchronisations']} times; the first differences:")
+    for name in ("pick", "tick", "wakeup"):
+        if not report["decisions"][name]["compared"]:
+            say(f"nothing was compared of: {name}")
+    if report["unexplained"]:
+        say(f"{counted(report['unexplained'], 'event')} that no rule explains")
+    say(f"resynchronised {counted(report['resynchronisations'], 'time')}")
+    if report["differences"]:
+        say("the first differences:")
     for difference in report["differences"]:
         _print_difference(difference)
 

@@ -21,7 +21,8 @@ def command(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="An experiment's id or its beginning, or the summary.json of a demo or a study.",
+            help="An experiment's id or its beginning, or the summary.json of a demo or a study; "
+            f"{_DEMO} otherwise.",
             metavar="WHAT",
             show_default=False,
         ),
@@ -33,7 +34,8 @@ def command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write there: .md, .csv (runs) or .json of an experiment; .html or .md of others.",
+            help="Write there: .md, .csv (runs) or .json of an experiment, .html of a demo, .html "
+            "or .md of a study.",
         ),
     ] = None,
     json: options.Json = False,
@@ -145,10 +147,16 @@ def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
 
 def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
     """Write a demo's or a study's report, as Markdown where the file's name says so."""
-    if target.suffix == ".md" and "study" in summary:
+    allowed = (".html", ".md") if "study" in summary else (".html",)
+    if target.suffix not in allowed:
+        kind = "a study" if "study" in summary else "a demo"
+        raise InputError(
+            f"cannot write '{target}': {kind}'s report is written to {' or '.join(allowed)}"
+        )
+    if target.suffix == ".md":
         from schedlab.report import study_markdown  # noqa: PLC0415
 
-        target = study_markdown.write(summary, target.parent)
+        study_markdown.write(summary, target)
         sentences = list(summary["answers"])
     else:
         text, sentences = _page(summary)

@@ -10,24 +10,22 @@ from schedlab.report.study_page import svg
 Values = Mapping[str, Any]
 
 
-def write(summary: Values, directory: Path) -> Path:
-    """Write NAME.md and an SVG file a figure, and return the page's path.
+def write(summary: Values, page: Path) -> None:
+    """Write a page, and beside it an SVG file a figure that is called after it.
 
     Args:
         summary: what ``summary.json`` holds.
-        directory: where; made if it is missing.
+        page: where; its directory is made if it is missing.
 
     Raises:
         InputError: a file cannot be written.
         KeyError: it is not what a study writes.
     """
-    name = summary["study"]
-    pictures = [(f"{name}-{one['name']}.svg", one) for one in summary["figures"]]
-    page = make_directory(directory) / f"{name}.md"
+    pictures = [(f"{page.stem}-{one['name']}.svg", one) for one in summary["figures"]]
+    directory = make_directory(page.parent)
     for file, figure in pictures:
         write_text(directory / file, svg(figure["chart"]))
     write_text(page, _page(summary, [(file, one["caption"]) for file, one in pictures]))
-    return page
 
 
 def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:

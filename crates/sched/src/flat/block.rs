@@ -154,7 +154,8 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
         rq.set_clocks_at(balance.now, *pelt_origin);
-        if rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
+        debug_assert!(EEVDF || rq.dl.first().is_none(), "only a fair server is of that class");
+        if (EEVDF && rq.dl.first().is_some()) || rq.balance.push_cpu.is_some() {
             return Left::Running;
         }
         let previous = rq.curr;

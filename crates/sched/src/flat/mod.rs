@@ -11,7 +11,8 @@
 //! - `newidle.rs`: a CPU that would idle looks at others for work (`newidle_balance`);
 //! - `switch.rs`: the running task has to go as somebody woke (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
-//!   (`task_tick_fair`, `schedule`).
+//!   (`task_tick_fair`, `schedule`); and those of a task that is alone beside CPUs that idle, which mostly leave balancing as it was
+//!   (`trigger_load_balance`).
 //!
 //! Exact, and not only close, for these reasons.
 //!

@@ -259,7 +259,9 @@ impl Sched<Ours> {
         (queue.nr_running, queue.h_nr_running, rq.nr_running) = (1, 1, 1);
         idle_cpus.remove(cpu.index());
         rq.balance.end_idle(rq.clock, balance.jiffy.0);
-        let server = rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
+        let due = || rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
+        debug_assert!(EEVDF || !due(), "there are fair servers and their timers alone");
+        let server = EEVDF && due();
         if !at_once || server {
             (rq.need_resched, rq.lazily) = (true, false);
             self.timeline_insert(CfsRqId(cpu.0), se);
