@@ -8,8 +8,15 @@ from schedlab.fidelity.judge import Finding, Judgement, Report, upper_bound
 from schedlab.fidelity.register import Goal, Line, Register
 
 _INTRODUCTION = """\
-Whether runs come out as real ones do: [behaviour](fidelity-behaviour.md) and
-[prediction](fidelity-prediction.md).
+Whether runs come out as real ones do, and rank settings as they do, each page with its release,
+CPU, date and commit: [behaviour](fidelity-behaviour.md), [prediction](fidelity-prediction.md) and
+[what-if on a recording](fidelity-what-if.md).
+
+![behaviour, real against simulated](fidelity-behaviour.svg)
+![rankings on 6.1](fidelity-prediction-vm-6.1.svg)
+![rankings on 6.12](fidelity-prediction-vm-6.12.svg)
+![rankings on the host](fidelity-prediction-host.svg)
+![what-if, predicted against done](fidelity-what-if.svg)
 
 Written by `make fidelity-decisions`: every scenario of `validation/decisions.toml` recorded on real
 kernels, and every recorded decision compared with our rules' ([how](validation.md)).
