@@ -128,7 +128,8 @@ mod tests {
         let found = interrupts(&bench).expect("a helper");
         let passed = (monotonic() - before) as f64;
         assert!(!found.is_empty() && found.len() <= ROUNDS);
-        assert!(found.iter().all(|length| *length > 0.0 && *length < passed), "{found:?}");
+        // As below: gaps in one task's time are together no longer than that.
+        assert!(found.iter().all(|length| *length > 0.0) && found.iter().sum::<f64>() < passed, "{found:?}");
     }
 
     #[test]
