@@ -43,6 +43,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) until: u64,
     /// Before this instant a flat run has nothing to ask but what is first ([`Engine::flat_run`]); 0 where it has to ask.
     pub(crate) quiet: u64,
+    /// Before this instant it is not worth while to look whether CPUs may go on alone (`flat/alone.rs`).
+    pub(crate) alone_from: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,
     pub(crate) seed: u64,
@@ -130,6 +132,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             limit,
             until: end.min(limit + 1),
             quiet: 0,
+            alone_from: 0,
             seed: options.seed,
             arena,
             sink,

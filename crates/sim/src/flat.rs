@@ -4,6 +4,7 @@
 //!
 //! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
 
+mod alone;
 mod block;
 mod wake;
 
@@ -99,6 +100,7 @@ impl<S: EventSink> Engine<'_, S> {
             Kind::Completion => self.completed(cpu),
             Kind::Timer => self.hrtick(cpu),
             Kind::Schedule => self.flat_rescheduled::<FREE>(cpu),
+            Kind::Tick if FREE && self.now >= self.alone_from && self.flat_alone() => Ok(()),
             Kind::Tick => self.flat_ticks::<FREE>(key, cpu),
         }
     }

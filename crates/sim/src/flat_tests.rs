@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Costs, CpuId, Duration, Event, EventSink, Machine, Scheduler, Series, Standing, Step, Task, TaskId,
-    Time, Workload,
+    Attributes, Costs, CpuId, Duration, Event, EventSink, Machine, NoEvents, Scheduler, Series, Standing, Step, Task,
+    TaskId, Time, Workload,
 };
 use schedlab_program::Program;
 
@@ -32,9 +32,14 @@ impl EventSink for Everything {
 /// What a run leaves behind, in words: its outcome, and each queue, entity and average as they stand at the end.
 type Left = Result<(String, Vec<String>), SimError>;
 
-fn run(workload: &Workload, scheduler: &Scheduler, machine: &Machine, options: &Options<'_>) -> (Left, Everything) {
+fn run<S: EventSink + Default>(
+    workload: &Workload,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options<'_>,
+) -> (Left, S) {
     let program = Program::compile(workload).unwrap();
-    let (mut arena, mut sink) = (Arena::default(), Everything::default());
+    let (mut arena, mut sink) = (Arena::default(), S::default());
     let mut engine = Engine::new(&program, scheduler, machine, options, &mut arena, &mut sink).unwrap();
     let flat = engine.is_flat();
     let end = engine.run();
@@ -139,34 +144,90 @@ fn machines() -> impl Strategy<Value = Machine> {
     })
 }
 
+/// Tasks that mostly compute, for long, with or without an end; now and then one sleeps, rarely and for long.
+fn hogs() -> impl Strategy<Value = Vec<Task>> {
+    let nice = prop_oneof![4 => Just(0i8), 1 => -20i8..=19];
+    let run = prop_oneof![3 => Just(10_000_000), 2 => 1..400_000u64];
+    let sleep = prop::option::weighted(0.2, 20_000..200_000u64);
+    let kind = (1u32..24, nice, run, sleep, any::<bool>(), 0u64..4);
+    prop::collection::vec(kind, 1..4).prop_map(|kinds| {
+        let tasks = (0..).zip(kinds).map(|(number, (instances, nice, run, sleep, ends, delay))| {
+            let attributes = Some(Attributes { nice, ..Attributes::default() });
+            let micros = |time| Duration::Fixed(Time::from_micros(time));
+            let mut steps = vec![Step::Run(micros(run))];
+            steps.extend(sleep.map(|sleep| Step::Sleep(micros(sleep))));
+            let steps = if ends { steps } else { vec![Step::Forever(steps)] };
+            let delay = Time::from_millis(15 * delay);
+            Task { name: format!("kind{number}"), instances, attributes, steps, delay, ..Task::default() }
+        });
+        tasks.collect()
+    })
+}
+
+/// That the run is the same the short way, with somebody who listens and with nobody, as the long way.
+fn is_the_same_both_ways(
+    (tasks, machine): (Vec<Task>, Machine),
+    scheduler: &Scheduler,
+    (millis, phase): (u64, u64),
+) -> Result<(), TestCaseError> {
+    let duration = Some(Time::from_millis(millis));
+    let workload = Workload { name: "flat".into(), duration, tasks, ..Workload::default() };
+    let options = Options { phase: Time::from_micros(phase), ..Options::default() };
+    let long = Options { no_tick_skip: true, ..options };
+    let (short, told): (_, Everything) = run(&workload, scheduler, &machine, &options);
+    let (long, told_long): (_, Everything) = run(&workload, scheduler, &machine, &long);
+    let (quiet, _): (_, NoEvents) = run(&workload, scheduler, &machine, &options);
+    if let Some(at) = told.events.iter().zip(&told_long.events).position(|(one, other)| one != other) {
+        prop_assert!(
+            false,
+            "event {}: {:?} the short way, {:?} the long one",
+            at,
+            told.events[at],
+            told_long.events[at]
+        );
+    }
+    prop_assert_eq!(told, told_long);
+    for left in [short, quiet] {
+        match (left, &long) {
+            (Ok((outcome, states)), Ok((outcome_long, states_long))) => {
+                for (state, state_long) in states.iter().zip(states_long) {
+                    prop_assert_eq!(state, state_long);
+                }
+                prop_assert_eq!(&outcome, outcome_long);
+            }
+            (left, long) => prop_assert_eq!(&left, long),
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
     fn the_short_way_leaves_what_the_long_one_does(
-        (tasks, machine) in (tasks(), machines()),
+        busy in (tasks(), machines()),
         release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18"][..]),
         hz in prop::sample::select(&[100u32, 250, 1000][..]),
         (millis, phase) in (5u64..150, 0u64..1000),
     ) {
-        let duration = Some(Time::from_millis(millis));
-        let workload = Workload { name: "flat".into(), duration, tasks, ..Workload::default() };
         let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
-        let short = Options { phase: Time::from_micros(phase), ..Options::default() };
-        let long = Options { no_tick_skip: true, ..short };
-        let [(short, told), (long, told_long)] = [short, long].map(|options| run(&workload, &scheduler, &machine, &options));
-        if let Some(at) = told.events.iter().zip(&told_long.events).position(|(one, other)| one != other) {
-            prop_assert!(false, "event {}: {:?} the short way, {:?} the long one", at, told.events[at], told_long.events[at]);
-        }
-        prop_assert_eq!(told, told_long);
-        match (short, long) {
-            (Ok((outcome, states)), Ok((outcome_long, states_long))) => {
-                for (state, state_long) in states.iter().zip(&states_long) {
-                    prop_assert_eq!(state, state_long);
-                }
-                prop_assert_eq!(outcome, outcome_long);
-            }
-            (short, long) => prop_assert_eq!(short, long),
-        }
+        is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// CPUs go on alone for a while where nobody listens (`flat/alone.rs`).
+    #[test]
+    fn cpus_that_go_on_alone_leave_what_the_long_way_does(
+        busy in (hogs(), machines()),
+        release in prop::sample::select(&["5.10", "6.1"][..]),
+        hz in prop::sample::select(&[250u32, 1000, 1000][..]),
+        (millis, phase) in (50u64..600, 0u64..1000),
+    ) {
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
     }
 }

@@ -183,6 +183,12 @@ impl Task {
         }
     }
 
+    /// It is at an operation that computes.
+    #[inline(always)]
+    pub(crate) const fn computes(&self) -> bool {
+        matches!((self.op, self.stage), (Op::Run(_), Stage::Act))
+    }
+
     /// It has left word of what it came to, its switches among it, and only ends now.
     #[inline]
     pub(crate) fn has_reported(&self) -> bool {

@@ -69,7 +69,7 @@ impl Run {
         entry.slice
     }
 
-    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: the key of who is first then.
+    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: who is first then, with its key.
     /// None, and nothing done, where it is otherwise, or the slices differ.
     #[inline(always)]
     pub(super) fn rotate(
@@ -79,7 +79,7 @@ impl Run {
         vruntime: Vruntime,
         slice: u64,
         entity: EntityId,
-    ) -> Option<Vruntime> {
+    ) -> Option<(EntityId, Vruntime)> {
         let (first, last) = (self.entries.front()?, self.entries.back()?);
         if first.slice != slice || !last.before(key, sequence) {
             return None;
@@ -88,7 +88,7 @@ impl Run {
         self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
         self.least = if self.entries.len() == 1 { vruntime } else { self.least.min(vruntime) };
         self.left(before);
-        self.entries.front().map(|entry| entry.key)
+        self.entries.front().map(|entry| (entry.entity, entry.key))
     }
 
     #[inline]

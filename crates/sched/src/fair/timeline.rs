@@ -187,8 +187,8 @@ impl Timeline {
         true
     }
 
-    /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also the
-    /// key of who is first then. O(log n).
+    /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also
+    /// who is first then, with its key. O(log n).
     #[inline(always)]
     pub fn insert_and_take_first(
         &mut self,
@@ -196,13 +196,13 @@ impl Timeline {
         vruntime: Vruntime,
         slice: u64,
         entity: EntityId,
-    ) -> (u64, Option<Vruntime>) {
+    ) -> (u64, Option<(EntityId, Vruntime)>) {
         let sequence = self.arrivals;
         if !self.few.is_empty() {
             self.arrivals += 1;
             let moved = self.few.remove(0) + self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
-            return (sequence, self.few.first().map(|first| first.key));
+            return (sequence, self.few.first().map(|first| (first.entity, first.key)));
         }
         if self.runs.len() == 1
             && let Some(run) = self.runs.front_mut()
@@ -222,13 +222,13 @@ impl Timeline {
         vruntime: Vruntime,
         slice: u64,
         entity: EntityId,
-    ) -> (u64, Option<Vruntime>) {
+    ) -> (u64, Option<(EntityId, Vruntime)>) {
         let first = self.runs.front().and_then(|run| run.entries.front()).copied();
         let sequence = self.insert(key, vruntime, slice, entity);
         if let Some(first) = first {
             self.remove(first.key, first.sequence);
         }
-        (sequence, self.first_key())
+        (sequence, self.first_with_key())
     }
 
     /// Gives a queued entity another slice; its place stays. O(log n).
@@ -386,7 +386,7 @@ mod tests {
                     let position = model.partition_point(|(queued, _, _)| *queued <= offset);
                     model.insert(position, (offset, sequence, id));
                     model.remove(0);
-                    prop_assert_eq!(next, timeline.first_key());
+                    prop_assert_eq!(next, timeline.first_with_key());
                 } else if insert || model.is_empty() {
                     let sequence = timeline.insert(
                         Vruntime(base.wrapping_add(offset)), Vruntime(offset ^ 21), offset ^ 5, EntityId(number as u32),

@@ -28,10 +28,12 @@
 mod block;
 mod eevdf;
 mod newidle;
+mod slices;
 mod switch;
 mod tick;
 mod wake;
 
+pub use slices::FlatSlices;
 pub use tick::FlatTick;
 
 use schedlab_model::Series;

@@ -87,7 +87,8 @@ impl Sched<Ours> {
         }
         // put_prev_entity; the averages are up to date.
         let (vruntime, slice) = (entity.vruntime, entity.slice);
-        let (sequence, next_key) = queue.timeline.insert_and_take_first(vruntime, vruntime, slice, se);
+        let (sequence, next_first) = queue.timeline.insert_and_take_first(vruntime, vruntime, slice, se);
+        let next_key = next_first.map(|(_, key)| key);
         entity.sequence = sequence;
         // set_next_entity
         let next = TaskId(leftmost.0);
@@ -173,7 +174,7 @@ impl Balance {
 impl Rq {
     /// `count` times the clocks, the averages and `update_curr` but for `min_vruntime`, the first at `first`.
     #[inline(always)]
-    fn flat_charge_ticks(
+    pub(super) fn flat_charge_ticks(
         &mut self,
         queue: &mut CfsRq,
         entity: &mut Entity,
@@ -222,7 +223,13 @@ impl EntityLoad {
 impl Rules {
     /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
     #[inline(always)]
-    fn flat_inactive_ticks(&self, queue: &CfsRq, entity: &mut Entity, first_key: Option<Vruntime>, ideal: u64) -> u64 {
+    pub(super) fn flat_inactive_ticks(
+        &self,
+        queue: &CfsRq,
+        entity: &mut Entity,
+        first_key: Option<Vruntime>,
+        ideal: u64,
+    ) -> u64 {
         debug_assert_eq!(queue.timeline.first_key(), first_key);
         let Some(first_key) = first_key else { return 0 };
         let Entity { sum_exec_runtime, prev_sum_exec_runtime, vruntime, .. } = *entity;
@@ -233,7 +240,7 @@ impl Rules {
 
     /// `sched_slice` of an entity of this weight that is queued at the top, on a queue without SCHED_IDLE tasks.
     #[inline(always)]
-    fn flat_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
+    pub(super) fn flat_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
         let of = (queue.load.scaled, weight, queue.nr_running);
         if queue.last_slice.0 == of { queue.last_slice.1 } else { self.find_slice(queue, weight) }
     }

@@ -105,7 +105,6 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Whether the CPU's task is at an operation that computes.
     fn computes(&self, cpu: u32) -> bool {
-        let record = &self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
-        matches!((record.op, record.stage), (Op::Run(_), Stage::Act))
+        self.arena.tasks[self.arena.cpus[cpu as usize].current as usize].computes()
     }
 }
