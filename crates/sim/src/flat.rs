@@ -114,7 +114,8 @@ impl<S: EventSink> Engine<'_, S> {
         let end = loop {
             let end = self.flat_tick::<FREE>(cpu);
             let due = self.arena.timers.first() < key || self.sched.next_timer_expires().as_nanos() <= self.now;
-            if end.is_err() || due || self.limit < self.now || self.alive == 0 {
+            let alone = FREE && self.alone_from <= self.now;
+            if end.is_err() || due || alone || self.limit < self.now || self.alive == 0 {
                 break end;
             }
             let Some(other) = self.arena.agenda.next_at(key, cpu) else { break end };
@@ -255,7 +256,9 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_tick_beside_idle<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let record = &self.arena.cpus[cpu as usize];
         if self.skips_beside_others || record.next_tick != record.acting_tick {
-            return self.tick(cpu);
+            let end = self.tick(cpu);
+            self.balanced();
+            return end;
         }
         let Some(scheduled) = self.sched.flat_tick_alone(CpuId(cpu)) else { return self.tick(cpu) };
         let now = self.now;

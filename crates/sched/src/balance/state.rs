@@ -161,14 +161,15 @@ impl TaskList {
             return;
         }
         let [before, after] = tasks[task.index()].beside;
-        if before == NOBODY || first == NOBODY {
+        // Nobody's number is beyond all.
+        if before.index().max(first.index()) >= tasks.len() {
             return self.take_in(tasks, task);
         }
         tasks[task.index()].beside = [NOBODY, first];
         tasks[before.index()].beside[1] = after;
-        match after {
-            NOBODY => self.0[1] = before,
-            after => tasks[after.index()].beside[0] = before,
+        match tasks.get_mut(after.index()) {
+            None => self.0[1] = before,
+            Some(after) => after.beside[0] = before,
         }
         tasks[first.index()].beside[0] = task;
         self.0[0] = task;

@@ -4,7 +4,7 @@ use crate::fair::decay::{WHOLE_OF_ONE, YN_ONCE, decay_once, divide_small};
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 
 /// Nanoseconds of a period.
-const PERIOD: u64 = 1 << 20;
+pub(super) const PERIOD: u64 = 1 << 20;
 
 /// The sums of a queue and of its running task, its load's, runnable and running time's and then the task's.
 ///

@@ -84,10 +84,9 @@ impl Run {
         if first.slice != slice || !last.before(key, sequence) {
             return None;
         }
-        let before = first.vruntime;
         self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
-        self.least = if self.entries.len() == 1 { vruntime } else { self.least.min(vruntime) };
-        self.left(before);
+        // It stays a bound. Whoever rotates goes by keys, and does not ask for it.
+        self.least = self.least.min(vruntime);
         self.entries.front().map(|entry| (entry.entity, entry.key))
     }
 

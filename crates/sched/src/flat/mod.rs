@@ -33,7 +33,7 @@ mod switch;
 mod tick;
 mod wake;
 
-pub use slices::FlatSlices;
+pub use slices::{Books, FlatSlices};
 pub use tick::FlatTick;
 
 use schedlab_model::Series;

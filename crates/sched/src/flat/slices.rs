@@ -7,17 +7,28 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Ours;
-use crate::entity::{CfsRqId, EntityId};
+use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::pelt_slices::QueueSlices;
+use crate::rules::Rules;
 
 /// What the slices of a CPU came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlatSlices {
+    /// Who runs now.
+    pub current: TaskId,
     /// The first tick that was not done, and the first that may act.
     pub ticks: [u64; 2],
     /// Ticks that might have acted.
     pub looked: u64,
     /// Some were put off.
     pub skipped: bool,
+}
+
+/// What a driver writes down of switches.
+pub trait Books {
+    /// `next` has the CPU instead of `previous` from `now` on.
+    fn switched(&mut self, now: u64, previous: TaskId, next: TaskId);
 }
 
 impl Sched<Ours> {
@@ -36,73 +47,122 @@ impl Sched<Ours> {
         Some(first.saturating_mul(self.rules.tick))
     }
 
-    /// What [`Sched::flat_tick`] does at each tick of the CPU that may act before `horizon`, which is [`Sched::flat_horizon`] at most; `ticks` are the first that
-    /// was not done and the first that may act, `switched` is told of each switch when it comes, who leaves and who comes. None, and nothing done,
-    /// where that is to be called.
+    /// What [`Sched::flat_tick`] does at each tick of the CPU that may act before `horizon`, which is [`Sched::flat_horizon`] at most; `ticks` are the
+    /// first that was not done and the first that may act, `books` are told of each switch.
+    /// None, and nothing done, where that is to be called.
+    #[inline(always)]
     pub fn flat_slices(
         &mut self,
         cpu: CpuId,
         ticks: [u64; 2],
         horizon: u64,
-        mut switched: impl FnMut(u64, TaskId, TaskId),
+        books: &mut impl Books,
     ) -> Option<FlatSlices> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[CfsRqId(cpu.0).index()]);
-        let ([mut first, mut due], tick) = (ticks, rules.tick);
-        let mut se = EntityId(rq.curr.0);
+        let ([mut first, mut due], tick, origin) = (ticks, rules.tick, *pelt_origin);
         if due >= horizon || rq.curr == TaskId::IDLE || queue.has_buddies() || queue.pelt.removed.count > 0 {
             return None;
         }
+        let mut entity = &mut entities[rq.curr.index()];
+        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let mut averages = QueueSlices::of(&queue.pelt.avg, tick, what).filter(|_| first > entity.exec_start)?;
         let (mut leftmost, mut first_key) = queue.timeline.first_with_key()?;
-        if first <= entities[se.index()].exec_start {
-            return None;
-        }
         let granularity = rules.tunables.min_granularity.as_nanos();
+        let mut slice = rules.slice(queue, entity);
         let mut count = rules.in_ticks.quotient(due - first) + 1;
-        let (mut looked, mut skipped) = (0, false);
-        let last = loop {
-            let entity = &mut entities[se.index()];
-            rq.flat_charge_ticks(queue, entity, rules, (first, count), *pelt_origin);
+        let (began, mut waited, mut looked) = (first, false, 0);
+        let inactive = loop {
+            let (own, weight) = (&mut entity.pelt, entity.load.scaled >> 10);
+            if !averages.take_ticks(own, (first + origin, count), waited, weight) {
+                if looked == 0 {
+                    return None;
+                }
+                if waited {
+                    own.end_wait(first - tick + origin, weight);
+                }
+                break count - 1;
+            }
+            rules.flat_charge(entity, first, due, count);
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
-            let ideal = rules.flat_slice(queue, entity.load.scaled);
             let (ran, ahead) =
                 (entity.sum_exec_runtime - entity.prev_sum_exec_runtime, entity.vruntime.since(first_key));
-            let scheduled = ran > ideal || (ran >= granularity && ahead >= 0 && ahead as u64 > ideal);
-            looked += 1;
-            let inactive = if scheduled && ahead >= 0 {
-                let (vruntime, slice) = (entity.vruntime, entity.slice);
-                let (sequence, next) = queue.timeline.insert_and_take_first(vruntime, vruntime, slice, se);
+            let scheduled = ran > slice.ideal || (ran >= granularity && ahead >= 0 && ahead as u64 > slice.ideal);
+            (looked, first) = (looked + 1, due + tick);
+            let comes = scheduled && ahead >= 0;
+            let inactive = if comes {
+                let (vruntime, length, previous) = (entity.vruntime, entity.slice, entity.task);
+                let (se, comer) = (EntityId(previous.0), TaskId(leftmost.0));
+                let (sequence, next) = queue.timeline.insert_and_take_first(vruntime, vruntime, length, se);
                 entity.sequence = sequence;
-                let (previous, comer) = (se, &mut entities[leftmost.index()]);
-                comer.exec_start = due;
-                comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
-                comer.pelt.end_wait(queue.pelt.flat_clock(due + *pelt_origin), comer.load.scaled >> 10);
-                se = leftmost;
-                rq.cfs_tasks.move_to_front(tasks, TaskId(se.0));
-                switched(due, TaskId(previous.0), TaskId(se.0));
                 // Whoever was put in waits at least.
-                (leftmost, first_key) = next.unwrap_or((previous, vruntime));
-                let ideal = rules.flat_slice(queue, comer.load.scaled);
-                rules.flat_inactive_ticks(queue, comer, Some(first_key), ideal)
+                (leftmost, first_key) = next.unwrap_or((se, vruntime));
+                entity = &mut entities[comer.index()];
+                entity.exec_start = due;
+                entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+                rq.cfs_tasks.move_to_front(tasks, comer);
+                books.switched(due, previous, comer);
+                if entity.load.scaled != slice.weight {
+                    slice = rules.slice(queue, entity);
+                }
+                slice.inactive_ticks_of_comer(rules, queue, entity, first_key)
             } else {
                 if scheduled {
-                    rq.cfs_tasks.move_to_front(tasks, TaskId(se.0));
+                    rq.cfs_tasks.move_to_front(tasks, entity.task);
                 }
-                rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal)
+                rules.flat_inactive_ticks(queue, entity, Some(first_key), slice.ideal)
             };
-            skipped |= inactive > 0;
-            first = due + tick;
-            let next = first.saturating_add(inactive.saturating_mul(tick));
-            if next >= horizon {
-                break (due, inactive);
+            (due, count) = (first + inactive * tick, inactive + 1);
+            // Two ticks end a period, so that nobody sees the averages at the end of a wait.
+            waited = comes && count > 1 && due < horizon;
+            if comes && !waited {
+                entity.pelt.end_wait(first - tick + origin, entity.load.scaled >> 10);
             }
-            (due, count) = (next, inactive + 1);
+            if due >= horizon {
+                break inactive;
+            }
         };
-        let (done, inactive) = last;
-        rq.curr = TaskId(se.0);
-        queue.curr = Some(se);
-        rq.set_clocks_at(done, *pelt_origin);
-        let until_balance = rq.balance.next_balance - (rules.in_ticks.quotient(done) + 1);
-        Some(FlatSlices { ticks: [first, first + inactive.min(until_balance) * tick], looked, skipped })
+        averages.store(&mut queue.pelt.avg);
+        (rq.curr, queue.curr, rq.lazily) = (entity.task, Some(EntityId(entity.task.0)), false);
+        let last = first - tick;
+        rq.set_clocks_at(last, origin);
+        let until_balance = rq.balance.next_balance - (rules.in_ticks.quotient(last) + 1);
+        let inactive = inactive.min(until_balance);
+        let skipped = inactive > 0 || (last - began) / tick + 1 > looked;
+        Some(FlatSlices { current: rq.curr, ticks: [first, first + inactive * tick], looked, skipped })
+    }
+}
+
+/// What is the same of all slices of entities that weigh the same, on a queue of which nothing changes but who runs.
+struct Slice {
+    weight: u64,
+    /// `sched_slice`.
+    ideal: u64,
+    /// A tick in virtual time.
+    step: u64,
+    /// How many ticks leave one running that begins, unless it gets ahead of all others.
+    inactive: u64,
+}
+
+impl Rules {
+    #[inline(never)]
+    fn slice(&self, queue: &mut CfsRq, entity: &mut Entity) -> Slice {
+        let ideal = self.flat_slice(queue, entity.load.scaled);
+        let step = self.calc_delta_fair(self.tick, &mut entity.load);
+        let inactive = self.inactive_ticks_cfs(self.tick, ideal, i64::MIN, 0);
+        Slice { weight: entity.load.scaled, ideal, step, inactive }
+    }
+}
+
+impl Slice {
+    /// [`Rules::flat_inactive_ticks`] of one that begins.
+    #[inline(always)]
+    fn inactive_ticks_of_comer(&self, rules: &Rules, queue: &CfsRq, entity: &mut Entity, first_key: Vruntime) -> u64 {
+        let ahead = entity.vruntime.plus(self.step).since(first_key);
+        // As `inactive_ticks_cfs` has it.
+        if self.step <= rules.tick && ahead <= rules.tick as i64 {
+            return self.inactive;
+        }
+        rules.flat_inactive_ticks(queue, entity, Some(first_key), self.ideal)
     }
 }

@@ -174,7 +174,7 @@ impl Balance {
 impl Rq {
     /// `count` times the clocks, the averages and `update_curr` but for `min_vruntime`, the first at `first`.
     #[inline(always)]
-    pub(super) fn flat_charge_ticks(
+    fn flat_charge_ticks(
         &mut self,
         queue: &mut CfsRq,
         entity: &mut Entity,
@@ -194,18 +194,7 @@ impl Rq {
         }
         self.set_clocks_at(last, pelt_origin);
         self.lazily = false;
-        let ran = last - entity.exec_start;
-        entity.sum_exec_runtime += ran;
-        let mut virtual_time = ran;
-        if entity.load.scaled != rules.nice_0_load {
-            // Each tick rounds for itself.
-            let partial = first - entity.exec_start;
-            virtual_time = rules.calc_delta_fair(partial, &mut entity.load);
-            let step = rules.calc_delta_fair(tick, &mut entity.load);
-            virtual_time = virtual_time.wrapping_add(step.wrapping_mul(count - 1));
-        }
-        entity.exec_start = last;
-        entity.vruntime = entity.vruntime.plus(virtual_time);
+        rules.flat_charge(entity, first, last, count);
     }
 }
 
@@ -221,6 +210,23 @@ impl EntityLoad {
 }
 
 impl Rules {
+    /// `update_curr` at each of `count` ticks, but for what it does to the queue.
+    #[inline(always)]
+    pub(super) fn flat_charge(&self, entity: &mut Entity, first: u64, last: u64, count: u64) {
+        let ran = last - entity.exec_start;
+        entity.sum_exec_runtime += ran;
+        let mut virtual_time = ran;
+        if entity.load.scaled != self.nice_0_load {
+            // Each tick rounds for itself.
+            let partial = first - entity.exec_start;
+            virtual_time = self.calc_delta_fair(partial, &mut entity.load);
+            let step = self.calc_delta_fair(self.tick, &mut entity.load);
+            virtual_time = virtual_time.wrapping_add(step.wrapping_mul(count - 1));
+        }
+        entity.exec_start = last;
+        entity.vruntime = entity.vruntime.plus(virtual_time);
+    }
+
     /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
     #[inline(always)]
     pub(super) fn flat_inactive_ticks(

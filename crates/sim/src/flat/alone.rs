@@ -1,16 +1,20 @@
 //! CPUs that go on alone: until something may happen that more than one CPU has a part in, each does its ticks and switches by itself.
 
 use schedlab_model::{CpuId, EventSink, TaskId};
+use schedlab_sched::Books;
 
 use crate::agenda::NEVER;
 use crate::arena::Arena;
 use crate::cpu::Cpu;
 use crate::engine::Engine;
-use crate::task::State;
+use crate::task::{State, Task};
 use crate::wait::NONE;
 
 /// For fewer ticks it is not worth while to find out whether CPUs may go on alone.
-const WORTH_WHILE: u64 = 4;
+const WORTH_WHILE: u64 = 3;
+
+/// Instead of an instant.
+const BALANCES: u64 = 0;
 
 impl<S: EventSink> Engine<'_, S> {
     /// As a tick comes: has each CPU whose tasks all compute do its ticks alone, up to an instant that none of them gets to in any other way. True if
@@ -26,7 +30,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let soon = self.now + WORTH_WHILE * self.period;
         let horizon = self.horizon(soon);
-        self.alone_from = horizon.max(soon);
+        // Once the tick that balances load is done, it is to be asked again.
+        self.alone_from = if horizon == BALANCES { self.now + 1 } else { horizon.max(soon) };
         if horizon < soon {
             return false;
         }
@@ -41,14 +46,19 @@ impl<S: EventSink> Engine<'_, S> {
         any
     }
 
-    /// Before this instant nothing happens but ticks, and what they have their own CPUs do. Where that is not `soon` at least, it may be any that is sooner.
+    /// Before this instant nothing happens but ticks, and what they have their own CPUs do. Where that is not `soon` at least, it may be any that is sooner;
+    /// [`BALANCES`] where a tick of now balances load.
     fn horizon(&self, soon: u64) -> u64 {
         let (timer, rule) = (self.arena.timers.first().time(), self.sched.next_timer_expires().as_nanos());
         let mut horizon = self.until.min(timer).min(rule);
         if horizon < soon {
             return horizon;
         }
-        horizon = horizon.min(self.sched.flat_horizon().unwrap_or(0));
+        match self.sched.flat_horizon() {
+            Some(balances) if balances <= self.now => return BALANCES,
+            Some(balances) => horizon = horizon.min(balances),
+            None => return self.now,
+        }
         for (cpu, record) in (0..).zip(&self.arena.cpus) {
             if horizon < soon {
                 break;
@@ -58,48 +68,69 @@ impl<S: EventSink> Engine<'_, S> {
         horizon
     }
 
-    /// No operation of the CPU's tasks ends before this, or before `horizon`; 0 where they do not all compute.
+    /// A tick that balanced load is done, if that was what kept CPUs from going on alone.
+    #[inline(always)]
+    pub(super) fn balanced(&mut self) {
+        if self.alone_from == self.now + 1 {
+            self.alone_from = self.now;
+        }
+    }
+
+    /// No operation of the CPU's tasks ends before this, or before `horizon`; none where they do not all compute.
     fn end_of_any(&self, cpu: CpuId, record: &Cpu, horizon: u64) -> u64 {
         let tasks = &self.arena.tasks;
         if record.current == NONE || record.resched_at != NEVER || record.leaving {
-            return 0;
+            return self.now;
         }
         if !tasks[record.current as usize].computes() {
-            return 0;
+            return self.now;
         }
         // Each switch comes with another tick, and whoever comes is the first of those that wait.
         let comers = (horizon - self.now) / self.period + 1;
         let waiting = self.sched.cfs_rq(cpu).timeline.iter().take(comers as usize);
-        let ends = waiting.map(|entity| {
+        let left = waiting.map(|entity| {
             let task = &tasks[entity.0 as usize];
-            if task.computes() { self.now.saturating_add(task.remaining) } else { 0 }
+            if task.computes() && task.debt == 0 { task.remaining } else { 0 }
         });
-        ends.fold(record.end, u64::min)
+        self.now.saturating_add(left.fold(u64::MAX, u64::min)).min(record.end)
     }
 
     /// The ticks of one CPU before `horizon`, as [`Engine::flat_tick`] and [`Engine::flat_switched`] have them. True if there were any.
     fn flat_slices(&mut self, cpu: u32, horizon: u64) -> bool {
         let Arena { tasks, cpus, agenda, .. } = &mut self.arena;
         let record = &mut cpus[cpu as usize];
-        let (ticks, switches) = ([record.next_tick, record.acting_tick], &mut self.switches);
-        let switched = |now: u64, previous: TaskId, next: TaskId| {
-            *switches += 1;
-            let left = &mut tasks[previous.index()];
-            record.busy += left.account.end_run(now);
-            left.account.involuntary += 1;
-            left.remaining = record.end - now;
-            left.state = State::Runnable;
-            let comer = &mut tasks[next.index()];
-            comer.account.end_wait(now);
-            comer.takes(next.0, record);
-            record.end = now.saturating_add(comer.due(false));
-        };
-        let Some(done) = self.sched.flat_slices(CpuId(cpu), ticks, horizon, switched) else { return false };
+        let ticks = [record.next_tick, record.acting_tick];
+        let mut books = Alone { tasks, record, switches: 0 };
+        let Some(done) = self.sched.flat_slices(CpuId(cpu), ticks, horizon, &mut books) else { return false };
+        self.switches += books.switches;
+        tasks[record.current as usize].state = State::Runnable;
+        tasks[done.current.index()].takes(done.current.0, record);
         let [next, acting] = done.ticks;
         (record.next_tick, record.acting_tick) = (next, acting.min(NEVER));
         self.events += done.looked;
         self.skips_beside_others |= done.skipped;
         agenda.set(cpu, record.undisturbed_key(0, self.period));
         true
+    }
+}
+
+/// The books of a CPU that goes on alone. Who has it is written down at the end.
+struct Alone<'a> {
+    tasks: &'a mut [Task],
+    record: &'a mut Cpu,
+    switches: u64,
+}
+
+impl Books for Alone<'_> {
+    #[inline(always)]
+    fn switched(&mut self, now: u64, previous: TaskId, next: TaskId) {
+        self.switches += 1;
+        let left = &mut self.tasks[previous.index()];
+        self.record.busy += left.account.end_run(now);
+        left.account.involuntary += 1;
+        left.remaining = self.record.end - now;
+        let comer = &mut self.tasks[next.index()];
+        comer.account.end_wait(now);
+        self.record.end = now.saturating_add(comer.remaining);
     }
 }
