@@ -134,7 +134,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.settle_moves(home);
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let cost = if runs { cost } else { cost + self.interrupt_alone(home) };
+        let cost = cost + self.interrupt_alone(home);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
         if (cost > 0 || target == home) && self.arena.cpus[home as usize].current != NONE {
             self.interrupted(home, cost);
