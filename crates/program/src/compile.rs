@@ -181,7 +181,10 @@ impl<'a> Compiler<'a> {
         match step {
             Step::Run(duration) => self.time(*duration, Op::Run, Instruction::RunDrawn).map_err(wrong)?,
             Step::Busy(duration) => self.time(*duration, Op::Busy, Instruction::BusyDrawn).map_err(wrong)?,
-            Step::Sleep(duration) => self.time(*duration, Op::Sleep, Instruction::SleepDrawn).map_err(wrong)?,
+            Step::Sleep(duration) => match Instruction::sleep_among(*duration) {
+                Some(sleep) => self.code.push(sleep),
+                None => self.time(*duration, Op::Sleep, Instruction::SleepDrawn).map_err(wrong)?,
+            },
             Step::Yield => self.emit(Op::Yield),
             Step::Write { channel, bytes } => {
                 let channel = self.message(channel, *bytes, true, place.times).map_err(wrong)?;

@@ -80,6 +80,10 @@ impl Cursor {
                 Instruction::RunDrawn(duration) => return Op::Run(self.draw(program, duration, after)),
                 Instruction::BusyDrawn(duration) => return Op::Busy(self.draw(program, duration, after)),
                 Instruction::SleepDrawn(duration) => return Op::Sleep(self.draw(program, duration, after)),
+                Instruction::SleepAmong { low, number } => {
+                    self.at = after;
+                    return Op::Sleep(self.stream.among(low.into(), number.into()));
+                }
                 Instruction::Fork { template, slot } => {
                     self.at = after;
                     return Op::Fork { template, instance: self.count_child(slot) };

@@ -1,6 +1,6 @@
 //! Primitive operations: what a task asks of the kernel, one at a time.
 
-use schedlab_model::Time;
+use schedlab_model::{Duration, Time};
 
 /// A task template of a program, from 0 in the order in which the workload lists its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,10 +144,22 @@ pub(crate) enum Instruction {
     BusyDrawn(u32),
     /// Draw a time from the program's durations and sleep so long.
     SleepDrawn(u32),
+    /// Sleep for a time drawn uniformly: for one of so many nanoseconds, the first of which is `low`. The most frequent of drawn times, so it is not
+    /// looked up; `SleepDrawn` where they do not fit.
+    SleepAmong { low: u32, number: u32 },
     /// Make a child; `slot` counts this template's children of this parent.
     Fork { template: TemplateId, slot: u32 },
     /// The end.
     Exit,
+}
+
+impl Instruction {
+    /// [`Instruction::SleepAmong`], where this is so drawn and fits.
+    pub(crate) fn sleep_among(duration: Duration) -> Option<Self> {
+        let Duration::Uniform { low, high } = duration else { return None };
+        let number = high.as_nanos().checked_sub(low.as_nanos())? + 1;
+        Some(Self::SleepAmong { low: low.as_nanos().try_into().ok()?, number: number.try_into().ok()? })
+    }
 }
 
 /// An instruction in its place.

@@ -42,15 +42,18 @@ impl Stream {
         if let Duration::Uniform { low, high } = duration { self.between(low, high) } else { self.draw_other(duration) }
     }
 
-    /// Uniform from `low` to `high`, both included: a word times their number, of which the upper half counts, and another word where its
-    /// carry may: Canon's method, as `rand` 0.9 has it.
+    /// Uniform from `low` to `high`, both included.
     #[inline(always)]
     pub(crate) fn between(&mut self, low: Time, high: Time) -> Time {
         debug_assert!(low <= high, "the compiler refuses others");
         let (low, number) = (low.as_nanos(), (high.as_nanos() - low.as_nanos()).wrapping_add(1));
-        if number == 0 {
-            return Time::from_nanos(self.0.next_u64());
-        }
+        if number == 0 { Time::from_nanos(self.0.next_u64()) } else { self.among(low, number) }
+    }
+
+    /// Uniform among `number` nanoseconds, at least one, from `low` on: a word times their number, of which the upper half counts, and another word where
+    /// its carry may: Canon's method, as `rand` 0.9 has it.
+    #[inline(always)]
+    pub(crate) fn among(&mut self, low: u64, number: u64) -> Time {
         let product = u128::from(self.0.next_u64()) * u128::from(number);
         let (upper, lower) = ((product >> 64) as u64, product as u64);
         let carry = lower > number.wrapping_neg() && self.carries(lower, number);

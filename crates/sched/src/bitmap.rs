@@ -1,15 +1,16 @@
 //! A set of small numbers as bits, for CPUs and priorities.
 
-/// A set of numbers below a bound fixed at creation.
+/// A set of numbers below a bound fixed at creation. The first 64 stand in the set itself, as mostly there are no more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
-    words: Vec<u64>,
+    first: u64,
+    rest: Vec<u64>,
 }
 
 impl Bitmap {
     /// The empty set of numbers below `bound`.
     pub fn new(bound: usize) -> Self {
-        Self { words: vec![0; bound.div_ceil(64)] }
+        Self { first: 0, rest: vec![0; bound.div_ceil(64).saturating_sub(1)] }
     }
 
     /// Every number below `bound`.
@@ -21,113 +22,143 @@ impl Bitmap {
 
     /// Becomes the same as `other`, in the memory that it has.
     pub(crate) fn copy_from(&mut self, other: &Self) {
-        self.words.clone_from(&other.words);
+        self.first = other.first;
+        self.rest.clone_from(&other.rest);
+    }
+
+    /// 64 numbers each, in ascending order.
+    #[inline(always)]
+    fn words(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+
+    /// The words of both sets, beside one another.
+    #[inline(always)]
+    fn zip(&self, other: &Self) -> impl Iterator<Item = (u64, u64)> {
+        self.words().zip(other.words())
+    }
+
+    /// Changes each word by that of `other`.
+    fn update(&mut self, other: &Self, change: impl Fn(&mut u64, u64)) {
+        change(&mut self.first, other.first);
+        self.rest.iter_mut().zip(&other.rest).for_each(|(word, other)| change(word, *other));
+    }
+
+    /// The 64 numbers from `index` times 64 on, if they are below the bound.
+    #[inline(always)]
+    fn word(&self, index: usize) -> Option<u64> {
+        if index == 0 { Some(self.first) } else { self.rest.get(index - 1).copied() }
+    }
+
+    #[inline(always)]
+    fn word_of(&mut self, number: usize) -> &mut u64 {
+        if number < 64 { &mut self.first } else { &mut self.rest[number / 64 - 1] }
     }
 
     /// Adds `number`.
     #[inline]
     pub fn insert(&mut self, number: usize) {
-        self.words[number / 64] |= 1 << (number % 64);
+        *self.word_of(number) |= 1 << (number % 64);
     }
 
     /// Takes `number` away.
     #[inline]
     pub fn remove(&mut self, number: usize) {
-        self.words[number / 64] &= !(1 << (number % 64));
+        *self.word_of(number) &= !(1 << (number % 64));
     }
 
     /// Whether `number` is in the set.
     #[inline]
     pub fn contains(&self, number: usize) -> bool {
-        self.words.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+        self.word(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// The least number, if any.
     #[inline]
     pub fn first(&self) -> Option<usize> {
-        let word = self.words.iter().position(|word| *word != 0)?;
-        Some(word * 64 + self.words[word].trailing_zeros() as usize)
+        first_of(self.words())
     }
 
     /// The least number of both sets, if any.
     #[inline]
     pub fn first_common(&self, other: &Self) -> Option<usize> {
-        let word = self.words.iter().zip(&other.words).position(|(left, right)| left & right != 0)?;
-        Some(word * 64 + (self.words[word] & other.words[word]).trailing_zeros() as usize)
+        first_of(self.zip(other).map(|(left, right)| left & right))
     }
 
     /// All of a set that has a bound of 64 at most, number 0 in the lowest bit.
     #[inline]
     pub(crate) fn only_word(&self) -> Option<u64> {
-        if let [word] = self.words[..] { Some(word) } else { None }
+        self.rest.is_empty().then_some(self.first)
     }
 
     /// Whether there is none.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.first == 0 && self.rest.iter().all(|word| *word == 0)
     }
 
     /// Whether it is this number alone.
     #[inline]
     pub(crate) fn is_only(&self, number: usize) -> bool {
         let of = |index| if index == number / 64 { 1 << (number % 64) } else { 0 };
-        self.words.len() > number / 64 && self.words.iter().enumerate().all(|(index, word)| *word == of(index))
+        self.rest.len() >= number / 64 && self.words().enumerate().all(|(index, word)| word == of(index))
     }
 
     /// Whether this is so of any number, asked in ascending order.
     #[inline(always)]
     pub(crate) fn any(&self, is: impl Fn(usize) -> bool) -> bool {
-        for (index, word) in self.words.iter().enumerate() {
-            let mut left = *word;
+        let (mut left, mut from) = (self.first, 0);
+        let mut rest = self.rest.iter();
+        loop {
             while left != 0 {
-                if is(index * 64 + left.trailing_zeros() as usize) {
+                if is(from + left.trailing_zeros() as usize) {
                     return true;
                 }
                 left &= left - 1;
             }
+            let Some(word) = rest.next() else { return false };
+            (left, from) = (*word, from + 64);
         }
-        false
     }
 
     /// How many numbers there are.
     pub fn count(&self) -> u32 {
-        self.words.iter().map(|word| word.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// Whether the sets have a number in common.
     pub fn intersects(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).any(|(left, right)| left & right != 0)
+        self.zip(other).any(|(left, right)| left & right != 0)
     }
 
     /// Whether every number is one of `other`'s too.
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).all(|(left, right)| left & !right == 0)
+        self.zip(other).all(|(left, right)| left & !right == 0)
     }
 
     /// Leaves the numbers that `other` has too.
     pub fn retain(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left &= right);
+        self.update(other, |word, other| *word &= other);
     }
 
     /// Takes the numbers of `other` away.
     pub fn subtract(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left &= !right);
+        self.update(other, |word, other| *word &= !other);
     }
 
     /// Adds the numbers of `other`.
     pub fn join(&mut self, other: &Self) {
-        self.words.iter_mut().zip(&other.words).for_each(|(left, right)| *left |= right);
+        self.update(other, |word, other| *word |= other);
     }
 
     /// The least number from `start` on, if any.
     #[inline]
     pub fn next(&self, start: usize) -> Option<usize> {
         let mut index = start / 64;
-        let mut word = self.words.get(index)? & (u64::MAX << (start % 64));
+        let mut word = self.word(index)? & (u64::MAX << (start % 64));
         while word == 0 {
             index += 1;
-            word = *self.words.get(index)?;
+            word = self.word(index)?;
         }
         Some(index * 64 + word.trailing_zeros() as usize)
     }
@@ -142,17 +173,30 @@ impl Bitmap {
         })
     }
 
+    /// Each of [`Bitmap::iter_wrap`] that is not one of `others`.
+    #[inline(always)]
+    pub(crate) fn each_wrapped_but(&self, others: &Self, start: usize, mut visit: impl FnMut(usize)) {
+        let (Some(all), Some(others)) = (self.only_word(), others.only_word()) else {
+            return self.iter_wrap(start).filter(|number| !others.contains(*number)).for_each(visit);
+        };
+        let mut left = (all & !others).rotate_right(start as u32);
+        while left != 0 {
+            visit((start + left.trailing_zeros() as usize) % 64);
+            left &= left - 1;
+        }
+    }
+
     /// The numbers from `start` on, then those before it (`for_each_cpu_wrap`).
     pub fn iter_wrap(&self, start: usize) -> impl Iterator<Item = usize> {
         // Words from the one that `start` is in around to it: of that one the upper part first, and the lower one last.
-        let (words, first, upper) = (self.words.len(), start / 64, u64::MAX << (start % 64));
+        let (words, first, upper) = (1 + self.rest.len(), start / 64, u64::MAX << (start % 64));
         let (mut index, mut left) = (first, words);
-        let mut word = self.words.get(first).map_or(0, |word| word & upper);
+        let mut word = self.word(first).map_or(0, |word| word & upper);
         std::iter::from_fn(move || {
             while word == 0 {
                 left = left.checked_sub(1)?;
                 index = if index + 1 < words { index + 1 } else { 0 };
-                word = self.words[index];
+                word = self.word(index)?;
                 if index == first {
                     word &= !upper;
                 }
@@ -164,6 +208,17 @@ impl Bitmap {
     }
 }
 
+/// The least number of words in ascending order, if any.
+#[inline(always)]
+fn first_of(mut words: impl Iterator<Item = u64>) -> Option<usize> {
+    let mut from = 0;
+    words.find_map(|word| {
+        let number = (word != 0).then(|| from + word.trailing_zeros() as usize);
+        from += 64;
+        number
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -172,23 +227,35 @@ mod tests {
 
     use super::*;
 
-    fn bitmap(numbers: &BTreeSet<usize>) -> Bitmap {
-        let mut map = Bitmap::new(200);
+    fn bitmap(numbers: &BTreeSet<usize>, bound: usize) -> Bitmap {
+        let mut map = Bitmap::new(bound);
         numbers.iter().for_each(|number| map.insert(*number));
         map
     }
 
     proptest! {
+        /// Of one word and of several.
         #[test]
         fn it_is_a_set(
+            bound in prop_oneof![1usize..65, 65usize..201],
             left in prop::collection::btree_set(0usize..200, 0..40),
             right in prop::collection::btree_set(0usize..200, 0..40),
             start in 0usize..201,
         ) {
+            let below = |numbers: BTreeSet<usize>| numbers.into_iter().filter(|number| *number < bound).collect();
+            let (left, right, start): (BTreeSet<_>, BTreeSet<_>, _) = (below(left), below(right), start.min(bound));
+            let bitmap = |numbers: &BTreeSet<usize>| bitmap(numbers, bound);
             let (one, other) = (bitmap(&left), bitmap(&right));
             prop_assert_eq!(one.iter().collect::<Vec<_>>(), left.iter().copied().collect::<Vec<_>>());
             let wrapped: Vec<usize> = left.range(start..).chain(left.range(..start)).copied().collect();
             prop_assert_eq!(one.iter_wrap(start).collect::<Vec<_>>(), wrapped);
+            prop_assert_eq!((one.first(), one.next(start)), (left.first().copied(), left.range(start..).next().copied()));
+            prop_assert_eq!(one.first_common(&other), left.intersection(&right).next().copied());
+            prop_assert_eq!(one.contains(start), left.contains(&start));
+            prop_assert_eq!(one.only_word().is_some(), bound <= 64);
+            let (mut others, outside) = (vec![], |number: &usize| !right.contains(number));
+            one.each_wrapped_but(&other, start, |number| others.push(number));
+            prop_assert_eq!(others, left.range(start..).chain(left.range(..start)).copied().filter(outside).collect::<Vec<_>>());
             prop_assert_eq!(one.count() as usize, left.len());
             prop_assert_eq!(one.is_empty(), left.is_empty());
             prop_assert_eq!(one.is_only(start), left.iter().eq([&start]));

@@ -351,6 +351,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// to go, even where somebody was taken off the queue.
     #[inline]
     pub(crate) fn refresh(&mut self, cpu: u32) {
+        if self.flat && self.prices.tick == 0 && self.arena.cpus[cpu as usize].current != NONE {
+            return self.flat_refresh(cpu);
+        }
         // Nobody is throttled on a flat queue.
         let goes = if self.flat { self.sched.need_resched(CpuId(cpu)) } else { self.must_switch(cpu) };
         let record = &mut self.arena.cpus[cpu as usize];

@@ -4,6 +4,23 @@
 //!
 //! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
 
+/// A record, or a `mut` one, of a task or CPU that is known to be there: one that the rules name, that has a timer or something to do, or that a record
+/// names. Nobody asks again, but for builds with debug assertions, and so all tests.
+///
+/// Safe as both tables hold all of a run from its beginning to its end, and only grow.
+macro_rules! known {
+    (mut $($table:ident).+[$number:expr]) => {{
+        let number: usize = $number;
+        // SAFETY: see above.
+        unsafe { $($table).+.get_unchecked_mut(number) }
+    }};
+    ($($table:ident).+[$number:expr]) => {{
+        let number: usize = $number;
+        // SAFETY: see above.
+        unsafe { $($table).+.get_unchecked(number) }
+    }};
+}
+
 mod alone;
 mod block;
 mod wake;
@@ -59,8 +76,10 @@ impl<S: EventSink> Engine<'_, S> {
         loop {
             let ((key, cpu), timer) = (self.arena.agenda.first(), self.arena.timers.first());
             let time = key.min(timer).time();
-            let rule = self.sched.next_timer_expires().as_nanos();
-            if time >= rule || time >= self.quiet && !self.flat_moment(time) {
+            // Only fair servers have timers, which came with EEVDF.
+            debug_assert!(EEVDF || self.sched.next_timer().is_none());
+            let rule = EEVDF && time >= self.sched.next_timer_expires().as_nanos();
+            if rule || time >= self.quiet && !self.flat_moment(time) {
                 return Ok(());
             }
             self.events += 1;
@@ -126,25 +145,22 @@ impl<S: EventSink> Engine<'_, S> {
         end
     }
 
-    /// Somebody else has the CPU: the books of a switch.
+    /// Somebody else has the CPU, or nobody: a switch is told and counted.
     #[inline(always)]
-    fn taken(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
+    fn tell_switch(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
         self.emit(cpu, EventKind::Switch { previous, state, next });
         self.tell_standings([previous, next]);
         self.switches += 1;
-        if next != TaskId::IDLE {
-            self.flat_come(cpu, next.0);
-        }
     }
 
     /// [`Engine::come`] to such a CPU.
     #[inline(always)]
     fn flat_come(&mut self, cpu: u32, task: u32) {
-        if matches!(self.arena.tasks[task as usize].op, Op::Busy(_)) {
+        if matches!(known!(self.arena.tasks[task as usize]).op, Op::Busy(_)) {
             return self.come(cpu, task);
         }
         let arena = &mut self.arena;
-        let comer = &mut arena.tasks[task as usize];
+        let comer = known!(mut arena.tasks[task as usize]);
         comer.account.end_wait(self.now);
         comer.state = State::Running;
         if !self.prices.free_switches {
@@ -159,7 +175,7 @@ impl<S: EventSink> Engine<'_, S> {
                 record.switches = switches + 1;
             }
         }
-        arena.cpus[cpu as usize].current = task;
+        known!(mut arena.cpus[cpu as usize]).current = task;
     }
 
     /// A CPU's task was told to go by somebody who woke: [`Engine::rescheduled`].
@@ -212,7 +228,7 @@ impl<S: EventSink> Engine<'_, S> {
         // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
         comer.account.end_wait(now);
         comer.takes(next.0, record);
-        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
+        record.end = now.saturating_add(if FREE { comer.due_free() } else { record.takes_up(now, comer, prices) });
         if record.end == now {
             return self.operate(cpu, true);
         }
@@ -288,7 +304,7 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline(always)]
     fn resume<const FREE: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
-        let comer = &mut arena.tasks[task as usize];
+        let comer = known!(mut arena.tasks[task as usize]);
         let known = match comer.stage {
             Stage::Fetch => comer.fetch::<FREE>(self.program, &self.prices),
             Stage::Retry => false,
@@ -297,9 +313,9 @@ impl<S: EventSink> Engine<'_, S> {
         if !known {
             return self.operate(cpu, false);
         }
-        let record = &mut arena.cpus[cpu as usize];
+        let record = known!(mut arena.cpus[cpu as usize]);
         let prices = &self.prices;
-        record.end = now.saturating_add(if FREE { comer.due(false) } else { record.takes_up(now, comer, prices) });
+        record.end = now.saturating_add(if FREE { comer.due_free() } else { record.takes_up(now, comer, prices) });
         if record.end == now {
             return self.operate(cpu, true);
         }

@@ -225,6 +225,13 @@ impl Task {
         }
     }
 
+    /// The same where nothing costs anything, and so nobody has debts.
+    #[inline(always)]
+    pub(crate) fn due_free(&self) -> u64 {
+        debug_assert_eq!(self.debt, 0);
+        self.remaining
+    }
+
     /// The operation is done.
     #[inline]
     pub(crate) const fn done(&mut self) {

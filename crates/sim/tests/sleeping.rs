@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{fifo, micros, microseconds, run, shares, switches, task, workload};
-use schedlab_model::{Attributes, Costs, Machine, Policy, Step};
+use common::{fifo, micros, microseconds, run, run_with, scheduler, shares, switches, task, workload};
+use schedlab_model::{Attributes, Costs, Event, EventKind, Machine, Policy, Step, TaskId, Time};
+use schedlab_sim::Options;
 
 const IDLE: u32 = u32::MAX;
 
@@ -55,6 +56,33 @@ fn an_interrupt_costs_whom_it_leaves_the_cpu() {
     }
     // It comes after the wake-up, at 107, and ends at once; of what 'computes' had to do 57 are left, which it does until 164.
     assert_eq!(ends(Policy::Fifo(3)), [57, 107, 107, 164]);
+}
+
+#[test]
+fn an_interrupt_costs_whom_it_interrupts_though_its_sleeper_wakes_elsewhere() {
+    // All sleep at first, 'other' on CPU 1 and the rest on CPU 0. At 2000 'computes' wakes on CPU 0. Timers of 'first' and 'second' expire there at 2010 and 2050, but each wakes on CPU 1, which idles: so two interrupts leave
+    // the CPU to 'computes', 2 each, and it ends at 2000 + 100 + 4. On 5.10 that is so, too.
+    let costs = Costs { interrupt: micros(2), ..Costs::ideal() };
+    let sleeper = |name: &str, sleep, run| {
+        task(name, 1, Attributes::default(), vec![Step::Sleep(microseconds(sleep)), Step::Run(microseconds(run))])
+    };
+    let tasks = vec![
+        sleeper("computes", 2000, 100),
+        sleeper("other", 3000, 20),
+        sleeper("first", 2010, 20),
+        sleeper("second", 2050, 20),
+    ];
+    for release in ["5.10", "6.1", "6.12"] {
+        for no_tick_skip in [false, true] {
+            let options = Options { no_tick_skip, ..Options::default() };
+            let machine = Machine::new(2, costs.clone());
+            let (_, events) =
+                run_with(&workload(tasks.clone()), &scheduler(release), &machine, &options).expect("it runs");
+            let ended = |event: &&Event| matches!(event.kind, EventKind::Exit { task } if task == TaskId(0));
+            let end = events.iter().find(ended).map(|event| event.time);
+            assert_eq!(end, Some(Time::from_micros(2104)), "{release}, every tick: {no_tick_skip}");
+        }
+    }
 }
 
 #[test]

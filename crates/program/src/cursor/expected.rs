@@ -1,6 +1,6 @@
 //! The next operation where it is known which one that mostly is: asked first, and not which kind of instruction comes.
 
-use schedlab_model::{Duration, Time};
+use schedlab_model::Time;
 
 use crate::op::Instruction;
 use crate::{Cursor, Op, Program};
@@ -34,11 +34,9 @@ impl Cursor {
     #[inline(always)]
     pub fn next_sleep(&mut self, program: &Program) -> Result<Time, Op> {
         let placed = &program.code[self.at as usize];
-        if let Instruction::SleepDrawn(duration) = placed.instruction
-            && let Duration::Uniform { low, high } = &program.durations[duration as usize]
-        {
+        if let Instruction::SleepAmong { low, number } = placed.instruction {
             self.at = placed.next;
-            return Ok(self.stream.between(*low, *high));
+            return Ok(self.stream.among(low.into(), number.into()));
         }
         match self.next_of_any_kind(program) {
             Op::Sleep(time) => Ok(time),

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use schedlab_model::{CpuId, Topology};
 
+use crate::balance::state::CpuState;
 use crate::bitmap::Bitmap;
 use crate::core::Sched;
 use crate::decider::Decider;
+use crate::fair::pelt::SchedAvg;
 
 /// `SD_*`: what is true of the CPUs of a domain, and what is done there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -207,9 +209,15 @@ impl<D: Decider> Sched<D> {
         self.balance.domains.cpus.get(cpu.index()).map_or(&[], |place| &place.levels)
     }
 
-    /// What balancing remembers of a CPU beyond its domains, to be compared with that of another run.
+    /// What balancing remembers of a CPU beyond its domains, to be compared with that of another run. When averages of nothing were last
+    /// looked at is left out: they are before anything is added.
     pub fn balance_state(&self, cpu: CpuId) -> impl std::fmt::Debug {
-        (self.balance_of(cpu), &self.balance.nohz)
+        let known = |avg: SchedAvg| if avg.is_zero() { SchedAvg::default() } else { avg };
+        let state = self.balance_of(cpu).map(|state| {
+            let (avg_rt, avg_dl) = (known(state.avg_rt), known(state.avg_dl));
+            CpuState { avg_rt, avg_dl, ..state.clone() }
+        });
+        (state, &self.balance.nohz)
     }
 
     /// The groups of one of a CPU's domains with their CPUs, its own first.

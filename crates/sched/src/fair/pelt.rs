@@ -97,17 +97,9 @@ impl SchedAvg {
         (self.load_sum, self.runnable_sum, self.util_sum) = (0, 0, 0);
     }
 
-    /// [`SchedAvg::age`] of what never summed anything up: only time goes on.
-    #[inline(always)]
-    pub(crate) fn age_nothing(&mut self, now: u64) {
-        debug_assert_eq!(self.load_sum | self.runnable_sum | u64::from(self.util_sum), 0);
-        let delta = now.wrapping_sub(self.last_update_time);
-        if (delta as i64) < 0 {
-            self.last_update_time = now;
-            return;
-        }
-        self.last_update_time += delta & !1023;
-        self.period_contrib = ((delta >> 10) + u64::from(self.period_contrib)) as u32 % 1024;
+    /// Nothing is summed up.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.load_sum | self.runnable_sum | u64::from(self.util_sum) == 0
     }
 
     /// `accumulate_sum`, of `delta` µs.
@@ -186,20 +178,6 @@ pub(crate) const fn at_least(sum: u64, average: u64) -> u32 {
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    proptest! {
-        /// What never summed anything up ages as anything does, but for its sums.
-        #[test]
-        fn nothing_ages_as_all_does(steps in prop::collection::vec(0u64..100_000_000, 1..20)) {
-            let (mut nothing, mut any, mut now) = (SchedAvg::default(), SchedAvg::default(), 0);
-            for step in steps {
-                now += step;
-                nothing.age_nothing(now);
-                any.age(now);
-                prop_assert_eq!(nothing, any);
-            }
-        }
-    }
 
     /// One stretch of an entity's life: µs, weight, runnable tasks, running.
     pub(in crate::fair) fn stretches(longest: u64) -> impl Strategy<Value = Vec<(u64, u64, u64, bool)>> {

@@ -65,7 +65,7 @@ impl Sched<Ours> {
     /// registers to save.
     #[inline(never)]
     fn flat_go_on<const EEVDF: bool>(&mut self, cpu: CpuId, left: Left) -> TaskId {
-        let previous = self.rqs[cpu.index()].curr;
+        let previous = known!(self.rqs[cpu.index()]).curr;
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
         let mut others = left == Left::Others;
         if left == Left::Not {
@@ -75,7 +75,7 @@ impl Sched<Ours> {
             }
         }
         if !EEVDF {
-            let queue = &self.cfs_rqs[cfs.index()];
+            let queue = known!(self.cfs_rqs[cfs.index()]);
             let first = queue.timeline.first().filter(|_| !queue.has_buddies());
             if let Some(next) = first.or_else(|| self.pick_next_entity(cfs, None)) {
                 return self.flat_set_next(cpu, cfs, next);
@@ -94,7 +94,7 @@ impl Sched<Ours> {
             }
         }
         // put_prev_entity: one that lingers is queued still, unless it was picked and left.
-        if EEVDF && self.entities[se.index()].on_rq {
+        if EEVDF && known!(self.entities[se.index()]).on_rq {
             self.flat_put_back(cfs, se);
         }
         let Some(next) = next else {
@@ -110,12 +110,12 @@ impl Sched<Ours> {
         let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
         // dequeue_entity
         let charged = self.flat_charge(cpu, cfs, se);
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, se);
         }
         let Self { rules, tasks, entities, cfs_rqs, .. } = self;
-        let (queue, entity) = (&mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
-        tasks[previous.index()].life = Life::Asleep;
+        let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
+        known!(mut tasks[previous.index()]).life = Life::Asleep;
         let own = &mut entity.pelt;
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
         if eevdf {
@@ -126,7 +126,8 @@ impl Sched<Ours> {
         let lingers = eevdf && !alone && rules.tunables.features.delay_dequeue && !queue.is_eligible(entity);
         self.flat_update_load(cpu, cfs, se);
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue, entity) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()], &mut entities[se.index()]);
+        let (rq, queue, entity) =
+            (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
         if lingers {
             queue.let_linger(entity);
             return Left::Others;
@@ -147,12 +148,12 @@ impl Sched<Ours> {
         if rq.nr_running > 0 { Left::Others } else { Left::Nobody }
     }
 
-    /// [`Sched::flat_leave`] of a task whose request goes on, with what follows where nobody is left and it is not worth to look for work: all
+    /// [`Sched::flat_leave`] of a task that ran for some time and whose request goes on, with what follows where nobody is left and it is not worth to look for work: all
     /// that is touched is looked up once. Elsewhere nothing is done but clocks set.
     #[inline(always)]
     fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId) -> Left {
         let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, pelt_origin, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        let (rq, queue) = (&mut rqs[cpu.index()], known!(mut cfs_rqs[cpu.index()]));
         rq.set_clocks_at(balance.now, *pelt_origin);
         debug_assert!(EEVDF || rq.dl.first().is_none(), "only a fair server is of that class");
         if (EEVDF && rq.dl.first().is_some()) || rq.balance.push_cpu.is_some() {
@@ -165,22 +166,22 @@ impl Sched<Ours> {
         }
         let alone = queue.nr_running == 1;
         let delta = rq.clock_task.wrapping_sub(entity.exec_start);
-        let charged = delta as i64 > 0;
-        if charged {
-            let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
-            if EEVDF {
-                // Its request would be served, others may have it go, or the fair server's runtime be over.
-                if !vruntime.before(entity.deadline) || !(alone || entity.vprot == entity.deadline) {
-                    return Left::Not;
-                }
-                if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
-                    return Left::Not;
-                }
-            }
-            entity.exec_start = rq.clock_task;
-            entity.sum_exec_runtime += delta;
-            entity.vruntime = vruntime;
+        if delta as i64 <= 0 {
+            return Left::Not;
         }
+        let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+        if EEVDF {
+            // Its request would be served, others may have it go, or the fair server's runtime be over.
+            if !vruntime.before(entity.deadline) || !(alone || entity.vprot == entity.deadline) {
+                return Left::Not;
+            }
+            if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
+                return Left::Not;
+            }
+        }
+        entity.exec_start = rq.clock_task;
+        entity.sum_exec_runtime += delta;
+        entity.vruntime = vruntime;
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
         if EEVDF {
@@ -198,7 +199,7 @@ impl Sched<Ours> {
         if !EEVDF {
             own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
         }
-        tasks[previous.index()].life = Life::Asleep;
+        known!(mut tasks[previous.index()]).life = Life::Asleep;
         if EEVDF && !alone {
             if rules.tunables.features.delay_dequeue && !queue.is_eligible(entity) {
                 queue.let_linger(entity);
@@ -212,7 +213,7 @@ impl Sched<Ours> {
             // Alone it was V itself: eligible, and without lag.
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !EEVDF {
-            queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
+            queue.follow_who_left(Some(entity.vruntime));
         }
         if rq.nr_running > 0 {
             rq.cfs_tasks.remove(tasks, previous);
@@ -231,7 +232,7 @@ impl Sched<Ours> {
     /// `update_curr` but for `min_vruntime`: whether any time passed.
     #[inline(always)]
     pub(super) fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
-        let (now, entity) = (self.rqs[cpu.index()].clock_task, &mut self.entities[se.index()]);
+        let (now, entity) = (known!(self.rqs[cpu.index()]).clock_task, known!(mut self.entities[se.index()]));
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
             return false;
@@ -254,14 +255,14 @@ impl Sched<Ours> {
     /// `update_load_avg` of the running task.
     #[inline(always)]
     pub(super) fn flat_update_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
+        let (queue, entity) = (known!(mut self.cfs_rqs[cfs.index()]), known!(mut self.entities[se.index()]));
         if entity.pelt.avg.last_update_time == 0 {
             return self.update_load_avg_slow(cfs, se, Action::UPDATE);
         }
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.take_out(Sums::of(self.rules.series));
-        let now = load.flat_clock(self.rqs[cpu.index()].clock_pelt);
+        let now = load.flat_clock(known!(self.rqs[cpu.index()]).clock_pelt);
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.scaled >> 10) {
             own.util_est.changed();
         }
@@ -270,8 +271,8 @@ impl Sched<Ours> {
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
     #[inline(always)]
     fn flat_idle(&mut self, cpu: CpuId) {
-        let rq = &mut self.rqs[cpu.index()];
-        rq.idle(&mut self.cfs_rqs[cpu.index()]);
+        let rq = known!(mut self.rqs[cpu.index()]);
+        rq.idle(known!(mut self.cfs_rqs[cpu.index()]));
         self.balance.nohz.has_blocked = true;
         let ticks = !rq.balance.tick_stopped;
         self.flat_enter_idle(cpu, ticks);

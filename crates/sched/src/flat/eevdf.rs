@@ -47,7 +47,7 @@ impl CfsRq {
     /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; whoever runs keeps the CPU while its slice is protected.
     #[inline(always)]
     fn pick(&self, entities: &[Entity], run_to_parity: bool) -> Option<EntityId> {
-        let running = self.curr.map(|curr| (curr, &entities[curr.index()])).filter(|(_, running)| running.on_rq);
+        let running = self.curr.map(|curr| (curr, known!(entities[curr.index()]))).filter(|(_, running)| running.on_rq);
         if self.nr_running == 1 {
             return running.map(|(curr, _)| curr).or_else(|| self.timeline.first());
         }
@@ -116,17 +116,17 @@ impl Sched<Ours> {
     #[inline(always)]
     pub(super) fn flat_wake_busy_eevdf(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(task.0));
-        let curr = self.cfs_rqs[cfs.index()].curr;
+        let curr = known!(self.cfs_rqs[cfs.index()]).curr;
         if let Some(curr) = curr {
             self.flat_charge(cpu, cfs, curr);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
         rq.cfs_tasks.add(tasks, task);
-        let running = curr.map(|curr| &entities[curr.index()]);
+        let running = curr.map(|curr| known!(entities[curr.index()]));
         queue.move_to_average(running);
         let load = queue.avg_load + running.map_or(0, Entity::weight);
-        let entity = &mut entities[se.index()];
+        let entity = known!(mut entities[se.index()]);
         queue.attach_woken(entity, rq.clock_pelt, rules);
         // place_entity
         debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
@@ -158,7 +158,7 @@ impl Sched<Ours> {
         if (rq.need_resched && !rq.lazily) || !features.wakeup_preemption {
             return;
         }
-        let (slice, running) = (entity.slice, &entities[curr.index()]);
+        let (slice, running) = (entity.slice, known!(entities[curr.index()]));
         let becomes_first = if features.preempt_short && slice < running.slice {
             self.becomes_first(curr, se)
         } else {
@@ -172,7 +172,7 @@ impl Sched<Ours> {
     /// `pick_next_task` of a CPU whose running task was charged: one that lingers and is picked leaves, and the pick begins anew.
     pub(super) fn flat_pick_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId) -> Option<EntityId> {
         loop {
-            let queue = &self.cfs_rqs[cfs.index()];
+            let queue = known!(self.cfs_rqs[cfs.index()]);
             if queue.nr_running == 0 {
                 return None;
             }
@@ -181,7 +181,7 @@ impl Sched<Ours> {
             } else {
                 queue.pick(&self.entities, self.rules.tunables.features.run_to_parity)?
             };
-            if !self.entities[se.index()].sched_delayed {
+            if !known!(self.entities[se.index()]).sched_delayed {
                 return Some(se);
             }
             self.flat_dequeue_delayed(cpu, cfs, se);
@@ -191,13 +191,13 @@ impl Sched<Ours> {
     /// [`Sched::dequeue_delayed`] on a queue whose running task was charged.
     #[inline(never)]
     fn flat_dequeue_delayed(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) {
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, se);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
         let (runs, curr) = (queue.curr == Some(se), queue.curr);
-        let entity = &mut entities[se.index()];
+        let entity = known!(mut entities[se.index()]);
         let own = &mut entity.pelt;
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
         own.util_est.update(&own.avg, rules.series);
@@ -209,8 +209,8 @@ impl Sched<Ours> {
         }
         queue.update_load_avg(now, Sums::of(rules.series));
         // update_entity_lag
-        queue.move_to_average(curr.map(|curr| &entities[curr.index()]).filter(|running| running.on_rq));
-        let entity = &mut entities[se.index()];
+        queue.move_to_average(curr.map(|curr| known!(entities[curr.index()])).filter(|running| running.on_rq));
+        let entity = known!(mut entities[se.index()]);
         let lag = rules.flat_lag(queue, entity);
         if !runs {
             queue.take_off(entity);
@@ -226,18 +226,19 @@ impl Sched<Ours> {
     /// [`Sched::detach_task`] of a task that waits, and does not linger.
     pub(super) fn flat_detach_eevdf(&mut self, task: TaskId, from: CpuId) {
         let (cfs, se) = (CfsRqId(from.0), EntityId(task.0));
-        let curr = self.cfs_rqs[cfs.index()].curr;
+        let curr = known!(self.cfs_rqs[cfs.index()]).curr;
         if let Some(curr) = curr {
             self.flat_charge(from, cfs, curr);
         }
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, se);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue, sums) = (&mut rqs[from.index()], &mut cfs_rqs[cfs.index()], Sums::of(rules.series));
+        let (rq, queue, sums) =
+            (known!(mut rqs[from.index()]), known!(mut cfs_rqs[cfs.index()]), Sums::of(rules.series));
         // The origin moves to V. Averages do not depend on that.
-        queue.move_to_average(curr.map(|curr| &entities[curr.index()]).filter(|running| running.on_rq));
-        let entity = &mut entities[se.index()];
+        queue.move_to_average(curr.map(|curr| known!(entities[curr.index()])).filter(|running| running.on_rq));
+        let entity = known!(mut entities[se.index()]);
         entity.leave_account(queue, rq.clock_pelt, sums);
         entity.vlag = rules.flat_lag(queue, entity);
         queue.take_off(entity);
@@ -252,17 +253,17 @@ impl Sched<Ours> {
     /// `put_prev_entity` of a task that is queued: it waits from now on.
     #[inline(always)]
     pub(super) fn flat_put_back(&mut self, cfs: CfsRqId, se: EntityId) {
-        self.cfs_rqs[cfs.index()].put_in(&mut self.entities[se.index()], se);
+        known!(mut self.cfs_rqs[cfs.index()]).put_in(known!(mut self.entities[se.index()]), se);
     }
 
     /// `set_next_entity` of a task that waits, on a queue whose averages are up to date, and the end of [`Sched::schedule`].
     pub(super) fn flat_set_next_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId, next: EntityId) -> TaskId {
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, next);
         }
         let Self { rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
-        let entity = &mut entities[next.index()];
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
+        let entity = known!(mut entities[next.index()]);
         queue.take_off(entity);
         entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
         queue.curr = Some(next);

@@ -41,7 +41,7 @@ impl Sched<Ours> {
     /// [`Sched::newidle_balance`] of a CPU whose last task left just now.
     #[inline(never)]
     pub(super) fn flat_newidle(&mut self, cpu: CpuId) -> Work {
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = known!(mut self.rqs[cpu.index()]);
         let Some(next_balance) = self.balance.idles_without_looking(&self.rules, cpu, &rq.balance) else {
             return self.flat_look(cpu);
         };
@@ -61,7 +61,7 @@ impl Sched<Ours> {
         let (Some(only), true) = (place.levels.first(), place.only_cache) else {
             return Work::of(self.newidle_balance(cpu));
         };
-        let (shape, tunables, rq) = (&only.shape, &rules.tunables, &mut rqs[cpu.index()]);
+        let (shape, tunables, rq) = (&only.shape, &rules.tunables, known!(mut rqs[cpu.index()]));
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
         let worth_it = balance.overload && rq.balance.avg_idle >= only.max_newidle_lb_cost;
@@ -69,7 +69,7 @@ impl Sched<Ours> {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
-        rq.update_blocked(&cfs_rqs[cpu.index()].pelt.avg, now);
+        rq.update_blocked(&known!(cfs_rqs[cpu.index()]).pelt.avg, now);
         let (clock, state) = (rq.clock, &mut rq.balance);
         state.idle_stamp = Some(clock);
         state.next_balance = state.next_balance.min(next_balance);
@@ -83,11 +83,11 @@ impl Sched<Ours> {
         if work == Work::Nothing {
             // nohz_newidle_balance
             let Self { rules, rqs, balance, .. } = self;
-            if balance.updates_blocked(rules, &rqs[cpu.index()].balance) {
+            if balance.updates_blocked(rules, &known!(rqs[cpu.index()]).balance) {
                 self.update_blocked_of_idle(cpu);
             }
         } else {
-            self.rqs[cpu.index()].balance.idle_stamp = None;
+            known!(mut self.rqs[cpu.index()]).balance.idle_stamp = None;
         }
         work
     }
@@ -103,7 +103,7 @@ impl Sched<Ours> {
         let cost = weight * *search_cost;
         *looked_at += weight;
         let updates = only.own_group().is_some_and(|own| now >= domains.groups[own].next_update);
-        *overload = only.shape.span.any(|number: usize| rqs[number].nr_running > 1);
+        *overload = only.shape.span.any(|number: usize| known!(rqs[number]).nr_running > 1);
         if !*overload && !updates && cost == 0 && only.keeps_newidle_cost(now, second) {
             // Nobody waits for any: mostly so.
             only.nr_balance_failed = 0;
@@ -133,7 +133,7 @@ impl Sched<Ours> {
         }
         domain.update_newidle_cost(cost, now, second);
         let newidle = self.balance.newidle(&self.rules, cpu);
-        let state = &mut self.rqs[cpu.index()].balance;
+        let state = &mut known!(mut self.rqs[cpu.index()]).balance;
         state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         state.newidle = newidle;
         work
@@ -141,15 +141,16 @@ impl Sched<Ours> {
 
     /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run, where somebody waits for any.
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
-        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
+        let Self { rules, rqs, cfs_rqs, balance, idle_cpus, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
         let (mut busiest, mut most) = (None, (Kind::HasSpare, 0, 0));
-        for number in shape.span.iter_wrap(cpu.index() + 1) {
-            let running = rqs[number].nr_running;
+        // Idle ones have nobody.
+        shape.span.each_wrapped_but(idle_cpus, cpu.index() + 1, |number| {
+            let running = known!(rqs[number]).nr_running;
             if running == 0 {
-                continue;
+                return;
             }
-            let (load, pct) = (&cfs_rqs[number].pelt, shape.imbalance_pct);
+            let (load, pct) = (&known!(cfs_rqs[number]).pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
             // group_is_overloaded and group_has_capacity of 1024.
             let (crowded, used) = (1024 * pct < load.avg.runnable_avg * 100, 1024 * 100 < util * pct);
@@ -171,7 +172,7 @@ impl Sched<Ours> {
             if busier {
                 (busiest, most) = (Some(CpuId(number as u32)), (kind, load.avg.load_avg, running));
             }
-        }
+        });
         // Half of as many tasks as it has more is to be moved: none of one.
         busiest.filter(|_| most.2 > 1)
     }
@@ -180,7 +181,7 @@ impl Sched<Ours> {
     /// the one that came or ran first and is not cache-hot.
     fn flat_pull(&mut self, cpu: CpuId, busiest: CpuId) -> Work {
         let Self { rules, rqs, tasks, entities, balance, pelt_origin, .. } = self;
-        let (tunables, rq) = (&rules.tunables, &mut rqs[busiest.index()]);
+        let (tunables, rq) = (&rules.tunables, known!(mut rqs[busiest.index()]));
         // update_rq_clock
         debug_assert!(rq.clock_task <= balance.now, "clocks never go back");
         rq.set_clocks_at(balance.now, *pelt_origin);
@@ -191,7 +192,7 @@ impl Sched<Ours> {
         let (task, lingers) = loop {
             let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
             left -= 1;
-            let entity = &entities[task.index()];
+            let entity = known!(entities[task.index()]);
             let ran = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
             if task != rq.curr && (hot_too || ran >= cost) {
                 break (task, entity.sched_delayed);
@@ -200,7 +201,7 @@ impl Sched<Ours> {
         };
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
         // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
-        let (slice, left) = (entities[task.index()].slice, rqs[cpu.index()].curr);
+        let (slice, left) = (known!(entities[task.index()]).slice, known!(rqs[cpu.index()]).curr);
         let shorter = rules.eevdf() && entities.get(left.index()).is_some_and(|left| slice < left.slice);
         if lingers || shorter {
             self.detach_task(task, cpu);
@@ -219,15 +220,15 @@ impl Sched<Ours> {
     /// [`Sched::detach_task`] under CFS of a task that waits.
     fn flat_detach(&mut self, task: TaskId, from: CpuId) {
         let (cfs, se) = (CfsRqId(from.0), EntityId(task.0));
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, se);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (&mut rqs[from.index()], &mut cfs_rqs[from.index()]);
+        let (rq, queue) = (known!(mut rqs[from.index()]), known!(mut cfs_rqs[from.index()]));
         if let Some(curr) = queue.curr {
-            entities[curr.index()].charge(queue, rq.clock_task, rules);
+            known!(mut entities[curr.index()]).charge(queue, rq.clock_task, rules);
         }
-        let (entity, sums) = (&mut entities[se.index()], Sums::of(rules.series));
+        let (entity, sums) = (known!(mut entities[se.index()]), Sums::of(rules.series));
         entity.leave_account(queue, rq.clock_pelt, sums);
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity that waits is in its timeline");
@@ -248,9 +249,9 @@ impl Sched<Ours> {
             self.first_fair_task(to);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (&mut rqs[to.index()], &mut cfs_rqs[to.index()]);
-        let (entity, sums) = (&mut entities[task.index()], Sums::of(rules.series));
-        tasks[task.index()].cpu = to;
+        let (rq, queue) = (known!(mut rqs[to.index()]), known!(mut cfs_rqs[to.index()]));
+        let (entity, sums) = (known!(mut entities[task.index()]), Sums::of(rules.series));
+        known!(mut tasks[task.index()]).cpu = to;
         rq.cfs_tasks.add(tasks, task);
         queue.pelt.util_est += entity.pelt.util_est.value() as u32;
         attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
@@ -267,8 +268,8 @@ impl Sched<Ours> {
 
     /// The end of [`Sched::schedule`] of a CPU that took a task from another one as its last one left.
     pub(super) fn flat_take_over(&mut self, cpu: CpuId, task: TaskId) {
-        let (rq, queue) = (&mut self.rqs[cpu.index()], &mut self.cfs_rqs[cpu.index()]);
-        let entity = &mut self.entities[task.index()];
+        let (rq, queue) = (known!(mut self.rqs[cpu.index()]), known!(mut self.cfs_rqs[cpu.index()]));
+        let entity = known!(mut self.entities[task.index()]);
         queue.curr = Some(EntityId(task.0));
         entity.exec_start = rq.clock_task;
         if self.rules.eevdf() {
@@ -286,9 +287,8 @@ impl Rq {
         let state = &mut self.balance;
         state.last_blocked_update = now;
         state.has_blocked_load &= avg.load_avg > 0 || avg.util_avg > 0;
-        debug_assert_eq!(state.avg_rt.util_avg + state.avg_dl.util_avg, 0, "all are fair");
-        state.avg_rt.age_nothing(self.clock_pelt);
-        state.avg_dl.age_nothing(self.clock_pelt);
+        // Nothing of `avg_rt` and `avg_dl` fades: of what was always zero, no more than the time would change at which it was last looked at.
+        debug_assert!(state.avg_rt.is_zero() && state.avg_dl.is_zero(), "all are fair");
     }
 }
 

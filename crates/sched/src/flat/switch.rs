@@ -12,19 +12,19 @@ impl Sched<Ours> {
     pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
         let rq = &self.rqs[cpu.index()];
         let previous = rq.curr;
-        if previous == TaskId::IDLE || rq.dl.first().is_some() || self.rqs[cpu.index()].balance.push_cpu.is_some() {
+        if previous == TaskId::IDLE || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;
         }
         if !self.rules.eevdf() {
             let (cfs, se, now) = (CfsRqId(cpu.0), EntityId(previous.0), rq.clock_task);
-            self.entities[se.index()].charge(&mut self.cfs_rqs[cfs.index()], now, &self.rules);
+            known!(mut self.entities[se.index()]).charge(known!(mut self.cfs_rqs[cfs.index()]), now, &self.rules);
             return Some((previous, self.flat_switch(cpu, cfs, se)));
         }
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
         self.flat_charge(cpu, cfs, se);
         let next = self.flat_pick_eevdf(cpu, cfs).unwrap_or(se);
         if next == se {
-            let rq = &mut self.rqs[cpu.index()];
+            let rq = known!(mut self.rqs[cpu.index()]);
             (rq.need_resched, rq.lazily) = (false, false);
             rq.cfs_tasks.move_to_front(&mut self.tasks, previous);
             return Some((previous, previous));
@@ -42,7 +42,7 @@ impl Sched<Ours> {
             if self.rules.series == Series::V5_10 {
                 self.clear_buddies(cfs, next);
             }
-            let rq = &mut self.rqs[cpu.index()];
+            let rq = known!(mut self.rqs[cpu.index()]);
             (rq.need_resched, rq.lazily) = (false, false);
             rq.cfs_tasks.move_to_front(&mut self.tasks, TaskId(next.0));
             return TaskId(next.0);
@@ -54,12 +54,12 @@ impl Sched<Ours> {
 
     /// `set_next_entity` of a task that waits under CFS, on a queue whose averages are up to date, and the end of [`Sched::schedule`].
     pub(super) fn flat_set_next(&mut self, cpu: CpuId, cfs: CfsRqId, next: EntityId) -> TaskId {
-        if self.cfs_rqs[cfs.index()].has_buddies() {
+        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
             self.clear_buddies(cfs, next);
         }
         let Self { rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
-        let entity = &mut entities[next.index()];
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
+        let entity = known!(mut entities[next.index()]);
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         queue.curr = Some(next);

@@ -36,22 +36,22 @@ impl Sched<Ours> {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
-        let rq = &self.rqs[previous.index()];
+        let rq = known!(self.rqs[previous.index()]);
         let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
         // Nobody lingers on a CPU that idles.
-        if EEVDF && !idles && self.entities[task.index()].sched_delayed {
+        if EEVDF && !idles && known!(self.entities[task.index()]).sched_delayed {
             return previous;
         }
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
         let Self { rqs, tasks, balance, .. } = self;
-        let rq = &mut rqs[previous.index()];
+        let rq = known!(mut rqs[previous.index()]);
         let (now, second, curr) = (balance.jiffy.0, balance.hz, rq.curr);
         debug_assert_eq!(idles, self.idle_cpus.contains(previous.index()));
         if curr == TaskId::IDLE {
             rq.balance.wakes.record(task, now, second);
         } else {
-            tasks[curr.index()].balance.wakes.record(task, now, second);
+            known!(mut tasks[curr.index()]).balance.wakes.record(task, now, second);
         }
         if idles { previous } else { self.flat_select_sibling(task, previous) }
     }
@@ -76,7 +76,7 @@ impl Sched<Ours> {
         }
         // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
         let free = span & idle;
-        let recent = std::mem::replace(&mut self.tasks[task.index()].balance.recent_used_cpu, previous);
+        let recent = std::mem::replace(&mut known!(mut self.tasks[task.index()]).balance.recent_used_cpu, previous);
         let recent_idles = free >> recent.0 & 1 == 1;
         // From the next CPU on, around, to the CPU itself: 64 places away is itself too.
         let distance = free.rotate_right(previous.0).trailing_zeros();
@@ -96,16 +96,17 @@ impl Sched<Ours> {
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
     /// task takes it: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     ///
-    /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked.
+    /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked. `IDLES`: the CPU is known to
+    /// idle, with nobody on its queue.
     #[inline(always)]
-    pub fn flat_wake<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
+    pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
         debug_assert_eq!(EEVDF, self.rules.eevdf());
         if EEVDF && self.entities[task.index()].sched_delayed {
             self.flat_wake_lingering(task, cpu);
             return false;
         }
         let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
-        self.flat_wake_idle::<EEVDF>(task, cpu, migrated, at_once).unwrap_or_else(|| {
+        self.flat_wake_idle::<EEVDF, IDLES>(task, cpu, migrated, at_once).unwrap_or_else(|| {
             self.flat_wake_busy_after_all(task, cpu, migrated);
             false
         })
@@ -141,7 +142,7 @@ impl Sched<Ours> {
     /// The same of a CPU on which nobody is.
     #[cold]
     fn flat_wake_idle_later<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
-        let runs = self.flat_wake_idle::<EEVDF>(task, cpu, migrated, false);
+        let runs = self.flat_wake_idle::<EEVDF, true>(task, cpu, migrated, false);
         debug_assert_eq!(runs, Some(false), "the CPU is to schedule first");
     }
 
@@ -173,12 +174,12 @@ impl Sched<Ours> {
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, .. } = self;
-        let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cpu.index()]);
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cpu.index()]));
         rq.cfs_tasks.add(tasks, task);
         if let Some(curr) = queue.curr {
-            entities[curr.index()].charge(queue, rq.clock_task, rules);
+            known!(mut entities[curr.index()]).charge(queue, rq.clock_task, rules);
         }
-        let entity = &mut entities[se.index()];
+        let entity = known!(mut entities[se.index()]);
         let weight = entity.load.scaled;
         queue.attach_woken(entity, rq.clock_pelt, rules);
         if migrated {
@@ -206,14 +207,15 @@ impl Sched<Ours> {
         if rq.need_resched || !features.wakeup_preemption {
             return;
         }
-        let ahead = entities[curr.index()].vruntime.since(placed);
+        let ahead = known!(entities[curr.index()]).vruntime.since(placed);
         let granularity = rules.tunables.wakeup_granularity.as_nanos();
         // wakeup_preempt_entity
-        let preempts = ahead > 0 && ahead > rules.calc_delta_fair(granularity, &mut entities[se.index()].load) as i64;
+        let preempts =
+            ahead > 0 && ahead > rules.calc_delta_fair(granularity, &mut known!(mut entities[se.index()]).load) as i64;
         if preempts {
             (rq.need_resched, rq.lazily) = (true, false);
             queue.next = Some(se);
-            if features.last_buddy && scale && entities[curr.index()].on_rq {
+            if features.last_buddy && scale && known!(entities[curr.index()]).on_rq {
                 queue.last = Some(curr);
             }
         }
@@ -221,7 +223,7 @@ impl Sched<Ours> {
 
     /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done but clocks set, if somebody is.
     #[inline(always)]
-    fn flat_wake_idle<const EEVDF: bool>(
+    fn flat_wake_idle<const EEVDF: bool, const IDLES: bool>(
         &mut self,
         task: TaskId,
         cpu: CpuId,
@@ -232,13 +234,15 @@ impl Sched<Ours> {
         let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, pelt_origin, .. } = self;
         let rq = &mut rqs[cpu.index()];
         rq.set_clocks_at(balance.now, *pelt_origin);
-        if rq.curr != TaskId::IDLE || rq.nr_running != 0 {
+        let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
+        debug_assert!(idles || !IDLES);
+        if !IDLES && !idles {
             return None;
         }
         if EEVDF && rules.has_fair_server() && !dl_entities[cpu.index()].end_idle(rq) {
             return self.flat_wake_first(task, cpu, migrated, at_once);
         }
-        let (queue, entity) = (&mut cfs_rqs[cpu.index()], &mut entities[se.index()]);
+        let (queue, entity) = (known!(mut cfs_rqs[cpu.index()]), known!(mut entities[se.index()]));
         rq.cfs_tasks = TaskList::alone(task);
         queue.attach_woken_alone(entity, rq.clock_pelt, rules);
         if !EEVDF {
@@ -284,24 +288,24 @@ impl Sched<Ours> {
     #[cold]
     fn flat_wake_first(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> Option<bool> {
         self.first_fair_task(cpu);
-        self.flat_wake_idle::<true>(task, cpu, migrated, at_once)
+        self.flat_wake_idle::<true, true>(task, cpu, migrated, at_once)
     }
 
     /// [`Sched::set_task_cpu`]: a sleeper's load leaves its queue when that next looks, and its virtual time becomes relative.
     #[inline(always)]
     fn flat_migrate<const EEVDF: bool>(&mut self, se: EntityId, from: CpuId, to: CpuId) {
-        let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[from.index()]);
+        let (entity, queue) = (known!(mut self.entities[se.index()]), known!(mut self.cfs_rqs[from.index()]));
         if !EEVDF {
             entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
         }
         // remove_entity_load_avg
         if entity.leave_account_asleep(&mut queue.pelt) {
-            let idle = self.rqs[from.index()].curr == TaskId::IDLE;
+            let idle = known!(self.rqs[from.index()]).curr == TaskId::IDLE;
             if idle {
                 self.migrate_se_pelt_lag(se);
             }
         }
-        let entity = &mut self.entities[se.index()];
+        let entity = known!(mut self.entities[se.index()]);
         entity.pelt.avg.last_update_time = 0;
         entity.cfs_rq = CfsRqId(to.0);
     }

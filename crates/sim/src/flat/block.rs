@@ -13,7 +13,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`].
     #[inline(always)]
     pub(super) fn flat_completion<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
-        let record = &self.arena.cpus[cpu as usize];
+        let record = known!(self.arena.cpus[cpu as usize]);
         if record.next_tick <= self.now || self.skips_beside_others {
             return self.flat_completion_after_ticks::<FREE, EEVDF>(cpu);
         }
@@ -36,7 +36,7 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline(always)]
     fn flat_completed<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
-        let record = &mut arena.cpus[cpu as usize];
+        let record = known!(mut arena.cpus[cpu as usize]);
         // Where nothing costs anything, a CPU that is told to go goes at that instant, and so knows of it.
         debug_assert!(!FREE || record.resched_at != NEVER || !self.sched.need_resched(CpuId(cpu)));
         if (!FREE || record.resched_at != NEVER) && self.sched.need_resched(CpuId(cpu)) {
@@ -62,7 +62,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
         };
         left.op = Op::Sleep(time);
-        if left.debt > 0 || !(FREE || self.prices.sleep | self.prices.next_timer == 0) {
+        if !FREE && (left.debt > 0 || self.prices.sleep | self.prices.next_timer > 0) {
             left.stage = Stage::Retry;
             self.count_operation()?;
             return self.operate(cpu, false);
@@ -70,9 +70,9 @@ impl<S: EventSink> Engine<'_, S> {
         // Neither is counted: time passed for the first, and who sleeps for no time counts what it does then.
         // What follows is `set_timer`, `switch` and `leave`.
         arena.timers.push(now, time.as_nanos(), task);
-        record.acting_tick = record.next_tick;
         let state = TaskState::Interruptible;
         let Some(next) = self.sched.flat_block::<EEVDF>(CpuId(cpu)) else {
+            record.acting_tick = record.next_tick;
             self.switch(cpu, state);
             return self.operate(cpu, false);
         };
@@ -80,9 +80,7 @@ impl<S: EventSink> Engine<'_, S> {
         left.account.voluntary += 1;
         left.state = State::Asleep;
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
-        if next != TaskId::IDLE {
-            record.end = now;
-        } else {
+        if next == TaskId::IDLE {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
             if !FREE {
@@ -90,15 +88,22 @@ impl<S: EventSink> Engine<'_, S> {
             }
             self.idle += 1;
             arena.agenda.set(cpu, Key::NEVER);
-        }
-        self.settle_moves(cpu);
-        let looked_at = if FREE { 0 } else { self.sched.take_looked_at().saturating_mul(self.prices.balance) };
-        self.taken(cpu, task_id(task), state, next);
-        if next == TaskId::IDLE {
+            self.settle_moves(cpu);
+            if !FREE {
+                // Nobody pays for looking.
+                self.sched.take_looked_at();
+            }
+            self.tell_switch(cpu, task_id(task), state, next);
             return Ok(());
         }
+        record.end = now;
+        record.acting_tick = record.next_tick;
+        self.settle_moves(cpu);
+        let looked_at = if FREE { 0 } else { self.sched.take_looked_at().saturating_mul(self.prices.balance) };
+        self.tell_switch(cpu, task_id(task), state, next);
+        self.flat_come(cpu, next.0);
         if !FREE {
-            self.arena.tasks[next.index()].debt += looked_at;
+            known!(mut self.arena.tasks[next.index()]).debt += looked_at;
         }
         self.resume::<FREE>(cpu, next.0)
     }

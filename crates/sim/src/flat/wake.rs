@@ -20,18 +20,18 @@ impl<S: EventSink> Engine<'_, S> {
     ) -> Result<(), SimError> {
         let (now, place) = (self.now, task as usize);
         // What is looked up is held on to, and looked up again only where others had to be called.
-        let mut woken = &mut self.arena.tasks[place];
+        let mut woken = known!(mut self.arena.tasks[place]);
         let home = woken.cpu;
         if !FREE {
             if self.comes_masked(task, home) || self.comes_late(task, home) {
                 return Ok(());
             }
-            woken = &mut self.arena.tasks[place];
+            woken = known!(mut self.arena.tasks[place]);
             woken.recalled = false;
         }
         if self.skips_beside_others {
             self.catch_up(home);
-            woken = &mut self.arena.tasks[place];
+            woken = known!(mut self.arena.tasks[place]);
         }
         let target = self.sched.flat_select::<EEVDF>(task_id(task)).0;
         if home != target {
@@ -40,11 +40,11 @@ impl<S: EventSink> Engine<'_, S> {
             self.catch_up(home);
             let (from, to) = (CpuId(home), CpuId(target));
             self.emit(home, EventKind::Migrate { task: task_id(task), from, to });
-            woken = &mut self.arena.tasks[place];
+            woken = known!(mut self.arena.tasks[place]);
         }
         (woken.cpu, woken.state) = (target, State::Runnable);
         woken.account.end_sleep(now);
-        let mut record = &mut self.arena.cpus[target as usize];
+        let mut record = known!(mut self.arena.cpus[target as usize]);
         if record.current != NONE || record.resched_at != NEVER {
             return self.flat_wait::<FREE, EEVDF>(task, home, target);
         }
@@ -54,7 +54,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE && self.prices.lingering > 0 {
             woken.lingered = self.sched.entity(task_id(task)).sched_delayed;
         }
-        let runs = self.sched.flat_wake::<EEVDF>(task_id(task), CpuId(target), at_once);
+        let runs = self.sched.flat_wake::<EEVDF, FREE>(task_id(task), CpuId(target), at_once);
         tell(
             self.sink,
             now,
@@ -63,7 +63,7 @@ impl<S: EventSink> Engine<'_, S> {
         );
         if !FREE {
             self.pay_wakeup(task, home, target, runs);
-            (woken, record) = (&mut self.arena.tasks[place], &mut self.arena.cpus[target as usize]);
+            (woken, record) = (known!(mut self.arena.tasks[place]), known!(mut self.arena.cpus[target as usize]));
         } else if !runs {
             self.queued(task, target, home, 0);
             self.settle_moves(home);
@@ -77,7 +77,8 @@ impl<S: EventSink> Engine<'_, S> {
         let next_tick = self.ticks.after(now);
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
         if woken.stage != Stage::Fetch || !(FREE || self.prices.free_switches) {
-            self.taken(target, TaskId::IDLE, TaskState::Running, task_id(task));
+            self.tell_switch(target, TaskId::IDLE, TaskState::Running, task_id(task));
+            self.flat_come(target, task);
             return self.resume::<FREE>(target, task);
         }
         let switch = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task_id(task) };
@@ -90,7 +91,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(target, false);
         }
         let prices = &self.prices;
-        record.end = now.saturating_add(if FREE { woken.due(false) } else { record.takes_up(now, woken, prices) });
+        record.end = now.saturating_add(if FREE { woken.due_free() } else { record.takes_up(now, woken, prices) });
         if record.end == now {
             return self.operate(target, true);
         }
@@ -134,9 +135,9 @@ impl<S: EventSink> Engine<'_, S> {
             self.settle_moves(home);
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let cost = if runs { cost } else { cost + self.interrupt_alone(home) };
+        let cost = cost + self.interrupt_alone(home);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
-        if (cost > 0 || target == home) && self.arena.cpus[home as usize].current != NONE {
+        if (cost > 0 || target == home) && known!(self.arena.cpus[home as usize]).current != NONE {
             self.interrupted(home, cost);
         }
     }
@@ -144,7 +145,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// What follows it where it costs nothing, of a task that has to wait.
     #[inline(always)]
     fn flat_queued(&mut self, task: u32, home: u32, target: u32) {
-        let busy = self.arena.cpus[target as usize].current != NONE;
+        let busy = known!(self.arena.cpus[target as usize]).current != NONE;
         if !busy {
             self.queued(task, target, home, 0);
         } else if target != home {
@@ -158,8 +159,8 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// [`Engine::refresh`] of a busy CPU, where ticks cost nothing.
     #[inline(always)]
-    pub(super) fn flat_refresh(&mut self, cpu: u32) {
-        let record = &mut self.arena.cpus[cpu as usize];
+    pub(crate) fn flat_refresh(&mut self, cpu: u32) {
+        let record = known!(mut self.arena.cpus[cpu as usize]);
         if self.sched.need_resched(CpuId(cpu)) && !record.leaving {
             record.resched_at = self.now;
         }
