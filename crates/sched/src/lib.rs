@@ -73,7 +73,7 @@ pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
 pub use fair::variant::Eevdf;
 pub use fair::weight::{Weight, calc_delta, calc_delta_mine, weight_of_nice};
-pub use flat::{Books, FlatSlices, FlatTick};
+pub use flat::{Books, FlatSlices, FlatTick, Wakeup};
 pub use recorded::RtState;
 pub use rules::Rules;
 pub use runqueue::Clocks;

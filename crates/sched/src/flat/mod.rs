@@ -58,6 +58,7 @@ mod wake;
 
 pub use slices::{Books, FlatSlices};
 pub use tick::FlatTick;
+pub use wake::Wakeup;
 
 use schedlab_model::Series;
 
@@ -78,6 +79,7 @@ impl Sched<Ours> {
             && self.offline.is_none()
             && self.rules.weights.is_none()
             && !self.rules.has_hrtick()
+            && !self.rules.tunables.features.vcpu_pack
             && matches!(self.rules.series, Series::V5_10 | Series::V6_1 | Series::V6_12)
             && self.tasks.iter().all(plain)
             && self.entities.len() == self.tasks.len()

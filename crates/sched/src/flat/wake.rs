@@ -15,6 +15,21 @@ use crate::fair::sums::Sums;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 
+/// A sleeper that is to wake, and where: both are known, so that nobody asks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wakeup {
+    task: TaskId,
+    cpu: CpuId,
+}
+
+impl Wakeup {
+    /// The CPU that was chosen.
+    #[inline(always)]
+    pub const fn cpu(self) -> CpuId {
+        self.cpu
+    }
+}
+
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
 
@@ -30,9 +45,15 @@ impl Sched<Ours> {
     /// With the waker's CPU and the last one the same there is nothing to choose between (`wake_affine`), and so whether both wake many
     /// others (`wake_wide`), or from how far around (the loop over domains), does not matter. 5.10 asks on the way whether it would.
     #[inline(always)]
-    pub fn flat_select<const EEVDF: bool>(&mut self, task: TaskId) -> CpuId {
+    pub fn flat_select<const EEVDF: bool>(&mut self, task: TaskId) -> Wakeup {
         let previous = self.tasks[task.index()].cpu;
-        if !EEVDF && self.rules.series == Series::V5_10 || self.rules.tunables.features.vcpu_pack {
+        Wakeup { task, cpu: self.flat_select_from::<EEVDF>(task, previous) }
+    }
+
+    /// The same of a task whose last CPU is known.
+    #[inline(always)]
+    fn flat_select_from<const EEVDF: bool>(&mut self, task: TaskId, previous: CpuId) -> CpuId {
+        if !EEVDF && self.rules.series == Series::V5_10 {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
@@ -99,9 +120,10 @@ impl Sched<Ours> {
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked. `IDLES`: the CPU is known to
     /// idle, with nobody on its queue.
     #[inline(always)]
-    pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, task: TaskId, cpu: CpuId, at_once: bool) -> bool {
+    pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, wakeup: Wakeup, at_once: bool) -> bool {
         debug_assert_eq!(EEVDF, self.rules.eevdf());
-        if EEVDF && self.entities[task.index()].sched_delayed {
+        let Wakeup { task, cpu } = wakeup;
+        if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             self.flat_wake_lingering(task, cpu);
             return false;
         }
@@ -122,12 +144,13 @@ impl Sched<Ours> {
 
     /// The same where it is to wait: mostly there is somebody.
     #[inline(never)]
-    pub fn flat_wake_later<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) {
-        if EEVDF && self.entities[task.index()].sched_delayed {
+    pub fn flat_wake_later<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
+        let Wakeup { task, cpu } = wakeup;
+        if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             return self.flat_wake_lingering(task, cpu);
         }
         let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
-        let rq = &mut self.rqs[cpu.index()];
+        let rq = known!(mut self.rqs[cpu.index()]);
         if rq.curr == TaskId::IDLE && rq.nr_running == 0 {
             return self.flat_wake_idle_later::<EEVDF>(task, cpu, migrated);
         }
@@ -159,7 +182,7 @@ impl Sched<Ours> {
     /// What a wake-up begins with: whether the task comes from another CPU.
     #[inline(always)]
     fn flat_begin_wake<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId) -> bool {
-        let record = &mut self.tasks[task.index()];
+        let record = known!(mut self.tasks[task.index()]);
         (record.life, record.beside) = (Life::Runnable, [TaskId::IDLE; 2]);
         let migrated = record.cpu != cpu;
         if migrated {
@@ -232,7 +255,7 @@ impl Sched<Ours> {
     ) -> Option<bool> {
         let se = EntityId(task.0);
         let Self { rules, rqs, entities, cfs_rqs, dl_entities, balance, timers, idle_cpus, pelt_origin, .. } = self;
-        let rq = &mut rqs[cpu.index()];
+        let rq = known!(mut rqs[cpu.index()]);
         rq.set_clocks_at(balance.now, *pelt_origin);
         let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
         debug_assert!(idles || !IDLES);

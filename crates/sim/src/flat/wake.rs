@@ -1,6 +1,7 @@
 //! Sleepers' timers that expire on flat queues.
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskId, TaskState};
+use schedlab_sched::Wakeup;
 
 use crate::SimError;
 use crate::agenda::{Key, Kind, NEVER};
@@ -33,7 +34,8 @@ impl<S: EventSink> Engine<'_, S> {
             self.catch_up(home);
             woken = known!(mut self.arena.tasks[place]);
         }
-        let target = self.sched.flat_select::<EEVDF>(task_id(task)).0;
+        let wakeup = self.sched.flat_select::<EEVDF>(task_id(task));
+        let target = wakeup.cpu().0;
         if home != target {
             woken.account.migrations += 1;
             // Its virtual time is relative to the queue it leaves, as that stands now.
@@ -46,7 +48,7 @@ impl<S: EventSink> Engine<'_, S> {
         woken.account.end_sleep(now);
         let mut record = known!(mut self.arena.cpus[target as usize]);
         if record.current != NONE || record.resched_at != NEVER {
-            return self.flat_wait::<FREE, EEVDF>(task, home, target);
+            return self.flat_wait::<FREE, EEVDF>(task, home, wakeup);
         }
         // Nothing else at this instant comes before a CPU schedules.
         let alone = self.arena.timers.first().min(first) > Key::at(now, Kind::Schedule);
@@ -54,7 +56,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE && self.prices.lingering > 0 {
             woken.lingered = self.sched.entity(task_id(task)).sched_delayed;
         }
-        let runs = self.sched.flat_wake::<EEVDF, FREE>(task_id(task), CpuId(target), at_once);
+        let runs = self.sched.flat_wake::<EEVDF, FREE>(wakeup, at_once);
         tell(
             self.sink,
             now,
@@ -106,13 +108,14 @@ impl<S: EventSink> Engine<'_, S> {
         &mut self,
         task: u32,
         home: u32,
-        target: u32,
+        wakeup: Wakeup,
     ) -> Result<(), SimError> {
+        let target = wakeup.cpu().0;
         self.touch(target);
         if !FREE {
             self.notice_lingering(task);
         }
-        self.sched.flat_wake_later::<EEVDF>(task_id(task), CpuId(target));
+        self.sched.flat_wake_later::<EEVDF>(wakeup);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
         if FREE {
             self.flat_queued(task, home, target);
