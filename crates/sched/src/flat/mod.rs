@@ -12,7 +12,8 @@
 //! - `switch.rs`: the running task has to go as somebody woke (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
 //!   (`task_tick_fair`, `schedule`); and those of a task that is alone beside CPUs that idle, which mostly leave balancing as it was
-//!   (`trigger_load_balance`).
+//!   (`trigger_load_balance`);
+//! - `slices.rs`: all ticks and switches of a CPU whose tasks compute, as long as nobody else has a part in it.
 //!
 //! Exact, and not only close, for these reasons.
 //!

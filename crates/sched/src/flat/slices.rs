@@ -97,7 +97,7 @@ impl Sched<Ours> {
                 entity.sequence = sequence;
                 // Whoever was put in waits at least.
                 (leftmost, first_key) = next.unwrap_or((se, vruntime));
-                entity = &mut entities[comer.index()];
+                entity = known!(mut entities[comer.index()]);
                 entity.exec_start = due;
                 entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
                 rq.cfs_tasks.move_to_front(tasks, comer);

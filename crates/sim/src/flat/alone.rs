@@ -89,8 +89,8 @@ impl<S: EventSink> Engine<'_, S> {
         let comers = (horizon - self.now) / self.period + 1;
         let waiting = self.sched.cfs_rq(cpu).timeline.iter().take(comers as usize);
         let left = waiting.map(|entity| {
-            let task = &tasks[entity.0 as usize];
-            if task.computes() && task.debt == 0 { task.remaining } else { 0 }
+            let task = known!(tasks[entity.0 as usize]);
+            if task.computes() { task.due_free() } else { 0 }
         });
         self.now.saturating_add(left.fold(u64::MAX, u64::min)).min(record.end)
     }
@@ -125,12 +125,12 @@ impl Books for Alone<'_> {
     #[inline(always)]
     fn switched(&mut self, now: u64, previous: TaskId, next: TaskId) {
         self.switches += 1;
-        let left = &mut self.tasks[previous.index()];
+        let left = known!(mut self.tasks[previous.index()]);
         self.record.busy += left.account.end_run(now);
         left.account.involuntary += 1;
         left.remaining = self.record.end - now;
-        let comer = &mut self.tasks[next.index()];
+        let comer = known!(mut self.tasks[next.index()]);
         comer.account.end_wait(now);
-        self.record.end = now.saturating_add(comer.remaining);
+        self.record.end = now.saturating_add(comer.due_free());
     }
 }
