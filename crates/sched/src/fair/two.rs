@@ -1,15 +1,15 @@
 //! Two numbers at once, each in a word of 64 bits of its own: one register of SSE2, which every x86-64 has.
 
-#[cfg(target_feature = "sse2")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use std::arch::x86_64 as sse2;
 
 /// Two numbers.
 #[derive(Debug, Clone, Copy)]
-#[cfg(target_feature = "sse2")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(super) struct Two(sse2::__m128i);
 
 // SAFETY: of each of these, that there is SSE2 is all that has to be so.
-#[cfg(target_feature = "sse2")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 impl Two {
     #[inline(always)]
     pub(super) fn of(low: u64, high: u64) -> Self {
@@ -52,10 +52,10 @@ impl Two {
 
 /// Two numbers.
 #[derive(Debug, Clone, Copy)]
-#[cfg(not(target_feature = "sse2"))]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 pub(super) struct Two(u64, u64);
 
-#[cfg(not(target_feature = "sse2"))]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 impl Two {
     #[inline(always)]
     pub(super) fn of(low: u64, high: u64) -> Self {
