@@ -157,7 +157,7 @@ impl Instruction {
     /// [`Instruction::SleepAmong`], where this is so drawn and fits.
     pub(crate) fn sleep_among(duration: Duration) -> Option<Self> {
         let Duration::Uniform { low, high } = duration else { return None };
-        let number = high.as_nanos().checked_sub(low.as_nanos())? + 1;
+        let number = high.as_nanos().checked_sub(low.as_nanos())?.checked_add(1)?;
         Some(Self::SleepAmong { low: low.as_nanos().try_into().ok()?, number: number.try_into().ok()? })
     }
 }

@@ -166,3 +166,27 @@ fn endless_loops_around_nothing_are_nothing() {
     let program = Program::compile(&workload(vec![task("a", 1, vec![nothing])])).unwrap();
     assert_eq!(walk(&program, Cursor::root(&program, TemplateId(0), 0, 0)), []);
 }
+
+/// A task's stream knows nothing of what its times are for: who runs for drawn times draws those for which one of the same name sleeps, however
+/// sleeping is compiled. 2³² - 1 nanoseconds are the most that stand in an instruction, and so is the first of them.
+#[test]
+fn sleeps_are_drawn_as_runs_are() {
+    let word = u64::from(u32::MAX);
+    for (low, high) in
+        [(0, 0), (500, 1_500_000), (0, word - 1), (0, word), (word, word), (word + 1, word + 9), (0, u64::MAX)]
+    {
+        let drawn = Duration::Uniform { low: Time::from_nanos(low), high: Time::from_nanos(high) };
+        let [runs, sleeps] = [Step::Run(drawn), Step::Sleep(drawn)].map(|step| {
+            let steps = vec![Step::Loop { count: 50, steps: vec![step] }];
+            Program::compile(&workload(vec![task("same", 1, steps)])).expect("a workload")
+        });
+        let [mut run, mut sleep] = [&runs, &sleeps].map(|program| Cursor::root(program, TemplateId(0), 0, 9));
+        let mut expected = sleep.clone();
+        for _ in 0..50 {
+            let Op::Run(time) = run.next(&runs) else { panic!("it runs 50 times") };
+            assert!((low..=high).contains(&time.as_nanos()), "{low} to {high}: {time}");
+            assert_eq!(sleep.next(&sleeps), Op::Sleep(time), "{low} to {high}");
+            assert_eq!(expected.next_sleep(&sleeps), Ok(time), "{low} to {high}");
+        }
+    }
+}
