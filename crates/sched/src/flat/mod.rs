@@ -26,7 +26,7 @@
 //!
 //! Records are looked up by [`known!`], which does not ask whether a number is one of the table's: of some 35 questions a pair, one instruction in
 //! fifteen, none ever had another answer. What comes from outside, the arguments of public functions and the CPU's `curr`, which may be nobody, is looked
-//! up as anywhere; from there on numbers are those that records hold.
+//! up as anywhere; from there on numbers are those that records hold, or that a [`Wakeup`] of the same machine hands on.
 //!
 //! `crates/sim/src/flat_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
 

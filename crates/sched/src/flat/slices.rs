@@ -17,7 +17,7 @@ use crate::rules::Rules;
 pub struct FlatSlices {
     /// Who runs now.
     pub current: TaskId,
-    /// The first tick that was not done, and the first that may act.
+    /// The first tick that was not done, and the first that may act, in nanoseconds.
     pub ticks: [u64; 2],
     /// Ticks that might have acted.
     pub looked: u64,
@@ -27,12 +27,12 @@ pub struct FlatSlices {
 
 /// What a driver writes down of switches.
 pub trait Books {
-    /// `next` has the CPU instead of `previous` from `now` on.
+    /// `next` has the CPU instead of `previous` from `now` on, in nanoseconds.
     fn switched(&mut self, now: u64, previous: TaskId, next: TaskId);
 }
 
 impl Sched<Ours> {
-    /// The beginning of the first jiffy in which some CPU balances load: before that no tick looks at another CPU. None where one may at any time.
+    /// The beginning of the first jiffy in which some CPU balances load, in nanoseconds: before that no tick looks at another CPU. None where one may at any time.
     pub fn flat_horizon(&self) -> Option<u64> {
         if self.rules.eevdf() || !self.balance.nohz.idle_cpus.is_empty() {
             return None;
