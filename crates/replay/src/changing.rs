@@ -2,7 +2,7 @@
 
 use schedlab_model::{Attributes, Policy, TaskId};
 use schedlab_sched::{GroupId, weight_of_nice};
-use schedlab_trace::{Context, Pid};
+use schedlab_trace::{Context, Pid, TaskRef};
 
 use crate::replayer::{CPU, Replayer};
 use crate::start::{nice_of, policy_of};
@@ -80,6 +80,24 @@ impl Replayer<'_> {
         if self.sched.curr(CPU) == task {
             self.slice_unknown = None;
         }
+    }
+
+    /// What a schedule charges, of a task that leaves its CPU with the priority that it asked for: the change came first and was charged, and the
+    /// schedule with it, where that does not read the clock again (`rq_clock_skip_update`, of a CPU that was told to schedule as somebody woke).
+    pub(crate) fn charge_change_before(
+        &mut self,
+        runtime: Option<Runtime>,
+        leaves: Option<&TaskRef>,
+    ) -> Option<Runtime> {
+        let asked = leaves.and_then(|previous| {
+            let asked = self.asked.get(&previous.pid)?;
+            (asked.pid == previous.pid && asked.priority == Some(previous.priority)).then_some(previous.pid)
+        });
+        let (Some(pid), Some(_)) = (asked, runtime) else { return runtime };
+        self.advance(runtime);
+        self.charge(runtime);
+        self.do_asked(pid, Context::Task);
+        None
     }
 
     fn set_attributes(&mut self, task: TaskId, moves: bool, attributes: Attributes) {

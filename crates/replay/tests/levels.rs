@@ -79,6 +79,14 @@ fn changes_by_a_real_time_task_come_at_once() {
     assert_exact_but_warm_up(&own_at(Level::L0, "changes-l0-5.10.txt.gz"), "changes-l0-5.10");
 }
 
+/// Of 6.1.176: a tick has a task rescheduled, rcu_preempt wakes beside it, and `setpriority(2)` gives it nice 3 before it goes. The wake-up asked
+/// that the clock be left alone (`rq_clock_skip_update` in `check_preempt_curr`), so that the change's charge is the last one, and the schedule has
+/// none. Whoever is forked next is placed by what the queue weighs then.
+#[test]
+fn a_change_is_charged_and_the_schedule_after_it_is_not() {
+    assert_exact_but_warm_up(&own_at(Level::L0, "forks-l0-6.1.txt.gz"), "forks-l0-6.1");
+}
+
 /// SCHED_BATCH shows nowhere in the tracepoints of `sched_setattr(2)`: the first wake-up that should have preempted and did not tells,
 /// and proves nothing itself.
 #[test]
