@@ -8,6 +8,7 @@ from typing import Any
 from schedlab.errors import InputError, NotPermittedError
 from schedlab.knobs import find
 from schedlab.knobs.host import read
+from schedlab.knobs.table import table
 from schedlab.model import Attributes, Scheduler
 from schedlab.targets.target import Host, Simulated, Target
 
@@ -60,10 +61,15 @@ class Setting:
         """Refuse before anything runs what the target could not do.
 
         Raises:
-            InputError: an unknown knob, or a value out of range.
+            InputError: an unknown knob, a value out of range, or a slice where tasks have none.
             NotPermittedError: a knob that may not be set there.
         """
         _ = self.attributes
+        if "slice" in self.values and not has_slices(target.release):
+            raise InputError(
+                f"tasks of {target.release} have no slices of their own: a slice does nothing there"
+                " (6.12 on)"
+            )
         if isinstance(target, Simulated):
             target.scheduler.with_knobs(self.knobs)
             return
@@ -80,6 +86,15 @@ class Setting:
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={text}" for name, text in self.values.items()) or "default"
+
+
+def has_slices(release: str) -> bool:
+    """Return whether tasks of that kernel may ask for a slice: EEVDF's, whose default is a knob.
+
+    >>> has_slices("6.1"), has_slices("6.12")
+    (False, True)
+    """
+    return any(knob.name == "base_slice" and knob.exists for knob in table(release))
 
 
 def combinations(axes: Mapping[str, Sequence[str]]) -> list[Setting]:

@@ -39,12 +39,12 @@ fn each_cpu_decides_as_recorded() {
     }
 }
 
-/// The beginnings of two longer ones. A task that lingers is brought to a CPU that idles, whose schedule takes it off and runs nobody. And
+/// The beginnings of three longer ones. A task that lingers is brought to a CPU that idles, whose schedule takes it off and runs nobody. And
 /// a task wakes elsewhere while the queue that it was on is brought up to date: it is aged to the time before, and its load is taken
-/// out later (`cfs_rq->removed`).
+/// out later (`cfs_rq->removed`), or at once where it had left before and only the rest of its leaving came after.
 #[test]
 fn what_two_cpus_do_at_once_comes_out_as_recorded() {
-    for name in ["sleepers-4-apart-6.12", "pipes-4-apart-6.12"] {
+    for name in ["sleepers-4-apart-6.12", "pipes-4-apart-6.12", "pipes-4-near-leaving-6.12"] {
         let report = report(name);
         assert_eq!((report.resynchronisations, report.unexplained), (0, 0), "{name}");
         let (decisions, state) = (&report.decisions, &report.state);

@@ -10,12 +10,12 @@ from schedlab import _core
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
-from schedlab.knobs.table import table
 from schedlab.model import Attributes, Machine, Scheduler, Workload, settings, short_time
 from schedlab.outcome import GroupOutcome, Latency, Outcome
 from schedlab.report.tasks import TaskRow, by_kind, each
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted
+from schedlab.settings import has_slices
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
@@ -90,7 +90,7 @@ def command(
         machine = options.machine_of(cpus, costs, topology, speed)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
-        if time_slice is not None and not _has_slices(scheduler.release):
+        if time_slice is not None and not has_slices(scheduler.release):
             note(f"tasks of {scheduler.release} have no slices of their own: --slice does nothing")
         attributes = options.attributes_of(policy, time_slice, nice)
         outcome = simulate(
@@ -161,11 +161,6 @@ def _boot_and_run(
         return vm.run(
             work, guest, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout, delays=True
         )
-
-
-def _has_slices(release: str) -> bool:
-    """Whether tasks may ask for a slice: of EEVDF, whose default slice is a knob."""
-    return any(knob.name == "base_slice" and knob.exists for knob in table(release))
 
 
 def _in_guest(outcome: Outcome) -> str:

@@ -73,7 +73,7 @@ impl<'a> Several<'a> {
         self.sched.set_clocks(cpu, *clocks);
     }
 
-    fn add(&mut self, pid: Pid, attributes: &Attributes) -> TaskId {
+    pub(super) fn add(&mut self, pid: Pid, attributes: &Attributes) -> TaskId {
         let task = self.sched.new_task(attributes);
         self.bind(pid, task);
         task

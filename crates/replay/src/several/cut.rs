@@ -10,6 +10,8 @@ use schedlab_trace::{Pid, RecordKind};
 use crate::classes::section::{Entry, What};
 use crate::flags::{SAVE, SLEEP};
 
+use super::order::{left_queue, order_migrations};
+
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
@@ -24,8 +26,15 @@ pub(super) enum Act {
         chosen: Option<u32>,
         remote: bool,
     },
-    /// `migrate_task_rq_fair` of a task that sleeps.
+    /// `migrate_task_rq_fair` of a task that sleeps, where its averages are not told.
     Migrate,
+    /// The first part of that where they are: it counts its virtual time from the queue that it leaves (CFS).
+    LeaveTime {
+        from: Option<usize>,
+        read: Read,
+    },
+    /// The second: its load leaves that queue's account. So does the load of whoever ended (`task_dead_fair`).
+    LeaveLoad,
     /// A task is queued: woken, new, or brought from another CPU.
     Activate,
     /// A task is woken that had not left its queue.
@@ -52,8 +61,6 @@ pub(super) enum Act {
         child: Pid,
     },
     Exit,
-    /// `task_dead_fair`, of whoever ended.
-    Dead,
     Yield,
     Charge,
     /// Somebody is told to schedule, outside all of these.
@@ -61,6 +68,17 @@ pub(super) enum Act {
     /// The recorder says something.
     Mark,
     Nothing,
+}
+
+/// When a queue's virtual time was read, among what a step on that queue does to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Before that, or after all of it.
+    Whole,
+    /// After whoever ran was charged, and before somebody was taken off.
+    Charged,
+    /// While whoever ran was charged: before or after it.
+    Charging,
 }
 
 impl Act {
@@ -87,9 +105,12 @@ pub(super) struct Step {
     pub(super) by: usize,
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Where among all steps: twice the line of the record that tells when, so that there is room between two.
-    place: u64,
+    /// Where among all steps: [`ROOM`] times the line of the record that tells when, so that there is room between two.
+    pub(super) place: u64,
 }
+
+/// Places from one line to the next.
+pub(super) const ROOM: u64 = 8;
 
 /// Cuts every CPU's records; steps of all CPUs in order.
 pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
@@ -99,9 +120,15 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
         while at < entries.len() {
             let (act, length, key) = next(&entries[at..]);
             let to = (at + length.max(1)).min(entries.len());
-            if act != Act::Nothing {
-                let line = entries[(at + key).min(to - 1)].record.line;
-                steps.push(Step { act, by, from: at, to, place: 2 * line });
+            let mut push = |act: Act, to: usize, key: usize| {
+                let line = entries[key.min(to - 1)].record.line;
+                steps.push(Step { act, by, from: at, to, place: ROOM * line });
+            };
+            if act == Act::Migrate && length > 1 {
+                push(Act::LeaveTime { from: left_queue(&entries[..at]), read: Read::Whole }, at + 1, at);
+                push(Act::LeaveLoad, to, at + 1);
+            } else if act != Act::Nothing {
+                push(act, to, at + key);
             }
             at = to;
         }
@@ -112,58 +139,22 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
     steps
 }
 
-/// A task that wakes elsewhere leaves its load behind without the lock of the queue that it was on. Whoever holds that, and may have
-/// taken it before, takes the load out where the averages are next brought up to date: a step within which a task left so comes after
-/// that where it had not looked at them yet, else before.
-fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
-    let mut updates: Vec<Vec<Update>> = vec![Vec::new(); streams.len()];
-    for (step, found) in steps.iter().enumerate() {
-        let entries = &streams[found.by][found.from..found.to];
-        let line = |entry: &Entry<'_>| entry.record.line;
-        let (Some(first), Some(end)) = (entries.first().map(line), entries.last().map(line)) else { continue };
-        if let Some(look) = entries.iter().find(|entry| &*entry.record.event == "k_lacfs").map(line) {
-            updates[queue_of(entries, found.by, streams.len())].push(Update { first, look, end, step });
-        }
-    }
-    for updates in &mut updates {
-        updates.sort_by_key(|update| update.first);
-    }
-    let migrates: Vec<Step> = steps.iter().filter(|step| step.act == Act::Migrate).copied().collect();
-    for Step { by, from, place, .. } in migrates {
-        let left = streams[by][..from].iter().rev().take(2).find_map(|entry| match entry.record.kind {
-            RecordKind::Migrate { from, .. } => Some(from as usize),
-            _ => None,
-        });
-        let Some(updates) = left.and_then(|queue| updates.get(queue)) else { continue };
-        let begun = updates.partition_point(|update| 2 * update.first < place);
-        let Some(update) = begun.checked_sub(1).map(|at| updates[at]) else { continue };
-        let step = &mut steps[update.step].place;
-        if place < 2 * update.look {
-            *step = (*step).max(place + 1);
-        } else if place < 2 * update.end {
-            *step = (*step).min(place - 1);
-        }
-    }
-}
-
-/// A step that brings a queue's averages up to date: its first line, where it first does so, and its last line.
-#[derive(Debug, Clone, Copy)]
-struct Update {
-    first: u64,
-    look: u64,
-    end: u64,
-    step: usize,
-}
-
 /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
 pub(super) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
-    let named = step.iter().find_map(|entry| match entry.what {
-        What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => entry.record.number("cpu"),
-        What::Wakeup | What::WakeupNew => match entry.record.kind {
-            RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
+    // A look at nothing but the averages is at any queue's.
+    let looks = step.first().filter(|entry| &*entry.record.event == "k_lacfs");
+    let named = looks.and_then(|entry| entry.record.number("cpu"));
+    let named = named.or_else(|| {
+        step.iter().find_map(|entry| match entry.what {
+            What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => {
+                entry.record.number("cpu")
+            }
+            What::Wakeup | What::WakeupNew => match entry.record.kind {
+                RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
+        })
     });
     named.map(|cpu| cpu as usize).filter(|cpu| *cpu < cpus).unwrap_or(by)
 }
@@ -203,12 +194,9 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     match &*record.event {
         "k_snapw" | "k_snapq" => (Act::Snap, 1, 0),
         "k_sel" => (Act::Select { chosen: chosen(entries), remote: is_remote(entries) }, 1, 0),
-        "k_mig" => {
-            let looks = entries[1..].iter().take_while(|entry| is_blocked(entry)).count();
-            (Act::Migrate, 1 + looks, looks)
-        }
+        "k_mig" => (Act::Migrate, 1 + entries[1..].iter().take_while(|entry| is_blocked(entry)).count(), 0),
         "k_lacfs" => (Act::Averages, 1, 0),
-        "k_lablk" => (Act::Dead, 1, 0),
+        "k_lablk" => (Act::LeaveLoad, 1, 0),
         "k_balance" => (Act::Due, 1, 0),
         "sched_process_exit" => (Act::Exit, 1, 0),
         "tracing_mark_write" => (Act::Mark, 1, 0),
@@ -327,13 +315,13 @@ fn loose(entries: &[Entry<'_>]) -> (Act, usize, usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use schedlab_trace::{Reader, Record};
 
     use super::*;
 
     /// The steps of these lines of several CPUs, each with the task that it is about, if any.
-    fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
+    pub(in crate::several) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
         let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
         let cpus = records.iter().map(|record| record.cpu).max().map_or(0, |cpu| cpu as usize + 1);
         let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus];
@@ -341,40 +329,6 @@ mod tests {
             streams[record.cpu as usize].push(Entry::of(record));
         }
         cut(&streams).into_iter().map(|step| (step.act, step.by, streams[step.by][step.from].pid())).collect()
-    }
-
-    /// Of 6.1.176: CPU 0 begins to queue 149; before it looks at the averages 151, which slept there, wakes on CPU 1. So 151's load is
-    /// gone as 149 comes.
-    #[test]
-    fn a_load_that_leaves_before_the_look_is_gone_in_a_step_that_began_before() {
-        let text = "\
-cpus=2
- a-148     0d..4. 48.402797145: k_enq: pid=149 fl=0x9 ct=48425503809 c=48425503809 cpu=0
- b-150     1d..3. 48.405233710: sched_migrate_task: comm=a pid=151 prio=123 orig_cpu=0 dest_cpu=1
- b-150     1d..3. 48.405237857: k_mig: pid=151 to=1
- b-150     1d..3. 48.405245000: k_lablk: pid=151 now=48425386934
- a-148     0d..4. 48.406946000: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=148 vr=23044697263 xs=48425386934 ct=48425503809 cpu=0
- a-148     0d..4. 48.406949000: k_lacfs: cfs=0x1cc0 now=48425503809 cpu=0 la=1274 ra=1274 ua=1018 c=48425503809 ct=48425503809
- a-148     0d..4. 48.406954000: sched_wakeup: comm=a pid=149 prio=120 target_cpu=0
-";
-        assert_eq!(steps(text), [(Act::Migrate, 1, Some(151)), (Act::Activate, 0, Some(149))]);
-    }
-
-    /// Of 6.12.107: CPU 3 took 224 off and set 225, but has not switched yet as 222, which slept there, wakes on CPU 2: its load was
-    /// there all through that schedule.
-    #[test]
-    fn a_load_that_leaves_after_the_look_was_there_in_a_step_that_ends_later() {
-        let text = "\
-cpus=4
- c-224     3d..2. 17.959954547: k_deq: pid=224 fl=0x9 ct=17979526717 c=17979526717 cpu=3
- c-224     3d..2. 17.959982428: k_lacfs: cfs=0x60c0 now=17979526717 cpu=3 la=1814 ra=2581 ua=1676 c=17979526717 ct=17979526717
- c-224     3d..2. 17.959986154: k_pnt: c=17979526717 ct=17979526717
- d-223     2d..3. 17.960268954: sched_migrate_task: comm=c pid=222 prio=120 orig_cpu=3 dest_cpu=2
- d-223     2d..3. 17.960272058: k_mig: pid=222 to=2
- d-223     2d..3. 17.960276235: k_lablk: pid=222 now=17979526144
- c-224     3d..2. 17.964100000: sched_switch: prev_comm=c prev_pid=224 prev_prio=123 prev_state=S ==> next_comm=c next_pid=225 next_prio=123
-";
-        assert_eq!(steps(text), [(Act::Schedule, 3, Some(224)), (Act::Migrate, 2, Some(222))]);
     }
 
     /// Of 6.12.107: a CPU that looks for work brings 194, which lingers, looks whether it preempts (one look at the queue), picks it at the

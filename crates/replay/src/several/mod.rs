@@ -9,6 +9,8 @@ mod begin;
 mod change;
 mod check;
 mod cut;
+mod leave;
+mod order;
 mod schedule;
 mod wake;
 
@@ -43,6 +45,8 @@ struct Cpu {
     until: (u64, usize),
     /// It looks at others for somebody to take, and will take or push somebody.
     asks: Vec<balance::Ask>,
+    /// The least virtual time of its queue before whoever ran was charged last, and after that (CFS).
+    least: leave::Least,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
 }
@@ -64,6 +68,10 @@ struct Several<'a> {
     placed: BTreeMap<TaskId, u64>,
     /// Tasks that wake on another CPU than they slept on, and are not queued there yet.
     migrating: BTreeSet<TaskId>,
+    /// By how much less the virtual time of a task that wakes elsewhere may be counted.
+    either: BTreeMap<TaskId, u64>,
+    /// Loads that leave a queue's account.
+    leaving: Vec<leave::Leaving>,
     /// Tasks that were taken off one CPU's queue and not put on another's yet.
     detached: BTreeSet<TaskId>,
     /// Tasks that were forked and not woken yet.
@@ -174,6 +182,8 @@ impl<'a> Several<'a> {
             clocks: vec![Clocks::all(Time::from_nanos(1)); cpus as usize],
             placed: BTreeMap::new(),
             migrating: BTreeSet::new(),
+            either: BTreeMap::new(),
+            leaving: Vec::new(),
             detached: BTreeSet::new(),
             newborn: BTreeSet::new(),
             told: BTreeMap::new(),
@@ -263,6 +273,8 @@ impl<'a> Several<'a> {
             let queue = queue_of(step, by, self.cpus.len());
             self.cpus[queue].until = (last.record.line, by);
         }
+        let late = self.put_off(step, by);
+        let before = self.before_charge(step, by);
         match act {
             Act::Nothing => {}
             Act::Mark => {
@@ -273,6 +285,8 @@ impl<'a> Several<'a> {
             Act::Waking { remote } => self.waking(first, remote),
             Act::Select { chosen, remote } => self.select(first.record, by, chosen, remote),
             Act::Migrate => self.migrate(step),
+            Act::LeaveTime { from, read } => self.leave_time(step, from, read),
+            Act::LeaveLoad => self.leave_load(step, ahead),
             Act::Activate => self.activate(step, by),
             Act::WakeRunning => self.wake_running(step, by),
             Act::Wakeup => self.wakeup_alone(step, by),
@@ -288,12 +302,6 @@ impl<'a> Several<'a> {
             Act::Exit => {
                 self.exiting.insert(first.record.pid);
             }
-            Act::Dead => {
-                // Of a task that lives it is a look at its load.
-                if let Some(task) = first.pid().and_then(|pid| self.dead.remove(&pid)) {
-                    self.sched.task_dead(task);
-                }
-            }
             Act::Yield => {
                 self.yielding.insert(first.record.pid);
             }
@@ -305,6 +313,8 @@ impl<'a> Several<'a> {
                 }
             }
         }
+        self.note_charge(before);
+        self.catch_up(late);
     }
 
     fn verifiable(&self, task: TaskId) -> bool {

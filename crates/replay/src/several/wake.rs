@@ -102,34 +102,6 @@ impl<'a> Several<'a> {
         }
     }
 
-    /// `migrate_task_rq_fair` of a task that wakes.
-    pub(super) fn migrate(&mut self, step: &[Entry<'a>]) {
-        let Some(first) = step.first() else { return };
-        let Some(task) = first.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
-            return;
-        };
-        let Some(to) = first.record.number("to").filter(|to| (*to as usize) < self.cpus.len()) else { return };
-        if self.detached.contains(&task) || self.sched.entity(task).on_rq {
-            return;
-        }
-        let from = self.sched.task_cpu(task);
-        // What the task's averages are brought up to shows the time: first its queue's, then by the clock.
-        let looks = step.iter().filter(|entry| &*entry.record.event == "k_lablk");
-        let mut shown = looks.map(|entry| entry.record.number("now").unwrap_or(0));
-        let (updated, clock) = (shown.next(), shown.next());
-        if let Some(now) = clock {
-            let clocks = self.clocks[from.index()];
-            self.sched.set_clocks(from, clocks);
-            let ahead = now.saturating_sub(clocks.clock_pelt.as_nanos());
-            self.set_machine_clock(schedlab_model::Time::from_nanos(clocks.clock.as_nanos() + ahead));
-        }
-        match updated {
-            Some(updated) => self.sched.migrate_waking_from(task, CpuId(to as u32), updated),
-            None => self.sched.migrate_waking(task, CpuId(to as u32)),
-        }
-        self.migrating.insert(task);
-    }
-
     pub(super) fn activate(&mut self, step: &[Entry<'a>], by: usize) {
         let (Some(first), cpu) = (step.first(), self.cpu_of(step, by)) else { return };
         let Some(pid) = first.pid() else { return };
@@ -140,6 +112,7 @@ impl<'a> Several<'a> {
         let answer = self.answer(step, cpu, task);
         self.sched.decider.expect_preempt(answer.resched);
         let before = self.sched.must_resched(cpu);
+        self.settle_time(cpu, task, step);
         if self.detached.remove(&task) {
             self.sched.attach_task(cpu, task);
         } else if self.newborn.remove(&task) {

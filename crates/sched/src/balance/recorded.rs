@@ -6,9 +6,10 @@ use schedlab_model::{CpuId, TaskId, TaskState};
 use crate::balance::domains::DomainFlags;
 use crate::balance::env::Idle;
 use crate::balance::state::Wakes;
+use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::Life;
+use crate::entity::{Life, Vruntime};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::util_est::UtilEst;
 
@@ -50,12 +51,30 @@ impl<D: Decider> Sched<D> {
         self.set_task_cpu(task, to);
     }
 
-    /// The same where it read that its old queue's averages are of the time `updated`: somebody may just be bringing them up to date.
-    pub fn migrate_waking_from(&mut self, task: TaskId, to: CpuId, updated: u64) {
-        let queue = self.entity(task).cfs_rq;
-        let now = self.replace_load_time(queue, updated);
-        self.set_task_cpu(task, to);
-        self.replace_load_time(queue, now);
+    /// The same but for its virtual time ([`Sched::leave_virtual_time`]), where it is told up to when its averages are brought: what it
+    /// read its old queue's are of, `updated`, which somebody may just be bringing up to date, and then `lag` if it saw that CPU idle
+    /// (`migrate_se_pelt_lag`).
+    pub fn migrate_load(&mut self, task: TaskId, to: CpuId, updated: u64, lag: Option<u64>) {
+        let se = self.task(task).se;
+        self.remove_load_at(se, updated, lag);
+        self.tasks[task.index()].cpu = to;
+        self.set_task_rq(task, to);
+    }
+
+    /// A task that is about to wake elsewhere counts its virtual time from what it read of its old queue's (`migrate_task_rq_fair`; CFS).
+    pub fn leave_virtual_time(&mut self, task: TaskId, least: Vruntime) {
+        if !self.rules.eevdf() {
+            let entity = self.entity_mut(task);
+            entity.vruntime = entity.vruntime.minus(least.0);
+        }
+    }
+
+    /// [`Sched::task_dead`] where it read that its queue's averages are of the time `updated`.
+    pub fn task_dead_at(&mut self, task: TaskId, updated: u64) {
+        if task != TaskId::IDLE && self.task(task).class == Class::Fair {
+            let se = self.task(task).se;
+            self.remove_load_at(se, updated, None);
+        }
     }
 
     /// The second part of a wake-up, `ttwu_do_activate`, on the CPU that was chosen (`sched_ttwu_pending` where that is remote). False, and
@@ -188,6 +207,17 @@ impl<D: Decider> Sched<D> {
     pub fn assume_queue_load(&mut self, cpu: CpuId, avg: SchedAvg, removed: (u32, u64, u64, u64)) {
         let cfs = self.rqs[cpu.index()].cfs;
         self.set_queue_load(cfs, avg, removed);
+    }
+
+    /// What is about to be taken out of the averages of a CPU's root queue, in the same order.
+    pub fn removed_of_cpu(&self, cpu: CpuId) -> (u32, u64, u64, u64) {
+        self.queue_removed(self.rqs[cpu.index()].cfs)
+    }
+
+    /// The same, from the recording.
+    pub fn assume_removed(&mut self, cpu: CpuId, removed: (u32, u64, u64, u64)) {
+        let cfs = self.rqs[cpu.index()].cfs;
+        self.set_queue_load(cfs, self.queue_avg(cfs), removed);
     }
 
     /// What is expected of a task when it runs: `util_est` with the kernel's flags; both its parts up to 6.7, `ewma` alone later.

@@ -81,12 +81,23 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// Up to when a queue's averages are (`last_update_time`), and from now on are said to be.
-    pub(crate) fn replace_load_time(&mut self, cfs: CfsRqId, time: u64) -> u64 {
+    /// [`Sched::remove_entity_load_avg`] where a recording tells the times that it read: what its queue's averages are of, and what it
+    /// made of an idle CPU's clock.
+    pub(crate) fn remove_load_at(&mut self, se: EntityId, updated: u64, lag: Option<u64>) {
         if !self.tracks_load {
-            return time;
+            return;
         }
-        std::mem::replace(&mut self.cfs_rqs[cfs.index()].pelt.avg.last_update_time, time)
+        let entity = &mut self.entities[se.index()];
+        let queue = &mut self.cfs_rqs[entity.cfs_rq.index()].pelt;
+        let own = std::mem::replace(&mut queue.avg.last_update_time, updated);
+        let left = entity.leave_account_asleep(queue);
+        queue.avg.last_update_time = own;
+        if let Some(now) = lag.filter(|_| left)
+            && entity.pelt.avg.age(now)
+        {
+            entity.pelt.avg.update_avg(entity.load.scaled >> 10);
+        }
+        entity.pelt.avg.last_update_time = 0;
     }
 
     /// `detach_entity_cfs_rq`: an entity leaves its queue's account at once, and the queues above learn of it. Its own averages go on:

@@ -394,6 +394,12 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// What is about to be taken out of a queue's averages (how many, load, utilisation, runnable).
+    pub(crate) fn queue_removed(&self, cfs: CfsRqId) -> (u32, u64, u64, u64) {
+        let Removed { count, load, util, runnable } = self.cfs_rqs[cfs.index()].pelt.removed;
+        (count, load, util, runnable)
+    }
+
     /// The averages of a queue; none before it had a task, nor where they are not kept.
     #[inline]
     pub(crate) fn queue_avg(&self, cfs: CfsRqId) -> SchedAvg {

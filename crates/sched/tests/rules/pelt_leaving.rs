@@ -160,3 +160,44 @@ fn a_wake_up_in_two_parts_is_one() {
         assert_eq!(lab.sched.load_of_cpu(CPU1), other.sched.load_of_cpu(CPU1), "{release}");
     }
 }
+
+/// A recording shows what a task that leaves a queue without its lock read, each at its own time: told the same as the rules would read at
+/// once, it comes to the same (`migrate_task_rq_fair`: the queue's virtual time in CFS, up to when its averages are, and from 5.19 on what
+/// an idle CPU's clock would be). Told that the averages were of earlier, it leaves as much older load behind: as it was when it went to
+/// sleep, if they were of then; and so does one that ends (`task_dead_fair`).
+#[test]
+fn a_task_that_leaves_in_parts_leaves_what_it_read() {
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let mut lab = lab(release);
+        let sleeper = lab.spawn(Policy::Other, 0);
+        lab.schedule(CPU0);
+        lab.tick_after(CPU0, 4 * MS);
+        lab.sleep(CPU0);
+        let slept = lab.sched.load_of(sleeper).expect("it is tracked");
+        lab.advance(40 * MS);
+        lab.sync(CPU0);
+        lab.sync(CPU1);
+        lab.sched.update_blocked_load(CPU0);
+        let updated = lab.sched.load_of_cpu(CPU0).expect("it is tracked").last_update_time;
+        let mut whole = lab.clone();
+        whole.sched.migrate_waking(sleeper, CPU1);
+        let idle = (release != "5.10").then_some(lab.now);
+
+        let mut parts = lab.clone();
+        let least = parts.sched.cfs_rq(CPU0).min_vruntime;
+        parts.sched.leave_virtual_time(sleeper, least);
+        parts.sched.migrate_load(sleeper, CPU1, updated, idle);
+        assert_eq!(parts.sched.task_cpu(sleeper), CPU1, "{release}");
+        assert_eq!(parts.entity(sleeper).vruntime, whole.entity(sleeper).vruntime, "{release}");
+        assert_eq!(parts.sched.load_of(sleeper), whole.sched.load_of(sleeper), "{release}");
+        assert_eq!(parts.sched.removed_of_cpu(CPU0), whole.sched.removed_of_cpu(CPU0), "{release}");
+
+        let left = (1, slept.load_avg, slept.util_avg, slept.runnable_avg);
+        let mut earlier = lab.clone();
+        earlier.sched.migrate_load(sleeper, CPU1, slept.last_update_time, None);
+        assert_eq!(earlier.sched.removed_of_cpu(CPU0), left, "{release}");
+        assert!(whole.sched.removed_of_cpu(CPU0).1 < left.1, "{release}: 40 ms halve it");
+        lab.sched.task_dead_at(sleeper, slept.last_update_time);
+        assert_eq!(lab.sched.removed_of_cpu(CPU0), left, "{release}");
+    }
+}

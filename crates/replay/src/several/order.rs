@@ -1,0 +1,223 @@
+//! What one CPU does without a queue's lock, among what another does with it.
+//!
+//! A task that wakes elsewhere counts its virtual time from that of the queue that it leaves (CFS), and leaves its load there to be taken
+//! out, both without that queue's lock. Whoever holds that, and may have taken it before, takes the load out where it next brings the
+//! averages up to date, and moves the virtual time where it charges whoever runs.
+
+use schedlab_trace::RecordKind;
+
+use super::cut::{Act, ROOM, Read, Step, queue_of};
+use crate::classes::section::{Entry, What};
+
+/// The queue that a task leaves, which is told right before it does.
+pub(super) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
+    before.iter().rev().take(2).find_map(|entry| match entry.record.kind {
+        RecordKind::Migrate { from, .. } => Some(from as usize),
+        _ => None,
+    })
+}
+
+/// A step under a queue's lock: its first line, from where to where it first charges, where it first brings the averages up to date, and
+/// its last line.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    first: u64,
+    charge: Option<(u64, u64)>,
+    look: Option<u64>,
+    end: u64,
+    step: usize,
+    /// It takes somebody off, after the look.
+    takes_off: bool,
+    /// It comes no earlier, for the sake of loads that had left.
+    least: u64,
+}
+
+/// Puts the steps by which tasks leave before or after those within which they do: a load that left before the look was gone in them.
+/// Virtual times that were read after the charge are those after them.
+pub(super) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+    let mut held = held_steps(streams, steps);
+    for at in 0..steps.len() {
+        let Step { act: Act::LeaveLoad, by, from, place, .. } = steps[at] else { continue };
+        if &*streams[by][from].record.event != "k_mig" {
+            continue;
+        }
+        let Some(held) = within(&mut held, left_queue(&streams[by][..from]), place) else { continue };
+        let Some(look) = held.look else { continue };
+        let step = &mut steps[held.step].place;
+        if place < ROOM * look {
+            held.least = held.least.max(place + 1);
+            *step = (*step).max(place + 1);
+        } else {
+            *step = (*step).min(place - 1);
+        }
+    }
+    for at in 0..steps.len() {
+        let Step { act: Act::LeaveTime { from, .. }, place, .. } = steps[at] else { continue };
+        let Some(held) = within(&mut held, from, place) else { continue };
+        let Some((charge, charged)) = held.charge else { continue };
+        let step = steps[held.step].place;
+        if place < ROOM * charge {
+            steps[at].place = place.min(step - 1);
+            continue;
+        }
+        let step = held.least.max(step.min(place - 1));
+        steps[held.step].place = step;
+        steps[at].place = place.max(step + 1);
+        let before = |line: u64| place < ROOM * line;
+        let read = match held.look {
+            _ if before(charged) => Read::Charging,
+            Some(look) if held.takes_off && before(look) => Read::Charged,
+            _ => Read::Whole,
+        };
+        steps[at].act = Act::LeaveTime { from, read };
+    }
+}
+
+/// The steps of each queue in which it is charged or its averages are brought up to date, in order.
+fn held_steps(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<Held>> {
+    let mut held: Vec<Vec<Held>> = vec![Vec::new(); streams.len()];
+    for (step, found) in steps.iter().enumerate() {
+        let entries = &streams[found.by][found.from..found.to];
+        let (Some(first), Some(end)) = (entries.first(), entries.last()) else { continue };
+        let line = |at: usize| entries.get(at).unwrap_or(end).record.line;
+        let charge = entries.iter().position(charges).map(|at| (line(at), line(at + 1)));
+        let look = entries.iter().position(looks).map(line);
+        if charge.is_some() || look.is_some() {
+            let takes_off = matches!(first.what, What::Dequeue(_));
+            let (first, end) = (first.record.line, end.record.line);
+            let queue = queue_of(entries, found.by, streams.len());
+            held[queue].push(Held { first, charge, look, end, step, takes_off, least: 0 });
+        }
+    }
+    held.iter_mut().for_each(|held| held.sort_by_key(|held| held.first));
+    held
+}
+
+/// The step that holds the queue's lock at `place`.
+fn within(held: &mut [Vec<Held>], queue: Option<usize>, place: u64) -> Option<&mut Held> {
+    let held = held.get_mut(queue?)?;
+    let begun = held.partition_point(|held| ROOM * held.first < place).checked_sub(1)?;
+    Some(&mut held[begun]).filter(|held| place < ROOM * held.end)
+}
+
+/// Whether it charges whoever runs, so that the queue's virtual time moves (CFS: EEVDF has deadlines).
+fn charges(entry: &Entry<'_>) -> bool {
+    let number = |key: &str| entry.record.number(key);
+    entry.what == What::UpdateCurr && number("pid") != Some(0) && number("dl").is_none()
+}
+
+fn looks(entry: &Entry<'_>) -> bool {
+    &*entry.record.event == "k_lacfs"
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::several::cut::tests::steps;
+
+    use super::*;
+
+    /// Of 6.1.176: CPU 0 begins to queue 149; before it looks at the averages 151, which slept there, wakes on CPU 1. So 151's load is
+    /// gone as 149 comes.
+    #[test]
+    fn a_load_that_leaves_before_the_look_is_gone_in_a_step_that_began_before() {
+        let text = "\
+cpus=2
+ a-148     0d..4. 48.402797145: k_enq: pid=149 fl=0x9 ct=48425503809 c=48425503809 cpu=0
+ b-150     1d..3. 48.405233710: sched_migrate_task: comm=a pid=151 prio=123 orig_cpu=0 dest_cpu=1
+ b-150     1d..3. 48.405237857: k_mig: pid=151 to=1
+ b-150     1d..3. 48.405245000: k_lablk: pid=151 now=48425386934
+ a-148     0d..4. 48.406946000: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=148 vr=23044697263 xs=48425386934 ct=48425503809 cpu=0
+ a-148     0d..4. 48.406949000: k_lacfs: cfs=0x1cc0 now=48425503809 cpu=0 la=1274 ra=1274 ua=1018 c=48425503809 ct=48425503809
+ a-148     0d..4. 48.406954000: sched_wakeup: comm=a pid=149 prio=120 target_cpu=0
+";
+        let time = Act::LeaveTime { from: Some(0), read: Read::Whole };
+        let expected = [(time, 1, Some(151)), (Act::LeaveLoad, 1, Some(151)), (Act::Activate, 0, Some(149))];
+        assert_eq!(steps(text), expected);
+    }
+
+    /// Of 6.12.107: CPU 3 took 224 off and set 225, but has not switched yet as 222, which slept there, wakes on CPU 2: its load was
+    /// there all through that schedule.
+    #[test]
+    fn a_load_that_leaves_after_the_look_was_there_in_a_step_that_ends_later() {
+        let text = "\
+cpus=4
+ c-224     3d..2. 17.959954547: k_deq: pid=224 fl=0x9 ct=17979526717 c=17979526717 cpu=3
+ c-224     3d..2. 17.959982428: k_lacfs: cfs=0x60c0 now=17979526717 cpu=3 la=1814 ra=2581 ua=1676 c=17979526717 ct=17979526717
+ c-224     3d..2. 17.959986154: k_pnt: c=17979526717 ct=17979526717
+ d-223     2d..3. 17.960268954: sched_migrate_task: comm=c pid=222 prio=120 orig_cpu=3 dest_cpu=2
+ d-223     2d..3. 17.960272058: k_mig: pid=222 to=2
+ d-223     2d..3. 17.960276235: k_lablk: pid=222 now=17979526144
+ c-224     3d..2. 17.964100000: sched_switch: prev_comm=c prev_pid=224 prev_prio=123 prev_state=S ==> next_comm=c next_pid=225 next_prio=123
+";
+        let time = Act::LeaveTime { from: Some(3), read: Read::Whole };
+        let expected = [(time, 2, Some(222)), (Act::Schedule, 3, Some(224)), (Act::LeaveLoad, 2, Some(222))];
+        assert_eq!(steps(text), expected);
+    }
+
+    /// Of 6.12.107: CPU 3 takes 222 off as 219, which slept there, wakes on CPU 1. Its load left as its averages were brought up to its
+    /// queue's, which was before CPU 3 looked (970 of 1488 were gone there, and its share since); that CPU 3 idled, so that its own go on
+    /// to what its clock would be, was seen after 222 was off.
+    #[test]
+    fn a_load_leaves_as_it_is_first_brought_up_to_date() {
+        let text = "\
+cpus=4
+ n-222     3d..2. 24.347964312: k_deq: pid=222 fl=0x9 ct=24372028247 c=24372028247 cpu=3
+ n-220     1d..3. 24.348028846: sched_migrate_task: comm=n pid=219 prio=120 orig_cpu=3 dest_cpu=1
+ n-220     1d..3. 24.348032505: k_mig: pid=219 to=1
+ n-220     1d..3. 24.348037776: k_lablk: pid=219 now=24371743744
+ n-222     3d..2. 24.348058328: k_lase: pid=222 now=24372028247 cpu=3 la=430 ra=219 ua=209
+ n-222     3d..2. 24.348065715: k_lacfs: cfs=0x60c0 now=24372028247 cpu=3 la=523 ra=309 ua=299 c=24372028247 ct=24372028247
+ n-222     3d..2. 24.348075673: k_pnt: c=24372028247 ct=24372028247
+ n-222     3d..2. 24.348097373: sched_switch: prev_comm=n prev_pid=222 prev_prio=123 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120
+ n-220     1d..3. 24.348176917: k_lablk: pid=219 now=24372243948
+ n-220     1d..4. 24.348189516: k_enq: pid=219 fl=0x449 ct=24372252873 c=24372252873 cpu=1
+";
+        let left: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
+        let time = Act::LeaveTime { from: Some(3), read: Read::Whole };
+        assert_eq!(left, [time, Act::LeaveLoad, Act::Schedule, Act::Activate]);
+    }
+
+    /// Of 6.1.176: on a tick CPU 0 charges 170 as 169, which slept there, wakes on CPU 1. Its load left before the look; the queue's
+    /// virtual time was read while it moved.
+    #[test]
+    fn a_virtual_time_is_read_after_the_charge_though_the_load_left_before_the_look() {
+        let text = "\
+cpus=4
+ n-170     0d.h2. 22.528426138: k_tick: pid=170 ct=22547959651 c=22547959651 cpu=0
+ n-170     0d.h2. 22.528437336: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=170 vr=7689615682 xs=22547564887 ct=22547959651 cpu=0
+ n-168     2d..3. 22.528443722: sched_migrate_task: comm=n pid=169 prio=120 orig_cpu=0 dest_cpu=1
+ n-168     2d..3. 22.528447398: k_mig: pid=169 to=1
+ n-168     2d..3. 22.528450718: k_lablk: pid=169 now=22547564544
+ n-170     0d.h2. 22.528451463: sched_stat_runtime: comm=n pid=170 runtime=394764 vruntime=7690384195
+ n-170     0d.h2. 22.528461232: k_lase: pid=170 now=22547959651 cpu=0 la=248 ra=484 ua=300
+ n-170     0d.h2. 22.528473514: k_lacfs: cfs=0x1cc0 now=22547959651 cpu=0 la=256 ra=492 ua=306 c=22547959651 ct=22547959651
+ n-168     2d..2. 22.528476661: k_deq: pid=168 fl=0x8 ct=22548018972 c=22548018972 cpu=2
+";
+        let left: Vec<_> = steps(text).into_iter().map(|(act, _, pid)| (act, pid)).collect();
+        let time = Act::LeaveTime { from: Some(0), read: Read::Charging };
+        let first = [(Act::LeaveLoad, Some(169)), (Act::Tick, Some(170)), (time, Some(169))];
+        assert_eq!(left[..3], first);
+    }
+
+    /// Of 6.1.176: CPU 1 takes 154 off CPU 0's queue as 152, which slept there, wakes on CPU 3: 153, which runs, was charged, but 154,
+    /// which held the queue's virtual time back, was not off yet.
+    #[test]
+    fn a_virtual_time_is_read_before_who_is_taken_off_is_gone() {
+        let text = "\
+cpus=4
+ <idle>-0  1d.s2. 13.820227126: k_deq: pid=154 fl=0x8 ct=13835870603 c=13835870603 cpu=0
+ <idle>-0  1d.s2. 13.820235448: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=153 vr=3892780013 xs=13832324501 ct=13835870603 cpu=0
+ n-153     0dNh2. 13.820239281: sched_migrate_task: comm=n pid=152 prio=120 orig_cpu=0 dest_cpu=3
+ <idle>-0  1d.s2. 13.820243000: sched_stat_runtime: comm=n pid=153 runtime=3546102 vruntime=3896326115
+ n-153     0dNh2. 13.820244965: k_mig: pid=152 to=3
+ <idle>-0  1d.s2. 13.820246021: k_lase: pid=154 now=13835870603 cpu=0 la=547 ra=547 ua=263
+ n-153     0dNh2. 13.820249859: k_lablk: pid=152 now=13832324096
+ <idle>-0  1d.s2. 13.820250811: k_lacfs: cfs=0x1cc0 now=13835870603 cpu=0 la=1202 ra=1202 ua=777 c=13835870603 ct=13835870603
+ <idle>-0  1d.s2. 13.820263909: sched_migrate_task: comm=n pid=154 prio=120 orig_cpu=0 dest_cpu=1
+ <idle>-0  1d.s2. 13.820268601: k_mig: pid=154 to=1
+";
+        let left: Vec<_> = steps(text).into_iter().map(|(act, _, pid)| (act, pid)).collect();
+        let time = Act::LeaveTime { from: Some(0), read: Read::Charged };
+        assert_eq!(left, [(Act::LeaveLoad, Some(152)), (Act::Detach, Some(154)), (time, Some(152))]);
+    }
+}
