@@ -48,6 +48,14 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             Step::Tick { runtime, resched, ends: cursor.flags.lazy && cursor.resched() }
         }
         Probe::Enqueue { pid, flags, .. } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
+        // One that lingered is taken off by who waits for it to sleep, or as it leaves the class.
+        Probe::Dequeue { pid, flags } if flags & SLEEP != 0 && flags & cursor.flags.delayed != 0 => {
+            cursor.at = 1;
+            cursor.dequeue_entities(pid);
+            let runtime = cursor.runtime();
+            cursor.resched();
+            Step::WaitInactive { pid, runtime }
+        }
         Probe::Dequeue { pid, flags } if flags & SLEEP != 0 => {
             cursor.at = 1;
             cursor.dequeue_entities(pid);
@@ -216,4 +224,30 @@ pub(crate) fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<
     let (check, late_runtime) = check(cursor, runtime.is_none());
     let resched = cursor.resched() || switched;
     Step::Change { pid, what, runtime: runtime.or(late_runtime), set, check, resched }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Series;
+    use schedlab_trace::Reader;
+
+    use super::*;
+
+    /// Of 6.12.107: who waits until a task sleeps (`wait_task_inactive`) takes it off its queue, where it lingered; the schedule that
+    /// follows is another step.
+    #[test]
+    fn a_lingering_task_is_taken_off_by_who_waits_for_it() {
+        let text = "\
+ a-660 0d..2. 420.201830311: k_deq: pid=779 fl=0x201 ct=420195556186 c=420195556186
+ a-660 0d..2. 420.201949639: k_deqs: pid=779 fl=0x201 se=0x80 my=0x0
+ a-660 0d..2. 420.202104071: sched_stat_runtime: comm=a pid=660 runtime=757472
+ a-660 0d..2. 420.202214951: k_resched: cpu=0 cpid=660
+ a-660 0dN.2. 420.202293543: k_pnt: c=420196022522 ct=420196022522
+";
+        let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
+        let (step, length) = next_step(&records, FlagBits::of(Series::V6_12.newest_known()));
+        let charged = |runtime: Option<Runtime>| runtime.is_some_and(|runtime| runtime.runtime == 757_472);
+        assert!(matches!(step, Step::WaitInactive { pid: 779, runtime } if charged(runtime)), "{step:?}");
+        assert_eq!(length, 4);
+    }
 }

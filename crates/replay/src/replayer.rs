@@ -233,6 +233,15 @@ impl<'a> Replayer<'a> {
                 self.charge(runtime);
                 self.change(pid, what, set, check, resched);
             }
+            Step::WaitInactive { pid, runtime } => {
+                self.advance(runtime);
+                let Some(task) = self.task_of(pid) else { return self.lose_track() };
+                self.sched.decider.expect_nothing();
+                if !self.sched.wait_task_inactive(task) {
+                    return self.lose_track();
+                }
+                self.compare_charge(runtime);
+            }
             Step::Ask(asked) => self.ask(asked),
             Step::Asked => self.sched.assume_need_resched(CPU, true),
         }

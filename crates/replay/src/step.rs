@@ -119,6 +119,8 @@ pub(crate) enum Step<'a> {
         /// Whether the kernel rescheduled for it.
         resched: bool,
     },
+    /// `wait_task_inactive`: a task that lingers asleep is taken off its queue.
+    WaitInactive { pid: Pid, runtime: Option<Runtime> },
     /// `__schedule` before the record, which shows by the flag need_resched alone: nobody was charged, and the running task runs on.
     PickAgain,
     /// The same, if it was before the record at all: whether it was, neither a count of disabled preemption nor anything else tells.

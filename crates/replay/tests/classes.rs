@@ -123,6 +123,15 @@ fn who_is_told_of_late_was_there_from_the_beginning() {
     assert!(report.state.avg_vruntime.compared > 20 && report.state.budgets.compared > 150);
 }
 
+/// On 6.12, a busy guest, in which telling of all tasks takes half a second: a kernel thread wakes before it is told of, and another one
+/// while it is queued. The one slept until it was woken; so the other is not the first there, and nothing is asked for as it comes.
+#[test]
+fn who_wakes_before_he_is_told_of_slept_until_then() {
+    let report = report("starved-late", "6.12");
+    exact(&report);
+    assert!(report.decisions.wakeup.compared > 5 && report.state.avg_vruntime.compared > 20, "{:?}", report.state);
+}
+
 /// A real-time task that makes others with SCHED_RESET_ON_FORK: each child is set back while it still has its maker's number, and its maker
 /// stays what it is.
 #[test]

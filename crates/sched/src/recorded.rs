@@ -136,9 +136,15 @@ impl<D: Decider> Sched<D> {
         self.group_on(group, cpu)
     }
 
-    /// The period timer of a group's bandwidth (`slack` false), or its slack timer, expires now.
-    pub fn fire_bandwidth_timer(&mut self, group: GroupId, slack: bool, now: u64) {
-        self.expire_bandwidth_timer(group, slack, now);
+    /// The period timer of a group's bandwidth (`slack` false), or its slack timer, expires now. Which queues get runtime: they are let go
+    /// after that ([`Sched::let_go`]), for which the kernel reads its clock again.
+    pub fn fire_bandwidth_timer(&mut self, group: GroupId, slack: bool, now: u64) -> Vec<CfsRqId> {
+        self.expire_bandwidth_timer(group, slack, now)
+    }
+
+    /// Lets go the queues that got runtime.
+    pub fn let_go(&mut self, refilled: Vec<CfsRqId>) {
+        self.unthrottle(refilled);
     }
 
     /// What is left in the pool of a group's bandwidth, in nanoseconds.
@@ -149,6 +155,16 @@ impl<D: Decider> Sched<D> {
     /// `SCHED_FLAG_RESET_ON_FORK` of what [`Sched::sched_fork`] made: its priority and nice level are ordinary.
     pub fn reset_on_fork(&mut self, child: TaskId, attributes: &Attributes) {
         self.apply_attributes(child, attributes);
+    }
+
+    /// `wait_task_inactive` of a task that lingers asleep on its queue (6.12 on): it is taken off at once, for who waits until it sleeps
+    /// would wait long. False if it does not linger.
+    pub fn wait_task_inactive(&mut self, task: TaskId) -> bool {
+        let lingers = self.entity(task).sched_delayed;
+        if lingers {
+            self.dequeue_delayed(self.task_cpu(task), task);
+        }
+        lingers
     }
 
     /// Takes a queued task off for a moment as its affinity changes, or its group stays what it was: nothing else changes.

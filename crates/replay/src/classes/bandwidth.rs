@@ -20,7 +20,9 @@ impl<'a> Classes<'a> {
             "inactive_task_timer" => self.fire_inactive(section, now),
             _ if is_group_timer(first) => {
                 let Some(group) = self.group_of_timer(first) else { return };
-                self.sched.fire_bandwidth_timer(group, is_slack(first), now);
+                let refilled = self.sched.fire_bandwidth_timer(group, is_slack(first), now);
+                self.advance(section);
+                self.sched.let_go(refilled);
             }
             _ => {}
         }

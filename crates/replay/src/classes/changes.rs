@@ -239,6 +239,17 @@ impl<'a> Classes<'a> {
         self.compare_after(section);
     }
 
+    /// A task that lingers is taken off, for somebody waits until it sleeps.
+    pub(super) fn wait_inactive(&mut self, pid: Pid, section: &[Entry<'a>]) {
+        self.compare_before(section);
+        let Some(task) = self.task_of(pid).filter(|task| *task != TaskId::IDLE) else { return };
+        self.sched.decider.expect_nothing();
+        if !self.sched.wait_task_inactive(task) {
+            return self.lose_track("taken off as it sleeps, but it does not linger");
+        }
+        self.compare_after(section);
+    }
+
     fn queued_slice(&self, section: &[Entry<'a>]) -> Option<u32> {
         let queued = section.iter().find(|entry| entry.what == What::Enqueue(Of::Rt))?;
         queued.record.number("ts").map(|ticks| ticks as u32)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_model::TaskId;
+use schedlab_model::{Series, TaskId};
 use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
 use schedlab_trace::Record;
 
@@ -328,8 +328,11 @@ impl<'a> Classes<'a> {
             let Some(address) = entry.record.number("cfs") else { continue };
             let Some(queue) = self.queues.get(&address) else { continue };
             match entry.what {
-                What::Unthrottle => ends.insert(queue.0, (*queue, false)),
-                What::Throttle => {
+                What::Unthrottle if self.settings.release.series() < Series::V6_18 => {
+                    ends.insert(queue.0, (*queue, false))
+                }
+                // Who runs there may have used up meanwhile what it got.
+                What::Throttle | What::Unthrottle => {
                     let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
                     throttled.and_then(|throttled| ends.insert(queue.0, (*queue, throttled)))
                 }
@@ -379,7 +382,7 @@ impl<'a> Classes<'a> {
                 let equal = self.report.state.min_vruntime.add(least, kernels);
                 self.expect_equal("min_vruntime", equal, least, kernels);
             }
-            if self.settings.release.series() == schedlab_model::Series::V6_12 && !lingered {
+            if self.settings.release.series() == Series::V6_12 && !lingered {
                 self.compare_sum(*queue, *running, now, record);
             }
         }
@@ -449,7 +452,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether `throttle_cfs_rq` throttled a queue, or found some runtime after all: a throttled one is unthrottled before it is asked for
+/// Whether `throttle_cfs_rq` throttled a queue, or found some runtime after all, and whether `unthrottle_cfs_rq` let it go: a throttled one is unthrottled before it is asked for
 /// again. None where the recording ends before that.
 fn is_throttled_from<'a>(address: u64, mut later: impl Iterator<Item = &'a Entry<'a>>) -> Option<bool> {
     let concerns = |entry: &&Entry<'_>| {

@@ -50,9 +50,25 @@ impl<'a> Classes<'a> {
         let Some(group) = self.by_cgroup.get(&number("cg")).copied() else { return };
         self.by_address.insert(number("tg"), group);
         // The probe shows them scaled up, as cgroup v2 sets them.
-        if self.sched.set_group_shares(group, number("shares") >> 10).is_err() {
-            self.lose_track("a group's shares cannot be set");
+        match self.sched.set_shares_alone(group, number("shares") >> 10) {
+            Err(_) => self.lose_track("a group's shares cannot be set"),
+            Ok(true) if !has(section, What::Reweight) => self.weighing = Some((record.pid, group)),
+            Ok(true) => self.sched.set_shares_of_queues(group),
+            Ok(false) => {}
         }
+        self.compare_after(section);
+    }
+
+    /// The rest of it, by who set the shares and was preempted before: nobody of the queues above the group's is charged for it, unless
+    /// he runs there.
+    pub(super) fn set_shares_of_queues(&mut self, section: &[Entry<'a>]) {
+        let pid = section.first().map(|entry| entry.record.pid);
+        let Some((_, group)) = self.weighing.filter(|(writer, _)| Some(*writer) == pid) else {
+            return self.charge(section);
+        };
+        self.weighing = None;
+        self.compare_before(section);
+        self.sched.set_shares_of_queues(group);
         self.compare_after(section);
     }
 

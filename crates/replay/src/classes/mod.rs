@@ -26,7 +26,7 @@ use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::Settings;
 
-use section::{Entry, Kind, What, cut};
+use section::{Entry, Kind, What, cut, read_at_first};
 
 /// The one CPU.
 const CPU: CpuId = CpuId(0);
@@ -60,6 +60,8 @@ struct Classes<'a> {
     yielding: Option<Pid>,
     /// Who set which group's limit and has not come to its queue yet.
     limiting: Option<(Pid, GroupId)>,
+    /// The same of a group's weight.
+    weighing: Option<(Pid, GroupId)>,
     /// The high-resolution tick has expired (`hrtick`).
     slice_ends: bool,
     /// Whether the fair server's and the real-time bandwidth's state was told.
@@ -141,6 +143,7 @@ impl<'a> Classes<'a> {
             waiting_since: BTreeMap::new(),
             yielding: None,
             limiting: None,
+            weighing: None,
             slice_ends: false,
             server_known: false,
             rt_known: false,
@@ -227,7 +230,7 @@ impl<'a> Classes<'a> {
         {
             self.compare_need_resched(first.record);
         }
-        self.advance(section);
+        self.advance(&section[..read_at_first(kind, section)]);
         match kind {
             Kind::Nothing => {}
             Kind::Snap => self.snap(first.record),
@@ -241,8 +244,10 @@ impl<'a> Classes<'a> {
             Kind::Tick => self.tick(section),
             Kind::Schedule => self.schedule(section),
             Kind::Change(pid) => self.change(pid, section),
+            Kind::WaitInactive(pid) => self.wait_inactive(pid, section),
             Kind::Timer => self.timer(section),
             Kind::Shares => self.set_shares(section),
+            Kind::SharesOfQueues => self.set_shares_of_queues(section),
             Kind::Quota => self.set_quota(section),
             Kind::QuotaOfQueue => self.set_quota_of_queue(section),
             Kind::Throttle => self.throttle(section),

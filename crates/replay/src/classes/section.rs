@@ -200,8 +200,12 @@ pub(crate) enum Kind {
     Schedule,
     /// Attributes or group, of a task that is queued or not.
     Change(Pid),
+    /// `wait_task_inactive`: a task that lingers asleep is taken off its queue by who waits for it to sleep.
+    WaitInactive(Pid),
     Timer,
     Shares,
+    /// The part of it that concerns queues, where it was preempted before that.
+    SharesOfQueues,
     /// `tg_set_cfs_bandwidth`.
     Quota,
     /// The part of it that concerns the queue, where it was preempted before that.
@@ -235,6 +239,9 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
         What::Dequeue(_) => change(entries, pid),
         What::Parameters | What::Move => (Kind::Change(pid), before_schedule(entries, run(entries, 1))),
         What::Shares => (Kind::Shares, run(entries, 1)),
+        What::Reweight if first.record.flags.context == Context::Task && first.record.number("my") != Some(0) => {
+            (Kind::SharesOfQueues, run(entries, 1))
+        }
         What::Refill => (Kind::Quota, quota(entries)),
         What::Unthrottle if first.record.flags.context == Context::Task => (Kind::QuotaOfQueue, quota(entries)),
         What::TimerEntry => timer(entries),
@@ -252,7 +259,9 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 
 /// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
-    let clock = entries[..from].iter().find_map(Entry::clock);
+    // `unthrottle_cfs_rq` tells of itself before it reads the clock.
+    let unthrottles = from == 1 && entries[0].what == What::Unthrottle;
+    let clock = entries[usize::from(unthrottles)..].iter().take(from).find_map(Entry::clock);
     // A task that was to be rescheduled anyway schedules at the very clock of its yield; only the latter holds nothing but the lock.
     let first = entries[0].record;
     let yields = first.flags.preempt_depth == 1 && may_yield(first.flags);
@@ -334,6 +343,10 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
         // A task that lingered asleep leaves before it changes its class.
         _ => match entries.iter().take(8).position(|entry| entry.what == What::Parameters) {
             Some(at) => (Kind::Change(pid), before_schedule(entries, run(entries, at + 1))),
+            // Others go to sleep by themselves.
+            None if entries[0].flags() & SLEEP != 0 && pid != entries[0].record.pid => {
+                (Kind::WaitInactive(pid), run(entries, 1))
+            }
             None => (Kind::Nothing, 1),
         },
     }
@@ -395,66 +408,13 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use schedlab_trace::Reader;
-
-    use super::*;
-
-    /// A tick finds a task's runtime used up after its next period began: it gets it at once, and all of that is one charge. The flag
-    /// that says so moved with 6.19 (recordings of 6.12 and 7.2, cut to these lines).
-    #[test]
-    fn a_replenishment_within_a_charge_is_part_of_it() {
-        for flags in ["0x20", "0x20000"] {
-            let lines = [
-                "sched_stat_runtime: comm=a pid=402 runtime=7282606 [ns]".to_owned(),
-                "k_dlse: se=0xff01 pid=402 srv=0 rt=2245658 dl=371570038472 delta=7282606 ct=371570931089 c=371570931089".to_owned(),
-                format!("k_dlenq: pid=402 fl={flags} rt=-5036948 dl=371570038472 thr=1 ct=371570931089 c=371570931089"),
-                "k_dlrep: se=0xff01 pid=402 srv=0 rt=-5036948 dl=371570038472".to_owned(),
-                "k_resched: cpu=0 tif=4 cpid=402".to_owned(),
-                "hrtimer_expire_exit: hrtimer=0xff11".to_owned(),
-            ];
-            let text: String = lines.iter().map(|line| format!(" a-402 0d.h1. 375.995632399: {line}\n")).collect();
-            let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
-            let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
-            assert_eq!(cut(&entries), (Kind::Charge, 5), "{flags}");
-        }
-    }
-
-    /// Of 6.1.176: a task that is to be rescheduled for a FIFO task yields, and schedules without the clock having moved. The yield
-    /// charges and is a section of its own; no fair task is looked for after it.
-    #[test]
-    fn a_yield_is_apart_from_the_schedule_at_its_clock() {
-        let text = "\
- a-691 0dN.1. 340.164945369: k_uc: cfs=0x10 cse=0x20 cmy=0x0 pid=691 vr=252568494367 xs=338378247965 ct=338378475223
- a-691 0dN.1. 340.164949565: sched_stat_runtime: comm=a pid=691 runtime=227258 vruntime=252568721625
- a-691 0dN.2. 340.164960271: k_uc: cfs=0x10 cse=0x20 cmy=0x0 pid=691 vr=252568721625 xs=338378475223 ct=338378475223
- a-691 0d..2. 340.164991408: sched_switch: prev_comm=a prev_pid=691 prev_prio=120 prev_state=R ==> next_comm=b next_pid=692 next_prio=49
-";
-        let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
-        let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
-        assert_eq!(cut(&entries), (Kind::Charge, 2));
-        assert_eq!(cut(&entries[2..]), (Kind::Schedule, 2));
-    }
-
-    /// Of 7.2.13: a new quota lets a group's queue go, with the two tasks that were held back there, all by who sets it. Preempted
-    /// after it refilled the pool, it goes on with the queue later.
-    #[test]
-    fn a_new_quota_queues_whom_the_old_one_held_back() {
-        let refill = " a-505 0d..1. 343.756881925: k_refill: cg=106 rt=0 quota=3000000 period=50000000 burst=0\n";
-        let queue = "\
- a-505 0d..1. 343.756952101: k_unthr: cfs=0x1480 tg=0xc600 rr=1 ct=752791368 c=752791368
- a-505 0d..1. 343.757010565: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
- a-505 0d..1. 343.757684837: k_enq: pid=502 fl=0x1 ct=752791368 c=752791368 cpu=0 pol=0 sp=120 w=1048576 tg=0xc600 ptg=0xd200 cg=106 ag=0
- a-505 0d..1. 343.757847878: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
- a-505 0d..1. 343.758783943: k_enq: pid=501 fl=0x1 ct=752791368 c=752791368 cpu=0 pol=0 sp=120 w=1048576 tg=0xc600 ptg=0xd200 cg=106 ag=0
- a-505 0d..1. 343.758946983: k_uc: cfs=0x1480 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=752791368 cpu=0
- a-505 0d.h1. 343.759453543: k_tick: pid=505 ct=755292682 c=755292682 cpu=0
-";
-        let records = |text: &str| -> Vec<Record> { Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap() };
-        let at_once = records(&format!("{refill}{queue}"));
-        assert_eq!(cut(&at_once.iter().map(Entry::of).collect::<Vec<_>>()), (Kind::Quota, 7));
-        let later = records(queue);
-        assert_eq!(cut(&later.iter().map(Entry::of).collect::<Vec<_>>()), (Kind::QuotaOfQueue, 6));
-    }
+/// Of how many records of a section the clocks hold at its beginning. A timer that gives queues runtime charges who runs there, and reads
+/// the clock again to let them go (7.2).
+pub(crate) fn read_at_first(kind: Kind, section: &[Entry<'_>]) -> usize {
+    let lets_go = section.iter().position(|entry| entry.what == What::Unthrottle).filter(|_| kind == Kind::Timer);
+    let charges = |at: &usize| section[..*at].iter().any(|entry| entry.record.clocks.is_some());
+    lets_go.filter(charges).unwrap_or(section.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The state in which a recording begins, from its `k_snap` probes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{EntityId, GroupId, Vruntime};
@@ -8,6 +8,21 @@ use schedlab_trace::{Pid, Record};
 
 use super::section::{Entry, What};
 use super::{CPU, Classes};
+
+/// A task that was woken before it was told of.
+struct Woken<'a> {
+    /// It was on its queue all along (`sched_delayed`).
+    lingers: bool,
+    /// Its `place_entity`, which shows what it was given.
+    placed: Option<&'a Record>,
+}
+
+impl Woken<'_> {
+    /// Whether it was on its queue before that, and only lingered there.
+    fn before(&self) -> (bool, bool) {
+        (self.lingers, self.lingers)
+    }
+}
 
 impl<'a> Classes<'a> {
     /// The recorder runs, above everybody else, while it tells of all other tasks.
@@ -35,20 +50,31 @@ impl<'a> Classes<'a> {
     }
 
     /// Whoever is told of was there from the beginning, and nobody but the recorder ran meanwhile: whom nothing happened to before
-    /// he was told of was then as he was told to be. Others woke beside him.
+    /// he was told of was then as he was told to be, and who was woken before that is put back to sleep, to be woken in his turn.
     fn foresee(&mut self, entries: &[Entry<'a>]) {
-        let mut concerned = BTreeSet::new();
-        let mut told = None;
-        for entry in entries.iter().take_while(|entry| !is_begin(entry.record)) {
+        let telling = entries.iter().position(|entry| is_begin(entry.record)).unwrap_or(entries.len());
+        let mut woken: BTreeMap<Pid, Woken<'a>> = BTreeMap::new();
+        let mut told = BTreeSet::new();
+        let mut last = None;
+        for entry in &entries[..telling] {
+            let Some(pid) = entry.pid() else { continue };
             match entry.what {
                 What::Snap => {
-                    told = entry.pid().filter(|pid| !concerned.contains(pid));
-                    if told.is_some() {
-                        self.snap(entry.record);
+                    last = told.insert(pid).then_some(pid);
+                    if last.is_some() {
+                        self.snap_as_of(entry.record, woken.get(&pid));
                     }
                 }
-                What::GroupSnap if told.is_some() && told == entry.pid() => self.group_snap(entry.record),
-                What::Waking | What::Wakeup | What::Enqueue(_) | What::Dequeue(_) => concerned.extend(entry.pid()),
+                What::GroupSnap if last == Some(pid) => self.group_snap(entry.record),
+                What::Enqueue(_) if !told.contains(&pid) => {
+                    let lingers = entry.flags() & self.flags.delayed != 0;
+                    woken.entry(pid).or_insert(Woken { lingers, placed: None });
+                }
+                What::Place if entry.record.number("my") == Some(0) => {
+                    if let Some(woken) = woken.get_mut(&pid) {
+                        woken.placed.get_or_insert(entry.record);
+                    }
+                }
                 _ => {}
             }
         }
@@ -70,6 +96,11 @@ impl<'a> Classes<'a> {
 
     /// `k_snap`, `k_snaprt`: one task's state.
     pub(super) fn snap(&mut self, record: &Record) {
+        self.snap_as_of(record, None);
+    }
+
+    /// The same of the time before the task was woken.
+    fn snap_as_of(&mut self, record: &Record, woken: Option<&Woken<'a>>) {
         let Some(pid) = record.number("pid").map(|pid| pid as Pid) else { return };
         let number = |key: &str| record.number(key).unwrap_or(0);
         self.note_base(record);
@@ -80,21 +111,24 @@ impl<'a> Classes<'a> {
         let task = self.add(pid, &attributes_of(record), group);
         self.report.first_sights.snapshot += 1;
         self.sched.assume_time_slice(task, number("rts") as u32);
-        let (vruntime, deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
+        let (queued, lingers) = woken.map_or((number("onrq") != 0, number("del") != 0), Woken::before);
+        // What placing a task changes, it shows first.
+        let placed = woken.and_then(|woken| woken.placed).unwrap_or(record);
         let entity = self.sched.entity_mut(task);
-        (entity.vruntime, entity.deadline) = (vruntime, deadline);
-        entity.rel_deadline = number("rel") != 0;
+        entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
+        entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));
+        entity.vlag = placed.signed("vlag").unwrap_or(0);
+        entity.rel_deadline = placed.number("rel").is_some_and(|relative| relative != 0);
         // Who lingers is queued.
-        entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && self.settings.release.series().is_eevdf();
-        entity.vlag = record.signed("vlag").unwrap_or(0);
+        entity.sched_delayed = lingers && queued && self.settings.release.series().is_eevdf();
         entity.exec_start = number("xs");
         entity.sum_exec_runtime = number("sum");
         entity.prev_sum_exec_runtime = number("psum");
-        if let Some(slice) = record.number("sl") {
+        if let Some(slice) = placed.number("sl") {
             entity.slice = slice;
         }
         self.sched.decider.expect_nothing();
-        if number("onrq") == 0 {
+        if !queued {
             self.sched.assume_asleep(task, CPU);
         } else if self.is_fair(task) {
             self.sched.assume_queued(task, CPU);

@@ -136,30 +136,34 @@ impl<D: Decider> Sched<D> {
     /// What a bandwidth timer does when it fires. Idle CPUs that get tasks back need to reschedule afterwards.
     pub fn run_bandwidth_timer(&mut self, timer: BandwidthTimer) {
         let (group, now) = (GroupId(timer.group), timer.at.as_nanos());
-        if timer.slack {
-            self.slack_timer(group, now);
+        let refilled = if timer.slack { self.slack_timer(group, now) } else { self.period_timer(group, now) };
+        self.unthrottle(refilled);
+    }
+
+    /// A timer of the group expires at `now`, whenever it was to. Which queues are to be let go after that.
+    pub(crate) fn expire_bandwidth_timer(&mut self, group: GroupId, slack: bool, now: u64) -> Vec<CfsRqId> {
+        if slack {
+            self.slack_timer(group, now)
         } else {
-            self.period_timer(group, now);
+            self.groups[group.index()].bandwidth.expires = now;
+            self.period_timer(group, now)
         }
     }
 
-    /// A timer of the group expires at `now`, whenever it was to.
-    pub(crate) fn expire_bandwidth_timer(&mut self, group: GroupId, slack: bool, now: u64) {
-        if slack {
-            self.slack_timer(group, now);
-        } else {
-            self.groups[group.index()].bandwidth.expires = now;
-            self.period_timer(group, now);
+    /// `__cfsb_csd_unthrottle`: lets go queues that got runtime.
+    pub(crate) fn unthrottle(&mut self, refilled: Vec<CfsRqId>) {
+        for queue in refilled {
+            self.unthrottle_cfs_rq(queue);
         }
     }
 
     /// `do_sched_cfs_period_timer`: refills the pool and hands it out; a period in which nothing happened is the last.
-    fn period_timer(&mut self, group: GroupId, now: u64) {
+    fn period_timer(&mut self, group: GroupId, now: u64) -> Vec<CfsRqId> {
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         let overrun = bandwidth.forward(now);
         if bandwidth.quota.is_none() {
             bandwidth.period_active = false;
-            return;
+            return Vec::new();
         }
         let throttled = !bandwidth.throttled.is_empty();
         bandwidth.stats.nr_periods += overrun;
@@ -167,48 +171,49 @@ impl<D: Decider> Sched<D> {
         if !throttled {
             bandwidth.period_active = !bandwidth.idle;
             bandwidth.idle = true;
-            return;
+            return Vec::new();
         }
         bandwidth.stats.nr_throttled += overrun;
-        self.distribute_cfs_runtime(group);
-        self.groups[group.index()].bandwidth.idle = false;
+        bandwidth.idle = false;
+        self.distribute_cfs_runtime(group)
     }
 
     /// `do_sched_cfs_slack_timer`.
-    fn slack_timer(&mut self, group: GroupId, now: u64) {
+    fn slack_timer(&mut self, group: GroupId, now: u64) -> Vec<CfsRqId> {
         let slice = self.rules.cfs_bandwidth_slice;
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         bandwidth.slack = None;
         if bandwidth.refresh_within(now, MIN_BANDWIDTH_EXPIRATION) {
-            return;
+            return Vec::new();
         }
         if bandwidth.quota.is_some() && bandwidth.runtime > slice {
-            self.distribute_cfs_runtime(group);
+            return self.distribute_cfs_runtime(group);
         }
+        Vec::new()
     }
 
     /// `distribute_cfs_runtime`: each throttled queue gets what it owes and one nanosecond, in the order in which they were
-    /// throttled, until the pool is empty.
-    fn distribute_cfs_runtime(&mut self, group: GroupId) {
-        while !self.groups[group.index()].bandwidth.throttled.is_empty() {
-            for queue in self.groups[group.index()].bandwidth.throttled.clone() {
-                if self.rules.series >= Series::V7_2 {
-                    // Tasks that are still within the kernel run on.
-                    self.update_curr_cfs(queue);
-                }
-                let bandwidth = &mut self.groups[group.index()].bandwidth;
-                if bandwidth.runtime == 0 {
-                    return;
-                }
-                let record = &mut self.cfs_rqs[queue.index()];
-                let amount = ((1 - record.runtime_remaining) as u64).min(bandwidth.runtime);
-                bandwidth.runtime -= amount;
-                record.runtime_remaining += amount as i64;
-                if record.runtime_remaining > 0 {
-                    self.unthrottle_cfs_rq(queue);
-                }
+    /// throttled, until the pool is empty. Which of them may run again.
+    fn distribute_cfs_runtime(&mut self, group: GroupId) -> Vec<CfsRqId> {
+        let mut refilled = Vec::new();
+        for queue in self.groups[group.index()].bandwidth.throttled.clone() {
+            if self.groups[group.index()].bandwidth.runtime == 0 {
+                break;
+            }
+            if self.rules.series >= Series::V7_2 {
+                // Tasks that are still within the kernel run on.
+                self.update_curr_cfs(queue);
+            }
+            let bandwidth = &mut self.groups[group.index()].bandwidth;
+            let record = &mut self.cfs_rqs[queue.index()];
+            let amount = ((1 - record.runtime_remaining) as u64).min(bandwidth.runtime);
+            bandwidth.runtime -= amount;
+            record.runtime_remaining += amount as i64;
+            if record.runtime_remaining > 0 {
+                refilled.push(queue);
             }
         }
+        refilled
     }
 
     /// `__assign_cfs_rq_runtime`: takes up to `target` more than is owed from the pool; true if that leaves something.

@@ -123,21 +123,37 @@ impl<D: Decider> Sched<D> {
     /// # Errors
     /// [`ModelError::Group`] for the root group and an idle group.
     pub fn set_group_shares(&mut self, group: GroupId, shares: u64) -> Result<(), ModelError> {
+        if self.set_shares_alone(group, shares)? {
+            self.set_shares_of_queues(group);
+        }
+        Ok(())
+    }
+
+    /// The first half of [`Sched::set_group_shares`]: the weight, not yet what follows from it. The kernel may be preempted before the
+    /// second. Whether it is another one than before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_shares_alone(&mut self, group: GroupId, shares: u64) -> Result<bool, ModelError> {
         if group == GroupId::ROOT {
             return Err(ModelError::Group("the root group has no weight".to_owned()));
         }
         if self.groups[group.index()].idle {
             return Err(ModelError::Group("an idle group's weight cannot be set".to_owned()));
         }
-        self.apply_shares(group, shares.clamp(MIN_SHARES, MAX_SHARES) << 10);
-        Ok(())
+        let shares = shares.clamp(MIN_SHARES, MAX_SHARES) << 10;
+        Ok(std::mem::replace(&mut self.groups[group.index()].shares, shares) != shares)
     }
 
     /// `__sched_group_set_shares`.
     fn apply_shares(&mut self, group: GroupId, shares: u64) {
-        if std::mem::replace(&mut self.groups[group.index()].shares, shares) == shares {
-            return;
+        if std::mem::replace(&mut self.groups[group.index()].shares, shares) != shares {
+            self.set_shares_of_queues(group);
         }
+    }
+
+    /// The second half: the group's entities, and those above them, get the weight that follows.
+    pub fn set_shares_of_queues(&mut self, group: GroupId) {
         for cpu in 0..self.rqs.len() {
             let mut level = self.groups[group.index()].cpus[cpu].map(|(_, se)| se);
             while let Some(se) = level {

@@ -5,7 +5,7 @@ use schedlab_model::{Policy, TaskId, TaskState, Time};
 use schedlab_sched::GroupId;
 
 use crate::groups::{group, member};
-use crate::lab::{CPU0, CPU1, Lab, MS};
+use crate::lab::{CPU0, CPU1, Lab, MS, US};
 
 /// Limits a group: quota, period and burst in milliseconds.
 pub fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64) {
@@ -112,6 +112,37 @@ fn who_returns_after_the_refill_stays() {
         assert!(lab.sched.group_queue(limited, CPU0).expect("made").throttled, "{release}");
         lab.sched.set_group_bandwidth(limited, None, Time::from_millis(100), Time::ZERO).expect("in range");
         assert!(!lab.sched.exit_to_user(CPU0) && lab.curr(CPU0) == task, "{release}");
+    }
+}
+
+/// A timer gives a queue what it owes and a nanosecond, and then lets it go, for which the clock is read again. 5 ms, and the nanosecond
+/// with which a limit begins, are used up after 6;
+/// the task runs on in the kernel. 7.2 charges it 1 ms more as it gives, and what it ran until the queue is let go, 0.5 ms: the queue owes
+/// that and stays throttled, until a timer gives it as much again. 6.18 charges neither then.
+#[test]
+fn what_a_queue_gets_may_be_used_up_before_it_is_let_go() {
+    for (release, owed, left) in [("6.18", MS, 1), ("7.2", 2 * MS, 1 - 500_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        member(&mut lab, limited);
+        lab.schedule(CPU0);
+        lab.tick_after(CPU0, 6 * MS);
+        lab.sched.schedule(CPU0, TaskState::Running);
+        let queue = |lab: &Lab| lab.sched.group_queue(limited, CPU0).expect("made").clone();
+        assert_eq!((queue(&lab).throttled, queue(&lab).runtime_remaining), (true, 1 - MS as i64), "{release}");
+        lab.advance(MS);
+        lab.sync(CPU0);
+        let refilled = lab.sched.fire_bandwidth_timer(limited, false, lab.now);
+        assert_eq!((refilled.len(), queue(&lab).throttled, queue(&lab).runtime_remaining), (1, true, 1), "{release}");
+        assert_eq!(lab.sched.bandwidth_pool(limited), 5 * MS - owed, "{release}");
+        lab.advance(500 * US);
+        lab.sync(CPU0);
+        lab.sched.let_go(refilled);
+        assert_eq!((queue(&lab).throttled, queue(&lab).runtime_remaining), (left < 0, left), "{release}");
+        let refilled = lab.sched.fire_bandwidth_timer(limited, false, lab.now);
+        lab.sched.let_go(refilled);
+        assert!(!queue(&lab).throttled, "{release}");
     }
 }
 

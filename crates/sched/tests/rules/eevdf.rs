@@ -266,6 +266,26 @@ fn a_lingering_task_that_wakes_keeps_its_place() {
     }
 }
 
+/// `wait_task_inactive`: who waits for a task to sleep takes it off its queue if it lingers there, in debt as it is. At 0.3 ms it went to
+/// sleep; the other is at 0.1 ms now, V at 0.2 ms. A task that is off its queue, or awake on it, stays as it is.
+#[test]
+fn who_waits_for_a_sleeper_takes_it_off() {
+    for release in EEVDF {
+        let mut lab = Lab::new(release, &[]);
+        let (sleeper, other) = (lab.task(), lab.task());
+        lab.schedule(CPU0);
+        lab.advance(300 * US);
+        lab.sleep(CPU0);
+        lab.run(CPU0, 100 * US);
+        assert!(lab.sched.wait_task_inactive(sleeper), "{release}");
+        assert!(!lab.entity(sleeper).on_rq && !lab.entity(sleeper).sched_delayed, "{release}");
+        assert_eq!(lab.entity(sleeper).vlag, -100_000, "{release}");
+        assert_eq!((lab.queue(CPU0).nr_running, lab.sched.nr_running(CPU0)), (1, 1), "{release}");
+        assert!(!lab.sched.wait_task_inactive(sleeper) && !lab.sched.wait_task_inactive(other), "{release}");
+        assert_eq!(lab.queue(CPU0).nr_running, 1, "{release}");
+    }
+}
+
 /// RUN_TO_PARITY: whoever was picked keeps its CPU while it is eligible and its request stands, against earlier deadlines.
 #[test]
 fn a_picked_task_is_protected() {

@@ -33,6 +33,24 @@ fn compete(lab: &mut Lab, tasks: &[TaskId], ticks: u64) -> Vec<u64> {
     tasks.iter().zip(before).map(|(task, before)| lab.sched.sum_exec_runtime(*task) - before).collect()
 }
 
+/// `__sched_group_set_shares` sets the group's weight, and then, CPU by CPU, what follows from it: on one CPU its entity weighs the same.
+#[test]
+fn a_groups_weight_comes_before_what_follows_from_it() {
+    for release in RELEASES {
+        let mut lab = Lab::new(release, &[]);
+        let heavy = group(&mut lab, GroupId::ROOT, 100);
+        member(&mut lab, heavy);
+        let (_, se) = lab.sched.ids_of_group(heavy, CPU0);
+        let weight = |lab: &Lab| lab.sched.entity_at(se.expect("a group's")).load.scaled >> 10;
+        assert_eq!(lab.sched.set_shares_alone(heavy, 2048), Ok(true), "{release}");
+        assert_eq!(weight(&lab), 1024, "{release}");
+        lab.sched.set_shares_of_queues(heavy);
+        assert_eq!(weight(&lab), 2048, "{release}");
+        assert_eq!(lab.sched.set_shares_alone(heavy, 2048), Ok(false), "{release}");
+        assert!(lab.sched.set_shares_alone(GroupId::ROOT, 2048).is_err(), "{release}");
+    }
+}
+
 /// The thread-fairness paper, section 2.2: users with 2 and 8 processes. Without groups the CPU falls into ten equal parts, 20 % and
 /// 80 %. With a group each, both groups weigh 1024 and get half, whatever is in them.
 #[test]
