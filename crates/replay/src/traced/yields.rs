@@ -35,13 +35,20 @@ impl Traced<'_> {
     }
 
     /// Whether a task is seen next, by itself, at something else than being charged or leaving, while a schedule is asked for: none came
-    /// since that was.
+    /// since that was. Or it was so far before the interrupt that record `at` begins.
     pub(super) fn goes_on_from(&self, at: usize, pid: Pid) -> bool {
-        let mut own =
-            self.records[at..].iter().filter(|record| record.pid == pid && record.flags.context == Context::Task);
+        let own = |record: &Record| record.pid == pid && record.flags.context == Context::Task;
         let schedules =
             |record: &Record| matches!(record.kind, RecordKind::StatRuntime { .. } | RecordKind::Switch { .. });
-        own.next().is_some_and(|next| next.flags.wants_resched() && !schedules(next))
+        let Some(next) = (at..self.records.len()).find(|next| own(&self.records[*next])) else { return false };
+        let record = &self.records[next];
+        !schedules(record) && (record.flags.wants_resched() || self.was_interrupted(next))
+    }
+
+    /// Whether an interrupt came while the record was written: it has the flags of before, and the time of the interrupt's last record.
+    fn was_interrupted(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).map(|before| &self.records[before]);
+        before.is_some_and(|before| before.flags.context != Context::Task && before.time == self.records[at].time)
     }
 
     /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
@@ -165,5 +172,20 @@ mod tests {
  a-574 0...1. 7129.178517086: sys_enter_sched_yield:
 ";
         assert_eq!(steps(text, "6.1.176")[..3], ["yield", "tick", "pick"]);
+    }
+
+    /// Of 6.12.107: the same, but the interrupt came while the entry of that system call was written, which has the flags of before it.
+    #[test]
+    fn an_interrupt_in_the_record_of_the_next_system_call_comes_after_the_schedule() {
+        let text = "\
+ a-649 0...1. 4787.185602905: sys_enter_sched_yield:
+ a-649 0d..1. 4787.185739257: sched_stat_runtime: comm=a pid=649 runtime=974689
+ a-649 0d.h3. 4787.186563450: hrtimer_expire_entry: hrtimer=0x1 now=4787172007138 function=tick_nohz_handler
+ a-649 0d.h4. 4787.186773050: sched_stat_runtime: comm=a pid=649 runtime=987297
+ a-649 0dNh3. 4787.186935450: hrtimer_expire_exit: hrtimer=0x1
+ a-649 0...1. 4787.186935450: sys_enter_sched_yield:
+ a-649 0dN.1. 4787.187098330: sched_stat_runtime: comm=a pid=649 runtime=372768
+";
+        assert_eq!(steps(text, "6.12.107"), ["yield", "pick", "tick", "yield"]);
     }
 }
