@@ -132,6 +132,15 @@ fn who_wakes_before_he_is_told_of_slept_until_then() {
     assert!(report.decisions.wakeup.compared > 5 && report.state.avg_vruntime.compared > 20, "{:?}", report.state);
 }
 
+/// On 6.12: the timer of a task that was throttled expires as it is a fair one again. `dl_task_timer` sees that before it reads the clock: whoever is
+/// put back after it, by a schedule that leaves the clock alone, is charged up to the wake-up before.
+#[test]
+fn the_timer_of_who_left_the_class_leaves_the_clock_alone() {
+    let report = report("reservations", "6.12");
+    exact(&report);
+    assert!(report.state.timers.compared > 20 && report.state.vruntime.compared > 500, "{:?}", report.state);
+}
+
 /// A real-time task that makes others with SCHED_RESET_ON_FORK: each child is set back while it still has its maker's number, and its maker
 /// stays what it is.
 #[test]
