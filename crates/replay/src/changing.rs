@@ -2,7 +2,7 @@
 
 use schedlab_model::{Attributes, Policy, TaskId};
 use schedlab_sched::{GroupId, weight_of_nice};
-use schedlab_trace::{Context, Pid};
+use schedlab_trace::{Context, Pid, TaskRef};
 
 use crate::replayer::{CPU, Replayer};
 use crate::start::{nice_of, policy_of};
@@ -82,6 +82,17 @@ impl Replayer<'_> {
         }
     }
 
+    /// Who leaves with the priority that he asked for, and had another one, has got it: what he was charged for last was that, and the
+    /// schedule came as it ended.
+    pub(crate) fn do_asked_by(&mut self, leaving: &TaskRef) {
+        let Some(asked) = self.asked.get(&leaving.pid).copied() else { return };
+        let Some(task) = self.task_of(leaving.pid) else { return };
+        let told = asked.pid == leaving.pid && asked.priority == Some(leaving.priority);
+        if told && priority(&self.sched.attributes(task)) != leaving.priority {
+            self.do_asked(leaving.pid, Context::Task);
+        }
+    }
+
     fn set_attributes(&mut self, task: TaskId, moves: bool, attributes: Attributes) {
         let policy = self.sched.task(task).policy;
         if !moves && attributes.policy == policy && attributes.nice != self.sched.task(task).nice {
@@ -106,6 +117,14 @@ impl Replayer<'_> {
             self.slice_unknown = None;
         }
         self.compare_set(set);
+    }
+}
+
+/// The priority that a task with these attributes shows (`effective_prio`).
+fn priority(attributes: &Attributes) -> i32 {
+    match attributes.policy {
+        Policy::Fifo(priority) | Policy::Rr(priority) => 99 - i32::from(priority),
+        _ => 120 + i32::from(attributes.nice),
     }
 }
 

@@ -44,6 +44,16 @@ fn own_at(level: Level, file: &str) -> Report {
     replay_file(&fixture(file), None, None, Some(level)).unwrap()
 }
 
+/// Of 6.1: a task sets its nice level, a tick comes, and the schedule follows at the clock at which it was set, so that one charge is all
+/// there is of both. The switch shows the new priority; without it a child is placed by a wrong load.
+#[test]
+fn what_a_task_asked_for_shows_as_it_leaves() {
+    let report = own_at(Level::L0, "forks-6.1.txt.gz");
+    assert!(scores(&report).iter().all(|score| score.is_exact()), "{}", show(&report));
+    assert_eq!((report.state.vruntime.max_error_ns, report.resynchronisations), (0, 0), "{}", show(&report));
+    assert!(report.state.vruntime.compared > 100, "{}", show(&report));
+}
+
 fn assert_exact_but_warm_up(report: &Report, file: &str) {
     for score in scores(report) {
         assert!(score.is_exact(), "{file}: {}", show(report));

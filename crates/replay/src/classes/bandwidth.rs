@@ -1,7 +1,7 @@
 //! Timers: when they expire is recorded, and ours are made to then.
 
 use schedlab_model::TaskId;
-use schedlab_sched::{GroupId, Timer};
+use schedlab_sched::{Class, GroupId, Timer};
 use schedlab_trace::RecordKind;
 
 use super::section::{Entry, What};
@@ -48,17 +48,19 @@ impl<'a> Classes<'a> {
 
     fn fire_deadline(&mut self, section: &[Entry<'a>], now: u64) {
         let Some(entry) = section.iter().find(|entry| entry.what == What::DlTimer) else { return };
-        let timer = if entry.record.number("srv") == Some(1) {
-            Some(self.sched.fair_server_timer(CPU))
-        } else {
-            entry
-                .pid()
-                .and_then(|pid| self.task_of(pid))
-                .filter(|task| *task != TaskId::IDLE)
-                .and_then(|task| self.sched.dl_timer_of(task))
+        let serves = entry.record.number("srv") == Some(1);
+        let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE && !serves);
+        let timer = match task {
+            _ if serves => Some(self.sched.fair_server_timer(CPU)),
+            task => task.and_then(|task| self.sched.dl_timer_of(task)),
         };
         // Its task may be gone.
         let Some(timer) = timer else { return };
+        let throttled = entry.record.number("thr").is_none_or(|flag| flag & 1 != 0);
+        if task.is_some_and(|task| !throttled || self.sched.task(task).class != Class::Deadline) {
+            // There is nothing to do, for which no clock is read.
+            return self.sched.fire_timer(timer, now);
+        }
         // It may expire late, with interrupts off for long, but not before ours is due by the queue's clock; the kernel counts in
         // microseconds there.
         let due = self.sched.armed(timer);
