@@ -82,15 +82,22 @@ impl Replayer<'_> {
         }
     }
 
-    /// Who leaves with the priority that he asked for, and had another one, has got it: what he was charged for last was that, and the
-    /// schedule came as it ended.
-    pub(crate) fn do_asked_by(&mut self, leaving: &TaskRef) {
-        let Some(asked) = self.asked.get(&leaving.pid).copied() else { return };
-        let Some(task) = self.task_of(leaving.pid) else { return };
-        let told = asked.pid == leaving.pid && asked.priority == Some(leaving.priority);
-        if told && priority(&self.sched.attributes(task)) != leaving.priority {
-            self.do_asked(leaving.pid, Context::Task);
-        }
+    /// What a schedule charges, of a task that leaves its CPU with the priority that it asked for: the change came first and was charged, and the
+    /// schedule with it, where that does not read the clock again (`rq_clock_skip_update`, of a CPU that was told to schedule as somebody woke).
+    pub(crate) fn charge_change_before(
+        &mut self,
+        runtime: Option<Runtime>,
+        leaves: Option<&TaskRef>,
+    ) -> Option<Runtime> {
+        let asked = leaves.and_then(|previous| {
+            let asked = self.asked.get(&previous.pid)?;
+            (asked.pid == previous.pid && asked.priority == Some(previous.priority)).then_some(previous.pid)
+        });
+        let (Some(pid), Some(_)) = (asked, runtime) else { return runtime };
+        self.advance(runtime);
+        self.charge(runtime);
+        self.do_asked(pid, Context::Task);
+        None
     }
 
     fn set_attributes(&mut self, task: TaskId, moves: bool, attributes: Attributes) {
@@ -117,14 +124,6 @@ impl Replayer<'_> {
             self.slice_unknown = None;
         }
         self.compare_set(set);
-    }
-}
-
-/// The priority that a task with these attributes shows (`effective_prio`).
-fn priority(attributes: &Attributes) -> i32 {
-    match attributes.policy {
-        Policy::Fifo(priority) | Policy::Rr(priority) => 99 - i32::from(priority),
-        _ => 120 + i32::from(attributes.nice),
     }
 }
 

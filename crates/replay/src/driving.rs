@@ -154,9 +154,6 @@ impl Replayer<'_> {
         switch: Option<(&TaskRef, RecordState, &TaskRef)>,
     ) {
         self.advance(runtime);
-        if let Some((leaving, _, _)) = switch {
-            self.do_asked_by(leaving);
-        }
         let previous = self.sched.curr(CPU);
         if previous != TaskId::IDLE && self.yielding == Some(self.pid(previous)) {
             self.yield_now();

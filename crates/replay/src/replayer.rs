@@ -224,7 +224,10 @@ impl<'a> Replayer<'a> {
                 self.check(woken, check, runtime);
             }
             Step::Fork { parent, child, runtime, placement } => self.fork(parent, child, runtime, placement),
-            Step::Schedule { dequeued, runtime, picks, switch } => self.schedule(dequeued, runtime, &picks, switch),
+            Step::Schedule { dequeued, runtime, picks, switch } => {
+                let runtime = self.charge_change_before(runtime, switch.map(|(previous, ..)| previous));
+                self.schedule(dequeued, runtime, &picks, switch);
+            }
             Step::Change { pid, what, runtime, set, check, resched } => {
                 self.advance(runtime);
                 self.charge(runtime);

@@ -85,7 +85,8 @@ impl<D: Decider> Sched<D> {
         let first_kernel = self.rules.series == Series::V2_6_24;
         let class = self.class_of(attributes.policy);
         if class != old_class && self.entities[se.index()].sched_delayed {
-            self.dequeue_delayed(cpu, task);
+            self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
+            self.account_dequeue(cpu);
         }
         let queued = self.task_on_rq_queued(task);
         let running = self.rqs[cpu.index()].curr == task;

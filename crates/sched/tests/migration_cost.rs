@@ -6,12 +6,16 @@ use common::{CURRENT, Machine};
 use schedlab_model::{CpuId, Policy, TaskId};
 
 /// NI_RANDOM draws whether a CPU that is about to idle looks for work at all.
-fn machine(release: &str, topology: &str, migration_cost: Option<&str>) -> Machine {
+fn knobs<'a>(release: &str, migration_cost: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
     let mut knobs: Vec<(&str, &str)> = migration_cost.map(|cost| ("migration_cost", cost)).into_iter().collect();
     if release == "7.2" {
         knobs.push(("feature.NI_RANDOM", "0"));
     }
-    Machine::with(release, 2, topology, &knobs)
+    knobs
+}
+
+fn machine(release: &str, topology: &str, migration_cost: Option<&str>) -> Machine {
+    Machine::with(release, 2, topology, &knobs(release, migration_cost))
 }
 
 /// `add_nr_running`: as soon as one CPU has two tasks (`rd->overload`), another that runs out of work looks for some, before any balancing
@@ -28,6 +32,23 @@ fn whoever_runs_out_of_work_looks_at_once() {
         machine.advance(1);
         let taken = machine.sleeps(1);
         assert!([first, second].contains(&taken), "{release}: {taken:?}");
+    }
+}
+
+/// `init_sd_lb_stats`: any group with a task is busier than none, with however many idle CPUs (`UINT_MAX` of them to begin with). Of two
+/// caches with two CPUs each the first has an idle CPU and one with two tasks, so that it has room (2 tasks are no more than 2 CPUs, and
+/// fill 2048 of 2048, which is less than 117 %). The other has nobody once CPU 3 runs out of work: 2 tasks there are more than 0 + 1 here
+/// (`prefer_sibling`), half of the difference is 1, and who waits comes.
+#[test]
+fn a_cache_with_an_idle_cpu_has_work_for_another() {
+    for release in CURRENT {
+        let mut machine = Machine::with(release, 4, "llc=2", &knobs(release, Some("0ns")));
+        let tasks = [machine.start(1, &[], Policy::Other), machine.start(1, &[], Policy::Other)];
+        machine.hog(3);
+        let runs = machine.sched.curr(CpuId(1));
+        let waits = tasks.into_iter().find(|task| *task != runs).expect("one of two runs");
+        machine.advance(1);
+        assert_eq!(machine.sleeps(3), waits, "{release}");
     }
 }
 

@@ -48,17 +48,18 @@ impl<'a> Classes<'a> {
 
     fn fire_deadline(&mut self, section: &[Entry<'a>], now: u64) {
         let Some(entry) = section.iter().find(|entry| entry.what == What::DlTimer) else { return };
-        let serves = entry.record.number("srv") == Some(1);
-        let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE && !serves);
-        let timer = match task {
-            _ if serves => Some(self.sched.fair_server_timer(CPU)),
-            task => task.and_then(|task| self.sched.dl_timer_of(task)),
+        let of_server = entry.record.number("srv") == Some(1);
+        let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE && !of_server);
+        let timer = if of_server {
+            Some(self.sched.fair_server_timer(CPU))
+        } else {
+            task.and_then(|task| self.sched.dl_timer_of(task))
         };
         // Its task may be gone.
         let Some(timer) = timer else { return };
+        // dl_task_timer leaves one that left the class, or is not throttled, alone, before it reads the clock.
         let throttled = entry.record.number("thr").is_none_or(|flag| flag & 1 != 0);
         if task.is_some_and(|task| !throttled || self.sched.task(task).class != Class::Deadline) {
-            // There is nothing to do, for which no clock is read.
             return self.sched.fire_timer(timer, now);
         }
         // It may expire late, with interrupts off for long, but not before ours is due by the queue's clock; the kernel counts in

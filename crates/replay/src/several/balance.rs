@@ -1,13 +1,14 @@
 //! Load averages that nobody's queueing brings up to date, and balancing.
 
-use schedlab_model::{CpuId, TaskId};
-use schedlab_sched::DomainPast;
+use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_sched::{Clocks, DomainPast, Sched};
 use schedlab_trace::{Context, Record, RecordKind};
 
 use super::Several;
 use super::begin::DOMAINS;
 use crate::classes::section::{Entry, What};
 use crate::flags::{SAVE, SLEEP};
+use crate::forced::Forced;
 use crate::settings::Tracked;
 
 impl<'a> Several<'a> {
@@ -29,7 +30,9 @@ impl<'a> Several<'a> {
         let ahead = if ticks { until_it_ends(ahead) } else { until_it_switches(ahead) };
         let (taken, pushed) = (self.taken(cpu, ahead), if ticks { pushed_from(ahead, by) } else { None });
         let until = ahead.first().map_or(self.line, |next| next.record.line);
-        let ask = Ask { cpu, newly: !ticks, idle, jiffies: due.map(|due| due.jiffies), taken, pushed, until };
+        let jiffies = due.map(|due| due.jiffies);
+        let mut ask = Ask { cpu, newly: !ticks, idle, jiffies, taken, pushed, until, before: None };
+        ask.before = taken.map(|(task, from)| self.whom(&ask, ahead, task, from));
         if taken.is_some() || pushed.is_some() {
             // What it looks at is how things are as it takes somebody, which may be long after it began.
             self.cpus[by].asks.push(ask);
@@ -46,17 +49,23 @@ impl<'a> Several<'a> {
         }
     }
 
+    /// Whom our rules would take as things are when the CPU begins to look, at the clock at which the kernel takes `task`.
+    fn whom(&self, ask: &Ask, ahead: &[Entry<'a>], task: TaskId, from: CpuId) -> Option<(TaskId, CpuId)> {
+        let mut sched = self.sched.clone();
+        let leaves = |entry: &&Entry<'a>| matches!(entry.what, What::Dequeue(_)) && entry.pid() == Some(self.pid(task));
+        if let Some(shown) = ahead.iter().find(leaves).and_then(|entry| entry.record.clocks) {
+            let task = Time::from_nanos(shown.task);
+            let clock = shown.clock.map_or(task, Time::from_nanos);
+            sched.set_clocks(from, Clocks { clock, clock_task: task, clock_pelt: task });
+            sched.set_machine_clock(clock);
+        }
+        look_for_work(&mut sched, ask);
+        sched.decider.pulls.iter().find_map(|pull| pull.ours)
+    }
+
     /// Whom our rules would take, and whom they would have pushed.
     fn ask(&mut self, ask: Ask) {
-        if let Some(jiffies) = ask.jiffies {
-            self.sched.assume_jiffies(jiffies);
-        }
-        self.sched.decider.expect_pull(ask.taken.map(|(_, from)| from));
-        if ask.newly {
-            self.sched.search_for_work(ask.cpu);
-        } else {
-            self.sched.rebalance(ask.cpu, ask.idle);
-        }
+        look_for_work(&mut self.sched, &ask);
         let open = self.score_pull(&ask);
         if !ask.newly {
             self.score_push(&ask, open);
@@ -182,6 +191,8 @@ impl<'a> Several<'a> {
             let mut crowded = others.filter(|other| self.sched.nr_running(*other) > 1);
             open |= crowded.any(|other| self.changes(other, line, ask.until));
         }
+        // It looked some time between: what it looked at may have changed until it took somebody.
+        open |= ask.before.is_some_and(|before| before != ours);
         for (task, from) in [ours, kernels].into_iter().flatten() {
             open |= self.guessed.contains(&task) || busy(from);
         }
@@ -276,10 +287,24 @@ pub(super) struct Ask {
     jiffies: Option<u64>,
     /// Whom the kernel took, and from where.
     taken: Option<(TaskId, CpuId)>,
+    /// Whom ours would have taken as it began to look, if the kernel took somebody.
+    before: Option<Option<(TaskId, CpuId)>>,
     /// From where it had somebody pushed.
     pushed: Option<CpuId>,
     /// The line of its next record.
     until: u64,
+}
+
+fn look_for_work(sched: &mut Sched<Forced>, ask: &Ask) {
+    if let Some(jiffies) = ask.jiffies {
+        sched.assume_jiffies(jiffies);
+    }
+    sched.decider.expect_pull(ask.taken.map(|(_, from)| from));
+    if ask.newly {
+        sched.search_for_work(ask.cpu);
+    } else {
+        sched.rebalance(ask.cpu, ask.idle);
+    }
 }
 
 /// A CPU that is about to be balanced on a tick.
@@ -316,4 +341,47 @@ fn until_it_ends<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
 /// The records up to where somebody else runs.
 fn until_it_switches<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
     &ahead[..ahead.iter().position(|entry| entry.what == What::Switch).unwrap_or(ahead.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Attributes;
+    use schedlab_trace::Reader;
+
+    use super::*;
+    use crate::report::{Level, Report};
+    use crate::settings::Settings;
+
+    /// A CPU looks at the others before it takes somebody, without their locks: where ours would have taken somebody else as it began to
+    /// look than as it took, what hung on that changed meanwhile, and which of both it saw is not told. Two tasks are on CPU 0, of which
+    /// the second waits, as long as `migration_cost` and longer: CPU 1 takes it, as the kernel does.
+    #[test]
+    fn whom_a_cpu_takes_is_open_where_that_changed_while_it_looked() {
+        let text = "cpus=2\n n-1     1d..2. 1.000000000: k_lacfs: cfs=0x1cc0 now=1 cpu=1 la=0 ra=0 ua=0 c=1 ct=1\n";
+        let first = Reader::new(text.as_bytes()).next().expect("a line").expect("a record");
+        let mut settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
+        settings.topology = "smt=1".parse().expect("a topology");
+        let (cpu0, cpu1) = (CpuId(0), CpuId(1));
+        let mut several = Several::new(&settings, 2, Report::of(&first, &first, Level::L1, 1, &settings));
+        let tasks = [10, 11].map(|pid| several.add(pid, &Attributes::default()));
+        for task in tasks {
+            several.sched.assume_asleep(task, cpu0);
+            several.sched.decider.expect_nothing();
+            several.sched.try_to_wake_up(task, cpu0);
+        }
+        several.sched.decider.expect_picks([tasks[0]]);
+        several.sched.schedule(cpu0, schedlab_model::TaskState::Running);
+        several.clocks[0] = Clocks::all(Time::from_nanos(1_000_000_000));
+        several.sched.set_clocks(cpu0, several.clocks[0]);
+        several.begun = true;
+        let taken = Some((tasks[1], cpu0));
+        let ask =
+            Ask { cpu: cpu1, newly: true, idle: false, jiffies: None, taken, before: None, pushed: None, until: 9 };
+        assert_eq!(several.whom(&ask, &[], tasks[1], cpu0), taken);
+        for (before, [compared, equal, open]) in [(Some(taken), [1, 1, 0]), (Some(None), [1, 1, 1])] {
+            several.ask(Ask { before, ..ask });
+            let score = several.report.decisions.newidle;
+            assert_eq!([score.compared, score.equal, score.unverifiable], [compared, equal, open], "{before:?}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::core::Sched;
 use crate::decider::Decider;
 
 /// `struct sd_lb_stats`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DomainStats {
     pub(super) busiest: Option<usize>,
     pub(super) local: usize,
@@ -22,6 +22,19 @@ pub(super) struct DomainStats {
 }
 
 impl DomainStats {
+    /// `init_sd_lb_stats`: every group is busier than none, however many of its CPUs idle.
+    fn new() -> Self {
+        Self {
+            busiest: None,
+            local: 0,
+            total_load: 0,
+            total_capacity: 0,
+            prefer_sibling: false,
+            busiest_stat: GroupStats { idle_cpus: u32::MAX, ..GroupStats::default() },
+            local_stat: GroupStats::default(),
+        }
+    }
+
     /// The load of what capacity the domain has.
     pub(super) fn avg_load(&self) -> u64 {
         (self.total_load << 10) / self.total_capacity.max(1)
@@ -130,7 +143,7 @@ impl<D: Decider> Sched<D> {
 
     /// `update_sd_lb_stats`: every group of the domain.
     fn update_sd_lb_stats(&mut self, env: &mut Env) -> DomainStats {
-        let mut stats = DomainStats::default();
+        let mut stats = DomainStats::new();
         let mut util = 0;
         let mut overload = false;
         let groups: Vec<usize> = env.groups(&self.balance.domains).collect();

@@ -378,9 +378,13 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// Takes off a delayed task that has become eligible (`dequeue_entities` with DEQUEUE_DELAYED, from a pick).
+    /// Takes off a delayed task that has become eligible (`dequeue_entities` with DEQUEUE_DELAYED, from a pick): not `dequeue_task_fair`, so
+    /// that what is expected of it stays as it was left when it went to sleep.
     pub(crate) fn dequeue_delayed(&mut self, cpu: CpuId, task: TaskId) {
-        self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
+        let record = &self.tasks[task.index()];
+        let idle_policy = u32::from(record.has_idle_policy());
+        self.dequeue_entities(record.se, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), idle_policy);
+        self.hrtick_update(cpu, false);
         self.rqs[cpu.index()].nr_running -= 1;
     }
 

@@ -148,7 +148,7 @@ impl<D: Decider> Sched<D> {
         if !self.tracks_load {
             return;
         }
-        // 6.12 takes one that lingers off once more as it leaves for good.
+        // 6.12 takes one that lingers off once more as a call has it leave for good.
         let again =
             self.rules.series == Series::V6_12 && !flags.has(DequeueFlags::SAVE) && !flags.has(DequeueFlags::MIGRATING);
         if !self.entities[se.index()].sched_delayed || again {

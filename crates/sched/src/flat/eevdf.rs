@@ -199,8 +199,6 @@ impl Sched<Ours> {
         let (runs, curr) = (queue.curr == Some(se), queue.curr);
         let entity = known!(mut entities[se.index()]);
         let own = &mut entity.pelt;
-        queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
-        own.util_est.update(&own.avg, rules.series);
         // update_load_avg: until now it had its weight, and could not run.
         let now = queue.pelt.flat_clock(rq.clock_pelt);
         if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 0, runs) {

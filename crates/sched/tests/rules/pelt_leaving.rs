@@ -1,8 +1,8 @@
 //! Load averages where recordings of several CPUs told that the rules were not the kernel's: tasks that end, that begin another program,
 //! that stay in their group; CPUs with a wake-up on its way; and what is expected of tasks that slept (`util_est`). Source: `kernel/sched/fair.c`.
 
-use schedlab_model::{Policy, TaskId, TaskState};
-use schedlab_sched::{GroupId, WakeKind};
+use schedlab_model::{Attributes, Policy, TaskId, TaskState};
+use schedlab_sched::{DequeueFlags, GroupId, WakeKind};
 
 use crate::lab::{CPU0, CPU1, Lab, MS};
 
@@ -133,6 +133,43 @@ fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
         lab.sched.move_queued_task(task, CPU1);
         let queues = [CPU0, CPU1].map(|cpu| lab.sched.util_est_of_cpu(cpu));
         assert_eq!(queues, [Some(0), Some(expected)], "{release}");
+    }
+}
+
+/// One that lingers is expected to use nothing since it went to sleep. Of 6.12.107: a pick takes it off by `dequeue_entities`, so that
+/// nothing more is expected less, and what it used is not looked at again; a call that changes its class does so by `dequeue_task_fair`,
+/// which 6.12 has take what is expected of it off once more, from what is expected of others.
+#[test]
+fn who_lingered_is_expected_no_more_once() {
+    for release in ["6.12", "6.18", "7.2"] {
+        let mut lab = lab(release);
+        let [sleeper, other] = [lab.task(), lab.task()];
+        lab.schedule(CPU0);
+        lab.advance(300_000);
+        for (task, expected) in [(sleeper, 600), (other, 300)] {
+            lab.sched.assume_util_est(task, expected, 0);
+        }
+        lab.sched.assume_queue_util_est(CPU0, 900);
+        assert_eq!(lab.sleep(CPU0), other, "{release}");
+        assert!(lab.entity(sleeper).sched_delayed, "{release}: in debt");
+        let learned = lab.sched.util_est_of(sleeper).expect("kept");
+        assert!(learned > 300, "{release}: a sample counts a quarter: {learned}");
+        assert_eq!(lab.sched.util_est_of_cpu(CPU0), Some(300), "{release}");
+
+        let mut called = lab.clone();
+        let fifo = Attributes { policy: Policy::Fifo(1), ..Attributes::default() };
+        called.sched.change_attributes(sleeper, &fifo, DequeueFlags::SAVE);
+        let left = if release == "6.12" { 0 } else { 300 };
+        assert_eq!(called.sched.util_est_of_cpu(CPU0), Some(left), "{release}");
+
+        // As the other has caught up and more it would be picked: it leaves.
+        lab.run(CPU0, 4 * MS);
+        assert_eq!(lab.schedule(CPU0), other, "{release}");
+        lab.run(CPU0, 4 * MS);
+        assert_eq!(lab.schedule(CPU0), other, "{release}");
+        assert!(!lab.entity(sleeper).on_rq, "{release}: gone");
+        assert_eq!(lab.sched.util_est_of_cpu(CPU0), Some(300), "{release}");
+        assert_eq!(lab.sched.util_est_of(sleeper), Some(learned), "{release}");
     }
 }
 
