@@ -18,6 +18,8 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub fn idle_cpu(&self, cpu: CpuId) -> bool {
         let rq = &self.rqs[cpu.index()];
-        rq.curr == TaskId::IDLE && rq.nr_running == 0
+        // Where they are recorded, wake-ups may be on their way to it (`ttwu_pending`).
+        let awaits = self.balance.recorded && !self.idle_cpus.contains(cpu.index());
+        rq.curr == TaskId::IDLE && rq.nr_running == 0 && !awaits
     }
 }

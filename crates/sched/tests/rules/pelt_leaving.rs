@@ -91,8 +91,8 @@ fn busy_other(lab: &Lab, task: TaskId) -> TaskId {
     found.expect("two are queued")
 }
 
-/// `idle_cpu` and `idle_cpu_without`: a CPU to which a wake-up is on its way (`ttwu_pending`) is not idle, be it for a waking task or
-/// for a new one.
+/// `idle_cpu` and `idle_cpu_without`: a CPU to which a wake-up is on its way (`ttwu_pending`) is not idle, be it for a waking task, for
+/// a new one or for balancing.
 #[test]
 fn a_cpu_with_a_wake_up_on_its_way_is_not_idle() {
     for release in ["6.1", "6.12", "7.2"] {
@@ -102,7 +102,10 @@ fn a_cpu_with_a_wake_up_on_its_way_is_not_idle() {
         lab.tick_after(CPU0, 4 * MS);
         let child = lab.sched.sched_fork(running, false);
         assert_eq!(lab.sched.select_task_rq(child, CPU0, WakeKind::Fork), CPU1, "{release}");
+        lab.sched.follow_balancing();
+        assert!(lab.sched.idle_cpu(CPU1), "{release}");
         lab.sched.assume_not_idle(CPU1);
+        assert!(!lab.sched.idle_cpu(CPU1), "{release}");
         assert_eq!(lab.sched.select_task_rq(child, CPU0, WakeKind::Fork), CPU0, "{release}");
     }
 }
