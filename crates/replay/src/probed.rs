@@ -25,8 +25,9 @@ fn begin<'a>(cursor: &mut Cursor<'a>) -> Step<'a> {
         RecordKind::Switch { .. } => schedule(cursor, None, None),
         RecordKind::Waking { task, .. } if task.priority < FIRST_FAIR_PRIORITY => {
             cursor.at = 1;
-            // From 7.0 on the class below hears of it.
+            // From 7.0 on the class below hears of it, and the idle one asks, too.
             cursor.wakeup_preempt();
+            cursor.resched();
             cursor.resched();
             Step::WakeHigher { task }
         }
@@ -232,6 +233,20 @@ mod tests {
     use schedlab_trace::Reader;
 
     use super::*;
+
+    /// Of 7.2.13: a task of the stop class wakes on an idle CPU. The idle class asks for a schedule (`wakeup_preempt_idle`), and core does.
+    #[test]
+    fn a_higher_task_is_asked_for_twice_where_nobody_runs() {
+        let text = "\
+ <idle>-0 0d.h4. 893.880115725: sched_waking: comm=migration/0 pid=19 prio=0 target_cpu=0
+ <idle>-0 0d.h5. 893.880161006: k_resched: cpu=0 tif=4 cpid=0
+ <idle>-0 0dNh5. 893.880204750: k_resched: cpu=0 tif=4 cpid=0
+ <idle>-0 0dNh5. 893.880250862: sched_wakeup: comm=migration/0 pid=19 prio=0 target_cpu=0
+";
+        let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
+        let (step, length) = next_step(&records, FlagBits::of(Series::V7_2.newest_known()));
+        assert!(matches!(step, Step::WakeHigher { .. }) && length == 3, "{step:?} {length}");
+    }
 
     /// Of 6.12.107: who waits until a task sleeps (`wait_task_inactive`) takes it off its queue, where it lingered; the schedule that
     /// follows is another step.

@@ -57,8 +57,9 @@ impl<'a> Classes<'a> {
         };
         // Its task may be gone.
         let Some(timer) = timer else { return };
-        // dl_task_timer leaves one that left the class alone, before it reads the clock.
-        if task.is_some_and(|task| self.sched.task(task).class != Class::Deadline) {
+        // dl_task_timer leaves one that left the class, or is not throttled, alone, before it reads the clock.
+        let throttled = entry.record.number("thr").is_none_or(|flag| flag & 1 != 0);
+        if task.is_some_and(|task| !throttled || self.sched.task(task).class != Class::Deadline) {
             return self.sched.fire_timer(timer, now);
         }
         // It may expire late, with interrupts off for long, but not before ours is due by the queue's clock; the kernel counts in

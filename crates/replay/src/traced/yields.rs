@@ -45,10 +45,16 @@ impl Traced<'_> {
         !schedules(record) && (record.flags.wants_resched() || self.was_interrupted(next))
     }
 
-    /// Whether an interrupt came while the record was written: it has the flags of before, and the time of the interrupt's last record.
+    /// Whether an interrupt came while the record was written, between reading its flags and its place: the interrupt asked for a schedule,
+    /// which is still asked for at the task's next record, though the one between does not say so.
     fn was_interrupted(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).map(|before| &self.records[before]);
-        before.is_some_and(|before| before.flags.context != Context::Task && before.time == self.records[at].time)
+        let before = at.checked_sub(1).and_then(|before| self.records.get(before));
+        let (record, after) = (&self.records[at], self.records.get(at + 1));
+        let asked = before.is_some_and(|before| before.flags.context != Context::Task && before.flags.wants_resched());
+        let asks = |after: &Record| {
+            after.pid == record.pid && after.flags.context == Context::Task && after.flags.wants_resched()
+        };
+        asked && !record.flags.interrupts_off && !record.flags.wants_resched() && after.is_some_and(asks)
     }
 
     /// Whether the task that entered `sched_yield(2)` charges for a yield from record `at` on: what it does next by itself, a preemption
@@ -174,18 +180,23 @@ mod tests {
         assert_eq!(steps(text, "6.1.176")[..3], ["yield", "tick", "pick"]);
     }
 
-    /// Of 6.12.107: the same, but the interrupt came while the entry of that system call was written, which has the flags of before it.
+    /// Of 6.12.107: the same, but the interrupt came while the entry of that system call was written, which has the flags of before it, and
+    /// the time of the interrupt's end or a later one.
     #[test]
     fn an_interrupt_in_the_record_of_the_next_system_call_comes_after_the_schedule() {
-        let text = "\
+        for time in ["4787.186935450", "4787.186966938"] {
+            let text = format!(
+                "\
  a-649 0...1. 4787.185602905: sys_enter_sched_yield:
  a-649 0d..1. 4787.185739257: sched_stat_runtime: comm=a pid=649 runtime=974689
  a-649 0d.h3. 4787.186563450: hrtimer_expire_entry: hrtimer=0x1 now=4787172007138 function=tick_nohz_handler
  a-649 0d.h4. 4787.186773050: sched_stat_runtime: comm=a pid=649 runtime=987297
  a-649 0dNh3. 4787.186935450: hrtimer_expire_exit: hrtimer=0x1
- a-649 0...1. 4787.186935450: sys_enter_sched_yield:
+ a-649 0...1. {time}: sys_enter_sched_yield:
  a-649 0dN.1. 4787.187098330: sched_stat_runtime: comm=a pid=649 runtime=372768
-";
-        assert_eq!(steps(text, "6.12.107"), ["yield", "pick", "tick", "yield"]);
+"
+            );
+            assert_eq!(steps(&text, "6.12.107"), ["yield", "pick", "tick", "yield"], "{time}");
+        }
     }
 }
