@@ -194,7 +194,7 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     match &*record.event {
         "k_snapw" | "k_snapq" => (Act::Snap, 1, 0),
         "k_sel" => (Act::Select { chosen: chosen(entries), remote: is_remote(entries) }, 1, 0),
-        "k_mig" => (Act::Migrate, 1 + entries[1..].iter().take_while(|entry| is_blocked(entry)).count(), 0),
+        "k_mig" => (Act::Migrate, migration(entries), 0),
         "k_lacfs" => (Act::Averages, 1, 0),
         "k_lablk" => (Act::LeaveLoad, 1, 0),
         "k_balance" => (Act::Due, 1, 0),
@@ -204,8 +204,10 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     }
 }
 
-fn is_blocked(entry: &Entry<'_>) -> bool {
-    &*entry.record.event == "k_lablk"
+/// `migrate_task_rq_fair`, with the load that it takes away. Right after it may come that of somebody else, who ended.
+fn migration(entries: &[Entry<'_>]) -> usize {
+    let leaves = |entry: &&Entry<'_>| &*entry.record.event == "k_lablk" && entry.pid() == entries[0].pid();
+    1 + entries[1..].iter().take_while(leaves).count()
 }
 
 fn is_load(entry: &Entry<'_>) -> bool {
@@ -348,5 +350,22 @@ cpus=2
  e-196     1dN.2. 10.103899544: k_newidle: c=10120737723 ct=10120737723 cpu=1 ai=972508 ov=1 cost=206446
 ";
         assert_eq!(steps(text), [(Act::Activate, 1, Some(194)), (Act::Schedule, 1, None)]);
+    }
+
+    /// Of 6.12.107: 198 ended, and a softirq came before its load left; what that did last on its CPU was to move 19 elsewhere. The load of
+    /// 198 is none that 19 takes away.
+    #[test]
+    fn a_load_that_leaves_after_anothers_is_apart_from_it() {
+        let text = "\
+cpus=4
+ <idle>-0  1dNs4. 24.836549729: sched_migrate_task: comm=r pid=19 prio=120 orig_cpu=0 dest_cpu=3
+ <idle>-0  1dNs4. 24.836554319: k_mig: pid=19 to=3
+ <idle>-0  1dNs4. 24.836559238: k_lablk: pid=19 now=24776942592
+ <idle>-0  1dNs4. 24.836567726: k_lablk: pid=19 now=24780246941
+ <idle>-0  1.N.1. 24.839959743: k_lablk: pid=198 now=24780121088
+";
+        let time = Act::LeaveTime { from: Some(0), read: Read::Whole };
+        let expected = [(time, 1, Some(19)), (Act::LeaveLoad, 1, Some(19)), (Act::LeaveLoad, 1, Some(198))];
+        assert_eq!(steps(text), expected);
     }
 }
