@@ -332,7 +332,11 @@ fn leave(entries: &[Entry<'_>]) -> (Kind, usize) {
 
 /// Dequeued, changed and queued again.
 fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
-    let back = entries.iter().position(|entry| matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(pid));
+    // As it is taken off, its runtime may be used up after its next period began: it gets it at once, and is not back yet.
+    let back = entries.iter().position(|entry| {
+        let replenished = entry.is_replenished() && entry.flags() & SAVE == 0;
+        matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(pid) && !replenished
+    });
     let ends = entries.iter().skip(1).position(|entry| {
         matches!(entry.what, What::Switch | What::Dequeue(_) | What::Waking | What::TimerEntry | What::PickTask)
     });

@@ -25,6 +25,27 @@ fn a_replenishment_within_a_charge_is_part_of_it() {
     }
 }
 
+/// Of 6.12.107: a deadline task becomes a fair one as its runtime is used up and its next period began. It gets that at once as it is taken
+/// off, and is back only with the queueing that follows its new parameters: all up to the schedule is one change.
+#[test]
+fn a_replenishment_within_a_change_is_not_its_end() {
+    let text = "\
+ a-715 0d..2. 4456.132550928: k_dldeq: pid=715 fl=0xe rt=800586 dl=4456075423405 thr=0 ct=4456126290498 c=4456126290498
+ a-715 0d..2. 4456.132608592: sched_stat_runtime: comm=a pid=715 runtime=1760354
+ a-715 0d..2. 4456.132637008: k_dlse: se=0x43b0 pid=715 srv=0 rt=800586 dl=4456075423405 delta=1760354 ct=4456126290498 c=4456126290498 thr=0 run=0
+ a-715 0d..2. 4456.132731280: k_dlenq: pid=715 fl=0x20 rt=-959768 dl=4456075423405 thr=1 ct=4456126290498 c=4456126290498
+ a-715 0d..2. 4456.132797488: k_dlrep: se=0x43b0 pid=715 srv=0 rt=-959768 dl=4456075423405 ct=4456126290498 c=4456126290498 sct=0 sc=0
+ a-715 0d..2. 4456.133007088: k_param: pid=715 pol=0 sp=123 rtp=0 dlr=2000000 dld=10000000 dlp=40000000 dlf=0x0 sl=700000 cs=0 rof=0
+ a-715 0d..2. 4456.133103856: k_enq: pid=715 fl=0x1e ct=4456126290498 c=4456126290498 cpu=0 pol=0 sp=123 w=538624 tg=0x5000 ptg=0x0 cg=1 ag=0
+ a-715 0d..2. 4456.133269520: k_uc: cfs=0x60c0 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=4456126290498 cpu=0
+ a-715 0d..2. 4456.133898321: k_resched: cpu=0 cpid=715
+ a-715 0dN.2. 4456.133954545: k_pnt: c=4456127704771 ct=4456127704771
+";
+    let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
+    let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+    assert_eq!(cut(&entries), (Kind::Change(715), 9));
+}
+
 /// Of 6.1.176: a task that is to be rescheduled for a FIFO task yields, and schedules without the clock having moved. The yield
 /// charges and is a section of its own; no fair task is looked for after it.
 #[test]
