@@ -162,7 +162,7 @@ impl<D: Decider> Sched<D> {
     pub fn wait_task_inactive(&mut self, task: TaskId) -> bool {
         let lingers = self.entity(task).sched_delayed;
         if lingers {
-            self.dequeue_delayed(self.task_cpu(task), task);
+            self.dequeue_delayed_by_call(self.task_cpu(task), task);
         }
         lingers
     }

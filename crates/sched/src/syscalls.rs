@@ -85,8 +85,7 @@ impl<D: Decider> Sched<D> {
         let first_kernel = self.rules.series == Series::V2_6_24;
         let class = self.class_of(attributes.policy);
         if class != old_class && self.entities[se.index()].sched_delayed {
-            self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
-            self.account_dequeue(cpu);
+            self.dequeue_delayed_by_call(cpu, task);
         }
         let queued = self.task_on_rq_queued(task);
         let running = self.rqs[cpu.index()].curr == task;

@@ -388,6 +388,13 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].nr_running -= 1;
     }
 
+    /// Takes off a task that lingers for a call that cannot leave it there (`dequeue_task` with DEQUEUE_DELAYED): it gets another class
+    /// (`__sched_setscheduler`), or somebody waits until it sleeps (`wait_task_inactive`).
+    pub(crate) fn dequeue_delayed_by_call(&mut self, cpu: CpuId, task: TaskId) {
+        self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
+        self.account_dequeue(cpu);
+    }
+
     /// A queued entity is placed as if it came with the lag that it has.
     fn place_again(&mut self, cfs: CfsRqId, se: EntityId) {
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);

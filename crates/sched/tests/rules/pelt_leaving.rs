@@ -140,7 +140,7 @@ fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
 }
 
 /// One that lingers is expected to use nothing since it went to sleep. Of 6.12.107: a pick takes it off by `dequeue_entities`, so that
-/// nothing more is expected less, and what it used is not looked at again; a call that changes its class does so by `dequeue_task_fair`,
+/// nothing more is expected less, and what it used is not looked at again; a call that changes its class, and who waits until it sleeps, do so by `dequeue_task_fair`,
 /// which 6.12 has take what is expected of it off once more, from what is expected of others.
 #[test]
 fn who_lingered_is_expected_no_more_once() {
@@ -164,6 +164,10 @@ fn who_lingered_is_expected_no_more_once() {
         called.sched.change_attributes(sleeper, &fifo, DequeueFlags::SAVE);
         let left = if release == "6.12" { 0 } else { 300 };
         assert_eq!(called.sched.util_est_of_cpu(CPU0), Some(left), "{release}");
+        let mut waited = lab.clone();
+        assert!(waited.sched.wait_task_inactive(sleeper), "{release}");
+        assert_eq!(waited.sched.util_est_of_cpu(CPU0), Some(left), "{release}");
+        assert!(!waited.entity(sleeper).on_rq, "{release}: gone");
 
         // As the other has caught up and more it would be picked: it leaves.
         lab.run(CPU0, 4 * MS);
