@@ -87,6 +87,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.sched.set_machine_clock_within_jiffy(Time::from_nanos(time));
             if timer < key {
                 let task = self.arena.timers.pop();
+                self.sched.prefetch(TaskId(self.arena.timers.likely_next()));
                 self.flat_timer::<FREE, EEVDF>(task, key)?;
             } else if key.kind() == Kind::Completion {
                 self.flat_completion::<FREE, EEVDF>(cpu)?;

@@ -46,7 +46,13 @@ impl Timers {
         if self.near.first() < self.wheels.first() { self.near.pop() } else { self.pop_of_wheels() }
     }
 
-    /// The same where the first of the wheels is no later than the first of the near ones.
+    /// Whose timer expires next, as far as that is known: it is a guess, and need not have one.
+    #[inline(always)]
+    pub(crate) fn likely_next(&self) -> u32 {
+        self.near.first_task()
+    }
+
+    /// [`Timers::pop`] where the first of the wheels is no later than the first of the near ones.
     #[inline(never)]
     fn pop_of_wheels(&mut self) -> u32 {
         let both = self.near.first() == self.wheels.first() && self.near.first() != Key::NEVER;

@@ -33,6 +33,19 @@ impl Wakeup {
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
 const LONG_SLEEP: u64 = (1 << 63) / 1024;
 
+/// Has the CPU load a cache line of a record, where it knows such an instruction.
+#[inline(always)]
+fn prefetch<T>(table: &[T], number: usize, line: usize) {
+    let address = table.as_ptr().wrapping_add(number).cast::<i8>().wrapping_add(64 * line);
+    // SAFETY: nothing is read, and addresses at which nothing is are let be.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// `entity_is_long_sleeper`, once the machine ran for longer than that.
 #[cold]
 fn is_long_sleep(slept_at: u64, now: u64) -> bool {
@@ -40,6 +53,17 @@ fn is_long_sleep(slept_at: u64, now: u64) -> bool {
 }
 
 impl Sched<Ours> {
+    /// Has what a wake-up of the task touches come into the cache while something else is done: it slept, and others pushed that out. Nothing
+    /// changes, and there need not be such a task.
+    #[inline(always)]
+    pub fn prefetch(&self, task: TaskId) {
+        prefetch(&self.tasks, task.index(), 0);
+        // All but the line in the midst.
+        prefetch(&self.entities, task.index(), 0);
+        prefetch(&self.entities, task.index(), 2);
+        prefetch(&self.entities, task.index(), 3);
+    }
+
     /// [`Sched::select_task_rq`] of a sleeper that an interrupt on its last CPU wakes: it stays there if that CPU idles.
     ///
     /// With the waker's CPU and the last one the same there is nothing to choose between (`wake_affine`), and so whether both wake many

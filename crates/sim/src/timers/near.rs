@@ -40,8 +40,9 @@ pub(super) struct Near {
     occupied: [u64; WORDS],
     /// Which words of these may have any.
     words: u64,
-    /// The first to expire.
+    /// When the first one expires, and what its slot says of it, which need not be looked up then.
     first: Key,
+    first_timer: Timer,
     /// Timers that were looked at or moved so far.
     pub(super) operations: u64,
 }
@@ -57,6 +58,7 @@ impl Default for Near {
             occupied: [0; WORDS],
             words: 0,
             first: Key::NEVER,
+            first_timer: 0,
             operations: 0,
         }
     }
@@ -76,9 +78,10 @@ impl Near {
         self.first
     }
 
-    /// Whose the first one is, of those that there are.
-    pub(super) fn first_task(&self) -> u32 {
-        task_of(self.firsts[slot_of(self.first.time())])
+    /// Whose the first one is, of those that there are; anybody where there is none.
+    #[inline(always)]
+    pub(super) const fn first_task(&self) -> u32 {
+        task_of(self.first_timer)
     }
 
     /// Sets a timer that expires so long after now; false, and nothing done, if there is no room for it.
@@ -98,16 +101,20 @@ impl Near {
             self.words |= 1 << (number / 64);
             self.firsts[number] = timer;
             self.operations += 1;
-        } else if !self.push_beside(number, timer) {
-            return false;
+        } else {
+            return self.push_beside(time, timer);
         }
-        self.first = self.first.min(Key::at(time, Kind::Timer));
+        let key = Key::at(time, Kind::Timer);
+        if key < self.first {
+            (self.first, self.first_timer) = (key, timer);
+        }
         true
     }
 
     /// The same in a slot that has some.
     #[inline(never)]
-    fn push_beside(&mut self, number: usize, timer: Timer) -> bool {
+    fn push_beside(&mut self, time: u64, timer: Timer) -> bool {
+        let number = slot_of(time);
         let (place, first) = (self.free, self.firsts[number]);
         if place == 0 {
             return false;
@@ -131,6 +138,9 @@ impl Near {
         }
         self.free = free;
         self.operations += 1 + looked;
+        self.first = self.first.min(Key::at(time, Kind::Timer));
+        // It may have come before the first one, or be linked to it.
+        self.first_timer = self.firsts[slot_of(self.first.time())];
         true
     }
 
@@ -139,7 +149,7 @@ impl Near {
     pub(super) fn pop(&mut self) -> u32 {
         let now = self.first.time();
         let number = slot_of(now);
-        let first = self.firsts[number];
+        let first = self.first_timer;
         let second = link_of(first);
         if second != 0 {
             self.promote(now, number, second);
@@ -154,7 +164,7 @@ impl Near {
         }
         let place = later.trailing_zeros() as usize % 64;
         let begin = (now & !(64 * WIDTH - 1)) + place as u64 * WIDTH;
-        self.first = key_of(begin, self.firsts[number / 64 * 64 + place]);
+        self.set_first(begin, number / 64 * 64 + place);
         task_of(first)
     }
 
@@ -164,7 +174,14 @@ impl Near {
         let second = std::mem::replace(&mut self.others[place], linked(0, self.free));
         self.free = place;
         self.firsts[number] = second;
-        self.first = key_of(now & !(WIDTH - 1), second);
+        (self.first, self.first_timer) = (key_of(now & !(WIDTH - 1), second), second);
+    }
+
+    /// The first one is that of the slot of this number, which begins then.
+    #[inline(always)]
+    fn set_first(&mut self, begin: u64, number: usize) {
+        self.first_timer = self.firsts[number];
+        self.first = key_of(begin, self.first_timer);
     }
 
     /// Finds the first one in the words after that of the slot of this number, which is that of now, around to that word itself.
@@ -181,7 +198,7 @@ impl Near {
         let word = (after + ahead) % WORDS;
         let next = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
         let begin = now / WIDTH + (next.wrapping_sub(number) % SLOTS) as u64;
-        self.first = key_of(begin * WIDTH, self.firsts[next]);
+        self.set_first(begin * WIDTH, next);
     }
 }
 
