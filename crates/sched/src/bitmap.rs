@@ -173,13 +173,16 @@ impl Bitmap {
         })
     }
 
-    /// Each of [`Bitmap::iter_wrap`] that is not one of `others`.
+    /// Each of [`Bitmap::iter_wrap`] from the number after `number` on that is neither one of `others` nor that number itself, which is one
+    /// that may be in the set.
     #[inline(always)]
-    pub(crate) fn each_wrapped_but(&self, others: &Self, start: usize, mut visit: impl FnMut(usize)) {
+    pub(crate) fn each_after_but(&self, number: usize, others: &Self, mut visit: impl FnMut(usize)) {
+        let start = number + 1;
         let (Some(all), Some(others)) = (self.only_word(), others.only_word()) else {
-            return self.iter_wrap(start).filter(|number| !others.contains(*number)).for_each(visit);
+            let is = |other: &usize| *other != number && !others.contains(*other);
+            return self.iter_wrap(start).filter(is).for_each(visit);
         };
-        let mut left = (all & !others).rotate_right(start as u32);
+        let mut left = (all & !others & !(1 << number)).rotate_right(start as u32);
         while left != 0 {
             visit((start + left.trailing_zeros() as usize) % 64);
             left &= left - 1;
@@ -253,9 +256,10 @@ mod tests {
             prop_assert_eq!(one.first_common(&other), left.intersection(&right).next().copied());
             prop_assert_eq!(one.contains(start), left.contains(&start));
             prop_assert_eq!(one.only_word().is_some(), bound <= 64);
-            let (mut others, outside) = (vec![], |number: &usize| !right.contains(number));
-            one.each_wrapped_but(&other, start, |number| others.push(number));
-            prop_assert_eq!(others, left.range(start..).chain(left.range(..start)).copied().filter(outside).collect::<Vec<_>>());
+            let (mut others, number) = (vec![], start.saturating_sub(1));
+            one.each_after_but(number, &other, |number| others.push(number));
+            let after = left.range(number + 1..).chain(left.range(..number)).copied();
+            prop_assert_eq!(others, after.filter(|number| !right.contains(number)).collect::<Vec<_>>());
             prop_assert_eq!(one.count() as usize, left.len());
             prop_assert_eq!(one.is_empty(), left.is_empty());
             prop_assert_eq!(one.is_only(start), left.iter().eq([&start]));

@@ -1,5 +1,7 @@
 //! CPUs of flat queues that run out of work, and look for some.
 
+use std::hint::select_unpredictable;
+
 use schedlab_model::{CpuId, Series, TaskId};
 
 use crate::balance::state::{Balance, CpuState, Migration};
@@ -143,38 +145,28 @@ impl Sched<Ours> {
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
         let Self { rules, rqs, cfs_rqs, balance, idle_cpus, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
-        let (mut busiest, mut most) = (None, (Kind::HasSpare, 0, 0));
-        // Idle ones have nobody.
-        shape.span.each_wrapped_but(idle_cpus, cpu.index() + 1, |number| {
+        let (mut busiest, mut most) = (cpu, (Kind::HasSpare, 0, 0));
+        // Idle ones have nobody, nor has the CPU itself any more. What comes of the others is as good as drawn by lot, so nothing is a branch.
+        shape.span.each_after_but(cpu.index(), idle_cpus, |number| {
             let running = known!(rqs[number]).nr_running;
-            if running == 0 {
-                return;
-            }
             let (load, pct) = (&known!(cfs_rqs[number]).pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
             // group_is_overloaded and group_has_capacity of 1024.
             let (crowded, used) = (1024 * pct < load.avg.runnable_avg * 100, 1024 * 100 < util * pct);
-            let kind = if running > 1 && (used || crowded) {
-                Kind::Overloaded
-            } else if crowded || util * pct >= 1024 * 100 {
-                Kind::FullyBusy
-            } else {
-                Kind::HasSpare
-            };
+            let full = crowded | (util * pct >= 1024 * 100);
+            let kind = select_unpredictable(full, Kind::FullyBusy, Kind::HasSpare);
+            let kind = select_unpredictable((running > 1) & (used | crowded), Kind::Overloaded, kind);
             // update_sd_pick_busiest
-            let busier = kind > most.0
-                || (kind == most.0
-                    && match kind {
-                        Kind::Overloaded => load.avg.load_avg > most.1,
-                        Kind::FullyBusy => rules.eevdf(),
-                        Kind::HasSpare => running > most.2,
-                    });
-            if busier {
-                (busiest, most) = (Some(CpuId(number as u32)), (kind, load.avg.load_avg, running));
-            }
+            let more = select_unpredictable(kind == Kind::FullyBusy, rules.eevdf(), running > most.2);
+            let more = select_unpredictable(kind == Kind::Overloaded, load.avg.load_avg > most.1, more);
+            let busier = (running > 0) & ((kind > most.0) | ((kind == most.0) & more));
+            busiest = select_unpredictable(busier, CpuId(number as u32), busiest);
+            most.0 = select_unpredictable(busier, kind, most.0);
+            most.1 = select_unpredictable(busier, load.avg.load_avg, most.1);
+            most.2 = select_unpredictable(busier, running, most.2);
         });
         // Half of as many tasks as it has more is to be moved: none of one.
-        busiest.filter(|_| most.2 > 1)
+        (most.2 > 1).then_some(busiest)
     }
 
     /// `detach_tasks` and `attach_tasks` of one task, as kernels that preempt themselves do for a CPU that is about to idle: of those that wait
