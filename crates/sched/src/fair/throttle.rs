@@ -163,9 +163,11 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `task_on_rq_queued`: in limbo counts, though its entity is on no queue.
+    /// `task_on_rq_queued`: in limbo counts, though its entity is on no queue. Whoever leaves limbo for another class is still said to be `throttled`
+    /// when it sleeps there and comes back.
     pub(crate) fn task_on_rq_queued(&self, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
-        self.entities[record.se.index()].on_rq || (record.class == Class::Fair && record.throttled)
+        let in_limbo = record.class == Class::Fair && record.throttled && record.life == Life::Runnable;
+        self.entities[record.se.index()].on_rq || in_limbo
     }
 }

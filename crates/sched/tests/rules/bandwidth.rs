@@ -5,7 +5,7 @@ use schedlab_model::{Policy, TaskId, TaskState, Time};
 use schedlab_sched::GroupId;
 
 use crate::groups::{group, member};
-use crate::lab::{CPU0, CPU1, Lab, MS, US};
+use crate::lab::{CPU0, CPU1, Lab, MS, US, attributes};
 
 /// Limits a group: quota, period and burst in milliseconds.
 pub fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64) {
@@ -245,6 +245,36 @@ fn a_throttled_groups_task_wakes_to_wait() {
         lab.schedule(CPU0);
         run(&mut lab, 1);
         assert!(time(&lab, third) > 0, "{release}");
+    }
+}
+
+/// Who was throttled and becomes a real-time task leaves limbo and runs. It sleeps then, and `p->on_rq` is 0 whatever class it gets
+/// (`block_task`), so that a change of class queues nobody: `p->throttled`, which is looked at as a fair task is queued, does not count. Found by
+/// `the_books_of_groups_balance`.
+#[test]
+fn who_left_limbo_for_another_class_and_sleeps_stays_asleep() {
+    for release in RELEASES {
+        let mut lab = Lab::new(release, &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        let task = member(&mut lab, limited);
+        lab.schedule(CPU0);
+        run(&mut lab, 20);
+        assert!(lab.sched.is_throttled(task), "{release}");
+        for sleeps in [true, false] {
+            lab.sched.sched_setattr(task, &attributes(Policy::Fifo(10), 0));
+            lab.schedule(CPU0);
+            let runs = if sleeps { task } else { TaskId::IDLE };
+            assert_eq!((lab.curr(CPU0), lab.sched.nr_running(CPU0)), (runs, u32::from(sleeps)), "{release}");
+            if sleeps {
+                lab.leave(CPU0, TaskState::Interruptible);
+            }
+            lab.sched.sched_setattr(task, &attributes(Policy::Other, 0));
+            assert_eq!((lab.schedule(CPU0), lab.sched.nr_running(CPU0)), (TaskId::IDLE, 0), "{release}");
+        }
+        lab.sched.sched_setattr(task, &attributes(Policy::Fifo(10), 0));
+        lab.wake(task);
+        assert_eq!((lab.schedule(CPU0), lab.sched.nr_running(CPU0)), (task, 1), "{release}");
     }
 }
 
