@@ -75,26 +75,36 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_events<const FREE: bool, const EEVDF: bool>(&mut self) -> Result<(), SimError> {
         loop {
             let ((key, cpu), timer) = (self.arena.agenda.first(), self.arena.timers.first());
-            let time = key.min(timer).time();
-            // Only fair servers have timers, which came with EEVDF.
-            debug_assert!(EEVDF || self.sched.next_timer().is_none());
-            let rule = EEVDF && time >= self.sched.next_timer_expires().as_nanos();
-            if rule || time >= self.quiet && !self.flat_moment(time) {
-                return Ok(());
-            }
-            self.events += 1;
-            self.now = time;
-            self.sched.set_machine_clock_within_jiffy(Time::from_nanos(time));
             if timer < key {
+                if !self.flat_advance::<EEVDF>(timer.time()) {
+                    return Ok(());
+                }
                 let task = self.arena.timers.pop();
                 self.sched.prefetch(TaskId(self.arena.timers.likely_next()));
                 self.flat_timer::<FREE, EEVDF>(task, key)?;
+            } else if !self.flat_advance::<EEVDF>(key.time()) {
+                return Ok(());
             } else if key.kind() == Kind::Completion {
                 self.flat_completion::<FREE, EEVDF>(cpu)?;
             } else {
                 self.flat_rarer_event::<FREE>(key, cpu)?;
             }
         }
+    }
+
+    /// Time goes on to that of the next event; false where something else is to be done first, or the run may be over or is cancelled.
+    #[inline(always)]
+    fn flat_advance<const EEVDF: bool>(&mut self, time: u64) -> bool {
+        // Only fair servers have timers, which came with EEVDF.
+        debug_assert!(EEVDF || self.sched.next_timer().is_none());
+        let rule = EEVDF && time >= self.sched.next_timer_expires().as_nanos();
+        if rule || time >= self.quiet && !self.flat_moment(time) {
+            return false;
+        }
+        self.events += 1;
+        self.now = time;
+        self.sched.set_machine_clock_within_jiffy(Time::from_nanos(time));
+        true
     }
 
     /// What is asked once in a jiffy, at an instant of it: false where the run may be over or is cancelled.

@@ -56,24 +56,25 @@ impl<D: Decider> Sched<D> {
 
     /// [`Sched::find_busiest_group`] of a CPU that idles among CPUs that share a cache and no core, each a group, where nobody waits for any of
     /// them: whoever runs there is alone, and nobody is to be moved. True if that is so, with what looking at all of them leaves behind.
-    pub(super) fn nobody_waits(&mut self, env: &Env) -> bool {
-        let plain = self.balance.domains.cpus[env.cpu.index()].only_cache && env.cpus == *env.shape.span;
-        if !plain || env.idle != Idle::Idle || self.balance.recorded || self.rules.series == Series::V5_10 {
+    pub(super) fn nobody_waits(&mut self, cpu: CpuId, idle: Idle) -> bool {
+        let Self { rules, rqs, cfs_rqs, balance, .. } = self;
+        let place = &balance.domains.cpus[cpu.index()];
+        let (Some(only), true) = (place.levels.first(), place.only_cache) else { return false };
+        let span = &only.shape.span;
+        let looks = idle == Idle::Idle && span.is_subset(&balance.domains.active);
+        let busy = |cpu: usize| rqs[cpu].nr_running > 1 || rqs[cpu].balance.capacity < 1024;
+        if !looks || balance.recorded || rules.series == Series::V5_10 || span.any(busy) {
             return false;
         }
-        let busy = |cpu: usize| self.rqs[cpu].nr_running > 1 || self.rqs[cpu].balance.capacity < 1024;
-        if env.shape.span.any(busy) {
-            return false;
-        }
-        self.update_group_capacity(env.cpu, env.level);
         let util = |cpu: usize| {
-            let load = &self.cfs_rqs[self.rqs[cpu].cfs.index()].pelt;
+            let load = &cfs_rqs[rqs[cpu].cfs.index()].pelt;
             load.avg.util_avg.max(u64::from(load.util_est)).min(1024)
         };
-        let util = env.shape.span.iter().map(util).sum();
-        self.balance.overload = false;
-        self.balance.looked_at += u64::from(env.shape.weight);
-        self.update_idle_cpu_scan(env, util);
+        let util = span.iter().map(util).sum();
+        balance.looked_at += u64::from(only.shape.weight);
+        balance.overload = false;
+        self.update_group_capacity(cpu, 0);
+        self.update_idle_cpu_scan((cpu, 0), idle, util);
         true
     }
 
@@ -175,7 +176,7 @@ impl<D: Decider> Sched<D> {
         if env.level + 1 == self.balance.domains.cpus[env.cpu.index()].levels.len() {
             self.balance.overload = overload;
         }
-        self.update_idle_cpu_scan(env, util);
+        self.update_idle_cpu_scan((env.cpu, env.level), env.idle, util);
         stats
     }
 

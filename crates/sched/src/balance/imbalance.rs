@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Series};
 
 use crate::balance::busiest::DomainStats;
-use crate::balance::domains::DomainFlags;
+use crate::balance::domains::{DomainFlags, Domains};
 use crate::balance::env::{Env, Idle, MigrationType};
 use crate::balance::stats::{GroupType, adjust_numa_imbalance};
 use crate::core::Sched;
@@ -78,17 +78,18 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_idle_cpu_scan` (SIS_UTIL): the busier the CPUs of a cache, the fewer are looked at for an idle one.
-    pub(super) fn update_idle_cpu_scan(&mut self, env: &Env, sum_util: u64) {
-        if !self.rules.tunables.features.sis_util || env.idle == Idle::NewlyIdle {
+    pub(super) fn update_idle_cpu_scan(&mut self, (cpu, level): (CpuId, usize), idle: Idle, sum_util: u64) {
+        if !self.rules.tunables.features.sis_util || idle == Idle::NewlyIdle {
             return;
         }
-        let place = &self.balance.domains.cpus[env.dst.index()];
-        if env.shape.weight != place.llc_size {
+        let Domains { cpus, shared, .. } = &mut self.balance.domains;
+        let place = &cpus[cpu.index()];
+        let shape = &place.levels[level].shape;
+        if shape.weight != place.llc_size {
             return;
         }
-        if let Some(shared) = place.shared {
-            let scan = nr_idle_scan(sum_util, place.llc_size, env.shape.imbalance_pct);
-            self.balance.domains.shared[shared as usize].nr_idle_scan = scan;
+        if let Some(of) = place.shared {
+            shared[of as usize].nr_idle_scan = nr_idle_scan(sum_util, place.llc_size, shape.imbalance_pct);
         }
     }
 

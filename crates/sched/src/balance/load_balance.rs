@@ -2,6 +2,7 @@
 
 use schedlab_model::{CpuId, Series, TaskId};
 
+use crate::balance::domains::Domain;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
 use crate::core::Sched;
 use crate::decider::{Decider, Pull};
@@ -17,9 +18,26 @@ enum End {
     OnePinned,
 }
 
+impl Domain {
+    /// Nothing was moved: it is balanced more rarely.
+    fn look_later(&mut self, all_pinned: bool) {
+        let pinned = all_pinned && self.balance_interval < MAX_PINNED_INTERVAL;
+        if pinned || self.balance_interval < self.shape.max_interval() {
+            self.balance_interval *= 2;
+        }
+    }
+}
+
 impl<D: Decider> Sched<D> {
     /// How many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
     pub(super) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
+        // Mostly so, and then there is no need of an `env`.
+        if self.nobody_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
+            let domain = self.domain(cpu, level);
+            domain.nr_balance_failed = 0;
+            domain.look_later(false);
+            return (0, true);
+        }
         let mut env = Env::new(&self.balance.domains, cpu, level, idle, was_idle);
         let mut goes_on = true;
         let mut active = false;
@@ -28,11 +46,7 @@ impl<D: Decider> Sched<D> {
                 goes_on = false;
                 break End::Balanced;
             }
-            let found = if self.nobody_waits(&env) {
-                None
-            } else {
-                self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group))
-            };
+            let found = self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group));
             if self.balance.recorded {
                 match self.recorded_pull(&mut env, found, &mut active) {
                     Some(end) => break end,
@@ -149,10 +163,9 @@ impl<D: Decider> Sched<D> {
 
     /// The end of `load_balance`: when to look again. How many were moved.
     fn set_balance_interval(&mut self, env: &Env, end: End, active: bool) -> u32 {
-        let (min, max) = (env.shape.min_interval, env.shape.max_interval());
         if let End::Moved(moved) = end {
             if !active || self.need_active_balance(env) {
-                self.domain(env.cpu, env.level).balance_interval = min;
+                self.domain(env.cpu, env.level).balance_interval = env.shape.min_interval;
             }
             return moved;
         }
@@ -167,14 +180,13 @@ impl<D: Decider> Sched<D> {
         if !matches!(end, End::OnePinned) {
             domain.nr_balance_failed = 0;
         }
-        let pinned = env.all_pinned && domain.balance_interval < MAX_PINNED_INTERVAL;
-        if env.idle != Idle::NewlyIdle && (pinned || domain.balance_interval < max) {
-            domain.balance_interval *= 2;
+        if env.idle != Idle::NewlyIdle {
+            domain.look_later(env.all_pinned);
         }
         0
     }
 
-    fn domain(&mut self, cpu: CpuId, level: usize) -> &mut crate::balance::domains::Domain {
+    fn domain(&mut self, cpu: CpuId, level: usize) -> &mut Domain {
         &mut self.balance.domains.cpus[cpu.index()].levels[level]
     }
 
