@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from tests.needs import recordable
 
 from schedlab.calibration import Calibration
 from schedlab.errors import InputError
@@ -207,6 +208,7 @@ class _WithHoles:
         raise InputError("the kernel lost events")
 
 
+@recordable
 def test_where_recordings_are_refused_the_rest_is_still_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +228,7 @@ def test_where_recordings_are_refused_the_rest_is_still_judged(
     assert "apart" in failures["turnaround"]
 
 
+@recordable
 def test_the_kernels_own_intervals_are_fixed_before_anything_is_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

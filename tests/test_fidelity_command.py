@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from tests.needs import rt_app_examples
 
 from schedlab.fidelity import command, places
 from schedlab.fidelity.behaviour import __main__ as judging_behaviour
@@ -45,7 +46,9 @@ def test_no_calibration_is_no_way_to_measure(
     assert "--calibrations" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param("behaviour", marks=rt_app_examples), "prediction", "what-if"]
+)
 def test_where_only_what_is_kept_is_judged_no_place_is_visited(
     name: str,
     tmp_path: Path,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.needs import recordable
 
 from schedlab.cli.main import invoke
 from schedlab.errors import InputError, RunError
@@ -17,14 +18,7 @@ from schedlab.recording import record
 from schedlab.vm import Guest
 from schedlab.vm.kernels import KernelImage
 
-PLACES = [Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing")]
-
 Made = TypeVar("Made")
-
-recordable = pytest.mark.skipif(
-    os.geteuid() != 0 or not any((place / "instances").is_dir() for place in PLACES),
-    reason="RECORDING NEEDS ROOT AND TRACEFS",
-)
 
 
 def _lines(path: Path) -> list[str]:
