@@ -47,7 +47,8 @@ def test_no_calibration_is_no_way_to_measure(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("behaviour", marks=rt_app_examples), "prediction", "what-if"]
+    "name",
+    [pytest.param(one, marks=[rt_app_examples] if one == "behaviour" else []) for one in COMMANDS],
 )
 def test_where_only_what_is_kept_is_judged_no_place_is_visited(
     name: str,

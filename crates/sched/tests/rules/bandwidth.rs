@@ -37,6 +37,18 @@ pub fn run(lab: &mut Lab, milliseconds: u64) {
     }
 }
 
+/// A task alone in a group of 5 ms in 100, which it has used up.
+pub fn throttled(release: &str) -> (Lab, GroupId, TaskId) {
+    let mut lab = Lab::new(release, &[]);
+    let limited = group(&mut lab, GroupId::ROOT, 100);
+    limit(&mut lab, limited, 5, 100, 0);
+    let task = member(&mut lab, limited);
+    lab.schedule(CPU0);
+    run(&mut lab, 20);
+    assert!(lab.sched.is_throttled(task) && lab.curr(CPU0) == TaskId::IDLE, "{release}");
+    (lab, limited, task)
+}
+
 pub fn time(lab: &Lab, task: TaskId) -> u64 {
     lab.sched.sum_exec_runtime(task)
 }
@@ -254,13 +266,7 @@ fn a_throttled_groups_task_wakes_to_wait() {
 #[test]
 fn who_left_limbo_for_another_class_and_sleeps_stays_asleep() {
     for release in RELEASES {
-        let mut lab = Lab::new(release, &[]);
-        let limited = group(&mut lab, GroupId::ROOT, 100);
-        limit(&mut lab, limited, 5, 100, 0);
-        let task = member(&mut lab, limited);
-        lab.schedule(CPU0);
-        run(&mut lab, 20);
-        assert!(lab.sched.is_throttled(task), "{release}");
+        let (mut lab, _, task) = throttled(release);
         for sleeps in [true, false] {
             lab.sched.sched_setattr(task, &attributes(Policy::Fifo(10), 0));
             lab.schedule(CPU0);

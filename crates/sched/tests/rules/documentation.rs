@@ -5,7 +5,7 @@
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 use schedlab_sched::GroupId;
 
-use crate::bandwidth::{limit, run, time};
+use crate::bandwidth::{limit, run, throttled, time};
 use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS, US, rules};
 
@@ -264,13 +264,7 @@ fn a_short_slice_helps_who_is_in_a_hurry() {
 fn a_new_limit_unthrottles() {
     for release in GROUPED {
         for quota in [Some(Time::from_millis(7)), None] {
-            let mut lab = Lab::new(release, &[]);
-            let limited = group(&mut lab, GroupId::ROOT, 100);
-            limit(&mut lab, limited, 5, 100, 0);
-            let task = member(&mut lab, limited);
-            lab.schedule(CPU0);
-            run(&mut lab, 20);
-            assert!(lab.sched.is_throttled(task) && lab.curr(CPU0) == TaskId::IDLE, "{release}");
+            let (mut lab, limited, task) = throttled(release);
             lab.sync(CPU0);
             lab.sched.set_group_bandwidth(limited, quota, Time::from_millis(100), Time::ZERO).expect("in range");
             assert!(!lab.sched.is_throttled(task) && lab.sched.need_resched(CPU0), "{release}");
