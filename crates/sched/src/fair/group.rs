@@ -303,10 +303,14 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `calc_group_shares`: shares × load here / load everywhere, where this queue's load is what it is now rather than its average
-    /// if that is more. On one CPU that is all of the shares.
+    /// if that is more. On one CPU, where averages are not kept, that is all of the shares.
     fn calc_group_shares(&self, queue: CfsRqId) -> u64 {
         let below = &self.cfs_rqs[queue.index()];
         let group = &self.groups[below.group.index()];
+        // A queue that was just emptied has them too: its average says so where it is kept.
+        if !self.tracks_load {
+            return group.shares;
+        }
         let (load_avg, contribution) = self.group_load(queue);
         let load = ((below.load.scaled >> 10) as i64).max(load_avg);
         let everywhere = group.load_avg - contribution + load;

@@ -260,6 +260,30 @@ fn a_throttled_groups_task_wakes_to_wait() {
     }
 }
 
+/// A running task that is moved into a throttled group runs on until it is switched from (`set_next_task_fair` of levels that are off
+/// their queues). A group above that has nothing else is empty, and weighs what it weighed: its load's average is that of a moment ago. So
+/// 3 ms are charged to it by the weight of 300, a third of what nice 0 is charged.
+#[test]
+fn a_group_emptied_by_throttling_keeps_its_weight() {
+    for release in ["5.10", "6.1", "6.12"] {
+        let mut lab = Lab::new(release, &[]);
+        let heavy = group(&mut lab, GroupId::ROOT, 300);
+        let limited = group(&mut lab, heavy, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        member(&mut lab, limited);
+        lab.schedule(CPU0);
+        run(&mut lab, 20);
+        let task = lab.task();
+        lab.schedule(CPU0);
+        assert_eq!(lab.curr(CPU0), task, "{release}");
+        lab.sched.sched_move_task(task, limited);
+        let vruntime = |lab: &Lab| lab.sched.group_entity(heavy, CPU0).expect("it had a task").vruntime;
+        let before = vruntime(&lab);
+        lab.run(CPU0, 3 * MS);
+        assert!(vruntime(&lab).minus(before.0).0.abs_diff(MS) <= 1, "{release}");
+    }
+}
+
 /// Who was throttled and becomes a real-time task leaves limbo and runs. It sleeps then, and `p->on_rq` is 0 whatever class it gets
 /// (`block_task`), so that a change of class queues nobody: `p->throttled`, which is looked at as a fair task is queued, does not count. Found by
 /// `the_books_of_groups_balance`.
