@@ -10,7 +10,7 @@ use schedlab_trace::{Pid, RecordKind};
 use crate::classes::section::{Entry, What};
 use crate::flags::{SAVE, SLEEP};
 
-use super::order::{left_queue, order_migrations};
+use super::order::{left_queue, order_looks, order_migrations};
 
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +134,7 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
         }
     }
     order_migrations(streams, &mut steps);
+    order_looks(streams, &mut steps);
     // Stable: of two at the same place the one that is to come first stands first.
     steps.sort_by_key(|step| step.place);
     steps

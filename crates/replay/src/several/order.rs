@@ -73,6 +73,29 @@ pub(super) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     }
 }
 
+/// Puts the recorder's marks, between which it looks at all averages, around the steps that others were in then: it may have seen how these
+/// left them, or found them.
+pub(super) fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+    for at in 0..steps.len() {
+        let Step { act: Act::Mark, by, from, place, .. } = steps[at] else { continue };
+        let mark = streams[by][from].record;
+        let Some((_, name)) = mark.text.split_once("schedlab: averages ") else { continue };
+        let spans = |step: &&Step| {
+            let entries = &streams[step.by][step.from..step.to];
+            let (first, last) = (entries.first(), entries.last());
+            step.act.locks()
+                && first.is_some_and(|first| first.record.line < mark.line)
+                && last.is_some_and(|last| last.record.line > mark.line)
+        };
+        let others = steps.iter().filter(spans).map(|step| step.place);
+        steps[at].place = if name.trim_end().ends_with(" end") {
+            others.map(|other| other + 1).fold(place, u64::max)
+        } else {
+            others.map(|other| other - 1).fold(place, u64::min)
+        };
+    }
+}
+
 /// The steps of each queue in which it is charged or its averages are brought up to date, in order.
 fn held_steps(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<Held>> {
     let mut held: Vec<Vec<Held>> = vec![Vec::new(); streams.len()];
@@ -152,6 +175,22 @@ cpus=4
         let time = Act::LeaveTime { from: Some(3), read: Read::Whole };
         let expected = [(time, 2, Some(222)), (Act::Schedule, 3, Some(224)), (Act::LeaveLoad, 2, Some(222))];
         assert_eq!(steps(text), expected);
+    }
+
+    /// Of 6.12.117: CPU 1 was scheduling all through the end of a look at averages. What it brought up to date before was seen, so that the look
+    /// ends after it; another one that began meanwhile begins before.
+    #[test]
+    fn a_look_at_averages_spans_the_steps_during_which_it_began_and_ended() {
+        let text = "\
+cpus=4
+ n-211     1d..2. 12.724094041: k_deq: pid=211 fl=0x9 ct=12680629802 c=12680629802 cpu=1
+ n-211     1dN.2. 12.724208230: k_lase: pid=211 now=12680629802 cpu=1 la=473 ra=473 ua=178
+ n-205     2..... 12.730289245: tracing_mark_write: schedlab: averages midway end
+ n-205     2..... 12.730300000: tracing_mark_write: schedlab: averages last
+ n-211     1d..2. 12.732900000: sched_switch: prev_comm=n prev_pid=211 prev_prio=120 prev_state=S ==> next_comm=n next_pid=209 next_prio=120
+";
+        let acts: Vec<_> = steps(text).into_iter().map(|(act, by, _)| (act, by)).collect();
+        assert_eq!(acts, [(Act::Mark, 2), (Act::Schedule, 1), (Act::Mark, 2)]);
     }
 
     /// Of 6.12.107: CPU 3 takes 222 off as 219, which slept there, wakes on CPU 1. Its load left as its averages were brought up to its
