@@ -98,3 +98,30 @@ fn a_cpu_that_pulled_who_sleeps_at_once_looks_again_as_late_as_a_busy_one() {
     assert!(check(Some(18_000_000)).is_err());
     assert_eq!(check(case.patience()), Ok(()));
 }
+
+#[test]
+fn results_of_a_batch_come_in_the_order_of_its_schedulers() {
+    // Two hogs of 30 ms on one CPU: those whose slices are longer switch less often, and each run is what it is in a batch of one.
+    let hog = common::task("hog", 2, Attributes::default(), vec![Step::Run(Duration::Fixed(Time::from_millis(30)))]);
+    let program = Program::compile(&common::workload(vec![hog])).expect("it compiles");
+    let (machine, options) = (Machine::ideal(1), Options::default());
+    let slices = [40, 3, 20, 2, 12, 30, 6, 1];
+    let schedulers: Vec<Scheduler> = (0..200)
+        .map(|number| {
+            let mut scheduler = Scheduler { hz: 1000, ..common::scheduler("6.1") };
+            scheduler.set("latency", &format!("{}ms", slices[number % slices.len()])).expect("a knob of the kernel's");
+            scheduler
+        })
+        .collect();
+    let alone: Vec<u64> = schedulers[..slices.len()]
+        .iter()
+        .map(|scheduler| {
+            let batch = simulate_many(&program, std::slice::from_ref(scheduler), &machine, &options);
+            batch[0].as_ref().expect("it runs").switches
+        })
+        .collect();
+    assert!(alone[0] < alone[2] && alone[2] < alone[6] && alone[6] < alone[1], "{alone:?}");
+    for (number, summary) in simulate_many(&program, &schedulers, &machine, &options).into_iter().enumerate() {
+        assert_eq!(summary.expect("it runs").switches, alone[number % slices.len()], "run {number}");
+    }
+}
