@@ -1,5 +1,7 @@
 //! `kernel/sched/core.c`: its sequences under their names, so that neither the engine nor replay re-invents them.
 
+use std::ops::Range;
+
 use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState, Time};
 
 use crate::balance::state::{Balance, TaskMemory};
@@ -132,6 +134,15 @@ impl<D: Decider> Sched<D> {
         self.apply_attributes(task, attributes);
         self.init_entity_runnable_average(self.tasks[task.index()].se);
         task
+    }
+
+    /// Makes room for the records of so many more tasks, and tells where that is: whoever drives may have the memory prepared.
+    pub fn reserve_tasks(&mut self, additional: usize) -> [Range<*const u8>; 2] {
+        self.entities.reserve_exact(additional);
+        self.tasks.reserve_exact(additional);
+        let entities = self.entities.spare_capacity_mut().as_ptr_range();
+        let tasks = self.tasks.spare_capacity_mut().as_ptr_range();
+        [entities.start.cast()..entities.end.cast(), tasks.start.cast()..tasks.end.cast()]
     }
 
     pub(crate) fn add_task(&mut self, cpu: CpuId, process: Option<TaskId>) -> TaskId {

@@ -50,6 +50,7 @@ mod flat;
 mod flat_tests;
 mod groups;
 mod hotplug;
+mod huge_pages;
 mod inode;
 #[cfg(test)]
 mod load_tests;

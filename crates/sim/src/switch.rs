@@ -8,6 +8,7 @@ use crate::SimError;
 use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
 use crate::groups::Belongs;
+use crate::huge_pages;
 use crate::task::{Identity, Stage, State, Task};
 use crate::wait::NONE;
 
@@ -15,6 +16,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// Makes and wakes the tasks that are there from the start, on CPU 0's word. Threads among them are those of one process.
     pub(crate) fn start(&mut self) -> Result<(), SimError> {
         let program = self.program;
+        let tasks = program.roots().count();
+        huge_pages::reserve(&mut self.arena.tasks, tasks);
+        self.sched.reserve_tasks(tasks).iter().for_each(huge_pages::prefer);
         let mut host = None;
         for (template, instance) in program.roots() {
             let attributes = program.template(template).attributes.clone().unwrap_or_default();
