@@ -72,7 +72,7 @@ pub use fair::pelt;
 pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
 pub use fair::variant::Eevdf;
-pub use fair::weight::{Weight, calc_delta, calc_delta_mine, weight_of_nice};
+pub use fair::weight::{Weight, calc_delta, calc_delta_mine, scale_load_down, weight_of_nice};
 pub use flat::{Books, FlatSlices, FlatTick, Wakeup};
 pub use recorded::RtState;
 pub use rules::Rules;

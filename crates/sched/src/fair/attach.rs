@@ -18,7 +18,7 @@ impl Entity {
             return false;
         }
         if avg.age(queue.avg.last_update_time) {
-            avg.update_avg(self.load.scaled >> 10);
+            avg.update_avg(self.load.down());
         }
         let removed = &mut queue.removed;
         removed.count += 1;
@@ -42,7 +42,7 @@ impl<D: Decider> Sched<D> {
         let avg = &mut entity.pelt.avg;
         if avg.last_update_time != 0 {
             if avg.age(until) {
-                avg.update_avg(entity.load.scaled >> 10);
+                avg.update_avg(entity.load.down());
             }
             avg.last_update_time = from;
         }
@@ -76,7 +76,7 @@ impl<D: Decider> Sched<D> {
         if self.rules.series != Series::V5_10 && !queue.stopped {
             let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
             if entity.pelt.avg.age(now.wrapping_sub(queue.throttled_time)) {
-                entity.pelt.avg.update_avg(entity.load.scaled >> 10);
+                entity.pelt.avg.update_avg(entity.load.down());
             }
         }
     }
@@ -95,7 +95,7 @@ impl<D: Decider> Sched<D> {
         if let Some(now) = lag.filter(|_| left)
             && entity.pelt.avg.age(now)
         {
-            entity.pelt.avg.update_avg(entity.load.scaled >> 10);
+            entity.pelt.avg.update_avg(entity.load.down());
         }
         entity.pelt.avg.last_update_time = 0;
     }

@@ -13,8 +13,8 @@ use crate::fair::load::Action;
 
 impl<D: Decider> Sched<D> {
     fn weight(&self, se: EntityId) -> i64 {
-        let shift = if self.rules.variant.full_weights { 0 } else { 10 };
-        (self.entities[se.index()].load.scaled >> shift) as i64
+        let load = self.entities[se.index()].load;
+        (if self.rules.variant.full_weights { load.scaled } else { load.down() }) as i64
     }
 
     /// `entity_key`: distance from the queue's origin.

@@ -312,7 +312,7 @@ impl<D: Decider> Sched<D> {
             return group.shares;
         }
         let (load_avg, contribution) = self.group_load(queue);
-        let load = ((below.load.scaled >> 10) as i64).max(load_avg);
+        let load = (below.load.down() as i64).max(load_avg);
         let everywhere = group.load_avg - contribution + load;
         let shares = (group.shares as i64).wrapping_mul(load);
         let shares = if everywhere != 0 { shares / everywhere } else { shares };

@@ -13,6 +13,7 @@ use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::sums::{Removed, Sums};
 use crate::fair::util_est::UtilEst;
+use crate::fair::weight::scale_load_down;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -69,7 +70,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn init_entity_runnable_average(&mut self, se: EntityId) {
         let entity = &mut self.entities[se.index()];
         if self.tracks_load && entity.my_q.is_none() {
-            entity.pelt.avg.load_avg = entity.load.scaled >> 10;
+            entity.pelt.avg.load_avg = entity.load.down();
         }
     }
 
@@ -89,8 +90,7 @@ impl<D: Decider> Sched<D> {
         }
         let queue = &queue.pelt.avg;
         // With ten bits more until 6.10.
-        let shift = if self.rules.eevdf() { 10 } else { 0 };
-        let weight = entity.load.scaled >> shift;
+        let weight = if self.rules.eevdf() { entity.load.down() } else { entity.load.scaled };
         let cap = (1024 - queue.util_avg as i64) / 2;
         let avg = &mut entity.pelt.avg;
         if cap > 0 {
@@ -108,7 +108,7 @@ impl<D: Decider> Sched<D> {
 
     /// `se_weight`.
     pub(crate) fn se_weight(&self, se: EntityId) -> u64 {
-        self.entities[se.index()].load.scaled >> 10
+        self.entities[se.index()].load.down()
     }
 
     /// `update_load_avg`: brings an entity and its queue up to now, passes on what changed below, and attaches or detaches.
@@ -140,7 +140,7 @@ impl<D: Decider> Sched<D> {
         let sums = self.sums();
         let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
         let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
-        let (weight, runnable) = (entity.load.scaled >> 10, u64::from(entity.on_rq && !entity.sched_delayed));
+        let (weight, runnable) = (entity.load.down(), u64::from(entity.on_rq && !entity.sched_delayed));
         let own = &mut entity.pelt;
         let attached = own.avg.last_update_time != 0;
         if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
@@ -169,7 +169,7 @@ impl<D: Decider> Sched<D> {
         let sums = self.sums();
         let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
         let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
-        let (load, weight) = (&mut entity.pelt, entity.load.scaled >> 10);
+        let (load, weight) = (&mut entity.pelt, entity.load.down());
         let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
         let running = queue.curr == Some(se);
         let attached = load.avg.last_update_time != 0;
@@ -206,7 +206,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let (queue, entity, tick) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()], self.rules.tick);
-        let (weight, tasks) = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let (weight, tasks) = (queue.load.down(), u64::from(queue.h_nr_runnable()));
         let (own, runnable) = (u64::from(entity.on_rq), u64::from(entity.on_rq && !entity.sched_delayed));
         let queue = &mut queue.pelt;
         let (before, count) =
@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
         let load = &mut entity.pelt;
         if load.avg.last_update_time != 0 {
             let began = load.avg.period_start();
-            load.avg.add_ticks(now, tick, count, (own, runnable), entity.load.scaled >> 10);
+            load.avg.add_ticks(now, tick, count, (own, runnable), entity.load.down());
             if load.avg.period_start() != began {
                 load.util_est.changed();
             }
@@ -276,13 +276,13 @@ impl<D: Decider> Sched<D> {
         if !std::mem::take(&mut own.pelt.propagate) {
             return false;
         }
-        let (below, below_weight) = (own.pelt, own.load.scaled >> 10);
+        let (below, below_weight) = (own.pelt, own.load.down());
         own.pelt.prop_runnable_sum = 0;
         let above = &mut self.cfs_rqs[entity.cfs_rq.index()].pelt;
         above.propagate = true;
         above.prop_runnable_sum += below.prop_runnable_sum;
         let divider = u64::from(above.avg.divider());
-        let (avg, queue, weight) = (&mut entity.pelt.avg, &mut above.avg, entity.load.scaled >> 10);
+        let (avg, queue, weight) = (&mut entity.pelt.avg, &mut above.avg, entity.load.down());
         // update_tg_cfs_util
         let delta = below.avg.util_avg as i64 - avg.util_avg as i64;
         if delta != 0 {
@@ -310,7 +310,7 @@ impl<D: Decider> Sched<D> {
         if !self.tracks_load {
             return;
         }
-        let (old, new, sums) = (self.se_weight(se), weight >> 10, self.sums());
+        let (old, new, sums) = (self.se_weight(se), scale_load_down(weight), self.sums());
         let (avg, queue) = (&mut self.entities[se.index()].pelt.avg, &mut self.cfs_rqs[cfs.index()].pelt.avg);
         // A task that is on no queue's account, being new or on its way, has nothing to move there.
         let attached = avg.last_update_time != 0;
@@ -331,7 +331,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         let (now, avg) = (self.cfs_rqs[entity.cfs_rq.index()].pelt.avg.last_update_time, &mut entity.pelt.avg);
         if avg.update_sum(now, 0, 0, false) {
-            avg.update_avg(entity.load.scaled >> 10);
+            avg.update_avg(entity.load.down());
         }
     }
 

@@ -67,7 +67,7 @@ impl CfsRq {
     #[inline]
     pub(crate) fn update_load_avg(&mut self, now: u64, sums: Sums) -> bool {
         let mut decayed = self.pelt.take_out(sums);
-        let (weight, runnable) = (self.load.scaled >> 10, u64::from(self.h_nr_runnable()));
+        let (weight, runnable) = (self.load.down(), u64::from(self.h_nr_runnable()));
         if self.pelt.avg.update_sum(now, weight, runnable, self.curr.is_some()) {
             self.pelt.avg.update_avg(1);
             decayed = true;

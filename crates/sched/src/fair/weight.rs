@@ -26,6 +26,12 @@ pub struct Weight {
 }
 
 impl Weight {
+    /// [`scale_load_down`] of it.
+    #[inline]
+    pub const fn down(self) -> u64 {
+        scale_load_down(self.scaled)
+    }
+
     /// `update_load_add`.
     #[inline]
     pub fn add(&mut self, weight: u64) {
@@ -38,6 +44,22 @@ impl Weight {
     pub fn subtract(&mut self, weight: u64) {
         self.scaled = self.scaled.wrapping_sub(weight);
         self.inverse = 0;
+    }
+}
+
+/// `scale_load_down` (`kernel/sched/sched.h`): a weight without its ten extra bits, and at least 2 if it is any (5.7 on). No task weighs less,
+/// but a group's part of its shares on one of many CPUs may.
+///
+/// ```
+/// use schedlab_sched::scale_load_down;
+/// assert_eq!([0, 1, 2 << 10, 15 << 10].map(scale_load_down), [0, 2, 2, 15]);
+/// ```
+#[inline]
+pub const fn scale_load_down(weight: u64) -> u64 {
+    match weight {
+        0 => 0,
+        1..3072 => 2,
+        _ => weight >> 10,
     }
 }
 
@@ -80,14 +102,13 @@ const fn fls(value: u32) -> u32 {
 pub fn calc_delta(delta: u64, weight: u64, load: &mut Weight) -> u64 {
     if load.inverse == 0 {
         // __update_inv_weight
-        let unscaled = load.scaled >> 10;
-        load.inverse = match unscaled {
+        load.inverse = match load.down() {
             0 => u32::MAX,
             w if w >= u64::from(u32::MAX) => 1,
             w => (u64::from(u32::MAX) / w) as u32,
         };
     }
-    let mut factor = weight >> 10;
+    let mut factor = scale_load_down(weight);
     let mut shift = 32u32;
     let high = (factor >> 32) as u32;
     if high != 0 {

@@ -177,6 +177,39 @@ fn a_child_inherits_its_group() {
     assert_eq!(lab.schedule(CPU1), child);
 }
 
+/// `scale_load_down` makes no less than 2 of any weight. A group of weight 1 has 10 shares; once the load averages of 16 tasks on as many CPUs have
+/// met, each CPU has 10 / 16 of one. Its entity is charged as if it weighed 2: of 4 ms, 1024 × 2147483647 (2^32 over 2) has 41 bits,
+/// >> 9 is 4294967294, and 4,000,000 × 4294967294 / 2^23 = 2047999999.05, truncated. By 10 / 16 it would be 6.5 s.
+#[test]
+fn no_part_of_a_group_s_shares_is_charged_by_less_than_2() {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
+        let mut lab = Lab::with_cpus(release, 16, &[]);
+        let small = group(&mut lab, GroupId::ROOT, 1);
+        let cpus: Vec<_> = lab.cpus().collect();
+        for cpu in &cpus {
+            let task = lab.spawn_on(*cpu, Policy::Other, 0);
+            lab.sched.sched_move_task(task, small);
+            lab.schedule(*cpu);
+        }
+        let entity = |lab: &Lab| {
+            let entity = lab.sched.group_entity(small, CPU0).expect("it has a task");
+            (entity.vruntime, entity.load.scaled)
+        };
+        for _ in 0..1_000 {
+            lab.advance(4 * MS);
+            let (before, weight) = entity(&lab);
+            for cpu in &cpus {
+                lab.tick_after(*cpu, 0);
+            }
+            if weight < 2 << 10 {
+                assert_eq!(entity(&lab).0.minus(before.0).0, 2_047_999_999, "{release}");
+            }
+        }
+        let (_, weight) = entity(&lab);
+        assert!(weight.abs_diff((10 << 10) / 16) < 64, "{release}: {weight}");
+    }
+}
+
 /// On two CPUs a group with one task on each is worth its 1024 once, half on each CPU, once the load averages have met: beside a
 /// plain task on each CPU its tasks get 1/3 (512 to 1024) instead of half.
 #[test]
