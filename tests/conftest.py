@@ -1,5 +1,6 @@
 """What every test of the package shares."""
 
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from schedlab.vm.kernels import KernelImage
 # The same examples on every run and machine, and no limit on time: a slow machine is no failure.
 settings.register_profile("schedlab", derandomize=True, deadline=None)
 settings.load_profile("schedlab")
+
+# A shell has what it starts in the background ignore interrupts, which the programs under test would inherit.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
