@@ -14,7 +14,7 @@ from schedlab.vm.kernels import KernelImage
 settings.register_profile("schedlab", derandomize=True, deadline=None)
 settings.load_profile("schedlab")
 
-# A shell has what it starts in the background ignore interrupts, which the programs under test would inherit.
+# A shell has what it starts in the background ignore interrupts, and so would what tests start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
