@@ -136,7 +136,16 @@ impl<D: Decider> Sched<D> {
         task
     }
 
-    /// Makes room for the records of so many more tasks, and tells where that is: whoever drives may have the memory prepared.
+    /// Makes room for the records of so many more tasks. Returns the addresses of the room for their entities and for the tasks themselves: the
+    /// rules make no system calls, and whoever drives may have the memory prepared.
+    ///
+    /// ```
+    /// use schedlab_model::Scheduler;
+    /// use schedlab_sched::{Ours, Rules, Sched};
+    /// let mut sched = Sched::new(Rules::new(&Scheduler::new("6.1".parse()?), 1)?, 1, Ours);
+    /// assert!(sched.reserve_tasks(1_000).iter().all(|room| room.start < room.end));
+    /// # Ok::<(), schedlab_model::ModelError>(())
+    /// ```
     pub fn reserve_tasks(&mut self, additional: usize) -> [Range<*const u8>; 2] {
         self.entities.reserve_exact(additional);
         self.tasks.reserve_exact(additional);
