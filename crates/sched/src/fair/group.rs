@@ -141,15 +141,12 @@ impl<D: Decider> Sched<D> {
         if self.groups[group.index()].idle {
             return Err(ModelError::Group("an idle group's weight cannot be set".to_owned()));
         }
-        let shares = shares.clamp(MIN_SHARES, MAX_SHARES) << 10;
-        Ok(std::mem::replace(&mut self.groups[group.index()].shares, shares) != shares)
+        Ok(self.replace_shares(group, shares.clamp(MIN_SHARES, MAX_SHARES) << 10))
     }
 
-    /// `__sched_group_set_shares`.
-    fn apply_shares(&mut self, group: GroupId, shares: u64) {
-        if std::mem::replace(&mut self.groups[group.index()].shares, shares) != shares {
-            self.set_shares_of_queues(group);
-        }
+    /// Whether these are other shares than before.
+    fn replace_shares(&mut self, group: GroupId, shares: u64) -> bool {
+        std::mem::replace(&mut self.groups[group.index()].shares, shares) != shares
     }
 
     /// The second half: the group's entities, and those above them, get the weight that follows.
@@ -196,7 +193,9 @@ impl<D: Decider> Sched<D> {
                 level = self.entities[se.index()].parent.filter(|_| !above.idle);
             }
         }
-        self.apply_shares(group, if idle { IDLE_SHARES } else { 1024 } << 10);
+        if self.replace_shares(group, if idle { IDLE_SHARES } else { 1024 } << 10) {
+            self.set_shares_of_queues(group);
+        }
         Ok(())
     }
 
