@@ -1,7 +1,8 @@
 # The commands of schedlab. Each target can be run again at any time and does only what is needed.
 #
-#   make demo    set up .venv, build, run the main job          (results in out/demo)
-#   make test    set up .venv, build, run every check and test  (each part's time at the end)
+#   make demo    set up .venv, build, run the main job          (results in out/demo; DEMO=--quick: its quick size)
+#   make test    set up .venv, build, run every check and test  (each part's time and what was skipped at the end)
+#   make wheel   a wheel for other machines and an sdist        (in dist)
 #   make check   the quick ones: formats, lints, types
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
@@ -47,10 +48,25 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: fidelity-what-if build venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
+
+# --- what the system has to have -----------------------------------------------------------------
+
+# What is missing is installed with CI=true, asked for on a terminal, and named otherwise. Each command that starts with it goes
+# on in a make of its own, which finds what was installed.
+build-packages:
+	@scripts/rust-toolchain
+	@scripts/debian-packages build
+
+# The tests record this machine's kernel through tracefs, which a new machine may have to mount.
+test-packages:
+	@scripts/rust-toolchain clippy rustfmt
+	@scripts/debian-packages build test
+	@[ "$$CI" != true ] || [ -d /sys/kernel/tracing/instances ] || [ "$$(id -u)" != 0 ] || \
+		mount -t tracefs tracefs /sys/kernel/tracing || true
 
 # --- the environment ---------------------------------------------------------------------------
 
@@ -59,16 +75,20 @@ venv: $(STAMPS)/venv
 $(STAMPS)/venv: requirements.lock
 	@mkdir -p $(STAMPS)
 	scripts/make-venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements.lock
 	$(BIN)/python -m pip check
 	@touch $@
+
+# What scripts/backend.py asks for comes first.
+STATIC := $(strip $(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols)
 
 # --- the native runner: static, so that the same file runs here and in any VM -------------------
 
 native: $(NATIVE)
 
 $(NATIVE): $(RUST_SOURCES)
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --locked --release \
+	RUSTFLAGS='$(STATIC)' $(CARGO) build --locked --release \
 		--target $(HOST) -p schedlab-native --bin schedlab-native
 	@mkdir -p $(@D)
 	install -m 0755 $(TARGET_DIR)/$(HOST)/release/schedlab-native $@
@@ -84,7 +104,7 @@ ext:
 endif
 
 $(EXT): $(RUST_SOURCES)
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --locked --release \
+	RUSTFLAGS='$(STATIC)' $(CARGO) build --locked --release \
 		--target $(HOST) -p schedlab-ext --features static --bin schedlab-ext
 	@mkdir -p $(@D)
 	install -m 0755 $(TARGET_DIR)/$(HOST)/release/schedlab-ext $@
@@ -104,13 +124,19 @@ $(STAMPS)/extension: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
 
 # --- what a user runs ---------------------------------------------------------------------------
 
-demo: build
-	$(BIN)/schedlab demo
+demo: build-packages
+	@$(MAKE) --no-print-directory build
+	$(BIN)/schedlab demo $(DEMO)
+
+# --- what is handed on ---------------------------------------------------------------------------
+
+wheel: build-packages venv
+	@scripts/make-wheel
 
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest pytest
+	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest pytest
 
 check: venv
 	@scripts/run-parts fmt clippy ruff mypy
@@ -121,10 +147,11 @@ fmt:
 clippy: venv
 	$(CARGO) clippy --locked --workspace $(CARGO_BUILT) --all-targets -- -D warnings
 
-# A fixed seed, as Hypothesis has here too: the same commit passes or fails the same way everywhere. To search
+# Built with debug assertions, by which the fast path's look-ups without bounds (`known!`) are checked. A fixed seed, as
+# Hypothesis has here too: the same commit passes or fails the same way everywhere. To search
 # further, run `PROPTEST_CASES=100000 cargo test` without it.
 cargo-test:
-	PROPTEST_RNG_SEED=1 $(CARGO) test --locked $(CARGO_TESTED)
+	PROPTEST_RNG_SEED=1 $(CARGO) test --locked --no-fail-fast $(CARGO_TESTED)
 
 ruff: venv
 	$(BIN)/ruff check python tests examples

@@ -8,7 +8,7 @@ KERNELS = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]
 
 def main() -> None:
     """Simulate the workload on two CPUs under each kernel and print a line for each."""
-    machine = schedlab.Machine(cpus=2, costs="linsched")
+    machine = schedlab.Machine(cpus=2, costs="reference")
     print(f"{WORKLOAD} on two CPUs")
     print(f"{'kernel':8} {'switches':>9} {'preempted':>10} {'requests':>9} {'wake-up p99':>12}")
     for kernel in KERNELS:

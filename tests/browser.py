@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
+from tests import needs
 
 
 @contextmanager
 def browser() -> Iterator[webdriver.Chrome]:
     """Start Chromium without a window; skip where it is not installed."""
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no browser: install chromium and chromium-driver")
+    needs.require("chromium", "chromium-driver")
+    binary, driver = str(shutil.which("chromium")), str(shutil.which("chromedriver"))
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):

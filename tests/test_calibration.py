@@ -83,6 +83,18 @@ def test_of_several_calibrations_medians_are_kept() -> None:
     assert calibration.median_of(several[:1]) == several[0]
 
 
+def test_a_cost_that_half_of_several_calibrations_missed_is_unknown() -> None:
+    def calibrated(wakeup: int, *unknown: str) -> Calibration:
+        times = {"wakeup": wakeup, "ipi": 0 if "ipi" in unknown else 10 * wakeup}
+        return Calibration(costs=Costs("calibrated", times, unknown=unknown))
+
+    # 10 and 50 are what two of three found; zero is no measurement.
+    found = calibration.median_of([calibrated(1), calibrated(3, "ipi"), calibrated(5)])
+    assert (found.costs.times, found.costs.unknown) == ({"wakeup": 3, "ipi": 30}, ())
+    found = calibration.median_of([calibrated(1), calibrated(3, "ipi")])
+    assert (found.costs.times, found.costs.unknown) == ({"wakeup": 2, "ipi": 0}, ("ipi",))
+
+
 def test_medians_are_of_one_machine() -> None:
     here, there = (Calibration(Costs("calibrated", {}), kernel=name) for name in ("6.1", "6.12"))
     with pytest.raises(InputError, match=r"one machine only; kernel is 6\.1, 6\.12"):
@@ -97,7 +109,16 @@ def test_a_machine_is_calibrated_several_times(
     shown = []
     for repeat in ("1", "2"):
         file = str(tmp_path / "costs.toml")
-        arguments = ["calibrate", "--quick", "--repeat", repeat, "--output", file, "--json"]
+        arguments = [
+            "calibrate",
+            "--quick",
+            "--force",
+            "--repeat",
+            repeat,
+            "--output",
+            file,
+            "--json",
+        ]
         assert invoke(arguments) == 0
         shown.append(json.loads(capsys.readouterr().out)["measured"]["memory_chase"]["samples"])
     # Memory is measured in as many batches each time: twice as many in two.
@@ -109,7 +130,7 @@ def test_a_guest_is_calibrated_into_a_file_of_its_own(
     fetched: Callable[[str], KernelImage], capfd: pytest.CaptureFixture[str]
 ) -> None:
     kernel = fetched("6.1")
-    code = invoke(["calibrate", "--quick", "--on", f"vm:{kernel.release}", "--json"])
+    code = invoke(["calibrate", "--quick", "--force", "--on", f"vm:{kernel.release}", "--json"])
     shown = json.loads(capfd.readouterr().out)
     assert code == 0
     file = Path(shown["file"])
@@ -233,3 +254,87 @@ def test_another_kernels_costs_are_stale() -> None:
     old = Calibration(costs=Costs.load("linsched"), kernel="2.6.24-old")
     assert "2.6.24-old" in (old.stale() or "")
     assert Calibration(costs=Costs.load("linsched")).stale() is None
+
+
+def test_a_machine_never_calibrated_has_reference_costs_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    reference = calibration.reference()
+    machine = schedlab.Machine(cpus=2)
+    assert machine.costs.times == reference.costs.times
+    assert machine.costs.name == f"reference:{calibration.REFERENCE}"
+    outcome = schedlab.simulate("pipe", scheduler="6.1", machine=machine)
+    assert len(outcome.notes) == 1
+    assert "never calibrated" in outcome.notes[0]
+    assert reference.cpu_model in outcome.notes[0]
+    assert "'schedlab calibrate'" in outcome.notes[0]
+    # The command line has the same default, and says so beside its tables and in its JSON.
+    assert invoke(["run", "pipe", "--kernel", "6.1", "--cpus", "2", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["notes"] == list(outcome.notes)
+    assert json.loads(shown.out)["turnaround_ns"] == outcome.turnaround_ns
+    assert "note: this machine was never calibrated" in shown.err
+    # Who asks for them by name knows whose they are.
+    chosen = schedlab.Machine(2, "reference")
+    assert chosen == machine
+    assert schedlab.simulate("pipe", scheduler="6.1", machine=chosen).notes == ()
+
+
+def test_a_calibrated_machine_has_its_own_costs_everywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own = Calibration(costs=Costs.from_times("calibrated", {"pipe_write": "123us"}), cpus=2)
+    calibration.save(own)
+    assert schedlab.Machine(2).costs.times["pipe_write"] == 123_000
+    assert schedlab.Machine(2).costs.name == "calibrated"
+    assert invoke(["run", "pipe:loops=10", "--kernel", "6.1", "--cpus", "2", "--json"]) == 0
+    shown = capsys.readouterr()
+    # Twenty writes, one after the other, and nothing else takes time.
+    assert json.loads(shown.out)["turnaround_ns"] == 20 * 123_000
+    assert "never calibrated" not in shown.err
+
+
+def test_reference_costs_say_where_they_come_from() -> None:
+    for name in calibration.references():
+        found = calibration.reference(name)
+        assert found.kernel, name
+        assert found.cpu_model, name
+        assert found.cpus >= 2, name
+        assert dt.datetime.fromisoformat(found.date).tzinfo is not None
+        # Measured on several CPUs, what lies between them is known.
+        assert found.costs.unknown == (), name
+        assert found.costs.times["ipi_idle"] > 0, name
+    with pytest.raises(InputError, match="no reference costs are called 'pdp11'; allowed: "):
+        schedlab.Machine(1, "reference:pdp11")
+
+
+def test_unknown_costs_are_kept_apart_from_zero(tmp_path: Path) -> None:
+    costs = Costs.from_times("calibrated", {"wakeup": "1us", "unknown": ["ipi_idle"]})
+    file = calibration.save(Calibration(costs=costs, cpus=2), tmp_path / "costs.toml")
+    text = tomllib.loads(file.read_text(encoding="utf-8"))["costs"]
+    assert text["unknown"] == ["ipi_idle"]
+    assert "ipi_idle" not in text
+    assert text["ipi"] == "0ns"
+    machine = schedlab.Machine(2, file)
+    assert machine.costs.unknown == ("ipi_idle",)
+    (note,) = schedlab.simulate("pipe:loops=3", scheduler="6.1", machine=machine).notes
+    assert note.startswith("the cost ipi_idle is unknown: this run needed it ")
+    with pytest.raises(InputError, match="'ipi_idel' is none"):
+        Costs.from_times("mine", {"unknown": ["ipi_idel"]})
+
+
+def test_a_calibration_of_before_does_not_know_what_it_leaves_out(tmp_path: Path) -> None:
+    spread = "[spread.wakeup]\nmedian_ns = 1.0\np25_ns = 1.0\np75_ns = 1.0\nsamples = 1\n"
+    times = '[costs]\nwakeup = "1us"\nwakeup_remote = "0ns"\nidle_exit = "0ns"\nmigration = "0ns"\n'
+    file = tmp_path / "old.toml"
+    file.write_text(f"[machine]\ncpus = 2\n{times}{spread}")
+    assert schedlab.Machine(2, file).costs.unknown == ("ipi", "ipi_idle", "ipi_taken")
+    # One CPU had measured none of what lies between several.
+    file.write_text(f"[machine]\ncpus = 1\n{times}{spread}")
+    between = ("wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration")
+    assert schedlab.Machine(2, file).costs.unknown == between
+    # Costs that a user wrote are what they say.
+    file.write_text(times)
+    assert schedlab.Machine(2, file).costs.unknown == ()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 from schedlab import _core
 from schedlab.cli.main import invoke
@@ -50,7 +51,7 @@ def _one_line(capsys: Capture) -> str:
 def test_a_tuning_ends_with_what_it_has(small: Path, capsys: Capture) -> None:
     script = "echo v 7; head -c 3000 /dev/zero | tr '\\0' x"
     line = ["tune", "--by", "random", "--executions", "60", "--policy", "other,batch,idle"]
-    line += ["--slice", "1ms..50ms", "--on", "host", "--metric", "v (.*)"]
+    line += ["--slice", "1ms..50ms", "--on", "host", "--metric", "v (.*)", "--better", "lower"]
     if not json.loads(_core.release(facts().kernel))["eevdf"]:
         pytest.skip(f"KERNEL {facts().release} GIVES TASKS NO SLICES (6.12 on)")
     file = small / "runs.db"
@@ -63,6 +64,7 @@ def test_a_tuning_ends_with_what_it_has(small: Path, capsys: Capture) -> None:
         assert stored.runs == len(store.values(stored.id)) > 0
 
 
+@needs.debian("apache2", "wrk")
 def test_what_is_written_is_there_whole_or_not_at_all(
     small: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

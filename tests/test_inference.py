@@ -2,15 +2,17 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from schedlab.cli.main import invoke
-from schedlab.inference import Behaviour, infer, simulated
-from schedlab.likeness import likeness
+from schedlab.inference import Behaviour, Latency, Tail, infer, simulated
+from schedlab.likeness import ENOUGH_WAITS, LIMITS, likeness
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.targets.sim import simulate
+from schedlab.vm.kernels import KernelImage
 
 FIXTURES = Path(__file__).parent.parent / "crates/replay/tests/fixtures"
 RECORDING = FIXTURES / "k61-hackbench.txt.gz"
@@ -187,12 +189,97 @@ def test_the_guide_is_true(
     root = FIXTURES.parents[3]
     guide = (root / "docs/guides/what-if.md").read_text("utf-8")
     commands = [line.strip()[2:] for line in guide.splitlines() if line.startswith("   $ ")]
-    assert [command.split()[1] for command in commands] == ["infer", "run"]
+    assert [command.split()[1] for command in commands] == ["record", "infer", "run"]
+    # The recording is made in a guest: the test below.
+    commands = commands[1:]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "crates").symlink_to(root / "crates")
     said = [_run(command.removeprefix("schedlab "), capsys) for command in commands]
-    assert "schedlab run workload.json --kernel 7.2.13" in said[0]
-    assert "simulated: 7.2" in said[1]
+    assert "schedlab run workload.json --kernel 6.1.176" in said[0]
+    # The check is passed: its exit code is 0, which _run asserts.
+    assert said[0].count("yes") == 3
+    assert "all three may be asked" in said[0]
+    assert "simulated: 6.1.176" in said[1]
+
+
+def test_the_guides_own_recording_passes_its_check(
+    fetched: Callable[[str], KernelImage],
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A guest records the service of the guide by its command; what is inferred from it holds."""
+    fetched("6.1")
+    guide = (FIXTURES.parents[3] / "docs/guides/what-if.md").read_text("utf-8")
+    service = guide.partition("```json\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    Path("service.json").write_text(service)
+    (record,) = [
+        line.strip()[2:]
+        for line in guide.splitlines()
+        if line.strip().startswith("$ schedlab record") and "--clock instructions" in line
+    ]
+    _run(record.removeprefix("schedlab "), capsys)
+    value = json.loads(_run("infer trace.txt.gz --from 150ms --costs ideal --check --json", capsys))
+    assert value["trusted"] == ["shares", "switches", "p99 latency"]
+    # Nothing calls for caution; which release's rules stand in for a point release may be said.
+    assert not [note for note in value["notes"] if not note.startswith("kernel ")]
+
+
+def test_a_burst_of_wake_ups_by_one_call_is_simulated_as_one(capsys: Capture) -> None:
+    """hackbench's start: one write wakes some 40 tasks, none of which runs before the last.
+
+    Posted one by one, each preempts the waker and runs at once: a 99th percentile of 4 ms, not 75.
+    """
+    value = json.loads(_run(f"infer {RECORDING} --costs ideal --check --json", capsys))
+    assert value["holds"]
+    percentile = value["check"][2]
+    assert percentile["name"] == "p99 latency"
+    assert percentile["difference"] <= percentile["limit"] == LIMITS["p99 latency"]
+    # The kernel that stands in is said where machines read, too.
+    assert any("6.1 stands in" in note for note in value["notes"])
+
+
+def test_a_failed_check_says_what_may_be_trusted_and_why(capsys: Capture) -> None:
+    """88 ms of a kernel with all probes: 34 wake-ups do not make a 99th percentile."""
+    short = FIXTURES / "sleepers-7.2.txt.gz"
+    assert invoke(["infer", str(short), "--costs", "ideal", "--check"]) == 1
+    said = capsys.readouterr()
+    last = said.out.splitlines()[-1]
+    assert last == "ask it for shares, not for switches or p99 latency, under other settings"
+    assert "p99 latency: the recording has 34 wake-ups, and 368 determine" in said.err
+    assert "switches: the recording has 86 switches" in said.err
+    assert "recorded at level L1" in said.err
+    assert "--costs ideal" in said.err
+
+
+def _behaviour(waits: int, *, tail: Tail | None = None, switches: int = 1_000) -> Behaviour:
+    latency = Latency(waits, 1_000, 2_000, 3_000)
+    return Behaviour(1_000_000_000, switches, 0, latency, {}, tail)
+
+
+def test_little_data_calls_for_caution() -> None:
+    # 0.99^367 = 2.501 %, 0.99^368 = 2.476 %: with fewer, none is beyond the real percentile.
+    assert ENOUGH_WAITS == 368
+    few, enough = (likeness(_behaviour(n), _behaviour(n)).figures[2] for n in (367, 368))
+    assert "367 wake-ups" in few.caution
+    assert enough.caution == ""
+    # (1.96 / 0.15)^2 = 170.7.
+    few, enough = (
+        likeness(_behaviour(500, switches=n), _behaviour(500)).figures[1] for n in (170, 171)
+    )
+    assert "170 switches" in few.caution
+    assert enough.caution == ""
+
+
+def test_a_percentile_of_a_burst_calls_for_caution() -> None:
+    burst = Tail(waits=10, moments=5, most=6, at_ns=2_000_000)
+    assert "6 at 2.000 ms" in _cautioned(burst)
+    assert _cautioned(Tail(waits=10, moments=6, most=3, at_ns=0)) == ""
+
+
+def _cautioned(tail: Tail) -> str:
+    return likeness(_behaviour(900, tail=tail), _behaviour(900)).figures[2].caution
 
 
 SERVING = FIXTURES.parents[2] / "infer/tests/fixtures"

@@ -73,7 +73,7 @@ def test_linsched_charges_a_jiffy_for_each_callback() -> None:
 
 
 def test_unknown_costs_name_the_known_ones() -> None:
-    with pytest.raises(InputError, match="ideal, linsched, calibrated"):
+    with pytest.raises(InputError, match="ideal, linsched, calibrated, reference"):
         schedlab.Machine(1, "free")
 
 

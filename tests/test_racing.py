@@ -37,7 +37,7 @@ class Scattering:
     factors: Mapping[str, float]
     rng: np.random.Generator
     name: str = "made up"
-    metrics: tuple[Metric, ...] = (Metric("time"),)
+    metrics: tuple[Metric, ...] = (Metric("time", "s", "lower"),)
     drift: float = 0.002
     runs: int = field(default=0, init=False)
 
@@ -108,7 +108,7 @@ def test_a_compromise_tells_what_each_gains_or_loses() -> None:
     assert found.best == Setting({"policy": "batch"})
     # The geometric mean of 0.7, 1.15 and 1 / 2.
     assert found.effect == pytest.approx((0.7 * 1.15 * 0.5) ** (1 / 3), rel=0.05)
-    assert [gain.change for gain in found.gains] == pytest.approx([0.7, 1.15, 2.0], rel=0.15)
+    assert [1 + gain.change for gain in found.gains] == pytest.approx([0.7, 1.15, 2.0], rel=0.15)
     assert [gain.better for gain in found.gains] == ["lower", "lower", "higher"]
 
 

@@ -33,8 +33,11 @@ def test_commands_run(
     (tmp_path / "crates").symlink_to(ROOT / "crates")
     monkeypatch.chdir(tmp_path)
     if "validate" in command:
-        assert invoke(["calibrate", "--quick"]) == 0
-    assert invoke(command.split()[1:]) == 0, capsys.readouterr().err
+        assert invoke(["calibrate", "--quick", "--force"]) == 0
+    code, said = invoke(command.split()[1:]), capsys.readouterr().err
+    if "other work took" in said and code == 1:
+        pytest.skip("THIS MACHINE IS TOO BUSY TO BE CALIBRATED")
+    assert code == 0, said
 
 
 def test_make_has_the_targets() -> None:

@@ -11,10 +11,11 @@ from typing import TypeVar
 import pytest
 from tests.needs import recordable
 
+from schedlab import _core
 from schedlab.cli.main import invoke
 from schedlab.errors import InputError, RunError
-from schedlab.model import Workload
-from schedlab.recording import record
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.recording import Recording, record
 from schedlab.vm import Guest
 from schedlab.vm.kernels import KernelImage
 
@@ -69,6 +70,24 @@ def test_this_kernel_is_recorded(tmp_path: Path) -> None:
     # 2 senders, 2 receivers and the first task are forked at the least.
     assert sum(" sched_process_fork: " in line for line in lines) >= 5
     assert [entry.name for entry in tmp_path.iterdir()] == ["trace.txt.gz"]
+
+
+def test_a_recorded_workload_is_summed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The runner prints its outcome as one line of JSON: a simulated one stands in for it.
+    work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
+    machine = Machine(2, "linsched")
+    outcome = _core.simulate(work.json, Scheduler("6.1").json, machine.json, 1)
+    made = Recording(tmp_path / "t", "6.1.0", "L0", "L1", (), 2, "mono", 1234, outcome)
+    monkeypatch.setattr("schedlab.cli.record.record", lambda *_, **__: made)
+    assert invoke(["record", "-o", str(made.path), "hackbench:groups=1,fds=2,loops=2"]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) < 120
+    # 2 receivers and 2 senders; 2 messages from each to each, and one a worker.
+    assert re.search(r"^receiver +2 ", printed, re.MULTILINE)
+    assert "12 messages" in printed
+    assert f"{made.path}: 1234 events of 6.1.0, 2 CPUs\nlevel L0; it allows L1\n" in printed
 
 
 @recordable

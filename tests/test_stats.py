@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedlab import stats
+from schedlab.direction import Better
 from schedlab.stats import Estimate, Interval, Verdict
 
 positive = st.floats(min_value=1e-6, max_value=1e6)
@@ -167,7 +168,7 @@ def test_the_unit_of_measurement_does_not_matter(
         (1.0, 1.0, "lower", Verdict.SAME),
     ],
 )
-def test_verdicts(low: float, high: float, better: stats.Better, expected: Verdict) -> None:
+def test_verdicts(low: float, high: float, better: Better, expected: Verdict) -> None:
     ratio = Estimate(math.sqrt(low * high), Interval(low, high, 0.95), 10)
     assert stats.judge(ratio, better=better) is expected
 

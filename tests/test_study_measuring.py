@@ -24,7 +24,7 @@ class Counted:
     """A subject that counts its runs, and fails at some of them."""
 
     name: str = "counted"
-    metrics: tuple[Metric, ...] = (Metric("number", ""),)
+    metrics: tuple[Metric, ...] = (Metric("number", "", "lower"),)
     fails: frozenset[int] = frozenset()
     runs: list[int] = field(default_factory=list)
 

@@ -8,21 +8,27 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import needs
 from tests.family import children, runs
 
 from schedlab.cli.main import invoke
 from schedlab.store import Store
 
+Popen = Callable[..., subprocess.Popen[Any]]
 SCHEDLAB = Path(sys.executable).with_name("schedlab")
 Capture = pytest.CaptureFixture[str]
 
 # Prints a number that depends on nothing, and leaves a mark for each run.
 COUNTED = "sh -c 'echo >> {marks}; echo v 7'"
-SEARCH = "tune --by random --executions 6 --policy other,batch,idle --on host --metric v\\s(.*)"
+SEARCH = (
+    "tune --by random --executions 6 --policy other,batch,idle --on host --metric v\\s(.*)"
+    " --better lower"
+)
 
 
 def _line(tmp_path: Path, command: str, more: str = "") -> list[str]:
@@ -54,7 +60,7 @@ def test_a_finished_tuning_runs_nothing_again(tmp_path: Path, capsys: Capture) -
     ("number", "after"), [(signal.SIGINT, 1), (signal.SIGTERM, 30), (signal.SIGKILL, 4)]
 )
 def test_a_stopped_tuning_goes_on(
-    number: signal.Signals, after: int, tmp_path: Path, capsys: Capture
+    number: signal.Signals, after: int, tmp_path: Path, capsys: Capture, popen: Popen
 ) -> None:
     # Before there is a file `go` whoever comes to so many marks waits to be stopped.
     early = f"[ -e {{marks}}.go ] || [ $(wc -c < {{marks}}) -lt {after} ] || sleep 5"
@@ -65,7 +71,7 @@ def test_a_stopped_tuning_goes_on(
     _json(_line(whole, command), capsys)
     marks = tmp_path / "marks"
     line = _line(tmp_path, command)
-    process = subprocess.Popen([SCHEDLAB, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = popen([SCHEDLAB, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not (marks.exists() and len(marks.read_text()) >= after):
         assert process.poll() is None
         time.sleep(0.002)
@@ -186,12 +192,21 @@ def test_a_progress_line_tells_the_time_left(
     assert told
 
 
-@pytest.mark.parametrize("program", ["apache:concurrency=4,time=60s", "fio:size=64m", "stress-ng"])
-def test_an_interrupt_leaves_no_process_and_no_file(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("apache:concurrency=4,time=60s", marks=needs.debian("apache2", "wrk")),
+        pytest.param("fio:size=64m", marks=needs.debian("fio")),
+        pytest.param("stress-ng", marks=needs.debian("stress-ng")),
+    ],
+)
+def test_an_interrupt_leaves_no_process_and_no_file(
+    program: str, tmp_path: Path, popen: Popen
+) -> None:
     places = tmp_path / "places"
     places.mkdir()
     line = ["tune", program, "--policy", "other,batch", "--on", "host", "--by", "random"]
-    process = subprocess.Popen(
+    process = popen(
         [SCHEDLAB, *line, "--store", str(tmp_path / "runs.db")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

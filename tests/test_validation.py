@@ -53,7 +53,9 @@ def test_the_wide_workloads_leave_the_familiar_line() -> None:
 
 
 def _outcome(settings: Settings, turnaround: int, workers: int | None = None) -> Outcome:
-    outcome = schedlab.simulate("hogs:tasks=1,time=1us", scheduler=KERNEL, machine=Machine(1))
+    outcome = schedlab.simulate(
+        "hogs:tasks=1,time=1us", scheduler=KERNEL, machine=Machine(1, "ideal")
+    )
     count = settings.workers if workers is None else workers
     return dataclasses.replace(
         outcome,
@@ -114,7 +116,7 @@ def test_free_machines_and_single_workloads_are_refused() -> None:
     settings = validation.figure_1([1, 2])
     blocks = _experiment([{one.text: _outcome(one, 1) for one in settings}])
     with pytest.raises(InputError, match="calibrated costs"):
-        validation.validate(settings, blocks, machine=Machine(1), scheduler=KERNEL)
+        validation.validate(settings, blocks, machine=Machine(1, "ideal"), scheduler=KERNEL)
     with pytest.raises(InputError, match="at least two"):
         validation.validate(settings[:1], blocks, machine=MACHINE, scheduler=KERNEL)
     with pytest.raises(InputError, match="at least one"):

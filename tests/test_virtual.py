@@ -2,8 +2,10 @@
 
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests import needs
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Workload
@@ -12,14 +14,17 @@ from schedlab.programs.command import Command
 from schedlab.programs.inside import answer
 from schedlab.settings import Setting
 from schedlab.subjects import Conditions
+from schedlab.targets import virtual
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import archive, cached
 from schedlab.vm.disk import LATENCY_NS
+from schedlab.vm.kernels import KernelImage
 
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Virtual]:
     """One guest with 5.10 for all tests; skipped, saying why, where it cannot be had."""
+    needs.require(*needs.GUEST)
     if not any(kernel.series == "5.10" for kernel in cached()):
         try:
             archive.get("5.10", [])
@@ -51,7 +56,12 @@ def test_a_command_gets_policy_and_knobs(guest: Virtual) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["apache:time=1s,concurrency=4", "fio:size=1m,jobs=1", "rt-hackbench:groups=1,loops=2"]
+    "text",
+    [
+        pytest.param("apache:time=1s,concurrency=4", marks=needs.debian("apache2", "wrk")),
+        pytest.param("fio:size=1m,jobs=1", marks=needs.debian("fio")),
+        pytest.param("rt-hackbench:groups=1,loops=2", marks=needs.debian("rt-tests")),
+    ],
 )
 def test_programs_say_their_metric(guest: Virtual, text: str) -> None:
     one = subject(text)
@@ -87,7 +97,7 @@ def test_what_goes_wrong_inside_is_told_as_here(guest: Virtual) -> None:
     with pytest.raises(RunError, match=r"'sleep' did not end within 0.5 s"):
         guest.execute(["sleep", "60"], timeout=0.5)
     with pytest.raises(RunError, match="printed nothing that matches"):
-        Command(("echo", "hello"), "total ([0-9]+)").measure(guest, Conditions())
+        Command(("echo", "hello"), "total ([0-9]+)", "lower").measure(guest, Conditions())
     # A guest that a command ended is booted anew for the next.
     with pytest.raises(RunError, match="ended while running"):
         guest.execute(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60"], timeout=60)
@@ -132,11 +142,32 @@ def test_a_programs_first_run_in_a_counting_guest_is_dropped(
     counting = Virtual("5.10@icount")
     knobs = {"latency": "20ms"}
     # The first is for its pages, under no knobs; the same program with other options has them.
-    assert counting.measure_program("apache:concurrency=4", knobs=knobs) == {"requests": 2}
-    assert counting.measure_program("apache:concurrency=20", knobs=knobs) == {"requests": 3}
+    assert counting.measure_program("apache:concurrency=4", knobs=knobs)[0] == {"requests": 2}
+    assert counting.measure_program("apache:concurrency=20", knobs=knobs)[0] == {"requests": 3}
     assert asked == [
         ("apache:concurrency=4", None),
         ("apache:concurrency=4", knobs),
         ("apache:concurrency=20", knobs),
     ]
-    assert Virtual("5.10").measure_program("rt-hackbench") == {"requests": 4}
+    assert Virtual("5.10").measure_program("rt-hackbench")[0] == {"requests": 4}
+
+
+def test_a_program_that_a_guest_does_not_see_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(virtual, "find_kernel", lambda _: KernelImage("6.1.0", tmp_path, None))
+    monkeypatch.setattr(Virtual, "_ask", _cannot_run)
+    monkeypatch.chdir(tmp_path)
+    target = Virtual("6.1", cpus=1)
+    (tmp_path / "bench").touch()
+    with pytest.raises(InputError, match=f"'{tmp_path}': name it in SCHEDLAB_GUEST_DIRECTORIES"):
+        target.execute(["./bench"])
+    # What is not here either needs no hint, nor does what is looked for on the PATH.
+    for command in ("./missing", "bench"):
+        with pytest.raises(InputError, match=f"cannot run '{command}'$"):
+            target.execute([command])
+
+
+def _cannot_run(_: Virtual, request: dict[str, list[str]], *given: object) -> object:
+    del given
+    raise InputError(f"cannot run '{request['command'][0]}'")

@@ -4,6 +4,12 @@ One description of a workload, a machine and a scheduler, two executions of it (
 virtual time, or on a real kernel), one judgement of what came out.
 """
 
+from schedlab.early import quiet_interrupt
+
+quiet_interrupt()
+
+# ruff: noqa: E402 - what follows takes long enough to be interrupted
+from schedlab._core import __version__
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Costs, Machine, Scheduler, Workload
 from schedlab.outcome import GroupOutcome, Outcome, TaskOutcome
@@ -27,6 +33,7 @@ __all__ = [
     "TaskOutcome",
     "Tuning",
     "Workload",
+    "__version__",
     "simulate",
     "simulate_many",
     "tune",

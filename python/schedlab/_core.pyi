@@ -8,13 +8,17 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+__version__: str
+
 __all__ = [
+    "__version__",
     "attributes",
     "behaviour",
     "bench",
     "check_invariants",
     "check_workload",
     "costs",
+    "disturbance",
     "export_workload",
     "format_time",
     "infer",
@@ -59,7 +63,10 @@ def export_workload(workload: str) -> str: ...
 def workload_schema() -> str: ...
 def workloads() -> str: ...
 def knobs(release: str, cpus: int) -> str: ...
-def release(text: str) -> str: ...
+def disturbance(
+    before: str, after: str, cpus: list[int], elapsed_ns: int, own_ns: int, hz: int
+) -> str: ...
+def release(text: str, *, nearest: bool = False) -> str: ...
 def releases() -> str: ...
 def simulate(
     workload: str,

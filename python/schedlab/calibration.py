@@ -3,6 +3,11 @@
 The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
 tell whether it still fits: kernel, CPU, number of CPUs and date. A file of one's own needs no more
 than a table ``[costs]`` of times with their units; ``[devices]`` says what memory and disk take.
+``unknown`` in ``[costs]`` lists costs that could not be measured. Of files without that list, those
+of a measured machine (with a table ``[spread]``) do not know what the table leaves out; in others
+that is nothing.
+
+Reference costs are such files of named machines, shipped in ``costs/``.
 """
 
 import datetime as dt
@@ -15,12 +20,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import InputError
-from schedlab.files import make_directory, write_text
+from schedlab.disturbance import Disturbance, watching
+from schedlab.errors import InputError, RunError, reading
+from schedlab.files import SMALL, make_directory, read_text, write_text
 from schedlab.model import Costs, format_time, parse_time
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
 from schedlab.vm.guest import Guest
+
+_SHIPPED = Path(__file__).with_name("costs")
+
+MOST_DISTURBED = 0.2
+"""The part of the CPU time that others may take while costs are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,7 @@ class Calibration:
         later: quartiles of what nothing of the simulator's charges yet: working sets gone cold,
             files that the page cache has.
         notes: what could not be measured, and why.
+        disturbance: what others took of the CPU time meanwhile; None in a file.
     """
 
     costs: Costs
@@ -76,6 +88,7 @@ class Calibration:
     measured: Mapping[str, Spread] = field(default_factory=dict)
     later: Mapping[str, Spread] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    disturbance: Disturbance | None = None
 
     def stale(self) -> str | None:
         """Return why it may not fit this machine any more, None where it does."""
@@ -124,7 +137,9 @@ def calibrate(
     if disk is not None:
         arguments += ["--disk", str(disk)]
     if guest is None:
-        return calibrated(host.native_program(arguments, timeout=120))
+        with watching() as watch:
+            said = host.native_program(arguments, timeout=120)
+        return replace(calibrated(said), disturbance=watch.found)
     command = [guest.inside(host.runner()), *arguments]
     return calibrated(host.printed(guest.run(command, timeout=1800)), guest)
 
@@ -164,7 +179,8 @@ def median_of(found: Sequence[Calibration]) -> Calibration:
         found: at least one; of guests each best of a boot of its own.
 
     Returns:
-        Of each cost and device the median; as its spread the quartiles of the calibrations'
+        Of each cost and device the median of those that found it; a cost that half of them or more
+        did not find is unknown. As its spread the quartiles of the calibrations'
         medians, and the batches of all. Date and notes are the last one's and those of all.
 
     Raises:
@@ -184,11 +200,16 @@ def median_of(found: Sequence[Calibration]) -> Calibration:
             raise InputError(f"calibrations of one machine only; {what} is {several}")
     if len(found) == 1:
         return last
+    named = dict.fromkeys(name for one in found for name in one.costs.unknown)
+    unknown = tuple(
+        name for name in named if 2 * sum(name in one.costs.unknown for one in found) >= len(found)
+    )
     return replace(
         last,
         costs=replace(
             last.costs,
-            times=_medians([one.costs.times for one in found]),
+            times=_medians([_known(one.costs) for one in found]) | dict.fromkeys(unknown, 0),
+            unknown=unknown,
             devices=_medians([one.costs.devices for one in found]),
         ),
         elapsed_ns=sum(one.elapsed_ns for one in found),
@@ -197,6 +218,11 @@ def median_of(found: Sequence[Calibration]) -> Calibration:
         later=_between([one.later for one in found]),
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )
+
+
+def _known(costs: Costs) -> dict[str, int]:
+    """Return the costs that were measured."""
+    return {name: time for name, time in costs.times.items() if name not in costs.unknown}
 
 
 def _medians(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
@@ -223,6 +249,77 @@ def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for table in tables for name in table))
 
 
+REFERENCE = "epyc-vm-6.18"
+"""The machine whose costs stand in for those of one that was never calibrated."""
+
+_BETWEEN = ("wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration")
+"""Costs between CPUs, which one CPU cannot measure."""
+
+
+def references() -> tuple[str, ...]:
+    """Return the names of the machines whose reference costs are shipped.
+
+    >>> REFERENCE in references()
+    True
+    """
+    return tuple(sorted(file.stem for file in _SHIPPED.glob("*.toml")))
+
+
+def reference(name: str = "") -> Calibration:
+    """Return the reference costs of a machine.
+
+    Args:
+        name: one of `references`; `REFERENCE` without it.
+
+    Raises:
+        InputError: there are none of such a machine.
+
+    >>> reference().costs.name == f"reference:{REFERENCE}"
+    True
+    """
+    wanted = name or REFERENCE
+    if wanted not in references():
+        known = ", ".join(references())
+        raise InputError(f"no reference costs are called '{wanted}'; allowed: {known}")
+    return _from_file(_SHIPPED / f"{wanted}.toml", f"reference:{wanted}")
+
+
+def default() -> Costs:
+    """Return the costs of a machine that nobody chose any for.
+
+    Returns:
+        The calibrated ones of this machine. Where it was never calibrated the reference costs, with
+        a remark that says whose they are.
+
+    Raises:
+        InputError: the calibration cannot be read.
+    """
+    if path().exists():
+        return load().costs
+    found = reference()
+    remark = (
+        f"this machine was never calibrated: the costs are those of {found.cpu_model}, "
+        f"{found.cpus} CPUs, Linux {found.kernel}; 'schedlab calibrate' measures this machine's"
+    )
+    return replace(found.costs, remark=remark)
+
+
+def check_calm(found: Sequence[Calibration]) -> None:
+    """Refuse calibrations beside which others took more than a fifth of the CPU time.
+
+    Raises:
+        RunError: one of them was made so.
+
+    >>> check_calm([Calibration(Costs("measured", {}), disturbance=None)])
+    """
+    shares = [one.disturbance.share for one in found if one.disturbance is not None]
+    if shares and max(shares) > MOST_DISTURBED:
+        raise RunError(
+            f"other work took {max(shares):.0%} of the CPU time while costs were measured; "
+            f"allowed: {MOST_DISTURBED:.0%}. Nothing was written: end that work, or use --force"
+        )
+
+
 def save(calibration: Calibration, file: Path | None = None) -> Path:
     """Write a calibration, whole or not at all, and return where.
 
@@ -247,24 +344,25 @@ def load(file: Path | None = None) -> Calibration:
         InputError: there is none, or it holds none.
     """
     target = path() if file is None else file
+    if file is None and not target.exists():
+        raise InputError(
+            "this machine was never calibrated: run 'schedlab calibrate' (some seconds), or "
+            "choose --costs reference or ideal"
+        )
+    return _from_file(target, "calibrated" if file is None else str(file))
+
+
+def _from_file(target: Path, name: str) -> Calibration:
+    text = read_text(target, "costs file", SMALL)
     try:
-        text = target.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if file is None:
-            raise InputError(
-                "this machine was never calibrated: run 'schedlab calibrate' (some seconds), or "
-                "choose --costs ideal or linsched"
-            ) from None
-        raise InputError(f"costs file '{target}': No such file or directory") from None
-    except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"costs file '{target}': {said}") from None
-    name = "calibrated" if file is None else str(file)
+        value = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        said = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InputError(f"costs file '{target}': not TOML: {said}") from None
     try:
-        return _read(tomllib.loads(text), name)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"costs file '{target}': not TOML: {error}") from None
-    except (TypeError, AttributeError, InputError) as error:
+        with reading("it is not what 'schedlab calibrate' writes"):
+            return _read(value, name)
+    except InputError as error:
         words = str(error).removeprefix("machine: ")
         raise InputError(f"costs file '{target}': {words}") from None
 
@@ -274,7 +372,7 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         raise InputError("it has no table [costs]")
     machine = _table(value, "machine")
     return Calibration(
-        costs=Costs.from_times(name, _times(value, "costs"), _times(value, "devices")),
+        costs=_costs(value, name, _whole(machine, "cpus")),
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=_whole(machine, "cpus"),
@@ -283,11 +381,24 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         hz=_whole(machine, "hz"),
         date=str(machine.get("date", "")),
         elapsed_ns=_whole(machine, "elapsed_ns"),
-        spread={key: Spread(**one) for key, one in _table(value, "spread").items()},
-        measured={key: Spread(**one) for key, one in _table(value, "measured").items()},
-        later={key: Spread(**one) for key, one in _table(value, "later").items()},
+        spread={key: _spread(key, one) for key, one in _table(value, "spread").items()},
+        measured={key: _spread(key, one) for key, one in _table(value, "measured").items()},
+        later={key: _spread(key, one) for key, one in _table(value, "later").items()},
         notes=tuple(str(note) for note in machine.get("notes", ())),
     )
+
+
+def _costs(value: Mapping[str, Any], name: str, cpus: int) -> Costs:
+    """Return the costs of a file; of a calibration that lists no unknown ones, with those."""
+    times = _times(value, "costs")
+    if "unknown" not in times and value.get("spread"):
+        unmeasured = (
+            cost
+            for cost in _BETWEEN
+            if cost not in times or (cpus == 1 and cost not in value["spread"])
+        )
+        times = {**times, "unknown": list(unmeasured)}
+    return Costs.from_times(name, times, _times(value, "devices"))
 
 
 def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -295,6 +406,13 @@ def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(f"{name} is no table")
     return found
+
+
+def _spread(key: str, one: Mapping[str, Any]) -> Spread:
+    for name, number in one.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise InputError(f"{key}.{name} is {number!r}; a number is expected")
+    return Spread(**one)
 
 
 def _times(value: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -310,7 +428,7 @@ def _times(value: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _whole(machine: Mapping[str, Any], name: str) -> int:
     found = machine.get(name, 0)
-    if not isinstance(found, int):
+    if isinstance(found, bool) or not isinstance(found, int):
         raise InputError(f"machine.{name} is {found!r}; a whole number is expected")
     return found
 
@@ -325,7 +443,10 @@ def to_toml(calibration: Calibration) -> str:
     lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
     lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")
     lines += ["", "[costs]"]
-    lines += [f"{name} = {_string(text)}" for name, text in calibration.costs.as_text().items()]
+    unknown = calibration.costs.unknown
+    known = [one for one in calibration.costs.as_text().items() if one[0] not in unknown]
+    lines += [f"{name} = {_string(text)}" for name, text in known]
+    lines.append(f"unknown = [{', '.join(_string(name) for name in unknown)}]")
     devices = calibration.costs.devices
     if devices:
         lines += ["", "# What memory and disk take; what is missing is a small server's."]

@@ -6,16 +6,17 @@ by the code that worked it out the first time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from schedlab import execution, stats
 from schedlab.errors import InputError, RunError, StorageError
-from schedlab.execution import Cell
+from schedlab.execution import DISTURBED, Cell
 from schedlab.model import check_seed
 from schedlab.sequential import Judged, Protocol
 from schedlab.settings import Setting
 from schedlab.settling import (
+    AA_BLOCKS,
     Arm,
     Progress,
     Question,
@@ -26,7 +27,7 @@ from schedlab.settling import (
     settle,
 )
 from schedlab.store import Store, StoredExperiment
-from schedlab.subjects import Metric, Subject
+from schedlab.subjects import Metric, Subject, default_metrics
 from schedlab.targets.target import Target
 
 Kind = Literal["compare", "sweep"]
@@ -116,7 +117,7 @@ def plan(
         check: whether baselines on real targets are first compared with themselves.
 
     Raises:
-        InputError: nothing to compare, something twice, or what a target cannot do.
+        InputError: nothing to run or to compare, something twice, or what a target cannot do.
     """
     if not (subjects and settings and targets):
         raise InputError("there is nothing to run: a workload, a setting and a target are needed")
@@ -136,6 +137,11 @@ def plan(
             group = f"{name} on {target.name}"
             measured[group] = _chosen(subject, metrics)
             cells += [Cell(group, subject, setting, target) for setting in settings]
+    if kind == "compare" and len(settings) == 1:
+        raise InputError(
+            f"there is nothing to compare: '{settings[0]}' is the only setting; name two or more "
+            "with --policy, --slice or --set"
+        )
     return Plan(kind, tuple(cells), measured, protocol or Protocol(), seed, timeout, check=check)
 
 
@@ -150,6 +156,8 @@ class Result:
         checks: by baseline, what comparing it with itself came to; empty where nothing is measured.
         stored: runs that were there before.
         state: as in the store.
+        notes: what a reader has to know before relying on it: what the runs' outcomes note, and
+            places where every seed gives the same run.
     """
 
     id: str
@@ -158,12 +166,48 @@ class Result:
     checks: Mapping[str, Judged]
     stored: int
     state: str
+    notes: tuple[str, ...] = ()
 
     @property
     def suspicious(self) -> list[str]:
         """Baselines that differ from themselves: what is measured there is not to be trusted."""
         different = (stats.Verdict.BETTER, stats.Verdict.WORSE)
         return [name for name, judged in self.checks.items() if judged.verdict in different]
+
+    @property
+    def disturbed(self) -> dict[str, int]:
+        """How many of each arm's runs others disturbed, however often they were repeated."""
+        found = {
+            arm: sum(DISTURBED in values for values in runs.values())
+            for arm, runs in self.settled.values.items()
+        }
+        return {arm: count for arm, count in found.items() if count}
+
+    @property
+    def disturbed_notes(self) -> tuple[str, ...]:
+        """A sentence where others disturbed runs."""
+        runs = sum(len(values) for values in self.settled.values.values())
+        count = sum(self.disturbed.values())
+        if not count:
+            return ()
+        return (
+            f"other work took more than 5 % of the CPU time during {count} of {runs} runs, also "
+            "when they were repeated: what is measured here is not to be trusted",
+        )
+
+    @property
+    def unvaried(self) -> list[str]:
+        """Simulated groups in which every seed gives the same run: their pairs are one."""
+        runs: dict[str, list[list[Values]]] = {}
+        for cell in self.plan["cells"]:
+            values = list(self.settled.values[cell["name"]].values())
+            if cell["simulated"] is not None and values:
+                runs.setdefault(cell["group"], []).append(values)
+        return [
+            group
+            for group, arms in runs.items()
+            if all(len(values) > 1 and all(one == values[0] for one in values) for values in arms)
+        ]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -212,16 +256,15 @@ def run(
         result = _settle(experiment, data, arms, doubles, len(known), progress)
     except Unsettled as stop:
         store.finish(experiment, "interrupted")
-        raise Interrupted(
-            Result(experiment, data, stop.settled, {}, len(known), "interrupted")
-        ) from stop
+        stopped = Result(experiment, data, stop.settled, {}, len(known), "interrupted")
+        raise Interrupted(_noted(stopped, store)) from stop
     except StorageError:
         raise  # nothing more can be written
     except BaseException:
         store.finish(experiment, "failed")
         raise
     store.finish(experiment, "done", _short(result))
-    return result
+    return _noted(result, store)
 
 
 def recall(stored: StoredExperiment, store: Store) -> Result:
@@ -240,13 +283,14 @@ def recall(stored: StoredExperiment, store: Store) -> Result:
         name: _recalled(name, known, failed, prefix=_AGAIN) for name in stored.plan["checked"]
     }
     try:
-        return _settle(stored.id, stored.plan, arms, doubles, len(known), None, stored.state)
+        result = _settle(stored.id, stored.plan, arms, doubles, len(known), None, stored.state)
     except Unsettled as stop:
-        return Result(stored.id, stored.plan, stop.settled, {}, len(known), stored.state)
+        result = Result(stored.id, stored.plan, stop.settled, {}, len(known), stored.state)
     except RunError as error:
         settled = Settled({name: {} for name in names})
         settled.failures = {name: str(error) for name in names}
-        return Result(stored.id, stored.plan, settled, {}, len(known), stored.state)
+        result = Result(stored.id, stored.plan, settled, {}, len(known), stored.state)
+    return _noted(result, store)
 
 
 def _settle(  # noqa: PLR0917 - all of them differ in kind
@@ -261,15 +305,40 @@ def _settle(  # noqa: PLR0917 - all of them differ in kind
     first = {group: metrics[0] for group, metrics in data["metrics"].items()}
     group_of = {cell["name"]: cell["group"] for cell in data["cells"]}
     band = data["band"]
+    protocol = Protocol(tuple(data["looks"]), band, data["confidence"])
+
+    def told(before: int, after: int) -> Callable[[Progress], None] | None:
+        """Return what tells of a part, with the runs before and after it."""
+        if progress is None:
+            return None
+        return lambda one: progress(
+            replace(one, done=before + one.done, most=before + one.most + after)
+        )
+
+    each, to_do = 2 * AA_BLOCKS, len(arms) * protocol.looks[0]
     checks = {
         name: check_against_itself(
-            pair, first[group_of[name]]["name"], band=band, seed=data["seed"]
+            pair,
+            first[group_of[name]]["name"],
+            band=band,
+            seed=data["seed"],
+            progress=told(place * each, (len(doubles) - place - 1) * each + to_do),
         )
-        for name, pair in doubles.items()
+        for place, (name, pair) in enumerate(doubles.items())
     }
-    protocol = Protocol(tuple(data["looks"]), band, data["confidence"])
-    settled = settle(arms, _questions(data), protocol, seed=data["seed"], progress=progress)
+    settled = settle(
+        arms, _questions(data), protocol, seed=data["seed"], progress=told(len(doubles) * each, 0)
+    )
     return Result(experiment, data, settled, checks, stored, state)
+
+
+def _noted(result: Result, store: Store) -> Result:
+    """Return a result with its notes."""
+    single = [
+        f"{group}: every seed gives the same run, so its pairs say no more than one"
+        for group in result.unvaried
+    ]
+    return replace(result, notes=(*store.notes(result.id), *single, *result.disturbed_notes))
 
 
 def _questions(data: Mapping[str, Any]) -> list[Question]:
@@ -336,7 +405,7 @@ def _recalled(
 
 def _chosen(subject: Subject, names: Sequence[str]) -> tuple[Metric, ...]:
     if not names:
-        return subject.metrics[:1]
+        return default_metrics(subject)
     known = {metric.name: metric for metric in subject.metrics}
     for name in names:
         if name not in known:

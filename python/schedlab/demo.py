@@ -1,16 +1,16 @@
 """The main job: calibrate, validate, tune, verify and report, in one go."""
 
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from schedlab import calibration, doctor, files, programs, validation
+from schedlab import __version__, calibration, doctor, extras, files, programs, validation
 from schedlab.doctor import Diagnosis
 from schedlab.model import Machine, Scheduler, short_time
 from schedlab.report.summary import (
@@ -95,7 +95,7 @@ def run(directory: Path, size: Size = FULL) -> dict[str, Any]:
         parts |= {"machine": diagnosis_json(diagnosis), "calibration": calibration_json(costs)}
     here = diagnosis.facts
     machine = Machine(here.cpus, costs.costs)
-    scheduler = Scheduler(here.release, hz=here.hz, knobs=here.booted)
+    scheduler = here.rules
     with _part("2. The simulator against this kernel"):
         parts |= _validate(here, machine, scheduler, size)
     with _part("3. Particle swarm against golden section, on the simulated 2.6.24"):
@@ -103,7 +103,7 @@ def run(directory: Path, size: Size = FULL) -> dict[str, Any]:
     with _part("4. Policy and slice for hackbench on this kernel"):
         parts["verified"] = _verify(diagnosis, machine, scheduler, size)
     summary = {
-        "version": version("schedlab"),
+        "version": __version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **parts,
         "seconds": round(time.monotonic() - began, 1),
@@ -173,13 +173,21 @@ def _write(
     trace = directory / "hackbench.pftrace"
     simulate(TRACED, scheduler=scheduler, machine=machine, trace=trace)
     page = directory / "report.html"
-    files.write_text(page, report(summary))
     file = directory / "summary.json"
     files.write_text(file, to_json(summary) + "\n")
+    drawn = extras.installed("charts")
+    if drawn:
+        files.write_text(page, report(summary))
     for sentence in answers(summary):
         say(sentence)
     say()
-    say(f"{page}: the figures, in one file")
+    if drawn:
+        say(f"{page}: the figures, in one file")
+    else:
+        note(
+            "no figures were drawn: pip install 'schedlab[charts]', then "
+            f"schedlab report {shlex.quote(str(file))}"
+        )
     say(f"{trace}: {TRACED} simulated, for https://ui.perfetto.dev")
     say(f"{file}: every number")
     return summary

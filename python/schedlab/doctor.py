@@ -88,7 +88,7 @@ def diagnose() -> Diagnosis:
 
 
 def _slices(here: Facts) -> Permission:
-    if not json.loads(_core.release(here.kernel))["eevdf"]:
+    if not json.loads(_core.release(here.release))["eevdf"]:
         return Permission("slice", False, f"kernel {here.release} gives tasks no slices (6.12 on)")
     return _try("slice", Attributes(slice="3ms"))
 

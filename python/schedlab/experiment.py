@@ -14,6 +14,7 @@ from typing import Any, Generic, SupportsFloat, TypeVar
 import numpy as np
 
 from schedlab import stats
+from schedlab.direction import Better
 
 T = TypeVar("T")
 
@@ -97,7 +98,7 @@ class Experiment(Generic[T]):
         treatment: str,
         metric: Callable[[T], float] | None = None,
         *,
-        better: stats.Better = "lower",
+        better: Better = "lower",
         band: float = 0.01,
         confidence: float = 0.95,
         resamples: int = 10_000,

@@ -5,10 +5,9 @@ Neither library is needed for anything else, so neither is loaded before it is a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
 from typing import Any, Literal
 
-from schedlab import campaign
+from schedlab import campaign, extras
 from schedlab.errors import InputError
 from schedlab.outcome import Outcome
 from schedlab.store import Store
@@ -67,6 +66,7 @@ def answer_columns(result: campaign.Result) -> Columns:
                 "setting": cell["setting"],
                 "metric": answer.question.metric,
                 "better": answer.question.better,
+                "change": answer.change,
                 "ratio": None if ratio is None else ratio.value,
                 "low": None if ratio is None else ratio.interval.low,
                 "high": None if ratio is None else ratio.interval.high,
@@ -82,7 +82,7 @@ def task_columns(outcome: Outcome) -> Columns:
     """Return the tasks of a run, a row a task.
 
     >>> from schedlab import Machine, simulate
-    >>> outcome = simulate("pipe", scheduler="6.1", machine=Machine(1, "linsched"))
+    >>> outcome = simulate("pipe", scheduler="6.1", machine=Machine(1, "reference"))
     >>> len(task_columns(outcome)["name"]) == len(outcome.tasks)
     True
     """
@@ -115,8 +115,4 @@ def frame(table: Mapping[str, Sequence[Any]], library: Library = "pandas") -> An
     """
     if library not in ("pandas", "polars"):
         raise InputError(f"library is '{library}'; allowed: pandas, polars")
-    try:
-        module = import_module(library)
-    except ImportError:
-        raise InputError(f"{library} is not installed: pip install {library}") from None
-    return module.DataFrame(dict(table))
+    return extras.load(library).DataFrame(dict(table))

@@ -16,7 +16,16 @@ from schedlab import _core
 from schedlab.files import write_text
 from schedlab.model import Costs, Machine, Scheduler, Workload, check_seed
 
-__all__ = ["Behaviour", "Inferred", "Latency", "TaskBehaviour", "infer", "simulated", "workload_of"]
+__all__ = [
+    "Behaviour",
+    "Inferred",
+    "Latency",
+    "Tail",
+    "TaskBehaviour",
+    "infer",
+    "simulated",
+    "workload_of",
+]
 
 Ending = Literal["work", "time"]
 """When an inferred run is over: all tasks have done what they did, or as much time has passed."""
@@ -42,6 +51,23 @@ class Latency:
     def of(cls, value: Mapping[str, Any]) -> Self:
         """Read it from the core's JSON."""
         return cls(value["count"], value["p50_ns"], value["p99_ns"], value["max_ns"])
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The wake-up latencies that are as long as the 99th percentile or longer.
+
+    Attributes:
+        waits: how many there are.
+        moments: at how many moments, each of one millisecond, they began.
+        most: how many began at the moment that has the most of them.
+        at_ns: when that moment began, in nanoseconds.
+    """
+
+    waits: int
+    moments: int
+    most: int
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +119,7 @@ class Behaviour:
         involuntary: switches of tasks that were taken off.
         latency: wake-up latencies of all tasks.
         tasks: each task's part, by name.
+        tail: where the 99th percentile of the latencies comes from; None where it is not known.
     """
 
     elapsed_ns: int
@@ -100,6 +127,7 @@ class Behaviour:
     involuntary: int
     latency: Latency
     tasks: Mapping[str, TaskBehaviour]
+    tail: Tail | None = None
 
     @property
     def switches(self) -> int:
@@ -134,6 +162,7 @@ class Behaviour:
             involuntary=value["involuntary"],
             latency=Latency.of(value["latency"]),
             tasks=MappingProxyType(tasks),
+            tail=None if value.get("tail") is None else Tail(**value["tail"]),
         )
 
 
@@ -147,6 +176,7 @@ class Inferred:
         ending: when its run is over.
         scheduler: how the recorded kernel was set; None where the recording does not say it.
         cpus: CPUs of the recorded machine; None likewise.
+        level: how much was recorded (``switches``, ``L0``, ``L0k``, ``L1``); None likewise.
         phase_ns: how long after a timer tick the recording begins.
         behaviour: how the tasks behaved in the recording.
     """
@@ -158,6 +188,7 @@ class Inferred:
     cpus: int | None
     phase_ns: int
     behaviour: Behaviour
+    level: str | None = None
 
     @property
     def workload(self) -> Workload:
@@ -195,7 +226,7 @@ def infer(
     """
     given = costs if isinstance(costs, Costs) else Costs.load(costs)
     called = trace.name.partition(".")[0] if name is None else name
-    text, summary = _core.infer(trace, called, json.dumps(given.as_text()), start, end, ending)
+    text, summary = _core.infer(trace, called, json.dumps(given.described()), start, end, ending)
     found = json.loads(summary)
     recorded = found["recorded"]
     scheduler = None
@@ -209,6 +240,7 @@ def infer(
         cpus=None if recorded is None else recorded["cpus"],
         phase_ns=found["phase_ns"],
         behaviour=Behaviour.of(found["behaved"]),
+        level=None if recorded is None else recorded["level"],
     )
 
 

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 
 from schedlab.inference import Behaviour
+from schedlab.model import short_time
 
-__all__ = ["LIMITS", "Figure", "Likeness", "likeness"]
+__all__ = ["ENOUGH_WAITS", "LIMITS", "Figure", "Likeness", "likeness"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Figure:
         difference: for shares in points of 100; otherwise a part of what is real. None where there
             is nothing to compare.
         limit: how much may differ.
+        caution: why little follows from it, whether it holds or not; empty otherwise.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Figure:
     simulated: float
     difference: float | None
     limit: float
+    caution: str = ""
 
     @property
     def holds(self) -> bool:
@@ -46,9 +49,28 @@ class Likeness:
         """Whether all do."""
         return all(figure.holds for figure in self.figures)
 
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """The names of the figures that hold: what the workload may be asked for."""
+        return tuple(figure.name for figure in self.figures if figure.holds)
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The names of the figures that do not hold."""
+        return tuple(figure.name for figure in self.figures if not figure.holds)
+
 
 LIMITS = {"shares": 2.0, "switches": 0.15, "p99 latency": 0.30}
 """Shares within 2 points, switches within 15 %, the 99th percentile of latencies within 30 %."""
+
+CHANCE = 0.025
+"""The chance, on each side, with which a figure may be off without anything being wrong."""
+
+ENOUGH_WAITS = math.ceil(math.log(CHANCE) / math.log(0.99))
+"""Fewer latencies are, with more than that chance, all below the real 99th percentile."""
+
+ENOUGH_SWITCHES = math.ceil((1.96 / LIMITS["switches"]) ** 2)
+"""So many independent switches are within their limit of their mean 95 times in 100 (Poisson)."""
 
 
 def likeness(real: Behaviour, simulated: Behaviour) -> Likeness:
@@ -74,7 +96,8 @@ def likeness(real: Behaviour, simulated: Behaviour) -> Likeness:
         ("p99 latency", real.latency.p99_ns, simulated.latency.p99_ns, real.latency.count),
     ):
         difference = _apart(one, other) if there else None
-        figures.append(Figure(name, "all tasks", one, other, difference, LIMITS[name]))
+        caution = _caution(name, real)
+        figures.append(Figure(name, "all tasks", one, other, difference, LIMITS[name], caution))
     return Likeness(tuple(figures))
 
 
@@ -83,3 +106,24 @@ def _apart(real: float, simulated: float) -> float:
     if real == simulated:
         return 0.0
     return abs(simulated - real) / real if real else math.inf
+
+
+def _caution(name: str, real: Behaviour) -> str:
+    """Return why little follows from a figure of a recording; nothing where much does."""
+    if name == "switches":
+        if real.switches >= ENOUGH_SWITCHES:
+            return ""
+        return (
+            f"the recording has {real.switches} switches; chance alone moves fewer than "
+            f"{ENOUGH_SWITCHES} by more than {LIMITS['switches']:.0%}"
+        )
+    count, tail = real.latency.count, real.tail
+    if count < ENOUGH_WAITS:
+        return f"the recording has {count} wake-ups, and {ENOUGH_WAITS} determine a 99th percentile"
+    if tail is not None and 2 * tail.moments <= tail.waits:
+        moments = "one moment" if tail.moments == 1 else f"{tail.moments} moments"
+        return (
+            f"the {tail.waits} waits on which it stands began at {moments}, "
+            f"{tail.most} at {short_time(tail.at_ns)}: the order within such a burst decides"
+        )
+    return ""

@@ -14,7 +14,9 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from schedlab import _core
+from schedlab.arguments import check_text, check_texts, check_whole, exists
 from schedlab.errors import InputError
+from schedlab.files import read_text
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ def parse_time(text: str) -> int:
     >>> parse_time("1.5ms")
     1500000
     """
-    return _core.parse_time(text)
+    return _core.parse_time(check_text(text, "time"))
 
 
 def format_time(nanoseconds: float) -> str:
@@ -65,12 +67,12 @@ class Attributes:
         policy: ``other``, ``batch``, ``idle``, ``fifo:N`` or ``rr:N`` with a priority of 1 to 99;
             or ``ext:none``, ``ext:pfs``, ``ext:dw-cfs[:beta=1.1]``: tasks are ``other``, and a
             sched_ext scheduler with such thread weights schedules the machine meanwhile.
-        nice: -20 to 19.
+        nice: -20 to 19; 0 under ``fifo`` and ``rr``, whose tasks have no nice level.
         slice: the slice to ask for, ``100us`` to ``100ms`` (EEVDF kernels); None for the kernel's.
         affinity: the CPUs the tasks may run on; empty for all.
 
-    >>> str(Attributes("rr:5", nice=3))
-    'rr:5, nice 3'
+    >>> str(Attributes("batch", nice=3))
+    'batch, nice 3'
     """
 
     policy: str = "other"
@@ -80,7 +82,12 @@ class Attributes:
     json: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        policy = self.policy
+        policy = check_text(self.policy, "policy")
+        check_whole(self.nice, "nice", "-20 to 19")
+        if self.slice is not None:
+            check_text(self.slice, "slice")
+        for cpu in self.affinity:
+            check_whole(cpu, "affinity", "numbers of CPUs", least=0, most=2**32 - 1)
         if self.ext is not None:
             policy = "other"
             Scheduler("7.2", weights=self.ext)  # refuses what is no rule of weights
@@ -139,8 +146,10 @@ class Workload:
         Raises:
             InputError: no such workload or file, or one that cannot run as written.
         """
+        check_text(text, "workload", path=True)
         if text.endswith(".json") or "/" in text:
             return cls._from_file(Path(text))
+        check_text(text, "workload")
         return cls._from_json(_core.workload(text))
 
     @classmethod
@@ -158,7 +167,11 @@ class Workload:
         >>> len(schedlab.simulate(Workload.from_dict(hog), machine=machine).tasks)
         2
         """
-        return cls._from_text(json.dumps(value), "workload", "workload")
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"workload: no JSON can be made of it: {error}") from None
+        return cls._from_text(text, "workload", "workload")
 
     @property
     def duration_ns(self) -> int | None:
@@ -172,7 +185,8 @@ class Workload:
 
     @classmethod
     def _from_file(cls, path: Path) -> Self:
-        return cls._from_text(_read_text(path, "workload"), path.stem, str(path))
+        name = path.stem.encode(errors="replace").decode()
+        return cls._from_text(read_text(path, "workload file"), name, str(path))
 
     @classmethod
     def _from_text(cls, text: str, name: str, where: str) -> Self:
@@ -219,14 +233,16 @@ class Workload:
         >>> Workload.parse("hogs:tasks=10").with_groups(["/alice:tasks=2", "/bob"]).name
         'hogs:tasks=10,time=1s'
         """
-        return Workload(self.name, _core.with_groups(self.json, list(groups), list(sessions)))
+        placed = check_texts(groups, "groups"), check_texts(sessions, "sessions")
+        return Workload(self.name, _core.with_groups(self.json, *placed))
 
 
 class Scheduler:
     """A kernel release with the settings of its knobs.
 
     Args:
-        release: ``6.1``, ``6.1.176``, or what ``uname -r`` prints.
+        release: ``6.1``, ``6.1.176``, or what ``uname -r`` prints; ``~6.8`` for the rules of the
+            known series nearest to one whose rules are not known.
         hz: timer interrupts a second.
         knobs: settings by name, also those whose names are no Python names (``feature.NAME``).
         weights: what the number of a process's threads does to their weights: ``none``, ``pfs`` or
@@ -238,6 +254,9 @@ class Scheduler:
 
     >>> Scheduler("6.1", latency="20ms")
     Scheduler('6.1.192', hz=250, knobs={'latency': '20ms'})
+    >>> Scheduler("~6.8").notes[0]
+    'kernel 6.8.0 is of no series whose rules are known; the rules of 6.12.95 stand in, of the
+    nearest series with EEVDF'
     >>> Scheduler("6.1", latency="20")
     Traceback (most recent call last):
     ...
@@ -262,15 +281,25 @@ class Scheduler:
         weights: str = "none",
         **settings: object,
     ) -> None:
-        given = [(name, _setting(value)) for name, value in {**(knobs or {}), **settings}.items()]
-        if not 1 <= hz < 2**32:
-            raise InputError(f"hz is {hz}; allowed: 24 to 10000")
+        check_text(release, "release")
+        check_whole(hz, "hz", "24 to 10000", least=1, most=2**32 - 1)
+        check_text(weights, "weights")
+        given = [
+            (check_text(name, "knob"), check_text(_setting(value), f"knob '{name}'"))
+            for name, value in {**(knobs or {}), **settings}.items()
+        ]
         self.json = _core.scheduler(release, hz, given, weights)
         value = json.loads(self.json)
         self.release = value["release"]
         self.hz = hz
         self.weights = value.get("weights", "none")
         self.knobs = MappingProxyType({name: _setting(v) for name, v in value["knobs"].items()})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before relying on its rules: a sentence where others stand in for them."""
+        note = json.loads(_core.release(self.release))["note"]
+        return () if note is None else (note,)
 
     def with_knobs(self, knobs: Mapping[str, object]) -> "Scheduler":
         """Return the scheduler with further settings."""
@@ -302,10 +331,14 @@ class Costs:
     """What operations cost on a machine.
 
     Attributes:
-        name: where they come from: ``ideal``, ``linsched``, ``calibrated``, or a file.
+        name: where they come from: ``ideal``, ``linsched``, ``calibrated``, ``reference:NAME``, or
+            a file.
         times: nanoseconds by field of the Rust type ``Costs``.
         devices: nanoseconds by field of the Rust type ``Devices``: what memory and disk take, as
             far as it is known; the rest is a small server's.
+        unknown: names of costs that could not be measured. They are zero, and a run that would
+            charge one says so in its notes.
+        remark: what a reader of every outcome has to know of these costs; empty if nothing.
 
     >>> Costs.load("linsched").times["pipe_write"]
     1000000
@@ -314,26 +347,39 @@ class Costs:
     name: str
     times: Mapping[str, int]
     devices: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    unknown: tuple[str, ...] = ()
+    remark: str = field(default="", compare=False)
 
     @classmethod
-    def load(cls, name: str | Path) -> "Costs":
+    def load(cls, name: str | Path | None = None) -> "Costs":
         """Return the costs of a preset, the calibrated ones of this machine, or those of a file.
+
+        Args:
+            name: ``ideal``, ``linsched``, ``calibrated``, ``reference`` or ``reference:NAME``
+                (measured on a named machine and shipped with schedlab), or a file's path. Without
+                a name, the calibrated costs of this machine; the reference costs, with a remark
+                that says so, where it was never calibrated.
 
         Raises:
             InputError: no such file, a file that holds no costs, or no calibration yet.
         """
-        text = str(name)
-        if text in ("ideal", "linsched"):
-            return cls.from_json(text, _core.costs(text))
         from schedlab import calibration  # noqa: PLC0415 - it stands above this module
 
+        if name is None:
+            return calibration.default()
+        text = str(check_text(name, "costs", path=True))
+        if text in ("ideal", "linsched"):
+            return cls.from_json(text, _core.costs(text))
         if text == "calibrated":
             return calibration.load().costs
+        kind, _, machine = text.partition(":")
+        if kind == "reference":
+            return calibration.reference(machine).costs
         path = Path(name)
-        if path.suffix not in (".toml", ".json") and not path.exists():
+        if path.suffix not in (".toml", ".json") and not exists(path):
             raise InputError(
-                f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, or the path "
-                "of a calibration's .toml file"
+                f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, reference, "
+                "reference:NAME, or the path of a calibration's .toml file"
             )
         return calibration.load(path).costs
 
@@ -344,27 +390,40 @@ class Costs:
 
     @classmethod
     def from_times(
-        cls, name: str, times: Mapping[str, str], devices: Mapping[str, str] | None = None
+        cls,
+        name: str,
+        times: Mapping[str, object],
+        devices: Mapping[str, str] | None = None,
+        remark: str = "",
     ) -> "Costs":
         """Check costs given with their units, and complete them with zeros.
 
         Args:
             name: where they come from.
-            times: by field, with their units.
+            times: by field, with their units; ``unknown`` lists those that nobody measured.
             devices: what memory and disk take, as far as it is known.
+            remark: what a reader of every outcome has to know of them.
 
         Raises:
             InputError: an unknown field, or a time without its unit.
         """
         known = dict(devices or {})
-        machine = json.loads(_machine({"cpus": 1, "costs": dict(times), "devices": known}))
-        parsed = {key: parse_time(text) for key, text in machine["costs"].items()}
+        described = {"cpus": 1, "costs": dict(times), "devices": known}
+        costs = json.loads(_machine(described))["costs"]
+        unknown = tuple(costs.pop("unknown", ()))
+        parsed = {key: parse_time(text) for key, text in costs.items()}
+        if strange := [key for key in unknown if key not in parsed]:
+            raise InputError(f"unknown costs: '{strange[0]}' is none; costs: {', '.join(parsed)}")
         taken = {key: parse_time(text) for key, text in known.items()}
-        return cls(name, MappingProxyType(parsed), MappingProxyType(taken))
+        return cls(name, MappingProxyType(parsed), MappingProxyType(taken), unknown, remark)
 
     def as_text(self) -> dict[str, str]:
         """Return the costs with their units."""
         return {name: format_time(value) for name, value in self.times.items()}
+
+    def described(self) -> dict[str, object]:
+        """Return the costs as the core reads them."""
+        return {**self.as_text(), **({"unknown": list(self.unknown)} if self.unknown else {})}
 
 
 class Machine:
@@ -373,8 +432,10 @@ class Machine:
     Args:
         cpus: how many, all alike.
         costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
-            tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``), the
-            path of a calibration file, or `Costs`.
+            tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``),
+            ``reference`` or ``reference:NAME`` (measured on a named machine, shipped), the path of
+            a calibration file, or `Costs`. Without it the calibrated ones of this machine, or the
+            reference costs where it was never calibrated.
         topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads
             a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
             thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
@@ -403,20 +464,21 @@ class Machine:
     def __init__(
         self,
         cpus: int = 1,
-        costs: str | Path | Costs = "ideal",
+        costs: str | Path | Costs | None = None,
         topology: str = "smt=1",
         speed: str = "",
     ) -> None:
+        cpus = check_whole(cpus, "machine: cpus", "1 to 4096", least=1, most=4096)
+        check_text(topology, "machine: topology")
+        check_text(speed, "machine: speed")
         self.cpus = cpus
         self.topology = topology
         self.speed = speed
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
-        if not 1 <= cpus < 2**32:
-            raise InputError(f"machine: cpus = {cpus} is out of range; allowed: 1 to 4096")
         described: dict[str, object] = {
             "cpus": cpus,
             "topology": topology,
-            "costs": self.costs.as_text(),
+            "costs": self.costs.described(),
             "devices": {name: format_time(time) for name, time in self.costs.devices.items()},
         }
         if speed:
@@ -453,9 +515,7 @@ def check_seed(seed: int) -> int:
     Raises:
         InputError: it is not from 0 to `MAX_SEED`.
     """
-    if not 0 <= seed <= MAX_SEED:
-        raise InputError(f"seed is {seed}; allowed: 0 to {MAX_SEED}")
-    return seed
+    return check_whole(seed, "seed", f"0 to {MAX_SEED}", least=0, most=MAX_SEED)
 
 
 def settings(pairs: Iterable[str], what: str = "knob") -> dict[str, str]:
@@ -481,12 +541,3 @@ def settings(pairs: Iterable[str], what: str = "knob") -> dict[str, str]:
 def _setting(value: object) -> str:
     """Return a setting as text: switches as the kernel writes them, 0 or 1."""
     return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _read_text(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{what} file '{path}': {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{what} file '{path}' is not text") from None

@@ -2,7 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+
+from schedlab import disturbance
+from schedlab.disturbance import Disturbance
+from schedlab.errors import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ class Outcome:
         elapsed_ns: from the first task's start to the last one's end.
         turnaround_jiffies: whole jiffies of the turnaround, rounded up, at the scheduler's HZ.
         cpu_busy_ns: CPU time used, each CPU's in turn; empty where nobody measured it.
-        switches: context switches.
+        switches: context switches, simulated as real: the voluntary and involuntary ones of all
+            tasks. A CPU that leaves idling, and a task's end, count nothing.
         messages: messages read in full.
         bytes: bytes read in full.
         tasks: each task's share.
@@ -112,6 +117,9 @@ class Outcome:
         latencies: what the workload's stopwatches measured, by name.
         accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
         knobs: what a guest said of the knobs that were set for the run.
+        disturbance: what others took of the CPU time meanwhile; None for a simulation.
+        notes: what a reader has to know before relying on these numbers, one sentence each: rules
+            or costs that stand in for others, costs that were never measured, a disturbed machine.
     """
 
     workload: str
@@ -131,18 +139,31 @@ class Outcome:
     latencies: Mapping[str, Latency] = field(default_factory=dict, hash=False)
     accelerator: str = ""
     knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    disturbance: Disturbance | None = None
+    notes: tuple[str, ...] = ()
+
+    def with_note(self, text: str) -> "Outcome":
+        """Return the outcome with one more note, before the others; itself if the text is empty."""
+        return replace(self, notes=(text, *self.notes)) if text else self
 
     @classmethod
     def from_json(cls, text: str) -> "Outcome":
-        """Read an outcome as the core and the native runner write it."""
-        value = json.loads(text)
-        value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
-        value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
-        value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
-        latencies = value.get("latencies", {})
-        value["latencies"] = {name: Latency(**one) for name, one in latencies.items()}
-        known = {f.name for f in fields(cls)}
-        return cls(**{name: v for name, v in value.items() if name in known})
+        """Read an outcome as the core and the native runner write it.
+
+        Raises:
+            InputError: it is none.
+        """
+        with reading("what a run wrote is no outcome"):
+            value = json.loads(text)
+            value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
+            value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+            value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
+            value["notes"] = tuple(value.get("notes", ()))
+            value["disturbance"] = disturbance.read(value.get("disturbance"))
+            latencies = value.get("latencies", {})
+            value["latencies"] = {name: Latency(**one) for name, one in latencies.items()}
+            known = {f.name for f in fields(cls)}
+            return cls(**{name: v for name, v in value.items() if name in known})
 
     def __iter__(self) -> Iterator[TaskOutcome]:
         return iter(self.tasks)

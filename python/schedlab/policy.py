@@ -165,4 +165,4 @@ def simulate(
     text = _core.simulate_policy(
         work.json, rules.json, machine.json, check_seed(seed), Calls(policy)
     )
-    return Outcome.from_json(text)
+    return Outcome.from_json(text).with_note(machine.costs.remark)

@@ -6,7 +6,6 @@ them, and the state before; ``schedlab replay`` compares it with our rules.
 
 import gzip
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +26,10 @@ BUFFER = 65_536
 """KiB of each CPU's buffer, where nothing else is asked for."""
 
 _MOST_KIB = 16_777_216
+
+_TIDYING = 30.0
+"""Seconds the recorder may take to leave tracing as it was: each probe takes its time."""
+
 _PREFIX = "schedlab-native: "
 
 
@@ -110,7 +113,7 @@ def record(
     limit = timeout + 120
     if guest is None:
         recorder = [runner, "record", "-o", str(path), *options, "--", *command]
-        done = processes.run(recorder, text=text, timeout=limit)
+        done = processes.run(recorder, text=text, timeout=limit, patience=_TIDYING)
         return replace(_read(done), path=path)
     # Not to the directory that is shared: every access to it crosses to this machine. Nobody else
     # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
@@ -122,7 +125,7 @@ def record(
     script = f'file=$1; shift; {read} && "$@" && mv "$file" "$OUT/"'
     copy = ["sh", "-c", script, "sh", inside]
     recording = _read(guest.run([*copy, *recorder], text=text, timeout=limit))
-    _move(guest.shared / Path(inside).name, path)
+    _fetch(guest, Path(inside).name, path)
     return replace(recording, path=path)
 
 
@@ -145,22 +148,23 @@ def _read(done: processes.Completed) -> Recording:
             events=found["events"],
             output=output,
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise RunError("the recorder did not say what it recorded") from None
 
 
-def _move(source: Path, path: Path) -> None:
-    """Give the file its name, packed if that says so; a half-copied one has another."""
+def _fetch(guest: Guest, name: str, path: Path) -> None:
+    """Take a file of a guest's, packed if our name says so; a half-copied one has another."""
     temporary = path.with_name(f".{path.name}.part")
     try:
         if path.suffix == ".gz":
-            with source.open("rb") as text, gzip.open(temporary, "wb", compresslevel=1) as packed:
-                shutil.copyfileobj(text, packed, 1 << 20)
+            with gzip.open(temporary, "wb", compresslevel=1) as packed:
+                guest.files.copy(name, packed.write)
         else:
-            shutil.copyfile(source, temporary)
+            with temporary.open("wb") as plain:
+                guest.files.copy(name, plain.write)
         temporary.rename(path)
     except OSError as error:
         raise RunError(f"cannot write '{path}': {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
-        source.unlink(missing_ok=True)
+        guest.files.remove(name)

@@ -22,8 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtri
 
 from schedlab import stats
+from schedlab.direction import Better
 
 LOOKS = (12, 20, 32, 50, 80, 130, 200, 320)
 """Blocks after which there is a look, at the full budget."""
@@ -34,6 +36,10 @@ _FINAL_SHARE = 0.5
 Large effects are found early at any price, so the last look, which decides whether a difference of
 a per cent is there, gets the larger part.
 """
+
+
+_TELLING = 4
+"""Pairs from which on their scatter tells something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,41 @@ class Protocol:
     def budget(self) -> int:
         """The most blocks that are run."""
         return self.looks[-1]
+
+    def projected_blocks(self, pairs: "Pairs", done: int, questions: int = 1) -> int:
+        """Return the blocks after which a question is likely to be decided, from the pairs so far.
+
+        Its effect and its scatter are taken for those of the pairs there are; of fewer than four
+        pairs nothing is known, and the next look may be the last.
+
+        Args:
+            pairs: the measurements so far.
+            done: complete blocks.
+            questions: that are open together, among which each look's error probability is shared.
+
+        >>> steady = Pairs([10.0, 10.1] * 4, [5.0, 5.1] * 4)
+        >>> Protocol().projected_blocks(steady, 8)
+        12
+        """
+        looks = zip(self.looks, self.alphas, strict=True)
+        left = [(look, alpha) for look, alpha in looks if look > done]
+        if not left:
+            return self.budget
+        if len(pairs.baseline) < _TELLING:
+            return left[0][0]
+        baseline, treatment = (np.asarray(one) for one in (pairs.baseline, pairs.treatment))
+        if (baseline == treatment).all():
+            return left[0][0]
+        both = np.concatenate([baseline, treatment])
+        if not np.isfinite(both).all() or (both <= 0).any():
+            return self.budget  # there is no ratio, and no verdict
+        logs = np.log(treatment) - np.log(baseline)
+        mean, deviation = abs(float(logs.mean())), float(logs.std(ddof=1))
+        for look, alpha in left:
+            half = -float(ndtri(alpha / questions / 2)) * deviation / look**0.5
+            if mean > half or mean + half < np.log1p(self.band):
+                return look
+        return self.budget
 
     @classmethod
     def within(cls, blocks: int, *, band: float = 0.01, confidence: float = 0.95) -> "Protocol":
@@ -125,7 +166,7 @@ class Pairs:
 
     baseline: Sequence[float]
     treatment: Sequence[float]
-    better: stats.Better = "lower"
+    better: Better = "lower"
 
 
 def judge_all(

@@ -16,6 +16,7 @@ TASK_SETTINGS = ("policy", "slice", "nice")
 """What is set on tasks, not on the kernel."""
 
 _WITHOUT_SLICE = ("fifo", "rr", "idle", "deadline", "ext")
+_WITHOUT_NICE = ("fifo", "rr", "deadline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,17 @@ class Setting:
 
     @property
     def sensible(self) -> bool:
-        """Whether the policy is one whose tasks have slices, if there is a slice."""
+        """Whether the policy is one whose tasks have what is set of them: a slice, a nice level."""
+        return not self._idle_settings
+
+    @property
+    def _idle_settings(self) -> frozenset[str]:
+        """The settings of tasks that mean nothing under the policy."""
         policy = self.values.get("policy", "other").partition(":")[0]
-        return "slice" not in self.values or policy not in _WITHOUT_SLICE
+        idle = {"slice"} if policy in _WITHOUT_SLICE else set()
+        if policy in _WITHOUT_NICE:
+            idle.add("nice")
+        return frozenset(idle & self.values.keys())
 
     def check(self, target: Target) -> None:
         """Refuse before anything runs what the target could not do.
@@ -100,7 +109,7 @@ def has_slices(release: str) -> bool:
 def combinations(axes: Mapping[str, Sequence[str]]) -> list[Setting]:
     """Return every combination of values, the last axis changing fastest.
 
-    Slices are left out for policies whose tasks have none.
+    Slices and nice levels are left out for policies whose tasks have none.
 
     >>> [str(one) for one in combinations({"policy": ["other", "fifo:1"], "slice": ["1ms"]})]
     ['policy=other, slice=1ms', 'policy=fifo:1']
@@ -108,9 +117,8 @@ def combinations(axes: Mapping[str, Sequence[str]]) -> list[Setting]:
     found: list[Setting] = []
     for values in product(*axes.values()):
         setting = Setting(dict(zip(axes, values, strict=True)))
-        if not setting.sensible:
-            rest = {name: text for name, text in setting.values.items() if name != "slice"}
-            setting = Setting(rest)
+        rest = {n: text for n, text in setting.values.items() if n not in setting._idle_settings}
+        setting = Setting(rest)
         if setting not in found:
             found.append(setting)
     return found
@@ -128,10 +136,11 @@ def axes(pairs: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for pair in pairs:
         name, _, rest = pair.partition("=")
-        values = [value.strip() for value in rest.split(",") if value.strip()]
-        if not name or not values:
+        values = [value.strip() for value in rest.split(",")]
+        if not name or not all(values):
             raise InputError(
-                f"'{pair}' sets nothing: write name=value,value, as in latency=1ms,5ms"
+                f"'{pair}' has no name or an empty value: write name=value,value, as in "
+                "latency=1ms,5ms"
             )
         if name in found:
             raise InputError(f"'{name}' is set twice: write its values in one, with commas")

@@ -8,11 +8,12 @@ goes on as if it had never stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from schedlab import stats
+from schedlab.direction import Better
 from schedlab.drift import Drift, drift
 from schedlab.errors import RunError
 from schedlab.sequential import Judged, Pairs, Protocol, judge_all
@@ -45,7 +46,7 @@ class Question:
     baseline: str
     treatment: str
     metric: str
-    better: stats.Better = "lower"
+    better: Better = "lower"
     decisive: bool = True
 
     @property
@@ -56,11 +57,23 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, what it came to, and after how many blocks."""
+    """What a question came to.
+
+    Attributes:
+        question: the question.
+        judged: the ratio with its interval, and the verdict.
+        blocks: after how many blocks.
+        baseline: the baseline's geometric mean over them (`stats.centre`); None without any.
+        treatment: the treatment's.
+        change: of the metric itself, treatment / baseline - 1; None where there is no ratio.
+    """
 
     question: Question
     judged: Judged
     blocks: int
+    baseline: float | None = None
+    treatment: float | None = None
+    change: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +82,7 @@ class Progress:
 
     Attributes:
         done: runs executed.
-        most: runs there will be at most, from what is known now.
+        most: runs there will be, projected from the scatter so far.
         arm: the arm that ran last.
         undecided: decisive questions without an answer.
     """
@@ -179,6 +192,7 @@ def check_against_itself(
     blocks: int = AA_BLOCKS,
     band: float = 0.01,
     seed: int = 0,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Judged:
     """Compare an arm with itself (an A/A check); it is given under two names.
 
@@ -196,6 +210,7 @@ def check_against_itself(
         [question],
         Protocol((blocks,), band, _AA_CONFIDENCE),
         seed=seed,
+        progress=progress,
     )
     return settled.answers[0].judged
 
@@ -243,9 +258,22 @@ class _Course:
         self.settled.order.append((arm, block))
         if self.progress is not None:
             done = len(self.settled.order)
-            left = self.protocol.budget - block - 1
-            rest = len(self.active()) * left
-            self.progress(Progress(done, done + rest, arm, len(self.undecided())))
+            self.progress(Progress(done, done + self.rest(block), arm, len(self.undecided())))
+
+    def rest(self, block: int) -> int:
+        """Return the runs that are left to do, as far as the scatter so far tells."""
+        undecided, active = self.undecided(), self.active()
+        asked = [(question.baseline, question.treatment) for question in undecided]
+        ends = {
+            pair: self.protocol.projected_blocks(self.pairs(question), block, len(asked))
+            for pair, question in zip(asked, undecided, strict=True)
+        }
+        in_block = sum(1 for arm in active if block not in self.settled.values[arm])
+        later = 0
+        for arm in active:
+            ending = [end for pair, end in ends.items() if arm in pair]
+            later += max(ending, default=self.protocol.budget) - block - 1
+        return in_block + later
 
     def undecided(self) -> list[Question]:
         """Return the decisive questions that can still be answered."""
@@ -279,7 +307,7 @@ class _Course:
             pending, alpha, band=self.protocol.band, resamples=self.protocol.resamples
         )
         for name, one in judged.items():
-            self.answered[name] = Answer(self.questions[name], one, len(pending[name].baseline))
+            self.answered[name] = _answer(self.questions[name], one, pending[name])
         self.settled.answers = [self.answered[name] for name in self.questions]
 
     def judge_now(self) -> None:
@@ -293,7 +321,7 @@ class _Course:
                     answer.judged.band,
                     answer.judged.why,
                 )
-                self.answered[name] = Answer(answer.question, judged, answer.blocks)
+                self.answered[name] = replace(answer, judged=judged)
             self.settled.answers = [self.answered[name] for name in self.questions]
 
     def pairs(self, question: Question) -> Pairs:
@@ -311,3 +339,14 @@ class _Course:
             [treated[block][metric] for block in blocks],
             question.better,
         )
+
+
+def _answer(question: Question, judged: Judged, pairs: Pairs) -> Answer:
+    """Return an answer with the means whose ratio it judges."""
+    means = [_centre(values) for values in (pairs.baseline, pairs.treatment)]
+    change = None if judged.ratio is None else judged.ratio.value - 1
+    return Answer(question, judged, len(pairs.baseline), means[0], means[1], change)
+
+
+def _centre(values: Sequence[float]) -> float | None:
+    return stats.centre(values) if values and np.isfinite(values).all() else None

@@ -84,7 +84,8 @@ def read(path: Path) -> Spans:
     >>> from schedlab import Machine, simulate
     >>> with tempfile.TemporaryDirectory() as name:
     ...     file = Path(name) / "run.txt"
-    ...     _ = simulate("hogs:tasks=2,time=10ms", scheduler="6.1", machine=Machine(1), trace=file)
+    ...     _ = simulate("hogs:tasks=2,time=10ms", scheduler="6.1", machine=Machine(1, "ideal"),
+    ...                  trace=file)
     ...     found = read(file)
     >>> found.run_ns(0, found.end_ns)
     {'hog[0]': 10000000, 'hog[1]': 10000000}
@@ -111,7 +112,7 @@ def read(path: Path) -> Spans:
 
 
 def _events(path: Path) -> Iterator[tuple[int, int, str, str]]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if not line.startswith("#") and (match := _LINE.match(line)):
                 cpu, whole, part, event, payload = match.groups()

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from schedlab import better as _better
+from schedlab.direction import Better
 
 FloatArray = NDArray[np.float64]
-Better = _better.Better
 
 # Resampled values held in memory at a time.
 _CHUNK = 2_000_000
@@ -239,6 +238,23 @@ def paired_ratio(
         math.exp(log_mean.interval.low), math.exp(log_mean.interval.high), confidence
     )
     return Estimate(math.exp(log_mean.value), interval, log_mean.size)
+
+
+def centre(values: ArrayLike) -> float:
+    """Return the geometric mean; the arithmetic one where a value is 0 or less.
+
+    The ratio of two geometric means over the same pairs is what `paired_ratio` estimates.
+
+    Raises:
+        ValueError: no value, or one that is not finite.
+
+    >>> round(centre([1.0, 4.0]), 12), centre([0.0, 4.0])
+    (2.0, 2.0)
+    """
+    sample = _vector("values", values, at_least=1)
+    if (sample == sample[0]).all():
+        return float(sample[0])
+    return float(np.exp(np.log(sample).mean()) if (sample > 0).all() else sample.mean())
 
 
 def minimum_pairs(confidence: float = 0.95) -> int:

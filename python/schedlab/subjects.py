@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypedDict
 
-from schedlab.better import Better
+from schedlab.direction import Better, direction_of
+from schedlab.disturbance import Disturbance
 from schedlab.model import Attributes, Workload
 from schedlab.outcome import Outcome
 from schedlab.targets.target import Target
@@ -22,8 +23,23 @@ class Metric:
     """
 
     name: str
-    unit: str = "s"
-    better: Better = "lower"
+    unit: str
+    better: Better
+
+    @classmethod
+    def known(cls, name: str, unit: str = "s") -> "Metric":
+        """Return a metric whose name and unit tell its direction (`schedlab.direction`).
+
+        Raises:
+            ValueError: they do not.
+
+        >>> Metric.known("requests", "1/s")
+        Metric(name='requests', unit='1/s', better='higher')
+        """
+        better = direction_of(f"{name} # {unit}")
+        if better is None:
+            raise ValueError(f"nothing tells whether lower or higher {name} [{unit}] is better")
+        return cls(name, unit, better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +49,12 @@ class Measured:
     Attributes:
         values: by metric.
         outcome: all that is known of it, as plain data.
+        disturbance: what others took of the CPU time meanwhile, where that was watched.
     """
 
     values: Mapping[str, float]
     outcome: Mapping[str, Any] = field(repr=False)
+    disturbance: Disturbance | None = None
 
 
 class ForCommand(TypedDict):
@@ -114,20 +132,32 @@ class Subject(Protocol):
 
 
 WORKLOAD_METRICS = (
-    Metric("turnaround"),
-    Metric("elapsed"),
-    Metric("cpu"),
-    Metric("voluntary", ""),
-    Metric("involuntary", ""),
-    Metric("migrations", ""),
-    Metric("delay"),
-    Metric("max_delay"),
+    Metric.known("turnaround"),
+    Metric.known("elapsed"),
+    Metric.known("cpu"),
+    Metric.known("voluntary", ""),
+    Metric.known("involuntary", ""),
+    Metric.known("migrations", ""),
+    Metric.known("delay"),
+    Metric.known("max_delay"),
 )
 """What a workload is measured by.
 
 ``turnaround``, ``elapsed`` as in `schedlab.Outcome`; ``cpu``: CPU time of all tasks; ``voluntary``
 and ``involuntary``: switches; ``migrations``: changes of CPU; ``delay`` and ``max_delay``:
-from becoming runnable to running, mean and longest, where somebody measured it.
+from becoming runnable to running, mean and longest, where they were measured.
+"""
+
+REQUEST_METRICS = (
+    Metric.known("throughput", "1/s"),
+    Metric.known("p99"),
+    Metric.known("p50"),
+    Metric.known("p999"),
+)
+"""What a workload with a stopwatch is measured by before those.
+
+``throughput``: what the stopwatch measured, a second of the run (requests, in ``http`` and
+``schbench``); ``p50``, ``p99``, ``p999``: its latencies.
 """
 
 
@@ -135,12 +165,23 @@ from becoming runnable to running, mean and longest, where somebody measured it.
 class Described:
     """A workload described by its tasks and steps.
 
+    Attributes:
+        workload: the workload.
+        metrics: those of its stopwatch, if it has one, and of every workload.
+
     >>> Described(Workload.parse("pipe")).metrics[0].name
     'turnaround'
+    >>> [metric.name for metric in default_metrics(Described(Workload.parse("http")))]
+    ['throughput', 'p99']
     """
 
     workload: Workload
-    metrics: tuple[Metric, ...] = WORKLOAD_METRICS
+    metrics: tuple[Metric, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            measured = REQUEST_METRICS if stopwatch(self.workload) else ()
+            object.__setattr__(self, "metrics", (*measured, *WORKLOAD_METRICS))
 
     @property
     def name(self) -> str:
@@ -154,7 +195,55 @@ class Described:
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run the workload once."""
         outcome = target.run(self.workload, **under.for_workload())
-        return Measured(workload_values(outcome), json.loads(json.dumps(asdict(outcome))))
+        values = request_values(outcome, stopwatch(self.workload)) | workload_values(outcome)
+        kept = json.loads(json.dumps(asdict(outcome)))
+        return Measured(values, kept, outcome.disturbance)
+
+
+def default_metrics(subject: Subject) -> tuple[Metric, ...]:
+    """Return what is compared of a subject where no metric is named, the one that decides first."""
+    requests = subject.metrics[: len(REQUEST_METRICS)] == REQUEST_METRICS
+    return subject.metrics[: 2 if requests else 1]
+
+
+def stopwatch(workload: Workload) -> str | None:
+    """Return the name of a workload's first stopwatch, None if it has none.
+
+    >>> stopwatch(Workload.parse("schbench")), stopwatch(Workload.parse("pipe"))
+    ('request', None)
+    """
+    if '"start"' not in workload.json:  # recordings make workloads of many megabytes
+        return None
+    todo: list[Any] = [json.loads(workload.json)["tasks"]]
+    while todo:
+        part = todo.pop(0)
+        if isinstance(part, dict):
+            if isinstance(part.get("start"), str):
+                return str(part["start"])
+            todo[:0] = part.values()
+        elif isinstance(part, list):
+            todo[:0] = part
+    return None
+
+
+def request_values(outcome: Outcome, name: str | None) -> dict[str, float]:
+    """Return what a stopwatch measured, in seconds and a second; nothing where it measured nothing.
+
+    >>> from schedlab import Machine, simulate
+    >>> outcome = simulate("http:duration=1s", scheduler="6.1", machine=Machine(2, "reference"))
+    >>> found = request_values(outcome, "request")
+    >>> found["throughput"] == outcome.latencies["request"].count / 1.0
+    True
+    """
+    measured = None if name is None else outcome.latencies.get(name)
+    if measured is None or not measured.count or not outcome.elapsed_ns:
+        return {}
+    return {
+        "throughput": measured.count / (outcome.elapsed_ns / 1e9),
+        "p99": measured.p99_ns / 1e9,
+        "p50": measured.p50_ns / 1e9,
+        "p999": measured.p999_ns / 1e9,
+    }
 
 
 def workload_values(outcome: Outcome) -> dict[str, float]:
@@ -162,7 +251,7 @@ def workload_values(outcome: Outcome) -> dict[str, float]:
 
     >>> from schedlab import Machine, simulate
     >>> outcome = simulate("hackbench:groups=1,fds=2,loops=1", scheduler="6.1",
-    ...                    machine=Machine(1, "linsched"))
+    ...                    machine=Machine(1, "reference"))
     >>> workload_values(outcome)["turnaround"] == outcome.turnaround_ns / 1e9
     True
     """

@@ -217,9 +217,7 @@ def validate(
     if len(settings) < 2:
         raise InputError("a comparison needs at least two workloads")
     here = host.facts()
-    rules = (
-        Scheduler(here.release, hz=here.hz, knobs=here.booted) if scheduler is None else scheduler
-    )
+    rules = here.rules if scheduler is None else scheduler
     points = []
     for one in settings:
         runs = tuple(int(value) for value in experiment.values(one.text, turnaround))
@@ -260,8 +258,9 @@ def message_cost(settings: Settings, costs: Costs) -> int:
 
     One write, one read, their two system calls, copying in and out, and one switch.
 
-    >>> message_cost(Settings(loops=1), Costs.load("linsched"))
-    2000000
+    >>> costs = Costs.from_times("mine", {"socket_write": "2us", "socket_read": "1us"})
+    >>> message_cost(Settings(loops=1), costs)
+    3000
     """
     kind = "pipe" if settings.pipe else "socket"
     times = costs.times

@@ -79,7 +79,7 @@ WRONG = [
     ("tune pipe --policy other,batch,other --on host", "a value twice"),
     ("tune pipe --policy other,batch --by golden --on host", "there is none"),
     ("tune pipe --slice 1ms..9ms --kernel 6.1 --costs linsched", "tasks of 6.1.192 have no slices"),
-    ("compare pipe --slice 1ms,9ms --kernel 6.6 --costs linsched", "tasks of 6.6.0 have no slices"),
+    ("compare pipe --slice 1ms,9ms --kernel 6.1 --costs ideal", "tasks of 6.1.192 have no slices"),
     ("tune pipe --slice 1ms..9ms --by rsm --executions 4 --on host", "has 5"),
     ("tune pipe --policy other,batch --executions 1 --on host", "greater than or equal to 2"),
     ("tune pipe --policy other,batch --seeds 2 --on host", "raced"),

@@ -5,11 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.family import children, runs
 
+Popen = Callable[..., subprocess.Popen[Any]]
 SCHEDLAB = Path(sys.executable).with_name("schedlab")
 
 
@@ -23,8 +26,8 @@ def _wait(condition: object, seconds: float = 30) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals) -> None:
-    process = subprocess.Popen(
+def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals, popen: Popen) -> None:
+    process = popen(
         [SCHEDLAB, "run", "hogs:tasks=3,time=300s", "--on", "host", "--timeout", "300s"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -41,9 +44,9 @@ def test_an_interrupted_real_run_leaves_no_task(number: signal.Signals) -> None:
     assert _wait(lambda: not any(runs(pid) for pid in family), 5)
 
 
-def test_an_interrupted_simulation_leaves_no_trace_file(tmp_path: Path) -> None:
+def test_an_interrupted_simulation_leaves_no_trace_file(tmp_path: Path, popen: Popen) -> None:
     file = tmp_path / "run.pftrace"
-    process = subprocess.Popen(
+    process = popen(
         [
             SCHEDLAB,
             "run",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import needs
 
 from schedlab import _core
 from schedlab.errors import SchedlabError
@@ -29,9 +30,7 @@ TOLERANCE = 0.03
 NICE = {0: 1024, 5: 335, -5: 3121}
 """`sched_prio_to_weight` (kernel/sched/core.c)."""
 
-pytestmark = pytest.mark.skipif(
-    ext.built() is None, reason="the sched_ext scheduler's loader was not built: make ext"
-)
+pytestmark = [needs.ext_loader, needs.guest]
 
 Line = dict[str, Any]
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 from schedlab.cli.main import invoke
 from schedlab.errors import InputError, SchedlabError
@@ -19,12 +20,8 @@ _LINE = (
     r"kernel \S+ has no sched_ext \(CONFIG_SCHED_CLASS_EXT, 6\.12 on\): boot one that has it, .*"
 )
 
-built = pytest.mark.skipif(
-    ext.built() is None, reason="the sched_ext scheduler's loader was not built: make ext"
-)
 
-
-@built
+@needs.ext_loader
 @pytest.mark.skipif(not _LACKS, reason="this kernel has sched_ext")
 @pytest.mark.parametrize(
     "line",
@@ -39,7 +36,7 @@ def test_a_kernel_without_sched_ext_is_refused_in_a_line(line: str, capsys: Capt
     assert re.fullmatch(f"error: {_LINE}", said), said
 
 
-@built
+@needs.ext_loader
 @pytest.mark.skipif(not _LACKS, reason="this kernel has sched_ext")
 def test_status_says_so_and_is_no_failure(capsys: Capture) -> None:
     assert invoke(["ext", "status"]) == 0
@@ -48,7 +45,8 @@ def test_status_says_so_and_is_no_failure(capsys: Capture) -> None:
     assert re.fullmatch(_LINE, second)
 
 
-@built
+@needs.ext_loader
+@needs.guest
 @pytest.mark.parametrize("series", ["6.1", "6.12"])
 def test_guests_of_older_kernels_refuse_too(series: str) -> None:
     found = [kernel for kernel in cached() if kernel.series == series]
@@ -62,7 +60,7 @@ def test_guests_of_older_kernels_refuse_too(series: str) -> None:
     assert re.fullmatch(f"schedlab-ext: {_LINE}\n", done.errors), done.errors
 
 
-@built
+@needs.ext_loader
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -85,3 +85,71 @@ def test_a_state_directory_that_cannot_be_made_is_one_line(
     assert "nothing was set" in captured.err
     assert captured.err.count("\n") == 1
     assert tree.sysctl("rr_timeslice_ms") == "100"
+
+
+def _killed(tree: Tree, *entries: tuple[str, str, str, str]) -> None:
+    """Leave what a killed run does: file, flag, original and setting of each place it set."""
+    tree.state.mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    places = [
+        (Place(tree.file(file), flag), original, new) for file, flag, original, new in entries
+    ]
+    lines = [Entry("a_knob", place, old, new, BOOT, ended.pid) for place, old, new in places]
+    journal.write(tree.journal, lines)
+
+
+SLICE = "proc/sys/kernel/sched_rr_timeslice_ms"
+RUNTIME = "proc/sys/kernel/sched_rt_runtime_us"
+PERIOD = "proc/sys/kernel/sched_rt_period_us"
+FEATURES = "sys/kernel/debug/sched/features"
+
+
+def test_restore_leaves_what_an_administrator_set_and_exits_with_1(
+    tree: Tree, capsys: Capture
+) -> None:
+    # The run had set 30 in the place of 50; the tree holds an administrator's 100.
+    _killed(tree, (SLICE, "", "50", "30"), (RUNTIME, "", "900000", "950000"))
+    assert invoke(["knobs", "restore", "--json"]) == 1
+    captured = capsys.readouterr()
+    value = json.loads(captured.out)
+    (left,), (back,) = value["left"], value["restored"]
+    assert (left["found"], left["setting"], left["original"]) == ("100", "30", "50")
+    assert (back["found"], back["original"]) == ("950000", "900000")
+    assert (tree.sysctl("rr_timeslice_ms"), tree.sysctl("rt_runtime_us")) == ("100", "900000")
+    (line,) = [line for line in captured.err.splitlines() if line.startswith("error:")]
+    assert "is 100, which is not the 30 that was set: left as it is (it was 50 before)" in line
+    # The original is still to be had, and nothing stands in the way of the next run.
+    assert tree.kept() == {"knobs.journal.changed"}
+    assert invoke(["knobs", "restore"]) == 0
+
+
+def test_restore_print_gives_lines_that_do_what_restore_does(tree: Tree, capsys: Capture) -> None:
+    tree.file(FEATURES).write_text("PLACE_LAG")  # a plain file holds one flag
+    for name, text in ((PERIOD, "2000000"), (RUNTIME, "1900000")):
+        tree.file(name).write_text(text)
+    _killed(
+        tree,
+        (SLICE, "", "50", "30"),
+        (RUNTIME, "", "950000", "1900000"),
+        (PERIOD, "", "1000000", "2000000"),
+        (FEATURES, "PLACE_LAG", "NO_PLACE_LAG", "PLACE_LAG"),
+    )
+    before, text = tree.texts(), tree.journal.read_text()
+    assert invoke(["knobs", "restore", "--print"]) == 0
+    lines = capsys.readouterr().out
+    assert (tree.texts(), tree.journal.read_text()) == (before, text)
+    assert tree.kept() == {"knobs.journal"}
+    assert not (tree.state / "knobs.lock").exists()
+    assert "is 100, which is not the 30 that was set" in lines
+    subprocess.run(["sh", "-e", "-c", lines], check=True)
+    pasted = tree.texts()
+    assert pasted != before
+    for name, was in before.items():
+        tree.file(name).write_text(was)
+    assert invoke(["knobs", "restore"]) == 1
+    assert tree.texts() == pasted
+    capsys.readouterr()
+    assert invoke(["knobs", "restore", "--print"]) == 0
+    assert capsys.readouterr().out == "# nothing to put back\n"
+    assert invoke(["knobs", "restore", "--print", "--forget"]) == 2

@@ -71,9 +71,20 @@ def test_a_journal_cannot_have_other_files_written(file: str) -> None:
     assert "line 1 is broken" in found.damage[0]
 
 
+@pytest.mark.parametrize("field", ["original", "setting", "own"])
+def test_a_journal_holds_nothing_that_a_shell_would_carry_out(field: str) -> None:
+    bad = "1; reboot"
+    value = json.loads(_line("/proc/sys/kernel/sched_rr_timeslice_ms").partition(" ")[2])
+    body = json.dumps({**value, field: [bad] if field == "own" else bad})
+    found = journal.from_text(f"{zlib.crc32(body.encode()):08x} {body}\n")
+    assert found.entries == ()
+    assert "line 1 is broken" in found.damage[0]
+
+
 def _entry(tree: Tree, name: str, original: str, boot: str = BOOT) -> Entry:
+    """What a run would have written down that set the knob to what the tree holds."""
     place = Place(tree.file(f"proc/sys/kernel/sched_{name}"))
-    return Entry(name, place, original, "1", boot, 42)
+    return Entry(name, place, original, place.read(), boot, 42)
 
 
 def _crashed(tree: Tree, *entries: Entry) -> str:

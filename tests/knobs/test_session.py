@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.knobs import applied, operations, pending, restore, state
+from schedlab.knobs import applied, commands, operations, pending, restore, state
 
 from .conftest import Tree
 
@@ -207,6 +208,132 @@ def test_what_cannot_be_put_back_may_be_forgotten(tree: Tree) -> None:
         _apply({"autogroup": "0"})
 
 
+def _set_by_hand(tree: Tree, name: str, raw: str) -> None:
+    tree.file(f"proc/sys/kernel/sched_{name}").write_text(raw)
+
+
+def test_a_value_that_is_set_by_hand_during_the_run_stays_and_is_told(tree: Tree) -> None:
+    with (
+        pytest.raises(RunError, match=r"_ms is 70, which is not the 5 .* \(it was 100 before\)"),
+        applied({"rr_timeslice": "5ms", "autogroup": "0"}, "6.12", 2),
+    ):
+        _set_by_hand(tree, "rr_timeslice_ms", "70")
+    assert (tree.sysctl("rr_timeslice_ms"), tree.sysctl("autogroup_enabled")) == ("70", "1")
+    assert tree.kept() == set()
+
+
+def test_no_limit_set_by_hand_stays_although_we_pass_by_it(tree: Tree) -> None:
+    with (
+        pytest.raises(RunError, match="is -1, which is not the 1900000 that was set"),
+        applied({"rt_runtime": "1900ms", "rt_period": "2s"}, "6.12", 2),
+    ):
+        _set_by_hand(tree, "rt_runtime_us", "-1")
+    assert (tree.sysctl("rt_runtime_us"), tree.sysctl("rt_period_us")) == ("-1", "1000000")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from schedlab.knobs import applied, operations, places
+places.root = Path(sys.argv[1])
+write = operations.write_setting
+operations.write_setting = lambda path, text: write(path, "4" if text == "5" else text)
+with applied({"rr_timeslice": "5ms"}, "6.12", 2):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _left_by_a_killed_run(tree: Tree) -> None:
+    """Kill a run that set 5 ms, of which the kernel makes one tick of 250 Hz."""
+    code = subprocess.run([sys.executable, "-c", KILLED, tree.root], check=False).returncode
+    assert code == -signal.SIGKILL
+    assert tree.sysctl("rr_timeslice_ms") == "4"
+
+
+def test_a_setting_that_the_kernel_rounded_is_ours_after_a_kill(tree: Tree) -> None:
+    _left_by_a_killed_run(tree)
+    assert [(one.found, one.original, one.left) for one in restore()] == [("4", "100", False)]
+    assert tree.sysctl("rr_timeslice_ms") == "100"
+
+
+def test_the_next_run_begins_with_what_was_set_by_hand_after_a_kill(
+    tree: Tree, caplog: pytest.LogCaptureFixture
+) -> None:
+    _left_by_a_killed_run(tree)
+    _set_by_hand(tree, "rr_timeslice_ms", "70")
+    with applied({"rr_timeslice": "20ms"}, "6.12", 2):
+        assert tree.sysctl("rr_timeslice_ms") == "20"
+    assert tree.sysctl("rr_timeslice_ms") == "70"
+    assert "is 70, which is not the 5 that was set: left as it is" in caplog.text
+    assert tree.kept() == {"knobs.journal.changed"}
+
+
+def test_nobody_else_can_open_the_lock_and_a_foreign_holder_is_named(tree: Tree) -> None:
+    lock = tree.state / "knobs.lock"
+    tree.state.mkdir()
+    # An older one that all may read, and so lock, is closed too.
+    lock.write_text("1\n")
+    lock.chmod(0o644)
+    _apply({"autogroup": "0"})
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    holder = subprocess.Popen(
+        ["flock", "--no-fork", lock, "sh", "-c", "echo held; read line"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    # The file has the number of the run before, which is this process.
+    assert lock.read_text() == f"{os.getpid()}\n"
+    with pytest.raises(RunError, match=rf"is held by pid {holder.pid}, 'sh', which did not write"):
+        _apply({"autogroup": "0"})
+    holder.communicate()
+    _apply({"autogroup": "0"})
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
+def test_a_state_directory_that_others_may_write_is_refused(tree: Tree, mode: int) -> None:
+    tree.state.mkdir()
+    tree.state.chmod(mode)
+    with pytest.raises(RunError, match=rf"written by others \(mode {mode:o}\); nothing was set"):
+        _apply({"autogroup": "0"})
+    # Nor is a journal believed that lies there.
+    (tree.state / "knobs.journal").write_text("")
+    for act in (restore, commands):
+        with pytest.raises(RunError, match="may be written by others"):
+            act()
+    assert tree.sysctl("autogroup_enabled") == "1"
+
+
+def test_a_state_directory_below_one_that_others_may_write_is_refused(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = tree.root / "above"
+    above.mkdir()
+    above.chmod(0o777)
+    monkeypatch.setenv(state.VARIABLE, str(above / "state"))
+    with pytest.raises(RunError, match=r"above'.* may be written by others \(mode 777\)"):
+        _apply({"autogroup": "0"})
+    # As in /tmp: what is there can be replaced by its owner alone.
+    above.chmod(0o1777)
+    _apply({"autogroup": "0"})
+
+
+def test_a_state_directory_that_is_a_link_is_refused(tree: Tree) -> None:
+    (tree.root / "target").mkdir()
+    tree.state.symlink_to(tree.root / "target")
+    with pytest.raises(RunError, match="is a symbolic link; nothing was set"):
+        _apply({"autogroup": "0"})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="GIVING A DIRECTORY AWAY NEEDS ROOT")
+def test_a_state_directory_of_another_user_is_refused(tree: Tree) -> None:
+    tree.state.mkdir()
+    os.chown(tree.state, 65534, 65534)
+    with pytest.raises(RunError, match="belongs to user 65534, not to 0; nothing was set"):
+        _apply({"autogroup": "0"})
+
+
 def test_two_runs_at_once_are_refused_and_the_first_is_named(tree: Tree) -> None:
     with applied({"autogroup": "0"}, "6.12", 2):
         script = "from schedlab.knobs import state\nwith state.locked(): pass"
@@ -313,6 +440,7 @@ def test_a_kill_at_every_operation_loses_nothing(tree: Tree) -> None:
     assert done.returncode == 0, done.stderr
     assert "every original is back, no journal is left" in done.stdout
     # The directory takes two operations, the lock two, the journal five; three places and the way
-    # by no limit four, and four back; the workload one, the journal's end two.
-    assert "walked 20 operations" in done.stdout, done.stdout
+    # by no limit four, and four back; the workload one, the journal's end two. Since one of them
+    # goes by way of no limit, the journal is written again, before the workload and after it.
+    assert "walked 30 operations" in done.stdout, done.stdout
     assert tree.texts() == before

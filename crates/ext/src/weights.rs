@@ -1,6 +1,6 @@
 //! The tables by which the scheduler in the kernel weighs threads, computed with the code of `crates/sched`.
 
-use schedlab_model::{Policy, Series, ThreadWeights};
+use schedlab_model::{Policy, RuleSet, Series, ThreadWeights};
 use schedlab_sched::thread_fairness::{MIN_WEIGHT, factor_table};
 use schedlab_sched::weight_of_nice;
 
@@ -20,11 +20,12 @@ pub const LEAST_WEIGHT: u64 = MIN_WEIGHT << 10;
 /// assert_eq!([weights[20], weights[25], weights[40]], [1024 << 10, 335 << 10, 3 << 10]);
 /// ```
 pub fn base_weights() -> [u64; LEVELS] {
+    let rules = RuleSet::of(SERIES.newest_known());
     let mut weights = [0; LEVELS];
     for (nice, weight) in (-20..20).zip(&mut weights) {
-        *weight = weight_of_nice(SERIES, Policy::Other, nice).scaled;
+        *weight = weight_of_nice(&rules, Policy::Other, nice).scaled;
     }
-    weights[IDLE_LEVEL] = weight_of_nice(SERIES, Policy::Idle, 0).scaled;
+    weights[IDLE_LEVEL] = weight_of_nice(&rules, Policy::Idle, 0).scaled;
     weights
 }
 
@@ -55,7 +56,8 @@ mod tests {
             let rule: ThreadWeights = ["none", "pfs", "dw-cfs:beta=1.1", "dw-cfs:beta=16", "dw-cfs:beta=1.1:cpus=4"][rule].parse().unwrap();
             let factor = factors(rule, online)[((online - 1) * (MOST_THREADS + 1) + threads) as usize];
             let base = base_weights()[(nice + 20) as usize];
-            let simulated = weigh(SERIES, weight_of_nice(SERIES, Policy::Other, nice), factor);
+            let rules = RuleSet::of(SERIES.newest_known());
+            let simulated = weigh(&rules, weight_of_nice(&rules, Policy::Other, nice), factor);
             prop_assert_eq!(in_the_kernel(base, factor), simulated.scaled);
         }
     }

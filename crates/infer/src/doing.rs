@@ -4,6 +4,8 @@ use std::mem::take;
 
 use schedlab_model::Costs;
 
+use crate::wake_group::WakeGroups;
+
 /// One thing that a task did. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -17,6 +19,8 @@ pub(crate) enum Doing {
     Await,
     /// Woke the task of this number.
     Wake(u32),
+    /// Woke several tasks in one system call: a number of [`WakeGroups`](crate::wake_group::WakeGroups).
+    WakeAll(u32),
     /// Made the task of this number.
     Fork(u32),
     /// Changed: an index into all changes.
@@ -130,6 +134,29 @@ impl Story {
         self.doings.push(doing);
     }
 
+    /// Woke `task` in the system call in which it woke those before, which may cost it so much more.
+    ///
+    /// The time between the wake-ups is the kernel's own, and no preemption falls into it: it goes before the first of them. False where the
+    /// last doing is no wake-up.
+    pub(crate) fn woke_too(&mut self, task: u32, cost: u64, groups: &mut WakeGroups) -> bool {
+        let Some(woke @ (Doing::Wake(_) | Doing::WakeAll(_))) = self.doings.last().copied() else { return false };
+        let first = self.doings.len() - 1;
+        self.owes(cost);
+        self.settle();
+        let time = match self.doings.get(first + 1) {
+            Some(Doing::Run(time)) => *time,
+            _ => 0,
+        };
+        self.doings.truncate(first);
+        match self.doings.last_mut() {
+            Some(Doing::Run(before)) => *before = before.saturating_add(time),
+            _ if time > 0 => self.doings.push(Doing::Run(time)),
+            _ => {}
+        }
+        self.doings.push(groups.add(woke, task));
+        true
+    }
+
     /// A sleep that a timer ended.
     pub(crate) fn timed(&mut self, slept: u64, time: u64) {
         self.owes(self.operation);
@@ -146,6 +173,29 @@ mod tests {
     #[test]
     fn a_doing_is_two_words() {
         assert!(size_of::<Doing>() <= 16);
+    }
+
+    #[test]
+    fn tasks_woken_in_one_call_are_one_doing() {
+        let (mut story, mut groups) = (Story::default(), WakeGroups::default());
+        story.ran(100);
+        assert!(!story.woke_too(1, 0, &mut groups), "it woke none before");
+        story.did(Doing::Wake(1));
+        // 30 and 20 between the wake-ups, of which 5 each are charged for; then 7 until it sleeps.
+        for (task, time) in [(2, 30), (3, 20)] {
+            story.ran(time);
+            assert!(story.woke_too(task, 5, &mut groups));
+        }
+        story.ran(7);
+        story.did(Doing::Await);
+        assert_eq!(story.doings, [Doing::Run(140), Doing::WakeAll(0), Doing::Run(7), Doing::Await]);
+        assert_eq!((groups.of(0), story.costs), (&[1, 2, 3][..], 10));
+        // A waker that did not run before its first wake-up has the time in front of it as well.
+        let mut story = Story::default();
+        story.did(Doing::Wake(1));
+        story.ran(9);
+        assert!(story.woke_too(2, 0, &mut groups));
+        assert_eq!(story.doings, [Doing::Run(9), Doing::WakeAll(1)]);
     }
 
     #[test]

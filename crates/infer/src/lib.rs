@@ -8,6 +8,7 @@
 //! - **Waiting for another task**: a sleep that another task ended, by a pipe, a lock, a signal or a child's end, becomes a semaphore of the
 //!   sleeper's name, which the waker posts at the same point of its own work. As only the sleeper waits there, and each wait had its post,
 //!   the workload can be run to its end under any schedule.
+//!   Tasks that one system call wakes are posted together, since no preemption falls between their wake-ups.
 //! - **Sleeping**: a sleep that an interrupt ended lasts as long as it did. One that a high-resolution timer ended keeps its period instead,
 //!   where the task's sleeps vary more than the time from expiry to expiry.
 //! - **Births, ends and changes** of policy, nice level and group, and who each task is: from the events and the head's tables.
@@ -38,6 +39,7 @@ mod repeat;
 mod settings;
 mod tell;
 mod ticks;
+mod wake_group;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +125,8 @@ pub struct Counts {
     pub costs_ns: u64,
     /// Costs that were longer than the recorded time in which they fall.
     pub uncovered_ns: u64,
+    /// CPU time in which timer ticks are missing: a guest whose CPUs were not run, or a CPU without ticks (`nohz_full`).
+    pub held_up_ns: u64,
 }
 
 /// What came of it.

@@ -17,6 +17,7 @@ pub(crate) struct Prices {
     pub(crate) wakeup: u64,
     /// Further where whom the timer interrupts goes on.
     pub(crate) interrupt: u64,
+    /// Waking a task of another CPU, which was chosen because it idles: with the interrupt that tells it.
     wakeup_remote: u64,
     pub(crate) tick: u64,
     /// A timer's sleep.
@@ -47,7 +48,7 @@ impl Prices {
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
             interrupt: costs.interrupt.as_nanos(),
-            wakeup_remote: costs.wakeup_remote.as_nanos(),
+            wakeup_remote: costs.wakeup_remote.saturating_add(costs.ipi_idle).as_nanos(),
             tick: costs.tick.as_nanos(),
             sleep: costs.system_call.saturating_add(costs.block).saturating_add(costs.sleep_timer).as_nanos(),
             armed: if call > 0 { costs.block.as_nanos() } else { 0 },
@@ -73,9 +74,13 @@ impl Prices {
         self.wakeup.saturating_add(self.schedule).saturating_add(self.switch)
     }
 
+    /// Waking one more task in the same system call.
+    pub(crate) fn wake_more(&self, remote: bool) -> u64 {
+        self.wakeup.saturating_add(if remote { self.wakeup_remote } else { 0 })
+    }
+
     /// Waking a task by a semaphore, from one CPU to another or not.
     pub(crate) fn wake(&self, remote: bool) -> u64 {
-        let more = if remote { self.wakeup_remote } else { 0 };
-        self.post.saturating_add(self.wakeup).saturating_add(more)
+        self.post.saturating_add(self.wake_more(remote))
     }
 }

@@ -13,13 +13,18 @@ pub struct Recorded {
     pub scheduler: Scheduler,
     /// CPUs that were on line.
     pub cpus: u32,
+    /// How much was recorded: `switches`, `L0`, `L0k` or `L1`; none where the head names no such level.
+    pub level: Option<&'static str>,
 }
+
+/// What recordings may hold.
+const LEVELS: [&str; 4] = ["switches", "L0", "L0k", "L1"];
 
 /// What the head says; none where there is no head.
 pub(crate) fn recorded(head: &Head) -> Result<Recorded, InferError> {
     let wrong = |why: String| InferError::Head(why);
     let release = head.fact("kernel").ok_or_else(|| wrong("'kernel: RELEASE' is missing".to_owned()))?;
-    let release: Release = release.parse().map_err(|error| wrong(format!("kernel: {error}")))?;
+    let release = Release::or_nearest(release).map_err(|error| wrong(format!("kernel: {error}")))?;
     let cpus = head.fact("cpus").unwrap_or("0");
     let cpus = cpu_list(cpus).filter(|cpus| !cpus.is_empty());
     let cpus = cpus.ok_or_else(|| wrong("'cpus' is no list of CPUs".to_owned()))?;
@@ -51,7 +56,8 @@ pub(crate) fn recorded(head: &Head) -> Result<Recorded, InferError> {
     }
     set_features(&mut scheduler, head);
     scheduler.tunables(cpus).map_err(|error| wrong(error.to_string()))?;
-    Ok(Recorded { scheduler, cpus })
+    let level = head.fact("level").and_then(|level| LEVELS.into_iter().find(|known| *known == level));
+    Ok(Recorded { scheduler, cpus, level })
 }
 
 /// A file's number as a person would write the knob's value.
@@ -104,7 +110,7 @@ mod tests {
             "# file: /sys/kernel/debug/sched/features\n#| GENTLE_FAIR_SLEEPERS NO_START_DEBIT WA_IDLE\n",
             "# file: /proc/cmdline\n#| quiet noautogroup\n",
         ));
-        let Recorded { scheduler, cpus } = recorded(&head).unwrap();
+        let Recorded { scheduler, cpus, .. } = recorded(&head).unwrap();
         let knobs: Vec<String> = scheduler.knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let expected = ["autogroup=0", "feature.START_DEBIT=0", "rt_runtime=unlimited", "wakeup_granularity=3ms"];
         assert_eq!((cpus, knobs.as_slice()), (2, expected.map(str::to_owned).as_slice()));

@@ -10,6 +10,7 @@ use crate::life::{Life, State, policy_of};
 use crate::people::{Person, group_path};
 use crate::periodic::find_periods;
 use crate::repeat::{Stretch, stretches};
+use crate::wake_group::WakeGroups;
 use crate::watch::Watch;
 use crate::{Ending, InferError};
 
@@ -52,8 +53,9 @@ pub(crate) fn names(lives: &[Life]) -> Vec<String> {
 
 /// Makes the workload.
 pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background) -> Result<Workload, InferError> {
-    let Watch { lives, changes, counts, .. } = watch;
+    let Watch { lives, changes, counts, wake_groups, .. } = watch;
     let there: Vec<bool> = lives.iter().map(|life| life.ran).collect();
+    let settled = wake_groups.settle(&there);
     if !there.contains(&true) {
         return Err(InferError::Empty(String::new()));
     }
@@ -65,10 +67,18 @@ pub(crate) fn tell(watch: &mut Watch, names: &[String], background: &Background)
         counts.uncovered_ns += life.story.uncovered();
         counts.periodic += u64::from(find_periods(&mut life.story));
         close(life, open, background.length);
-        life.story
-            .doings
-            .retain(|doing| !matches!(doing, Doing::Wake(other) | Doing::Fork(other) if !there[*other as usize]));
-        let told = Teller { names, changes, own: &names[number] };
+        life.story.doings.retain_mut(|doing| match doing {
+            Doing::Wake(other) | Doing::Fork(other) => there[*other as usize],
+            Doing::WakeAll(group) => match settled[*group as usize] {
+                Some(instead) => {
+                    *doing = instead;
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        });
+        let told = Teller { names, changes, wake_groups, own: &names[number] };
         counts.steps += life.story.doings.len() as u64;
         // What was made once is not made again.
         let once = life.story.doings.iter().rposition(|doing| matches!(doing, Doing::Fork(_))).map_or(0, |at| at + 1);
@@ -182,6 +192,7 @@ fn settle_groups(groups: &mut BTreeMap<String, Group>, watch: &Watch, background
 struct Teller<'a> {
     names: &'a [String],
     changes: &'a [schedlab_model::Change],
+    wake_groups: &'a WakeGroups,
     own: &'a str,
 }
 
@@ -209,6 +220,10 @@ impl Teller<'_> {
             }
             Doing::Await => Step::Acquire(self.own.to_owned()),
             Doing::Wake(other) => Step::Post(self.names[other as usize].clone()),
+            Doing::WakeAll(group) => {
+                let names = self.wake_groups.of(group).iter().map(|other| self.names[*other as usize].clone());
+                Step::PostAll(names.collect())
+            }
             Doing::Fork(other) => Step::Fork { task: self.names[other as usize].clone(), count: 1 },
             Doing::Set(change) => {
                 let mut change = self.changes[change as usize].clone();

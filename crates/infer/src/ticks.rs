@@ -3,6 +3,18 @@
 /// The most ticks that are looked at.
 const ENOUGH: usize = 101;
 
+/// Whether a timer's function is that of the tick: `tick_sched_timer` or, from 6.8 on, `tick_nohz_handler`.
+pub(crate) fn is_tick(function: &str) -> bool {
+    matches!(function, "tick_sched_timer" | "tick_nohz_handler")
+}
+
+/// How long a CPU was held up before a tick at `now` that ought to come a `period` after the `last`; that it comes late by half a period, as
+/// where interrupts were off, does not count.
+pub(crate) fn held_up(last: u64, now: u64, period: u64) -> u64 {
+    let gap = now.saturating_sub(last);
+    if gap > period + period / 2 { gap - period } else { 0 }
+}
+
 /// The ticks that were seen, as times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ticks {
@@ -10,9 +22,9 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// A timer expires; `tick_sched_timer` or, from 6.8 on, `tick_nohz_handler` is the tick.
+    /// A timer expires.
     pub(crate) fn note(&mut self, function: &str, time: u64) {
-        if self.seen.len() < ENOUGH && matches!(function, "tick_sched_timer" | "tick_nohz_handler") {
+        if self.seen.len() < ENOUGH && is_tick(function) {
             self.seen.push(time);
         }
     }
@@ -36,6 +48,12 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_is_held_up_where_ticks_are_missing() {
+        // Ticks every 4 ms: one that is 2 ms late is; two that are missing are 8 ms.
+        assert_eq!([held_up(10, 14, 4), held_up(10, 16, 4), held_up(10, 22, 4)], [0, 0, 8]);
+    }
 
     #[test]
     fn ticks_tell_the_phase() {

@@ -10,7 +10,8 @@ use crate::call::Call;
 use crate::doing::{Cause, Doing, Story};
 use crate::life::{Life, State};
 use crate::price::Prices;
-use crate::ticks::Ticks;
+use crate::ticks::{Ticks, held_up, is_tick};
+use crate::wake_group::{Pending, WakeGroups};
 use crate::{Counts, InferError};
 
 /// The most doings that are kept; 16 bytes each.
@@ -31,6 +32,10 @@ struct Cpu {
     timer: Option<Box<str>>,
     /// When an interrupt last woke somebody while a task was on it, until that one leaves.
     interrupted: Option<u64>,
+    /// Whether the task on it goes on waking in one system call.
+    pending: Pending,
+    /// When it last had a tick, in nanoseconds, if it has been busy with what was recorded ever since.
+    ticked: Option<u64>,
 }
 
 /// The watcher.
@@ -53,6 +58,7 @@ pub(crate) struct Watch {
     /// Weights that groups were given, as `cpu.shares`, and their limits, by path.
     pub(crate) group_shares: BTreeMap<String, u64>,
     pub(crate) doings: usize,
+    pub(crate) wake_groups: WakeGroups,
     ticks: Ticks,
 }
 
@@ -72,6 +78,7 @@ impl Watch {
             group_paths: groups,
             group_shares: BTreeMap::new(),
             doings: 0,
+            wake_groups: WakeGroups::default(),
             ticks: Ticks::default(),
         }
     }
@@ -141,12 +148,16 @@ impl Watch {
         if record.flags.context != Context::HardInterrupt && record.flags.context != Context::HardInSoftInterrupt {
             self.cpus[cpu].timer = None;
         }
+        self.cpus[cpu].pending.event(record.flags);
         self.counts.events += u64::from(self.begin.is_some());
         match &record.kind {
             RecordKind::Switch { previous, state, next } => self.switch(now, record.cpu, previous, *state, next)?,
             RecordKind::Waking { task, target } => self.woken(now, record, task, *target)?,
             // Where sched_waking was not recorded; otherwise it is awake by now.
-            RecordKind::Wakeup { task, target } => self.woken(now, record, task, *target)?,
+            RecordKind::Wakeup { task, target } => {
+                self.woken(now, record, task, *target)?;
+                self.cpus[cpu].pending.queued(task.pid, record.flags);
+            }
             RecordKind::WakeupNew { task, target } => {
                 if let Some(new) = self.task(task)? {
                     self.tell(now, record.cpu, EventKind::WakeupNew { task: TaskId(new), target: CpuId(*target) });
@@ -163,6 +174,11 @@ impl Watch {
             }
             RecordKind::TimerEntry { function } => {
                 self.ticks.note(function, record.time.as_nanos());
+                if is_tick(function) && self.begin.is_some() {
+                    let time = record.time.as_nanos();
+                    let ticked = self.cpus[cpu].ticked.replace(time);
+                    self.counts.held_up_ns += ticked.map_or(0, |last| held_up(last, time, self.period));
+                }
                 self.cpus[cpu].timer = Some(function.clone());
             }
             RecordKind::TimerExit => self.cpus[cpu].timer = None,
@@ -252,7 +268,7 @@ impl Watch {
         if let Some(number) = comes {
             if self.lives[number as usize].state == State::Asleep {
                 // Nobody was seen to wake it.
-                self.wake(now, number, Cause::Unknown, cpu, cpu);
+                self.wake(now, number, Cause::Unknown, false, [cpu; 2]);
             }
             let record = &mut self.cpus[cpu as usize];
             let life = &mut self.lives[number as usize];
@@ -269,7 +285,11 @@ impl Watch {
             self.change_what_others_asked(number);
         }
         let record = &mut self.cpus[cpu as usize];
-        (record.current, record.interrupted) = (comes, None);
+        (record.current, record.interrupted, record.pending) = (comes, None, Pending::default());
+        if comes.is_none() {
+            // An idle CPU stops its tick.
+            record.ticked = None;
+        }
         if leaves != comes {
             self.tell(now, cpu, switch(leaves, left(state), comes));
         }
@@ -287,7 +307,11 @@ impl Watch {
             return Ok(());
         }
         let cause = self.cause(record, number);
-        self.wake(now, number, cause, record.cpu, target);
+        let joins = match cause {
+            Cause::Task(waker) => self.cpus[record.cpu as usize].pending.wakes(waker, task.pid, record.flags),
+            _ => false,
+        };
+        self.wake(now, number, cause, joins, [record.cpu, target]);
         Ok(())
     }
 
@@ -302,7 +326,8 @@ impl Watch {
         }
     }
 
-    fn wake(&mut self, now: u64, task: u32, cause: Cause, cpu: u32, target: u32) {
+    /// A task is woken on a CPU for another one; `joins` if that is in the system call of its waker's last wake-up.
+    fn wake(&mut self, now: u64, task: u32, cause: Cause, joins: bool, [cpu, target]: [u32; 2]) {
         let counting = self.begin.is_some();
         let life = &mut self.lives[task as usize];
         let slept = now.saturating_sub(life.since);
@@ -341,9 +366,14 @@ impl Watch {
                     let waker = &mut self.lives[waker as usize];
                     waker.charge(now, prices.tick, self.period);
                     let before = waker.story.doings.len();
-                    waker.story.owes(prices.wake(cpu != target));
-                    waker.story.did(Doing::Wake(task));
-                    self.doings += waker.story.doings.len() - before;
+                    let remote = cpu != target;
+                    if joins && waker.story.woke_too(task, prices.wake_more(remote), &mut self.wake_groups) {
+                        self.doings += 1;
+                    } else {
+                        waker.story.owes(prices.wake(remote));
+                        waker.story.did(Doing::Wake(task));
+                        self.doings += waker.story.doings.len() - before;
+                    }
                     self.counts.woken_by_tasks += 1;
                     true
                 }

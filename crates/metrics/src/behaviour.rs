@@ -3,6 +3,7 @@
 use schedlab_model::{Event, EventKind, EventSink, LATENCY_BUCKETS, Latency, TaskId, Time, latency_bucket};
 use serde::Serialize;
 
+use crate::tail::{Longest, Tail};
 use crate::{Metrics, TaskMetrics};
 
 /// How long tasks waited from their wake-ups to their CPUs.
@@ -49,6 +50,7 @@ pub struct Behaviour {
     metrics: Metrics,
     delays: Vec<Delays>,
     all: Delays,
+    longest: Longest,
 }
 
 /// What [`Behaviour`] saw. Times in nanoseconds.
@@ -62,6 +64,8 @@ pub struct Behaved {
     pub involuntary: u64,
     /// Wake-up latencies of all tasks.
     pub latency: Latency,
+    /// The waits on which the 99th percentile of those stands; none without any, or of more than 409,500.
+    pub tail: Option<Tail>,
     /// Each task's part.
     pub tasks: Vec<BehavedTask>,
 }
@@ -99,6 +103,7 @@ impl Behaviour {
             voluntary: tasks.iter().map(|(_, task)| task.voluntary).sum(),
             involuntary: tasks.iter().map(|(_, task)| task.involuntary).sum(),
             latency: self.all.latency(),
+            tail: self.longest.tail(self.all.latency().count),
             tasks: tasks
                 .iter()
                 .map(|(id, task)| BehavedTask {
@@ -132,6 +137,7 @@ impl EventSink for Behaviour {
                     let delay = event.time.saturating_sub(woken).as_nanos();
                     delays.add(delay);
                     self.all.add(delay);
+                    self.longest.add(delay, woken.as_nanos());
                 }
             }
             _ => {}

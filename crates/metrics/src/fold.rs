@@ -111,7 +111,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Context switches, those from and to the idle task included.
+    /// Context switches: times that a task went to sleep or was preempted, as each task's own counters (`getrusage`) have it. A CPU that
+    /// leaves idling, and a task that ends, count nothing.
     pub const fn switches(&self) -> u64 {
         self.switches
     }
@@ -157,7 +158,6 @@ impl Metrics {
 
     fn switch(&mut self, event: Event, previous: TaskId, state: TaskState, next: TaskId) {
         let now = event.time;
-        self.switches += 1;
         if self.cpus.len() <= event.cpu.index() {
             self.cpus.resize(event.cpu.index() + 1, CpuRecord::default());
         }
@@ -166,6 +166,9 @@ impl Metrics {
             cpu.busy += now.saturating_sub(cpu.since);
         }
         (cpu.running, cpu.since) = ((next != TaskId::IDLE).then_some(next), now);
+        if previous != TaskId::IDLE && state != TaskState::Dead {
+            self.switches += 1;
+        }
         if let Some(record) = self.task_mut(previous) {
             let after = match state {
                 TaskState::Running => {

@@ -67,6 +67,9 @@ pub struct Invariants {
     broken: Option<Broken>,
 }
 
+/// `PID_MAX_LIMIT`, 2²²: tasks of recordings are numbered by their pids.
+const MAX_TASKS: u32 = 1 << 22;
+
 impl Invariants {
     /// For a machine of `cpus` CPUs that idle at first, on which a task may wait beside an idle CPU for `bound` at most.
     pub fn new(cpus: u32, bound: Time) -> Self {
@@ -141,6 +144,8 @@ impl Invariants {
     }
 
     fn record(&mut self, task: TaskId) -> &mut TaskRecord {
+        // All beyond what a kernel numbers share one place: a damaged recording does not fill the memory.
+        let task = TaskId(task.0.min(MAX_TASKS));
         if self.tasks.len() <= task.index() {
             self.tasks.resize(task.index() + 1, TaskRecord { state: State::Unborn, since: Time::ZERO });
         }

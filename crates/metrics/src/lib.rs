@@ -23,7 +23,9 @@ mod behaviour;
 mod fold;
 mod invariants;
 mod outcome;
+mod tail;
 
 pub use behaviour::{Behaved, BehavedTask, Behaviour};
 pub use fold::{Metrics, TaskMetrics};
 pub use invariants::{Broken, Invariants};
+pub use tail::Tail;

@@ -31,7 +31,7 @@ macro_rules! features {
 features! {
     /// Sleepers are credited half a latency only.
     gentle_fair_sleepers "GENTLE_FAIR_SLEEPERS",
-    /// Sleepers are credited at all (2.6.24).
+    /// Sleepers are credited at all: a feature of 2.6.24, always so in later CFS.
     new_fair_sleepers "NEW_FAIR_SLEEPERS",
     /// A forked task starts one virtual slice late.
     start_debit "START_DEBIT",
@@ -129,9 +129,13 @@ impl Features {
         };
         match series {
             Series::V2_6_24 => Self { new_fair_sleepers: true, start_debit: true, ..none },
-            Series::V5_10 | Series::V6_1 => {
-                Self { gentle_fair_sleepers: true, start_debit: true, last_buddy: true, ..none }
-            }
+            Series::V5_10 | Series::V6_1 => Self {
+                gentle_fair_sleepers: true,
+                new_fair_sleepers: true,
+                start_debit: true,
+                last_buddy: true,
+                ..none
+            },
             Series::V6_12 | Series::V6_18 | Series::V7_2 => Self {
                 pick_buddy: true,
                 place_lag: true,

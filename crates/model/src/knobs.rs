@@ -132,8 +132,7 @@ impl Knob {
 
     /// What an early release of a series began with, if a stable backport changed it since: `base_slice` before 6.12.31.
     fn early_default(&self, release: Release) -> Option<u64> {
-        let early =
-            release.series() == Series::V6_12 && release.stand_in().is_none() && release < Release::new(6, 12, 31);
+        let early = release.known_series() == Some(Series::V6_12) && release < Release::new(6, 12, 31);
         (self.name == "base_slice" && early).then_some(750_000)
     }
 

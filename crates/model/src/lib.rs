@@ -3,6 +3,7 @@
 //! A [`Workload`] runs on a [`Machine`] under a [`Scheduler`]; what happens is a stream of [`Event`]s, and what it came to is an [`Outcome`].
 
 mod change;
+mod disturbance;
 mod error;
 mod event;
 mod features;
@@ -23,6 +24,7 @@ mod units;
 mod workload;
 
 pub use change::{Change, Clamp};
+pub use disturbance::{Disturbance, Watched};
 pub use error::ModelError;
 pub use event::{CpuId, Event, EventKind, EventSink, NoEvents, Standing, TaskId, TaskState};
 pub use features::Features;
@@ -33,7 +35,7 @@ pub use latency::{Histogram, LATENCY_BUCKETS, Latency, latencies, latency_bucket
 pub use machine::{Costs, CpuChange, MAX_CPUS, Machine};
 pub use outcome::{GroupOutcome, MetricSource, Outcome, TaskOutcome};
 pub use placement::{Members, Placement};
-pub use release::{Release, Series};
+pub use release::{Commit, Release, Row, RowKind, RuleSet, Series};
 pub use scheduler::{Scheduler, Tunables};
 pub use speed::{Percentage, Speed};
 pub use step::{Access, Buffer, Duration, FileAccess, Offset, Step};

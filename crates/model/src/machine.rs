@@ -117,6 +117,13 @@ pub struct Costs {
     pub lingering: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
+    /// Sending an interrupt to another CPU that runs a task, billed to the sender: each wake-up there that preempts that task. Among
+    /// virtual CPUs the hypervisor's part is in it.
+    pub ipi: Time,
+    /// Sending one to a CPU that idles, billed to the sender: each wake-up there.
+    pub ipi_idle: Time,
+    /// Taking such an interrupt on a CPU that runs a task, billed to that task.
+    pub ipi_taken: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
     /// Further time from a timer's interrupt to the switch where the CPU had idled for a tick or longer: it had stopped its tick.
@@ -186,6 +193,9 @@ pub struct Costs {
     pub exit_thread: Time,
     /// Collecting an ended child, billed to the parent.
     pub reap: Time,
+    /// Names of the costs above that could not be measured. They are zero, and a run that would charge one says so in its notes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 impl Costs {

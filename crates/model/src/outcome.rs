@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Latency;
+use crate::{Disturbance, Latency};
 
 /// Where a metric came from; comparisons use a source that both sides have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ pub struct Outcome {
     pub turnaround_jiffies: u64,
     /// CPU time used, each CPU's in turn; empty where nobody measured it.
     pub cpu_busy_ns: Vec<u64>,
-    /// Context switches, idle included; from counters the voluntary and involuntary ones of all tasks.
+    /// Context switches: the voluntary and involuntary ones of all tasks, simulated as real. A CPU that leaves idling, and a task's end,
+    /// count nothing.
     pub switches: u64,
     /// Messages read in full.
     pub messages: u64,
@@ -52,6 +53,13 @@ pub struct Outcome {
     /// What the workload's stopwatches measured, by name; `wakeup NAME` from a semaphore's post to the wake-up of who slept there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
+    /// What others took of the CPU time meanwhile; none for a simulation, and where the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// What a reader has to know before relying on these numbers, one sentence each: rules or costs that stand in for others, costs
+    /// that were never measured, a disturbed machine. Empty where there is nothing to say.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What the tasks of a group got, those of the groups below it among them. All times in nanoseconds.

@@ -169,6 +169,9 @@ pub enum Step {
     Barrier(String),
     /// `sem_post(3)`; semaphores are 0 at first.
     Post(String),
+    /// Post several semaphores in one system call, so that no woken task preempts the waker before all are posted: as a write that
+    /// ends the poll of many readers.
+    PostAll(Vec<String>),
     /// `sem_wait(3)`.
     Acquire(String),
     /// Touch memory: so many bytes, or follow so many pointers.

@@ -116,7 +116,7 @@ pub(crate) fn slices_supported() -> bool {
 
 /// Why a slice cannot be set here.
 pub(crate) fn slice_refusal(slice: Time, release: &str) -> String {
-    let old = release.parse::<Release>().is_ok_and(|release| !release.series().is_eevdf());
+    let old = Release::or_nearest(release).is_ok_and(|release| !release.series().is_eevdf());
     let since = if old { " (slices came with 6.12)" } else { "" };
     format!("setting slice {slice}: kernel {release} gives tasks no slices of their own{since}")
 }

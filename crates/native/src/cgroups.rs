@@ -12,7 +12,7 @@ use schedlab_program::{Membership, Program};
 
 use crate::NativeError;
 use crate::janitor::Janitor;
-use crate::system::pid;
+use crate::system::{self, pid};
 
 /// Which files a cgroup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Groups {
             return Ok(None);
         }
         let (version, above) = place()?;
-        let base = above.join(format!("schedlab-{}", pid()));
+        let base = above.join(format!("schedlab-{}", system::mark()));
         let paths: Vec<PathBuf> = program.groups().iter().map(|node| base.join(&node.path[1..])).collect();
         // Before the first directory is there, somebody has to be who takes it away.
         let janitor = Janitor::hire(std::iter::once(base.clone()).chain(paths.iter().cloned()).collect())

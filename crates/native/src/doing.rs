@@ -78,6 +78,11 @@ impl Task {
                 objects.barriers[barrier as usize].meet(self.world.program.barriers()[barrier as usize].parties);
             }
             Op::Post(semaphore) => objects.semaphores[semaphore as usize].post(monotonic()),
+            Op::PostAll(list) => {
+                for semaphore in &self.world.program.post_lists()[list as usize] {
+                    objects.semaphores[*semaphore as usize].post(monotonic());
+                }
+            }
             Op::Acquire(semaphore) => objects.semaphores[semaphore as usize].wait(monotonic),
             Op::Memory { buffer, count } => self.touch(buffer, count),
             Op::Device { chunk, bytes } => self.write_device(chunk, bytes),

@@ -2,11 +2,13 @@
 //!
 //! A process by itself, in a session of its own, that waits for the end of a pipe whose other end only the run's processes have.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use crate::guard::set_name;
 use crate::system::{exit_now, fork, pipe, read, wait_own};
 
 /// The process, as its employer sees it.
@@ -17,6 +19,9 @@ pub(crate) struct Janitor {
     /// At its end it is done.
     done: RawFd,
 }
+
+/// Its name, by which a guard of the run (`guard.rs`) knows that it ends by itself.
+pub(crate) const NAME: &CStr = c"schedlab-tidier";
 
 /// How often it tries, 10 ms apart.
 const TRIES: u32 = 500;
@@ -54,6 +59,7 @@ impl Janitor {
 }
 
 fn work(directories: &[PathBuf], waiting: RawFd, others: [RawFd; 2]) {
+    set_name(NAME);
     // SAFETY: plain system calls of a process of one thread; nothing of what is closed is used again.
     unsafe {
         libc::setsid();

@@ -5,10 +5,12 @@
 
 mod attributes;
 mod calibrate;
+mod capacity;
 mod cgroups;
 mod cut;
 mod doing;
 mod error;
+mod guard;
 mod janitor;
 mod network;
 mod objects;
@@ -26,9 +28,11 @@ mod supervise;
 mod system;
 mod task;
 mod touch;
+mod watch;
 
 pub use calibrate::{Calibration, Spread, calibrate};
 pub use error::NativeError;
+pub use guard::{GuardOptions, guard};
 pub use probe::{Allowed, Probe, probe};
 pub use record::{Level, RecordOptions, Recorded, record};
 pub use scenario::{Played, Scenario, play};

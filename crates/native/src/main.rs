@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
-use schedlab_native::{Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, play, probe, record, run};
+use schedlab_native::{
+    GuardOptions, Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, guard, play, probe, record, run,
+};
 use schedlab_program::Program;
 use schedlab_workloads::{BUILDERS, rtapp};
 
@@ -88,11 +90,31 @@ enum Command {
     },
     /// Say what this kernel is, and what it lets this user set.
     Probe,
+    /// Run a command, and end all that it started when it or the caller ends.
+    #[command(hide = true)]
+    Guard {
+        /// The caller's process id.
+        #[arg(long)]
+        parent: i32,
+        /// The descriptor to which the report goes.
+        #[arg(long)]
+        report: i32,
+        /// How long the command may take to end once it was asked to.
+        #[arg(long, default_value = "3s")]
+        patience: Time,
+        /// Stay in the caller's process group.
+        #[arg(long)]
+        foreground: bool,
+        /// The command and its arguments.
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match arguments.command.execute() {
+        Ok(json) if json.is_empty() => ExitCode::SUCCESS,
         Ok(json) => {
             let mut output = std::io::stdout().lock();
             match writeln!(output, "{json}").and_then(|()| output.flush()) {
@@ -126,6 +148,10 @@ impl Command {
                 serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)
             }
             Self::Scenario { scenario, length } => serde_json::to_string(&play(scenario, length)?),
+            Self::Guard { parent, report, patience, foreground, command } => {
+                guard(&GuardOptions { parent, report, patience, foreground, command })?;
+                return Ok(String::new());
+            }
             Self::Probe => serde_json::to_string(&probe()),
             Self::Calibrate { quick, disk } => serde_json::to_string(&calibrate(quick, disk.as_deref())?),
         };

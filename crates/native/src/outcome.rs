@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
+use schedlab_model::{Disturbance, GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
 use schedlab_program::TemplateId;
 
 use crate::cgroups::Throttling;
@@ -13,7 +13,13 @@ use crate::system::{allowed_cpus, hz, kernel};
 use crate::task::World;
 
 /// The outcome of a run that began when its gate was opened, and whose sessions had these leaders.
-pub(crate) fn gather(world: &World, leaders: &[(libc::pid_t, u32)], opened: u64, seed: u64) -> Outcome {
+pub(crate) fn gather(
+    world: &World,
+    leaders: &[(libc::pid_t, u32)],
+    opened: u64,
+    seed: u64,
+    disturbance: Option<Disturbance>,
+) -> Outcome {
     let slots = world.shared.taken();
     let header = world.shared.header();
     let end = slots.iter().map(|slot| slot.end.load(SeqCst)).max().unwrap_or(opened);
@@ -38,6 +44,8 @@ pub(crate) fn gather(world: &World, leaders: &[(libc::pid_t, u32)], opened: u64,
         tasks,
         groups: groups(world, leaders, slots),
         latencies: latencies(world),
+        notes: disturbance.and_then(|found| found.note()).into_iter().collect(),
+        disturbance,
     }
 }
 

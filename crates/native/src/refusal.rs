@@ -7,6 +7,7 @@ use schedlab_program::{FORKS_WITHOUT_END, Op, Program, TemplateId};
 
 use crate::NativeError;
 use crate::attributes::{affinity_refusal, policy_refusal, slice_refusal, slices_supported};
+use crate::capacity::{check_tasks, kernel_bytes};
 use crate::sessions::check_sessions;
 use crate::shared::{Failure, Wanted};
 use crate::system::{self, abnormal};
@@ -14,11 +15,12 @@ use crate::system::{self, abnormal};
 /// What can be seen not to be possible here before anything is made.
 pub(crate) fn check(program: &Program) -> Result<(), NativeError> {
     check_slices(program)?;
+    check_tasks(program)?;
     check_memory(program)?;
     check_sessions(program)
 }
 
-/// Memory that tasks touch must be there.
+/// Memory that tasks touch, and that the kernel needs for them, must be there.
 fn check_memory(program: &Program) -> Result<(), NativeError> {
     let mut needed = 0u64;
     for (id, template) in (0..).zip(program.templates()) {
@@ -38,6 +40,14 @@ fn check_memory(program: &Program) -> Result<(), NativeError> {
             "workload '{}' touches {needed} bytes of memory in all its tasks; available: {available}",
             program.name()
         ))),
+        Some(available) if needed.saturating_add(kernel_bytes(program)) > available => {
+            Err(NativeError::Limit(format!(
+                "workload '{}' starts {} tasks at once, for which the kernel needs {} bytes of memory; available: {available}",
+                program.name(),
+                program.roots().count(),
+                kernel_bytes(program)
+            )))
+        }
         _ => Ok(()),
     }
 }

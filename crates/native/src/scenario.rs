@@ -340,7 +340,7 @@ impl World {
         }
         // It may be on already, and nobody's settings are taken from him: it stays on.
         let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
-        let top = root.join(format!("schedlab-scenario-{}", system::pid()));
+        let top = root.join(format!("schedlab-scenario-{}", system::mark()));
         let group = |world: &mut Self, path: PathBuf, weight: &str, limit: &str| -> Result<PathBuf, NativeError> {
             fs::create_dir(&path).map_err(during("making a control group"))?;
             world.groups.push(path.clone());

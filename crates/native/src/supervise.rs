@@ -23,6 +23,7 @@ use crate::spin::Spin;
 use crate::storage;
 use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
 use crate::task::{Newborn, World, give_up, start_thread};
+use crate::watch::Watch;
 
 /// How a run is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +62,7 @@ impl Default for RunOptions {
 /// # Errors
 /// [`NativeError`]: what is not permitted, too many files or processes, the time limit, a signal.
 pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeError> {
+    let deadline = monotonic().saturating_add(options.timeout.as_nanos());
     check(&program)?;
     let cpus = system::allowed_cpus();
     // First of all, before there is anything that it should not have.
@@ -94,7 +96,7 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         from_birth: options.from_birth,
         longest,
     }));
-    let ran = supervise(world, options);
+    let ran = supervise(world, options, deadline);
     if let Some(groups) = &world.groups {
         groups.remove();
     }
@@ -135,14 +137,15 @@ fn open_device(program: &Program) -> Result<libc::c_int, NativeError> {
         .map_err(|error| NativeError::File { file: path.to_owned(), why: format!("the workload's io_device: {error}") })
 }
 
-fn supervise(world: &'static World, options: &RunOptions) -> Result<Outcome, NativeError> {
-    let mut supervisor = Supervisor::new(world, options)?;
+fn supervise(world: &'static World, options: &RunOptions, deadline: u64) -> Result<Outcome, NativeError> {
+    let mut supervisor = Supervisor::new(world, options, deadline)?;
     let ran = supervisor.watch(options);
     supervisor.end_all();
+    let disturbance = supervisor.watch.as_ref().and_then(|watch| watch.end(world));
     match (world.shared.failure(), ran) {
         (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(world.program, failure)),
         (_, Err(error)) => Err(error),
-        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, opened, options.seed)),
+        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, opened, options.seed, disturbance)),
     }
 }
 
@@ -168,6 +171,9 @@ fn highest_priority(program: &Program) -> Option<u8> {
     asked.max()
 }
 
+/// The signals that end a run.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
 /// The parent of a run's first tasks.
 struct Supervisor {
     world: &'static World,
@@ -180,10 +186,14 @@ struct Supervisor {
     signals: libc::sigset_t,
     /// First tasks to arrive at the gate.
     first: u32,
+    /// When the run has to be over, its set-up included.
+    deadline: u64,
+    /// What others take, once the gate is open.
+    watch: Option<Watch>,
 }
 
 impl Supervisor {
-    fn new(world: &'static World, options: &RunOptions) -> Result<Self, NativeError> {
+    fn new(world: &'static World, options: &RunOptions, deadline: u64) -> Result<Self, NativeError> {
         let signals = block_signals();
         // SAFETY: plain switches of the calling process: adopt orphans so that all can be collected, and let timers end
         // when they are due and not up to 50 us later.
@@ -196,8 +206,17 @@ impl Supervisor {
         if let Some(highest) = highest_priority(world.program).or(ends) {
             stay_above(highest, options.timeout);
         }
-        let mut supervisor = Self { world, group: None, leaders: Vec::new(), sessions: Vec::new(), signals, first: 0 };
-        let started = supervisor.start(options.seed);
+        let mut supervisor = Self {
+            world,
+            group: None,
+            leaders: Vec::new(),
+            sessions: Vec::new(),
+            signals,
+            first: 0,
+            deadline,
+            watch: None,
+        };
+        let started = supervisor.start(options);
         if let Err(error) = started {
             supervisor.end_all();
             return Err(error);
@@ -207,13 +226,13 @@ impl Supervisor {
 
     /// Makes the first tasks: each process by itself, all threads in one further process, which is no task; those of a session below
     /// a process that begins it.
-    fn start(&mut self, seed: u64) -> Result<(), NativeError> {
+    fn start(&mut self, options: &RunOptions) -> Result<(), NativeError> {
         let world = self.world;
         let mut threads = Vec::new();
         let mut sessions: BTreeMap<u32, Vec<Newborn>> = BTreeMap::new();
         for (template, instance) in world.program.roots() {
             let slot = world.shared.take(template, instance, monotonic());
-            let cursor = Cursor::root(world.program, template, instance, seed);
+            let cursor = Cursor::root(world.program, template, instance, options.seed);
             let newborn = Newborn { world, cursor, template, slot, first: true };
             self.first += 1;
             let Template { kind, session, .. } = world.program.template(template);
@@ -226,6 +245,7 @@ impl Supervisor {
                     world.plumbing.close_unused(template);
                     newborn.live();
                 })?;
+                self.check_start(options)?;
             }
         }
         if let Some(newborn) = threads.first() {
@@ -237,6 +257,23 @@ impl Supervisor {
             self.sessions.extend(self.leaders.last().map(|leader| (*leader, session)));
         }
         Ok(())
+    }
+
+    /// Ends a start that takes too long, that was interrupted, or whose first tasks failed.
+    fn check_start(&self, options: &RunOptions) -> Result<(), NativeError> {
+        if let Some(failure) = self.world.shared.failure() {
+            return Err(explain(self.world.program, failure));
+        }
+        if monotonic() >= self.deadline {
+            return Err(NativeError::Timeout(options.timeout));
+        }
+        // SAFETY: all zero bytes are a valid set, which the call overwrites.
+        let came = unsafe {
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            ENDING.into_iter().find(|signal| libc::sigismember(&raw const pending, *signal) == 1)
+        };
+        came.map_or(Ok(()), |signal| Err(NativeError::Interrupted(signal)))
     }
 
     /// Forks a process of the tasks' group, or one that will begin a session and so leads no group, that does `body` and ends.
@@ -280,13 +317,14 @@ impl Supervisor {
     /// Opens the gate once all first tasks stand there, and waits until all have ended. Returns when the gate was opened.
     fn watch(&mut self, options: &RunOptions) -> Result<u64, NativeError> {
         let shared = &self.world.shared;
-        let deadline = monotonic().saturating_add(options.timeout.as_nanos());
+        let deadline = self.deadline;
         let mut opened = None;
         loop {
             if shared.failure().is_some() {
                 return Ok(opened.unwrap_or(0));
             }
             if opened.is_none() && shared.header().arrived.load(SeqCst) == self.first {
+                self.watch = Watch::begin();
                 let now = monotonic();
                 opened = Some(now);
                 shared.open_gate(now);
@@ -305,9 +343,7 @@ impl Supervisor {
                     return Ok(opened.unwrap_or(0));
                 }
                 None => return Err(NativeError::Timeout(options.timeout)),
-                Some(signal @ (libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT)) => {
-                    return Err(NativeError::Interrupted(signal));
-                }
+                Some(signal) if ENDING.contains(&signal) => return Err(NativeError::Interrupted(signal)),
                 Some(_) => {}
             }
         }
@@ -397,9 +433,7 @@ fn block_signals() -> libc::sigset_t {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in
-            [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2]
-        {
+        for signal in ENDING.into_iter().chain([libc::SIGCHLD, libc::SIGUSR1, libc::SIGUSR2]) {
             libc::sigaddset(&raw mut set, signal);
         }
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());

@@ -133,7 +133,7 @@ pub(crate) fn sched_getattr() -> io::Result<SchedAttr> {
     Ok(attr)
 }
 
-/// CPU time and switches of the calling thread.
+/// CPU time and switches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// CPU time in user mode, in nanoseconds, as the kernel divides it (by sampling at ticks, on most kernels).
@@ -146,21 +146,32 @@ pub(crate) struct Usage {
     pub(crate) involuntary: u64,
 }
 
+impl From<libc::rusage> for Usage {
+    fn from(usage: libc::rusage) -> Self {
+        let nanoseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+        Self {
+            user: nanoseconds(usage.ru_utime),
+            system: nanoseconds(usage.ru_stime),
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+        }
+    }
+}
+
 /// `getrusage(2)` of the calling thread.
 pub(crate) fn usage() -> Usage {
+    usage_of(libc::RUSAGE_THREAD)
+}
+
+/// `getrusage(2)`.
+pub(crate) fn usage_of(whose: c_int) -> Usage {
     // SAFETY: all zero bytes are a valid `rusage`, and `getrusage` fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        libc::getrusage(whose, &raw mut usage);
         usage
     };
-    let nanoseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
-    Usage {
-        user: nanoseconds(usage.ru_utime),
-        system: nanoseconds(usage.ru_stime),
-        voluntary: usage.ru_nvcsw as u64,
-        involuntary: usage.ru_nivcsw as u64,
-    }
+    usage.into()
 }
 
 /// A limit's soft and hard value.
@@ -216,6 +227,17 @@ pub(crate) fn die_with(parent: libc::pid_t) -> bool {
 pub(crate) fn pid() -> libc::pid_t {
     // SAFETY: no preconditions.
     unsafe { libc::getpid() }
+}
+
+/// The calling process's mark, by which what it leaves behind is known: its id, when it started (clock ticks since the boot) and the
+/// number of its PID namespace.
+pub(crate) fn mark() -> String {
+    use std::os::unix::fs::MetadataExt;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in brackets, may hold anything; the start is the 20th field after it.
+    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)).unwrap_or("0");
+    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |place| place.ino());
+    format!("{}-{started}-{namespace}", pid())
 }
 
 /// The process that began the calling process's session.

@@ -80,3 +80,20 @@ fn tasks_in_sessions_end_too() {
     await_processes(seed, 0);
     std::fs::remove_file(&file).unwrap();
 }
+
+/// The id that the newest process or thread of the machine has (`/proc/loadavg`).
+fn newest() -> u64 {
+    let text = std::fs::read_to_string("/proc/loadavg").expect("/proc is mounted");
+    text.split_whitespace().last().and_then(|word| word.parse().ok()).expect("it ends in an id")
+}
+
+#[test]
+fn the_time_limit_counts_from_before_the_first_task() {
+    // Six thousand processes take far longer to make than 20 ms: most of them never are. Ids are given in turn, up to pid_max.
+    let (before, seed) = (newest(), unique());
+    let output = run("hogs:tasks=6000,time=60s", &["--timeout", "20ms", "--seed", &seed.to_string()]);
+    refused(&output, 1, &["did not end within 20ms"]);
+    let most: u64 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
+    assert!((newest() + most - before) % most < 6000);
+    assert!(processes(seed).is_empty());
+}

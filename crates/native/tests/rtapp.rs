@@ -96,13 +96,14 @@ fn forks_and_changes_of_policy_are_made() {
 
 /// The run's cgroups, where there is a controller for them.
 fn cgroups(process: u32) -> Option<std::path::PathBuf> {
-    let name = format!("schedlab-{process}");
+    // The mark of its owner: process, start time, PID namespace.
+    let name = format!("schedlab-{process}-");
     let mounts = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"];
     fn find(directory: &Path, name: &str, depth: u32) -> Option<std::path::PathBuf> {
         let entries = std::fs::read_dir(directory).ok()?.flatten().filter(|entry| entry.path().is_dir());
         let mut deeper = Vec::new();
         for entry in entries {
-            if entry.file_name().to_string_lossy() == name {
+            if entry.file_name().to_string_lossy().starts_with(name) {
                 return Some(entry.path());
             }
             deeper.push(entry.path());

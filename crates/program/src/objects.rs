@@ -116,6 +116,8 @@ pub(crate) struct Objects {
     pub(crate) mutexes: Names,
     pub(crate) conditions: Names,
     pub(crate) semaphores: Names,
+    pub(crate) post_lists: Vec<Vec<u32>>,
+    post_list_index: HashMap<Vec<u32>, u32>,
     pub(crate) ports: Names,
     pub(crate) watches: Names,
     pub(crate) barriers: Vec<Barrier>,
@@ -137,6 +139,15 @@ fn place<T: PartialEq>(list: &mut Vec<T>, value: T) -> u32 {
 }
 
 impl Objects {
+    /// The place of a list of semaphores to post, which is new or not.
+    fn post_list(&mut self, list: Vec<u32>) -> u32 {
+        let new = self.post_lists.len() as u32;
+        *self.post_list_index.entry(list).or_insert_with_key(|list| {
+            self.post_lists.push(list.clone());
+            new
+        })
+    }
+
     /// The operation of a step that is one primitive operation and needs nothing else of the compiler; none for any other.
     ///
     /// # Errors
@@ -162,6 +173,13 @@ impl Objects {
             Step::Broadcast(name) => Op::Broadcast(self.conditions.of(name)),
             Step::Barrier(name) => Op::Barrier(self.barrier(name, task.instances)),
             Step::Post(name) => Op::Post(self.semaphores.of(name)),
+            Step::PostAll(names) => {
+                if names.is_empty() {
+                    return Err("a list of semaphores to post is empty".into());
+                }
+                let list: Vec<u32> = names.iter().map(|name| self.semaphores.of(name)).collect();
+                Op::PostAll(self.post_list(list))
+            }
             Step::Acquire(name) => Op::Acquire(self.semaphores.of(name)),
             Step::Memory { access, count, buffer } => {
                 Op::Memory { buffer: self.memory(*access, buffer)?, count: *count }

@@ -70,6 +70,8 @@ pub enum Op {
     Barrier(u32),
     /// Count a semaphore up.
     Post(u32),
+    /// Count several up, with no preemption in between: an index into [`Program::post_lists`](crate::Program::post_lists).
+    PostAll(u32),
     /// Count it down, waiting while it is 0.
     Acquire(u32),
     /// Touch memory.

@@ -237,6 +237,11 @@ impl Program {
         self.objects.semaphores.all()
     }
 
+    /// The semaphores of each [`Op::PostAll`](crate::Op::PostAll), as indices into [`semaphores`](Self::semaphores).
+    pub fn post_lists(&self) -> &[Vec<u32>] {
+        &self.objects.post_lists
+    }
+
     /// The timers.
     pub fn timers(&self) -> &[Timer] {
         &self.objects.timers

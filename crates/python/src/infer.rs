@@ -50,7 +50,7 @@ pub fn infer(
         let knobs: serde_json::Map<String, serde_json::Value> =
             recorded.scheduler.knobs.iter().map(|(name, value)| (name.clone(), value.to_string().into())).collect();
         let (release, hz) = (recorded.scheduler.release.to_string(), recorded.scheduler.hz);
-        serde_json::json!({"release": release, "hz": hz, "knobs": knobs, "cpus": recorded.cpus})
+        serde_json::json!({"release": release, "hz": hz, "knobs": knobs, "cpus": recorded.cpus, "level": recorded.level})
     });
     let summary = serde_json::json!({
         "counts": inferred.counts, "ending": inferred.ending, "recorded": recorded,

@@ -110,7 +110,10 @@ pub fn knobs(release: &str, cpus: u32) -> PyResult<String> {
 struct ReleaseRow {
     release: String,
     series: String,
-    stand_in: Option<String>,
+    /// Whether its series' rules are known.
+    known: bool,
+    /// What to know before relying on the rules.
+    note: Option<String>,
     eevdf: bool,
 }
 
@@ -119,16 +122,20 @@ impl From<Release> for ReleaseRow {
         Self {
             release: release.to_string(),
             series: release.series().to_string(),
-            stand_in: release.stand_in(),
+            known: release.known_series().is_some(),
+            note: release.note(),
             eevdf: release.series().is_eevdf(),
         }
     }
 }
 
 /// What `text`, such as `6.1` or what `uname -r` prints, stands for, as a JSON object.
+///
+/// A release of an unknown series is refused unless it begins with `~` or `nearest` is true: then the nearest series stands in.
 #[pyfunction]
-pub fn release(text: &str) -> PyResult<String> {
-    let release: Release = text.parse().map_err(errors::input)?;
+#[pyo3(signature = (text, *, nearest=false))]
+pub fn release(text: &str, nearest: bool) -> PyResult<String> {
+    let release = if nearest { Release::or_nearest(text) } else { text.parse() }.map_err(errors::input)?;
     serde_json::to_string(&ReleaseRow::from(release)).map_err(errors::json("release"))
 }
 

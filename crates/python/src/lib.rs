@@ -2,6 +2,7 @@
 
 mod background;
 mod bench;
+mod disturbance;
 mod errors;
 mod infer;
 mod invariants;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 /// The core of schedlab, written in Rust.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    background::keep_panics();
     module.add_function(wrap_pyfunction!(nouns::parse_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::format_time, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::scheduler, module)?)?;
@@ -28,6 +31,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nouns::with_attributes, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::with_groups, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::weights_remark, module)?)?;
+    module.add_function(wrap_pyfunction!(disturbance::disturbance, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::knobs, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::release, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::releases, module)?)?;

@@ -69,6 +69,11 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
         .ok()
         .filter(|nice| (-20..=19).contains(nice))
         .ok_or_else(|| errors::input(format!("nice is {nice}; allowed: -20 to 19")))?;
+    if nice != 0 && matches!(policy, Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline { .. }) {
+        let why =
+            format!("nice is {nice}, which means nothing under {policy}; allowed: 0, or one of other, batch, idle");
+        return Err(errors::input(why));
+    }
     let slice: Option<Time> = slice.map(str::parse).transpose().map_err(errors::input)?;
     if let Some(slice) = slice.filter(|slice| *slice < Time::from_micros(100) || *slice > Time::from_millis(100)) {
         return Err(errors::input(format!("slice is {slice}; allowed: 100us to 100ms")));

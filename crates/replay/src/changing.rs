@@ -111,8 +111,8 @@ impl Replayer<'_> {
 
     /// The fair policy and nice level of a weight.
     fn attributes_by_weight(&self, present: &Attributes, weight: u64) -> Attributes {
-        let series = self.settings.release.series();
-        let nice = (-20i8..=19).find(|nice| weight_of_nice(series, Policy::Other, *nice).scaled == weight);
+        let rules = self.sched.rules();
+        let nice = (-20i8..=19).find(|nice| weight_of_nice(rules, Policy::Other, *nice).scaled == weight);
         let (policy, nice) = nice.map_or((Policy::Idle, present.nice), |nice| (Policy::Other, nice));
         Attributes { policy, nice, ..present.clone() }
     }

@@ -35,7 +35,7 @@ impl Replayer<'_> {
 
     /// Bits by which a queue's sums drop a weight to its nice-table value (`scale_load_down`).
     fn load_shift(&self) -> u32 {
-        if self.sched.rules().variant.full_weights { 0 } else { 10 }
+        if self.sched.rules().full_weights { 0 } else { 10 }
     }
 
     fn expect_equal(&mut self, what: &'static str, equal: bool, ours: impl ToString, kernels: impl ToString) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{Policy, Series};
+use schedlab_model::{Policy, RuleSet};
 use schedlab_sched::{calc_delta, weight_of_nice};
 use schedlab_trace::{Pid, Probe, Record, RecordKind, Snapshot, TaskRef};
 
@@ -54,12 +54,12 @@ pub(crate) struct FirstSight {
     seen: BTreeSet<Pid>,
     /// Tasks seen and not charged since, with their place in `waiting`.
     uncharged: BTreeMap<Pid, Option<usize>>,
-    series: Series,
+    rules: RuleSet,
 }
 
 impl FirstSight {
     /// Reads all records once.
-    pub(crate) fn of(records: &[Record], series: Series) -> Self {
+    pub(crate) fn of(records: &[Record], rules: RuleSet) -> Self {
         let running = records.first().map_or(0, |record| record.pid);
         let mut sight = Self {
             running,
@@ -74,7 +74,7 @@ impl FirstSight {
             charged: 0,
             seen: BTreeSet::from([0, running]),
             uncharged: BTreeMap::new(),
-            series,
+            rules,
         };
         for record in records {
             match &record.kind {
@@ -92,7 +92,7 @@ impl FirstSight {
                 RecordKind::Wakeup { task, .. } | RecordKind::Exit { task } => sight.note(task),
                 RecordKind::StatRuntime { pid, runtime, vruntime, .. } => {
                     if *pid == running {
-                        sight.charged += *runtime;
+                        sight.charged = sight.charged.wrapping_add(*runtime);
                     }
                     sight.note_charge(*pid, *runtime, *vruntime);
                 }
@@ -154,8 +154,8 @@ impl FirstSight {
         let Some(waiting) = self.uncharged.remove(&pid) else { return };
         let priority = self.priorities.get(&pid).copied().unwrap_or(120);
         let nice = i8::try_from(priority.saturating_sub(120)).unwrap_or(0);
-        let mut weight = weight_of_nice(self.series, Policy::Other, nice);
-        let nice_0 = weight_of_nice(self.series, Policy::Other, 0);
+        let mut weight = weight_of_nice(&self.rules, Policy::Other, nice);
+        let nice_0 = weight_of_nice(&self.rules, Policy::Other, 0);
         let delta = if nice == 0 { runtime } else { calc_delta(runtime, nice_0.scaled, &mut weight) };
         let before = vruntime.wrapping_sub(delta);
         match waiting.and_then(|at| self.waiting.get_mut(at)) {

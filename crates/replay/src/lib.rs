@@ -47,8 +47,8 @@ mod wakeups;
 
 use std::path::Path;
 
-use schedlab_model::Release;
-use schedlab_trace::{Record, Snapshot, TraceError, open};
+use schedlab_model::{Release, RuleSet, Series};
+use schedlab_trace::{Probe, Record, RecordKind, Snapshot, TraceError, open, read_text};
 
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
@@ -90,7 +90,7 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
     let records = &recording.records;
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report::of(first, last, Level::of(records), records.len(), settings);
-    let sight = FirstSight::of(records, settings.release.series());
+    let sight = FirstSight::of(records, RuleSet::of(settings.release));
     let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, &recording, report);
     let mut at = 0;
@@ -111,11 +111,11 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
 /// Replays a file, gzipped or plain, up to `level` of what it tells if one is given.
 ///
 /// The kernel's settings come from the head of an own recording (`schedlab record`), or from `snapshot`, a copy of its `sched/debug`;
-/// otherwise they are the defaults of `release` (6.1 where none is given) on one CPU.
+/// otherwise they are the defaults of `release` on one CPU: without one those of 6.1, if the recording's probes are CFS's.
 ///
 /// # Errors
-/// As [`replay`]; [`ReplayError::Settings`] also if what is given is of different series, [`ReplayError::Trace`] also if a file
-/// cannot be read.
+/// As [`replay`]; [`ReplayError::Settings`] also if what is given is of different series or fair classes, or if nothing says which kernel
+/// was recorded or its series is unknown and `release` does not ask for the nearest; [`ReplayError::Trace`] also if a file cannot be read.
 pub fn replay_file(
     trace: &Path,
     snapshot: Option<&Path>,
@@ -123,10 +123,7 @@ pub fn replay_file(
     level: Option<Level>,
 ) -> Result<Report, ReplayError> {
     let snapshot = match snapshot {
-        Some(path) => {
-            let failed = |source| TraceError::Io { what: path.display().to_string(), source };
-            Some(std::fs::read_to_string(path).map_err(failed)?.parse::<Snapshot>()?)
-        }
+        Some(path) => Some(read_text(path)?.parse::<Snapshot>()?),
         None => None,
     };
     let mut reader = open(trace)?;
@@ -134,17 +131,69 @@ pub fn replay_file(
     for record in &mut reader {
         records.push(record?);
     }
+    let unnamed = reader.head().is_none() && snapshot.is_none();
     let mut settings = match (reader.head(), snapshot) {
         (Some(head), None) => Settings::from_head(head)?,
         (_, Some(snapshot)) => Settings::from_snapshot(snapshot)?,
-        (None, None) => Settings::defaults(release.unwrap_or(schedlab_model::Series::V6_1.newest_known()))?,
+        (None, None) => Settings::defaults(release.map_or_else(|| default_release(&records), Ok)?)?,
     };
+    let found = settings.release;
+    if release.is_none() && found.known_series().is_none() {
+        let series = found.series();
+        let why = format!(
+            "the recording is of kernel {found}, whose rules are not known: ask for those of {series} (--kernel '{found}')"
+        );
+        return Err(ReplayError::Settings(why));
+    }
     if let Some(asked) = release
         && asked.series() != settings.release.series()
     {
-        let found = settings.release;
         return Err(ReplayError::Settings(format!("the recording is of kernel {found}, not of {asked}")));
     }
+    if let Some(eevdf) = probes_eevdf(&records)
+        && eevdf != found.series().is_eevdf()
+    {
+        let class = |eevdf| if eevdf { "EEVDF" } else { "CFS" };
+        let (probes, rules) = (class(eevdf), class(!eevdf));
+        let why = format!("the recording's probes are of {probes}, but kernel {found} has {rules}");
+        return Err(ReplayError::Settings(why));
+    }
     settings.level = level;
-    replay(records.into_iter().map(Ok), &settings)
+    let mut report = replay(records.into_iter().map(Ok), &settings)?;
+    if unnamed && release.is_none() {
+        report.notes.push(format!(
+            "the recording does not say its kernel, whose probes are of CFS: the rules of {found} stand in"
+        ));
+    }
+    Ok(report)
+}
+
+/// The release of a recording that does not say it: 6.1, if its probes are CFS's.
+fn default_release(records: &[Record]) -> Result<Release, ReplayError> {
+    match probes_eevdf(records) {
+        Some(false) => Ok(Series::V6_1.newest_known()),
+        Some(true) => Err(ReplayError::Settings(
+            "the recording does not say its kernel, and its probes are of EEVDF: name it (--kernel 6.12, say)"
+                .to_owned(),
+        )),
+        None if records.is_empty() => Err(ReplayError::Empty),
+        None => {
+            Err(ReplayError::Settings("the recording does not say its kernel: name it (--kernel 6.1, say)".to_owned()))
+        }
+    }
+}
+
+/// Whether the recorded kernel's fair class is EEVDF rather than CFS, as far as a probe tells.
+fn probes_eevdf(records: &[Record]) -> Option<bool> {
+    records.iter().find_map(|record| match record.kind {
+        RecordKind::Probe(Probe::Place { .. } | Probe::Pick { .. } | Probe::SetNext { .. }) => Some(false),
+        RecordKind::Probe(
+            Probe::PlaceEevdf { .. }
+            | Probe::PickEevdf { .. }
+            | Probe::SetNextEevdf { .. }
+            | Probe::SetTask { deadline: Some(_), .. }
+            | Probe::RequeueDelayed { .. },
+        ) => Some(true),
+        _ => None,
+    })
 }

@@ -73,6 +73,8 @@ impl std::fmt::Display for Level {
 pub struct Report {
     /// The kernel whose rules were compared.
     pub release: String,
+    /// What to know before relying on the comparison, a sentence each: rules that stand in for the kernel's.
+    pub notes: Vec<String>,
     /// What the recording tells.
     pub level: Level,
     /// Events in the recording.
@@ -318,6 +320,7 @@ impl Report {
     pub(crate) fn of(first: &Record, last: &Record, level: Level, records: usize, settings: &Settings) -> Self {
         Self {
             release: settings.release.to_string(),
+            notes: settings.release.note().into_iter().collect(),
             level,
             records: records as u64,
             span_ns: last.time.saturating_sub(first.time).as_nanos(),

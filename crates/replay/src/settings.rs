@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{Features, Release, Scheduler, Time, Topology, Tunables};
+use schedlab_model::{Features, MAX_CPUS, Release, RuleSet, Scheduler, Time, Topology, Tunables};
 use schedlab_sched::Rules;
 use schedlab_trace::{Head, Pid, Snapshot};
 
@@ -123,7 +123,7 @@ impl Settings {
     /// [`Settings::defaults`].
     pub fn from_snapshot(snapshot: Snapshot) -> Result<Self, ReplayError> {
         let settings = |error: String| ReplayError::Settings(error);
-        let release: Release = snapshot.release.parse().map_err(|error| settings(format!("{error}")))?;
+        let release = Release::or_nearest(&snapshot.release).map_err(|error| settings(format!("{error}")))?;
         let mut result = Self::defaults(release)?;
         let time = |name: &str| {
             snapshot.time(name).ok_or_else(|| settings(format!("the snapshot has no time called sysctl_sched_{name}")))
@@ -210,13 +210,17 @@ impl Settings {
     fn add_classes(&mut self, head: &Head) {
         let number = |path: &str| head.file(path).and_then(|text| text.trim().parse::<i64>().ok());
         let time = |path: &str, unit: u64| {
-            number(path).and_then(|value| u64::try_from(value).ok()).map(|value| Time::from_nanos(value * unit))
+            number(path)
+                .and_then(|value| u64::try_from(value).ok())
+                .and_then(|value| value.checked_mul(unit))
+                .map(Time::from_nanos)
         };
         const MICROSECOND: u64 = 1_000;
         const MILLISECOND: u64 = 1_000_000;
         let tunables = &mut self.tunables;
         if let Some(runtime) = number("/proc/sys/kernel/sched_rt_runtime_us") {
-            tunables.rt_runtime = u64::try_from(runtime).ok().map(|runtime| Time::from_nanos(runtime * MICROSECOND));
+            tunables.rt_runtime =
+                u64::try_from(runtime).ok().map(|runtime| Time::from_nanos(runtime.saturating_mul(MICROSECOND)));
         }
         if let Some(period) = time("/proc/sys/kernel/sched_rt_period_us", MICROSECOND) {
             tunables.rt_period = period;
@@ -241,7 +245,7 @@ impl Settings {
 
     /// The rules of all classes.
     pub(crate) fn rules_of_classes(&self) -> Rules {
-        let rules = Rules::from_tunables(self.release.series(), self.hz, self.tunables).at_release(self.release);
+        let rules = Rules::from_tunables(RuleSet::of(self.release), self.hz, self.tunables);
         Rules { cfs_bandwidth_slice: self.cfs_bandwidth_slice.as_nanos(), ..rules }
     }
 
@@ -252,7 +256,7 @@ impl Settings {
     pub(crate) fn rules(&self) -> Rules {
         // The recording shows who ran: nobody is to be throttled here too.
         let tunables = Tunables { rt_runtime: None, fair_server_runtime: Time::ZERO, ..self.tunables };
-        Rules::from_tunables(self.release.series(), HZ, tunables).at_release(self.release)
+        Rules::from_tunables(RuleSet::of(self.release), HZ, tunables)
     }
 }
 
@@ -294,9 +298,9 @@ fn averages_of(head: &Head, moment: &str) -> Vec<Averages> {
 fn cpus_in(list: &str) -> u32 {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(last.trim().parse::<u32>().ok()?.saturating_sub(first.trim().parse().ok()?) + 1)
+        Some(last.trim().parse::<u32>().ok()?.saturating_sub(first.trim().parse().ok()?).saturating_add(1))
     };
-    list.split(',').filter_map(range).sum()
+    list.split(',').filter_map(range).fold(0, |sum, count| sum.saturating_add(count).min(MAX_CPUS))
 }
 
 #[cfg(test)]

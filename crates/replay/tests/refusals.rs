@@ -54,6 +54,43 @@ fn a_release_that_contradicts_the_snapshot_is_refused() {
     assert!(error.contains("of kernel 6.1.0, not of 5.10"), "{error}");
 }
 
+#[test]
+fn an_eevdf_recording_is_not_replayed_under_cfs_rules() {
+    // Neither recording has a head: the probes alone tell the fair class.
+    let [cfs, eevdf] = ["k61-hackbench.txt.gz", "k612-hackbench.txt.gz"]
+        .map(|file| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file));
+    let refused = |path: &Path, release: Option<&str>| {
+        replay_file(path, None, release.map(|release| release.parse().unwrap()), None).unwrap_err().to_string()
+    };
+    assert!(refused(&eevdf, None).contains("does not say its kernel"), "{}", refused(&eevdf, None));
+    assert!(refused(&eevdf, Some("6.1")).contains("probes are of EEVDF"));
+    assert!(refused(&cfs, Some("6.12")).contains("probes are of CFS"));
+    let report = replay_file(&cfs, None, None, None).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains("does not say its kernel")), "{:?}", report.notes);
+}
+
+#[test]
+fn a_recording_of_an_unknown_series_is_replayed_only_where_the_nearest_is_asked_for() {
+    let directory = std::env::temp_dir().join(format!("schedlab-unknown-series-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let snapshot = directory.join("snap");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let text = std::fs::read_to_string(fixtures.join("k612-hogs.snap1")).unwrap();
+    let head = text.lines().find(|line| line.starts_with("Sched Debug Version")).unwrap();
+    // 6.13 is one release after 6.12 and five before 6.18.
+    std::fs::write(&snapshot, text.replace(head, "Sched Debug Version: v0.11, 6.13.2 #1")).unwrap();
+    let replayed = |release: Option<&str>| {
+        let release = release.map(|release| release.parse().unwrap());
+        replay_file(&fixtures.join("k612-hogs.txt.gz"), Some(&snapshot), release, None)
+    };
+    let refused = replayed(None).unwrap_err().to_string();
+    let report = replayed(Some("~6.13")).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(refused.contains("~6.13.2") && refused.contains("6.12"), "{refused}");
+    assert_eq!(report.release, "~6.13.2");
+    assert!(report.notes[0].contains("6.12.95"), "{:?}", report.notes);
+}
+
 /// What ran before the recording began is not in it: the running task's slice is unknown until it is set anew.
 #[test]
 fn a_tick_in_a_slice_that_began_before_the_recording_is_unverifiable() {

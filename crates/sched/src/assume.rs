@@ -33,7 +33,7 @@ impl<D: Decider> Sched<D> {
             let (cfs, weight, queued) = (entity.cfs_rq, entity.load.scaled, entity.on_rq);
             level = entity.parent;
             if !queued {
-                let idle = self.has_groups() && !self.rules.eevdf() && self.se_is_idle(se);
+                let idle = self.has_groups() && !self.rules.eevdf && self.se_is_idle(se);
                 self.timeline_insert(cfs, se);
                 self.entities[se.index()].on_rq = true;
                 let queue = &mut self.cfs_rqs[cfs.index()];

@@ -1,6 +1,6 @@
 //! The seam between core and classes: `struct sched_class`, as an enum with static dispatch.
 
-use schedlab_model::{CpuId, Policy, Series, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -157,7 +157,7 @@ impl<D: Decider> Sched<D> {
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
             self.update_curr_idle(cpu);
-            if self.rules.series >= Series::V7_2 {
+            if self.rules.avg_idle_at_end_of_idle {
                 self.update_avg_idle(cpu);
             }
             return;
@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
             Class::Rt => self.update_curr_rt(cpu),
             Class::Fair => self.update_curr_fair(cpu),
             Class::Custom => self.update_curr_custom(cpu),
-            Class::Idle if self.rules.series >= Series::V7_2 => self.update_curr_idle(cpu),
+            Class::Idle if self.rules.server_charged_for_idle => self.update_curr_idle(cpu),
             Class::Idle => {}
         }
     }
@@ -228,7 +228,7 @@ impl<D: Decider> Sched<D> {
             match running {
                 Class::Deadline => self.wakeup_preempt_dl(cpu, woken),
                 Class::Rt => self.wakeup_preempt_rt(cpu, woken),
-                Class::Fair if self.rules.eevdf() => self.check_preempt_wakeup_eevdf(cpu, woken, fork),
+                Class::Fair if self.rules.eevdf => self.check_preempt_wakeup_eevdf(cpu, woken, fork),
                 Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
 
 use crate::balance::state::{Balance, TaskMemory};
 use crate::bitmap::Bitmap;
@@ -18,6 +18,7 @@ use crate::process::Processes;
 use crate::rt_bandwidth::RtBandwidth;
 use crate::rules::Rules;
 use crate::runqueue::{Clocks, Rq};
+use crate::table::Table;
 use crate::timers::Timers;
 
 /// What [`Sched::schedule`] did.
@@ -38,8 +39,8 @@ const PELT_ORIGIN: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Sched<D: Decider> {
     pub(crate) rules: Rules,
-    pub(crate) rqs: Vec<Rq>,
-    pub(crate) tasks: Vec<TaskStruct>,
+    pub(crate) rqs: Table<Rq>,
+    pub(crate) tasks: Table<TaskStruct>,
     /// Which tasks are threads of one process.
     pub(crate) processes: Processes,
     /// The policy in the fair class's place, if there is one.
@@ -48,8 +49,8 @@ pub struct Sched<D: Decider> {
     pub(crate) online_cpus: u32,
     /// Which CPUs are off line, once one was.
     pub(crate) offline: Option<Box<Bitmap>>,
-    pub(crate) entities: Vec<Entity>,
-    pub(crate) cfs_rqs: Vec<CfsRq>,
+    pub(crate) entities: Table<Entity>,
+    pub(crate) cfs_rqs: Table<CfsRq>,
     pub(crate) dl_entities: Vec<DlEntity>,
     /// `dl_bw.total_bw`: the bandwidth promised, of all CPUs together.
     pub(crate) dl_total_bw: u64,
@@ -74,14 +75,14 @@ impl<D: Decider> Sched<D> {
     pub fn new(rules: Rules, cpus: u32, decider: D) -> Self {
         let runtime = rules.rt_runtime().unwrap_or(0);
         let mut sched = Self {
-            rqs: Vec::with_capacity(cpus as usize),
-            tasks: Vec::new(),
+            rqs: Table::with_capacity(cpus as usize),
+            tasks: Table::with_capacity(0),
             processes: Processes::default(),
             custom: None,
             online_cpus: cpus,
             offline: None,
-            entities: Vec::new(),
-            cfs_rqs: Vec::with_capacity(cpus as usize),
+            entities: Table::with_capacity(0),
+            cfs_rqs: Table::with_capacity(cpus as usize),
             dl_entities: Vec::new(),
             dl_total_bw: rules.fair_server_bw() * u64::from(cpus),
             rt_bandwidth: RtBandwidth::default(),
@@ -147,17 +148,13 @@ impl<D: Decider> Sched<D> {
     /// # Ok::<(), schedlab_model::ModelError>(())
     /// ```
     pub fn reserve_tasks(&mut self, additional: usize) -> [Range<*const u8>; 2] {
-        self.entities.reserve_exact(additional);
-        self.tasks.reserve_exact(additional);
-        let entities = self.entities.spare_capacity_mut().as_ptr_range();
-        let tasks = self.tasks.spare_capacity_mut().as_ptr_range();
-        [entities.start.cast()..entities.end.cast(), tasks.start.cast()..tasks.end.cast()]
+        [self.entities.reserve(additional), self.tasks.reserve(additional)]
     }
 
     pub(crate) fn add_task(&mut self, cpu: CpuId, process: Option<TaskId>) -> TaskId {
         let task = TaskId(self.tasks.len() as u32);
         let se = EntityId(self.entities.len() as u32);
-        let load = weight_of_nice(self.rules.series, Policy::Other, 0);
+        let load = weight_of_nice(&self.rules, Policy::Other, 0);
         let slice = self.rules.tunables.base_slice.as_nanos();
         self.entities.push(Entity::new(load, slice, self.rqs[cpu.index()].cfs, task));
         self.tasks.push(TaskStruct {
@@ -211,7 +208,7 @@ impl<D: Decider> Sched<D> {
         self.init_entity_runnable_average(se);
         // 2.6.24 places a new task when it is first woken (task_new_fair).
         // EEVDF when it is first queued, from no lag.
-        if class == Class::Fair && self.rules.series != Series::V2_6_24 && !self.rules.eevdf() {
+        if class == Class::Fair && self.rules.places_on_fork {
             self.task_fork_fair(cpu, child);
         }
         child
@@ -226,7 +223,7 @@ impl<D: Decider> Sched<D> {
         let (class, se, forked) = (record.class, record.se, record.forked);
         self.set_task_rq(task, cpu);
         self.post_init_entity_util_avg(se, class);
-        if self.rules.series == Series::V2_6_24 && class == Class::Fair {
+        if class == Class::Fair && !self.rules.places_on_fork && !self.rules.eevdf {
             if forked {
                 self.task_new_fair(cpu, task, parent_cpu);
             } else {
@@ -276,7 +273,7 @@ impl<D: Decider> Sched<D> {
         self.activate_task(cpu, task, flags);
         self.wakeup_preempt(cpu, task, false);
         self.task_woken(cpu, task);
-        if self.rules.series < Series::V7_2 {
+        if !self.rules.avg_idle_at_end_of_idle {
             self.update_avg_idle(cpu);
         }
     }
@@ -340,7 +337,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(crate) fn resched_curr_lazy(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
-        rq.lazily = self.rules.variant.lazy && (rq.lazily || !rq.need_resched) && rq.curr != TaskId::IDLE;
+        rq.lazily = self.rules.lazy && (rq.lazily || !rq.need_resched) && rq.curr != TaskId::IDLE;
         rq.need_resched = true;
     }
 
@@ -366,7 +363,7 @@ impl<D: Decider> Sched<D> {
             self.active_load_balance(cpu);
             previous = TaskId::IDLE;
         }
-        if self.curr_class(cpu) <= Class::Rt && !self.rules.eevdf() {
+        if self.curr_class(cpu) <= Class::Rt && !self.rules.picks_before_put {
             // put_prev_task_balance comes before the pick, and may throttle. From 6.12 on the pick comes first.
             self.update_curr(cpu);
         }
@@ -376,7 +373,7 @@ impl<D: Decider> Sched<D> {
             next = self.pick_next_task(cpu);
         }
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
-        if next != previous || self.rules.series == Series::V2_6_24 {
+        if next != previous || !self.rules.repick_keeps_slice {
             if self.has_groups() && self.fair(previous) && self.fair(next) {
                 self.put_prev_set_next_fair(previous, next);
             } else {
@@ -384,7 +381,7 @@ impl<D: Decider> Sched<D> {
                 self.set_next_task(cpu, next);
             }
         }
-        if self.rules.series == Series::V5_10 && self.fair(next) {
+        if !self.rules.buddies_cleared_when_set && self.fair(next) {
             // pick_next_entity clears the buddies of whoever it picks, on every level; from 5.14 on only set_next_entity does.
             let mut level = Some(self.tasks[next.index()].se);
             while let Some(se) = level {
@@ -424,7 +421,7 @@ impl<D: Decider> Sched<D> {
             return stop;
         }
         let all_fair = rq.nr_running == self.cfs_rqs[rq.cfs.index()].h_nr_running;
-        if all_fair && self.rules.eevdf() && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {
+        if all_fair && self.rules.fair_pick_shortcut && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {
             // The short cut looks at no other class, nor at a server, which goes on if it was about to find nobody.
             return self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE);
         }

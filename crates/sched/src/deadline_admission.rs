@@ -1,6 +1,6 @@
 //! Which deadline tasks a machine takes: the admission test of `__sched_setscheduler` (`kernel/sched/deadline.c`).
 
-use schedlab_model::{Attributes, Series, TaskId};
+use schedlab_model::{Attributes, TaskId};
 
 use crate::core::Sched;
 use crate::deadline::{BW_SHIFT, DlEntityId, to_ratio};
@@ -36,7 +36,7 @@ impl<D: Decider> Sched<D> {
     /// [`SchedError`]: what the kernel would say, and why.
     pub fn sched_dl_overflow(&self, task: Option<TaskId>, attributes: &Attributes) -> Result<(), SchedError> {
         let schedlab_model::Policy::Deadline { runtime, period, .. } = attributes.policy else { return Ok(()) };
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.deadline_class {
             return Err(SchedError::NoDeadlines);
         }
         if let Some(fault) = attributes.policy.fault() {

@@ -6,7 +6,7 @@
 //! taken off its runtime, and once that is used up a new period begins. Only if they starved until then is it queued, before any
 //! real-time task; from then on it runs at the beginning of each period, until it finds nobody to serve.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::Class;
 use crate::core::Sched;
@@ -138,7 +138,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let rq = &self.rqs[cpu.index()];
-        if self.rules.series < Series::V7_2 && rq.nr_running == 0 && rq.curr == TaskId::IDLE {
+        if !self.rules.server_charged_for_idle && rq.nr_running == 0 && rq.curr == TaskId::IDLE {
             self.update_curr_idle(cpu);
         }
         self.dl_server_start(cpu);
@@ -159,7 +159,7 @@ impl<D: Decider> Sched<D> {
     /// The same of a server that is not started; of one that never was, for the `first` time.
     fn start_server(&mut self, cpu: CpuId, id: DlEntityId, first: bool) {
         let now = self.rqs[cpu.index()].clock;
-        if self.rules.series >= Series::V7_2 {
+        if self.rules.server_charged_for_idle {
             self.update_curr(cpu);
         }
         if first {
@@ -193,7 +193,7 @@ impl<D: Decider> Sched<D> {
         let running = entity.server.is_some_and(|server| server.defer_running);
         if over || self.dl_entity_overflow(id, now) {
             // 6.18 cuts the runtime of one that defers, too.
-            if !over && (running || self.rules.series == Series::V6_18) {
+            if !over && (running || self.rules.server_cuts_deferred_runtime) {
                 self.revise_runtime(id, now);
                 return;
             }
@@ -272,7 +272,7 @@ impl<D: Decider> Sched<D> {
         self.dequeue_dl_entity(cpu, id);
         if !self.start_dl_timer(id, now) {
             // Its next period has begun already. 6.12 goes on at once, later kernels begin a new one.
-            if self.rules.series == Series::V6_12 {
+            if !self.rules.server_begins_new_period {
                 self.replenish_dl_entity(id, now);
                 self.enqueue_server(cpu, id, now);
             } else {
@@ -292,7 +292,7 @@ impl<D: Decider> Sched<D> {
         if !self.dl_entities[id.index()].throttled {
             return;
         }
-        if self.rules.series >= Series::V7_2 {
+        if self.rules.server_charged_for_idle {
             self.update_curr(cpu);
             if self.server_flags(id).is_some_and(|server| server.defer_idle) {
                 self.dl_server_stop(cpu);
@@ -339,7 +339,7 @@ impl<D: Decider> Sched<D> {
         let delta = rq.clock_task.wrapping_sub(rq.idle_exec_start) as i64;
         let entity = &mut self.dl_entities[cpu.index()];
         let Some(server) = &mut entity.server else { return };
-        if self.rules.series >= Series::V7_2 {
+        if self.rules.server_charged_for_idle {
             if delta <= 0 {
                 return;
             }

@@ -1,6 +1,6 @@
 //! Tasks that change their group.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -51,7 +51,7 @@ impl<D: Decider> Sched<D> {
             self.set_task_rq(task, cpu);
             return;
         }
-        let relative = !self.rules.eevdf() && self.rules.series != Series::V2_6_24;
+        let relative = self.rules.relative_vruntime;
         // Queued, dequeueing made it relative already; a task that never ran still is.
         let absolute = relative && !queued && self.entities[se.index()].sum_exec_runtime != 0;
         if absolute {

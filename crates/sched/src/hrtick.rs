@@ -4,7 +4,7 @@
 //! HRTICK is off by default up to 6.18 and on in 7.2 (where the architecture re-arms timers late: x86); HRTICK_DL is apart from it
 //! from 5.13 on. The driver asks when the timer is due ([`Sched::hrtick_expires`]), before any tick of that instant, and runs it.
 
-use schedlab_model::{CpuId, Series, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::class::Class;
 use crate::core::Sched;
@@ -39,7 +39,7 @@ impl Rules {
     #[inline]
     fn hrtick_dl(&self) -> bool {
         let features = &self.tunables.features;
-        if self.series == Series::V5_10 { features.hrtick } else { features.hrtick_dl }
+        if self.hrtick_dl_apart { features.hrtick_dl } else { features.hrtick }
     }
 
     #[inline]
@@ -78,7 +78,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn hrtick_schedule_enter(&mut self, cpu: CpuId) {
         if self.rules.has_hrtick() {
             let hrtick = &mut self.rqs[cpu.index()].hrtick;
-            if self.rules.series >= Series::V7_2 {
+            if self.rules.hrtick_set_late {
                 hrtick.deferred = true;
             } else {
                 hrtick.expires = None;
@@ -89,7 +89,7 @@ impl<D: Decider> Sched<D> {
     /// What a pick does: `set_next_task` of whoever comes. Before EEVDF whoever goes on is asked anew.
     #[inline]
     pub(crate) fn hrtick_pick(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
-        if !self.rules.has_hrtick() || next == TaskId::IDLE || (next == previous && self.rules.eevdf()) {
+        if !self.rules.has_hrtick() || next == TaskId::IDLE || (next == previous && self.rules.eevdf) {
             return;
         }
         match self.tasks[next.index()].class {
@@ -121,7 +121,7 @@ impl<D: Decider> Sched<D> {
 
     /// `hrtick_start`: the timer is to come `delay` from now.
     fn hrtick_start(&mut self, cpu: CpuId, delay: u64) {
-        let late = self.rules.series >= Series::V7_2;
+        let late = self.rules.hrtick_set_late;
         let rq = &mut self.rqs[cpu.index()];
         // The kernel compares signed: a runtime that is overrun counts as none left.
         let delay = (delay as i64).max(SHORTEST as i64) as u64;
@@ -147,13 +147,13 @@ impl<D: Decider> Sched<D> {
         let runs = rq.curr == task;
         let se = self.tasks[task.index()].se;
         let entity = &self.entities[se.index()];
-        let left = if self.rules.series >= Series::V7_2 {
+        let left = if self.rules.hrtick_set_late {
             let left = entity.deadline.since(entity.vruntime);
             let (weight, nice_0) = (entity.load.scaled, self.rules.nice_0_load);
             if left < 0 { left } else { (weight.wrapping_mul(left as u64) / nice_0 + rounding(weight, nice_0)) as i64 }
         } else {
             let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
-            let slice = if self.rules.eevdf() { entity.slice } else { self.sched_slice(entity.cfs_rq, se) };
+            let slice = if self.rules.eevdf { entity.slice } else { self.sched_slice(entity.cfs_rq, se) };
             slice.wrapping_sub(ran) as i64
         };
         if left >= 0 {
@@ -172,14 +172,12 @@ impl<D: Decider> Sched<D> {
         }
         let rq = &self.rqs[cpu.index()];
         let curr = rq.curr;
-        let asks = match self.rules.series {
-            // With so many tasks slices do not get any shorter.
-            Series::V2_6_24 | Series::V5_10 | Series::V6_1 => {
-                let queue = self.entities[self.tasks[curr.index()].se.index()].cfs_rq;
-                u64::from(self.cfs_rqs[queue.index()].nr_running) < self.rules.nr_latency
-            }
-            Series::V6_12 | Series::V6_18 => true,
-            Series::V7_2 => comes && rq.hrtick.expires.is_none(),
+        let asks = if self.rules.hrtick_set_late {
+            comes && rq.hrtick.expires.is_none()
+        } else {
+            // With so many tasks CFS's slices do not get any shorter.
+            let queue = self.entities[self.tasks[curr.index()].se.index()].cfs_rq;
+            self.rules.eevdf || u64::from(self.cfs_rqs[queue.index()].nr_running) < self.rules.nr_latency
         };
         if asks {
             self.hrtick_start_fair(cpu, curr);

@@ -49,6 +49,7 @@ mod runqueue;
 mod skip;
 mod stop;
 mod syscalls;
+mod table;
 mod thread_fair;
 mod timers;
 
@@ -71,7 +72,6 @@ pub use fair::group::{GroupId, shares_of_cgroup_weight};
 pub use fair::pelt;
 pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
-pub use fair::variant::Eevdf;
 pub use fair::weight::{Weight, calc_delta, calc_delta_mine, scale_load_down, weight_of_nice};
 pub use flat::{Books, FlatSlices, FlatTick, Wakeup};
 pub use recorded::RtState;

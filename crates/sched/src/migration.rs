@@ -1,6 +1,6 @@
 //! Parts of `kernel/sched/core.c`'s sequences: tasks that leave, for a while, for good, or for another CPU.
 
-use schedlab_model::{CpuId, Series, TaskId, TaskState};
+use schedlab_model::{CpuId, TaskId, TaskState};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -48,11 +48,11 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[record.se.index()];
         let to = entity.cfs_rq;
         // EEVDF keeps the lag instead and needs no queue's virtual time.
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             return;
         }
-        // 2.6.24 does so for real-time tasks too, which keep an absolute virtual time there.
-        if self.rules.series == Series::V2_6_24 {
+        // An absolute virtual time is a real-time task's, too.
+        if !self.rules.relative_vruntime {
             let (from, to) = (self.cfs_rqs[from.index()].min_vruntime.0, self.cfs_rqs[to.index()].min_vruntime.0);
             entity.vruntime = entity.vruntime.minus(from).plus(to);
         } else if record.class == Class::Fair {
@@ -78,7 +78,7 @@ impl<D: Decider> Sched<D> {
         let left = self.set_task_rq(task, to);
         let entity = &mut self.entities[se.index()];
         let queue = entity.cfs_rq;
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.relative_vruntime && !self.rules.eevdf {
             let (from, to) = (self.cfs_rqs[left.index()].min_vruntime.0, self.cfs_rqs[queue.index()].min_vruntime.0);
             entity.vruntime = entity.vruntime.minus(from).plus(to);
         }

@@ -164,11 +164,11 @@ impl<D: Decider> Sched<D> {
 
     /// `set_load_weight`, times the factor that the number of threads gives. SCHED_IDLE has its one weight, whoever asks for it.
     pub(crate) fn weight_of(&self, task: TaskId, policy: Policy, nice: i8) -> Weight {
-        let base = weight_of_nice(self.rules.series, policy, nice);
+        let base = weight_of_nice(&self.rules, policy, nice);
         if self.rules.weights.is_none() || policy == Policy::Idle {
             return base;
         }
         let factor = factor_fixed(self.rules.weights, self.nr_threads(task), self.online_cpus);
-        weigh(self.rules.series, base, factor)
+        weigh(&self.rules, base, factor)
     }
 }

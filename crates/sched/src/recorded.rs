@@ -45,7 +45,7 @@ impl<D: Decider> Sched<D> {
             if let Some(server) = &mut entity.server {
                 server.start_deferred();
             }
-            self.timers.arm(timer, self.fair_server_timer(cpu));
+            self.timers.arm(timer, Timer::Deadline(DlEntityId(cpu.0)));
         }
     }
 
@@ -90,9 +90,9 @@ impl<D: Decider> Sched<D> {
         self.tasks[task.index()].dl.map(Timer::Inactive)
     }
 
-    /// The timer of a CPU's fair server.
-    pub fn fair_server_timer(&self, cpu: CpuId) -> Timer {
-        Timer::Deadline(DlEntityId(cpu.0))
+    /// The timer of a CPU's fair server; none where there is none.
+    pub fn fair_server_timer(&self, cpu: CpuId) -> Option<Timer> {
+        self.rules.has_fair_server().then_some(Timer::Deadline(DlEntityId(cpu.0)))
     }
 
     /// Where a CPU's fair server stands; none where there is none.

@@ -1,7 +1,7 @@
 //! Real-time bandwidth: of each `rt_period` real-time tasks may use `rt_runtime` on a CPU (`kernel/sched/rt.c` before 6.12, without
 //! RT_GROUP_SCHED). From 6.12 on nobody is throttled; the fair server takes its place.
 
-use schedlab_model::{CpuId, Series};
+use schedlab_model::CpuId;
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -32,10 +32,7 @@ impl Rules {
     /// `rt_runtime` in nanoseconds where real-time tasks are limited (`rt_bandwidth_enabled`).
     #[inline]
     pub(crate) fn rt_runtime(&self) -> Option<u64> {
-        match self.series {
-            Series::V5_10 | Series::V6_1 => self.tunables.rt_runtime.map(schedlab_model::Time::as_nanos),
-            _ => None,
-        }
+        self.tunables.rt_runtime.filter(|_| self.rt_throttling).map(schedlab_model::Time::as_nanos)
     }
 
     fn rt_period(&self) -> u64 {

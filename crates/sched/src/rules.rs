@@ -1,20 +1,20 @@
 //! The rules of one kernel release, resolved to flags and values.
 
-use schedlab_model::{KnobValue, ModelError, Release, Scheduler, Series, ThreadWeights, Time, Tunables};
+use std::ops::Deref;
+
+use schedlab_model::{KnobValue, ModelError, RuleSet, Scheduler, ThreadWeights, Time, Tunables};
 
 use crate::divisor::Divisor;
-use crate::fair::variant::Eevdf;
 
-/// Everything the rules need to know of a kernel: its series, tick and tunables, with what follows from them.
+/// Everything the rules need to know of a kernel: which rules it has, its tick and tunables, with what follows from them.
+///
+/// Each of its [`RuleSet`]'s rules is read by its name, as `rules.relative_vruntime`.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// The series whose rules apply.
-    pub series: Series,
-    /// EEVDF's rules of the very release, where the fair class is EEVDF.
-    pub variant: Eevdf,
-    /// ALT_PERIOD and BASE_SLICE (5.13, and 5.10.37 by a backport): periods follow the tasks of the whole CPU, and no slice is shorter
-    /// than the granularity.
-    pub alt_period: bool,
+    /// Which rules are in force.
+    pub set: RuleSet,
+    /// Whether the fast path has these rules.
+    pub has_fast_path: bool,
     /// One tick, 1/HZ, in nanoseconds (`TICK_NSEC`).
     pub tick: u64,
     /// To find how many ticks there are in a time.
@@ -33,6 +33,15 @@ pub struct Rules {
     pub nice_0_load: u64,
 }
 
+impl Deref for Rules {
+    type Target = RuleSet;
+
+    #[inline(always)]
+    fn deref(&self) -> &RuleSet {
+        &self.set
+    }
+}
+
 impl Rules {
     /// Resolves `scheduler` for a machine of `cpus` CPUs.
     ///
@@ -40,7 +49,7 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        let rules = Self::from_tunables(scheduler.series(), scheduler.hz, tunables).at_release(scheduler.release);
+        let rules = Self::from_tunables(RuleSet::of(scheduler.release), scheduler.hz, tunables);
         let mut rules = Self { weights: scheduler.weights, ..rules };
         if let Some(KnobValue::Time(slice)) = scheduler.knobs.get("cfs_bandwidth_slice") {
             rules.cfs_bandwidth_slice = slice.as_nanos();
@@ -48,27 +57,20 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The same for one release of the series, whose stable backports may differ from those of the newest known one.
-    #[must_use]
-    pub fn at_release(self, release: Release) -> Self {
-        Self { variant: Eevdf::of(release), alt_period: alt_period(release), ..self }
-    }
-
-    /// From values read elsewhere, such as a recorded kernel's own. The rules are those of the newest known release of the series.
-    pub fn from_tunables(series: Series, hz: u32, tunables: Tunables) -> Self {
+    /// From values read elsewhere, such as a recorded kernel's own.
+    pub fn from_tunables(set: RuleSet, hz: u32, tunables: Tunables) -> Self {
         let tick = (1_000_000_000 + u64::from(hz) / 2) / u64::from(hz);
         Self {
-            series,
-            variant: Eevdf::of(series.newest_known()),
-            alt_period: alt_period(series.newest_known()),
+            set,
+            has_fast_path: has_fast_path(&set),
             tick,
             in_ticks: Divisor::new(tick),
             tunables,
-            nr_latency: nr_latency(series, &tunables),
+            nr_latency: nr_latency(&set, &tunables),
             cfs_bandwidth_slice: 5_000_000,
             rr_ticks: rr_ticks(tunables.rr_timeslice.as_nanos(), u64::from(hz)),
             weights: ThreadWeights::None,
-            nice_0_load: if matches!(series, Series::V2_6_24) { 1024 } else { 1024 << 10 },
+            nice_0_load: if set.wide_weights { 1024 << 10 } else { 1024 },
         }
     }
 
@@ -88,30 +90,15 @@ impl Rules {
         (milliseconds * 1_000_000).div_ceil(self.tick)
     }
 
-    /// How many bits weights carry beyond the nice table's (`SCHED_FIXEDPOINT_SHIFT` on 64-bit, from 2.6.39 on).
-    pub(crate) const fn load_shift(&self) -> u32 {
-        if matches!(self.series, Series::V2_6_24) { 0 } else { 10 }
-    }
-
-    /// Whether the fair class is EEVDF.
-    #[inline]
-    pub const fn eevdf(&self) -> bool {
-        self.series.is_eevdf()
-    }
-
-    /// Whether a task's utilisation is estimated before its averages are brought up to when it goes to sleep.
-    pub(crate) const fn estimates_before_leaving(&self) -> bool {
-        matches!(self.series, Series::V6_12 | Series::V6_18)
+    /// How many bits weights carry beyond the nice table's (`SCHED_FIXEDPOINT_SHIFT` on 64-bit).
+    pub(crate) fn load_shift(&self) -> u32 {
+        if self.wide_weights { 10 } else { 0 }
     }
 }
 
-/// Whether `kernel/sched/features.h` of a CFS release has ALT_PERIOD and BASE_SLICE.
-fn alt_period(release: Release) -> bool {
-    match release.series() {
-        Series::V5_10 => release >= Release::new(5, 10, 37),
-        Series::V6_1 => true,
-        _ => false,
-    }
+/// Whether the fast path has these rules: it was written for CFS from 5.10 on and for EEVDF up to 6.12.
+fn has_fast_path(set: &RuleSet) -> bool {
+    set.models_balancing && !set.protects_for_time && !set.reweights_by_placing
 }
 
 /// What `sched_nr_latency` is on boot: the default latency, 6 ms, over the default granularity, 0.75 ms.
@@ -121,11 +108,11 @@ const NR_LATENCY: u64 = 8;
 ///
 /// From 5.13 on both are plain numbers in debugfs (`sched_init_debug`): it stays what it was on boot, whatever is written to them, until
 /// `tunable_scaling` is written (`sched_update_scaling`), which is no knob here.
-fn nr_latency(series: Series, tunables: &Tunables) -> u64 {
-    match series {
-        Series::V6_1 => NR_LATENCY,
-        _ => tunables.latency.as_nanos().div_ceil(tunables.min_granularity.as_nanos().max(1)),
+fn nr_latency(set: &RuleSet, tunables: &Tunables) -> u64 {
+    if set.nr_latency_of_boot {
+        return NR_LATENCY;
     }
+    tunables.latency.as_nanos().div_ceil(tunables.min_granularity.as_nanos().max(1))
 }
 
 /// `sched_rr_timeslice`: the default, 100 ms, truncated to ticks (`RR_TIMESLICE`); a slice that was set rounded up

@@ -16,7 +16,7 @@
 //! Real-time and deadline tasks are pushed to other CPUs at any time, and groups' weights follow each tick: with them no tick is
 //! skipped.
 
-use schedlab_model::{CpuId, Policy, Series, TaskState, Time};
+use schedlab_model::{CpuId, Policy, TaskState, Time};
 
 use crate::class::Class;
 use crate::core::Sched;
@@ -40,7 +40,7 @@ impl Rules {
         let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
         // What is no further ahead than it ran, and gets no further at a tick than that is long, is so until the ideal runtime ends.
         let never_ahead = step <= self.tick && (ahead <= 0 || ahead as u64 <= first);
-        if never_ahead || self.series == Series::V2_6_24 {
+        if never_ahead || !self.tick_compares_leftmost {
             return until_ideal;
         }
         self.inactive_ticks_until_ahead(first, ideal, ahead, step)
@@ -137,7 +137,7 @@ impl<D: Decider> Sched<D> {
         if !self.looks_at_slice(cfs) {
             return until_server;
         }
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             return self.inactive_ticks_eevdf(se, next_tick).min(until_server);
         }
         if let Some(until_hrtick) = self.ticks_until_hrtick(cpu, next_tick) {
@@ -166,7 +166,7 @@ impl<D: Decider> Sched<D> {
     /// at any tick; on 6.12 once its request is served or, under PREEMPT_SHORT, it is not eligible any more.
     fn inactive_ticks_eevdf(&mut self, se: EntityId, next_tick: u64) -> u64 {
         let protected = self.protect_slice(se);
-        if !protected && self.rules.series != Series::V6_12 {
+        if !protected && self.rules.protects_for_time {
             return 0;
         }
         let entity = &self.entities[se.index()];
@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
                 }
             }
             // Alone on its queue an EEVDF task renews its deadline every slice: that is counted tick by tick.
-            Class::Fair if self.rules.eevdf() => {
+            Class::Fair if self.rules.eevdf => {
                 for number in 0..count {
                     self.set_clocks(cpu, Clocks::all(first + self.rules.tick_time() * number));
                     self.update_curr_fair(cpu);

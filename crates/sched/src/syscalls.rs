@@ -1,6 +1,6 @@
 //! `kernel/sched/syscalls.c` (part of `core.c` before 6.10): what tasks ask for, of the scheduler and for one another.
 
-use schedlab_model::{Attributes, CpuId, Series, TaskId};
+use schedlab_model::{Attributes, CpuId, TaskId};
 
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
@@ -42,19 +42,22 @@ impl<D: Decider> Sched<D> {
     /// requeued: the slice asked for, 0, is not the one it has.
     pub fn sched_setattr(&mut self, task: TaskId, attributes: &Attributes) {
         let present = self.attributes(task);
-        let requeues = self.rules.eevdf() && self.tasks[task.index()].class == Class::Fair && present.slice.is_none();
+        let requeues = self.rules.requeues_without_slice
+            && self.tasks[task.index()].class == Class::Fair
+            && present.slice.is_none();
         if *attributes == present && !requeues {
             return;
         }
         let affinity_only = attributes.affinity != present.affinity
             && *attributes == Attributes { affinity: attributes.affinity.clone(), ..present };
-        match (affinity_only, self.rules.series) {
+        if affinity_only && !self.rules.affinity_requeues {
             // set_cpus_allowed leaves a task that may stay where it is.
-            (true, Series::V2_6_24) => self.apply_attributes(task, attributes),
+            self.apply_attributes(task, attributes);
+        } else if affinity_only || self.keeps_priority(task, attributes) {
             // __do_set_cpus_allowed
-            (true, _) => self.change(task, attributes, DequeueFlags::SAVE),
-            (false, _) if self.keeps_priority(task, attributes) => self.change(task, attributes, DequeueFlags::SAVE),
-            (false, _) => self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE)),
+            self.change(task, attributes, DequeueFlags::SAVE);
+        } else {
+            self.change(task, attributes, DequeueFlags::SAVE.and(DequeueFlags::MOVE));
         }
     }
 
@@ -62,7 +65,7 @@ impl<D: Decider> Sched<D> {
     fn keeps_priority(&self, task: TaskId, attributes: &Attributes) -> bool {
         let record = &self.tasks[task.index()];
         let changed = TaskStruct { policy: attributes.policy, nice: attributes.nice, ..record.clone() };
-        self.rules.series != Series::V2_6_24 && changed.prio() == record.prio()
+        self.rules.unchanged_priority_keeps_place && changed.prio() == record.prio()
     }
 
     /// What `sched_getattr(2)` and `sched_getaffinity(2)` would say.
@@ -82,7 +85,6 @@ impl<D: Decider> Sched<D> {
         let record = &self.tasks[task.index()];
         let (cpu, se, old_class) = (record.cpu, record.se, record.class);
         let before = record.prio();
-        let first_kernel = self.rules.series == Series::V2_6_24;
         let class = self.class_of(attributes.policy);
         if class != old_class && self.entities[se.index()].sched_delayed {
             self.dequeue_delayed_by_call(cpu, task);
@@ -90,7 +92,7 @@ impl<D: Decider> Sched<D> {
         let queued = self.task_on_rq_queued(task);
         let running = self.rqs[cpu.index()].curr == task;
         // 2.6.24's set_user_nice leaves the running task set. Without MOVE a real-time task keeps its place in its list.
-        let sets_anew = running && (!first_kernel || flags.has(DequeueFlags::MOVE));
+        let sets_anew = running && (self.rules.renicing_sets_anew || flags.has(DequeueFlags::MOVE));
         let requeues = queued && (old_class == Class::Fair || flags.has(DequeueFlags::MOVE));
         if requeues {
             self.dequeue_task(cpu, task, flags.and(DequeueFlags::NOCLOCK));
@@ -101,7 +103,7 @@ impl<D: Decider> Sched<D> {
         if sets_anew {
             self.put_prev_task(cpu, task);
         }
-        let normalised = queued || self.tasks[task.index()].life != Life::Asleep || first_kernel || self.rules.eevdf();
+        let normalised = queued || self.tasks[task.index()].life != Life::Asleep || !self.rules.relative_vruntime;
         self.apply_attributes(task, attributes);
         if old_class == Class::Fair && class != Class::Fair {
             self.detach_entity_cfs_rq(se);
@@ -127,7 +129,7 @@ impl<D: Decider> Sched<D> {
                 enqueue = enqueue.and(EnqueueFlags::MOVE);
             }
             // A task whose priority falls goes before its new equals.
-            if after > before && !first_kernel {
+            if after > before && self.rules.lowered_goes_first {
                 enqueue = enqueue.and(EnqueueFlags::HEAD);
             }
             self.enqueue_task(cpu, task, enqueue);
@@ -156,14 +158,16 @@ impl<D: Decider> Sched<D> {
             self.prio_changed_dl(cpu, task, running);
             return;
         }
-        if first_kernel && !flags.has(DequeueFlags::MOVE) {
+        if !self.rules.prio_changed_methods && !flags.has(DequeueFlags::MOVE) {
             // set_user_nice: whoever runs must go if the task rose, it itself if it fell.
             if after < before || (running && after > before) {
                 self.resched_curr(cpu);
             }
         } else if self.must_go(cpu, task, old_class, running, before) {
             self.resched_curr(cpu);
-        } else if !running && (class != old_class || first_kernel || (after != before && !self.alone(cpu, task))) {
+        } else if !running
+            && (class != old_class || !self.rules.prio_changed_methods || (after != before && !self.alone(cpu, task)))
+        {
             self.wakeup_preempt(cpu, task, false);
         }
     }
@@ -175,10 +179,10 @@ impl<D: Decider> Sched<D> {
         let falls = record.prio() > before;
         match record.class {
             _ if !running => false,
-            _ if self.rules.series == Series::V2_6_24 => falls,
+            _ if !self.rules.prio_changed_methods => falls,
             Class::Fair => switched || (falls && !self.alone(cpu, task)),
             // sched_change_end lets the class that it rose from know as if it had woken (7.0 on).
-            class if switched && class < old_class && self.rules.series >= Series::V7_2 => true,
+            class if switched && class < old_class && self.rules.change_tells_lower_class => true,
             // A higher priority waits.
             _ if switched || record.prio() == before => false,
             _ => self.rqs[cpu.index()].rt.first().is_some_and(|first| self.tasks[first.index()].prio() < record.prio()),
@@ -222,7 +226,7 @@ impl<D: Decider> Sched<D> {
         let (record_se, new) = (record.se, record.life == Life::New);
         // set_load_weight: only a task that was fair, for its class is set later, has its lag and its load follow its weight.
         if was_fair {
-            if self.rules.eevdf() && !new {
+            if self.rules.eevdf && !new {
                 self.rescale_unqueued(record_se, load);
             }
             let cfs = self.entities[record_se.index()].cfs_rq;

@@ -1,7 +1,7 @@
 //! Weights by the number of threads: the factors, and tasks that are re-weighted on and off their queues.
 
 use proptest::prelude::*;
-use schedlab_model::{Attributes, Beta, CpuId, Policy, Scheduler, TaskId, TaskState, ThreadWeights, Time};
+use schedlab_model::{Attributes, Beta, CpuId, Policy, RuleSet, Scheduler, TaskId, TaskState, ThreadWeights, Time};
 use schedlab_sched::thread_fairness::{
     FACTOR_ONE, FACTOR_SHIFT, MIN_WEIGHT, factor, factor_fixed, factor_table, weigh,
 };
@@ -110,11 +110,11 @@ fn a_rule_may_name_the_cpus_that_it_goes_by() {
 /// MIN_SHARES is 2: with ten more bits 2048. 15 (nice 19) over 100 threads would be 0.15.
 #[test]
 fn no_weight_falls_below_the_kernel_s_least() {
-    let nineteen = |series| schedlab_sched::weight_of_nice(series, Policy::Other, 19);
+    let nineteen = |rules: &RuleSet| schedlab_sched::weight_of_nice(rules, Policy::Other, 19);
     for release in RELEASES {
-        let series = release.parse::<schedlab_model::Release>().expect("a release").series();
+        let rules = RuleSet::of(release.parse().expect("a release"));
         let least = if release == "2.6.24" { MIN_WEIGHT } else { MIN_WEIGHT << 10 };
-        let weight = weigh(series, nineteen(series), factor_fixed(ThreadWeights::Pfs, 100, 1));
+        let weight = weigh(&rules, nineteen(&rules), factor_fixed(ThreadWeights::Pfs, 100, 1));
         assert_eq!(weight, Weight { scaled: least, inverse: 0 });
     }
 }
@@ -192,12 +192,12 @@ impl Machine {
 
     fn weight(&self, task: TaskId) -> u64 {
         let scaled = self.sched.entity(task).load.scaled;
-        if self.sched.rules().series == schedlab_model::Series::V2_6_24 { scaled } else { scaled >> 10 }
+        if self.sched.rules().wide_weights { scaled >> 10 } else { scaled }
     }
 
     fn queue_weight(&self, cpu: CpuId) -> u64 {
         let scaled = self.sched.cfs_rq(cpu).load.scaled;
-        if self.sched.rules().series == schedlab_model::Series::V2_6_24 { scaled } else { scaled >> 10 }
+        if self.sched.rules().wide_weights { scaled >> 10 } else { scaled }
     }
 }
 

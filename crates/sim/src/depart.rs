@@ -48,6 +48,6 @@ impl<S: EventSink> Engine<'_, S> {
     /// A task that departs is woken, from another CPU: who does so tells its CPU, and that is all it pays.
     pub(crate) fn recall(&mut self, task: u32) -> u64 {
         self.arena.tasks[task as usize].recalled = true;
-        self.prices.wakeup_remote
+        self.prices.wakeup_remote() + self.prices.ipi(false)
     }
 }

@@ -64,6 +64,7 @@ pub(crate) struct Engine<'a, S> {
     counted: (u64, u64),
     /// Events so far.
     pub(crate) events: u64,
+    /// Switch events so far, from and to idle included: the speed of the simulator is by these.
     pub(crate) switches: u64,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
@@ -325,7 +326,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let record = &self.arena.cpus[cpu as usize];
         let idle = record.current == NONE && record.resched_at == NEVER && record.online;
         if idle && self.sched.need_resched(CpuId(cpu)) {
-            self.rouse(cpu, self.prices.idle_exit);
+            self.rouse(cpu, self.prices.idle_exit());
         } else {
             self.refresh(cpu);
         }

@@ -11,7 +11,7 @@ use crate::wait::NONE;
 impl<S: EventSink> Engine<'_, S> {
     /// The stage that comes first, and the time that takes. What a task came to is read before it ends, by its clock of CPU time.
     pub(crate) fn plan_exit(&mut self, task: u32) -> (Stage, u64) {
-        let looks = self.prices.sleeps_within_calls && self.sched.rules().eevdf();
+        let looks = self.prices.sleeps_within_calls && self.sched.rules().eevdf;
         if looks && !self.arena.tasks[task as usize].slept {
             return (Stage::Report, 0);
         }
@@ -39,7 +39,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
         let process = self.arena.identities[task as usize].kind == TaskKind::Process;
         // Autogroups are of the fair class.
-        let goes = self.sched.rules().variant.lazy && self.sched.curr_class(CpuId(cpu)) == Class::Fair;
+        let goes = self.sched.rules().lazy && self.sched.curr_class(CpuId(cpu)) == Class::Fair;
         let record = &mut self.arena.tasks[task as usize];
         (record.stage, record.remaining) = (if process { Stage::Notify } else { Stage::Die }, 0);
         if !process || !goes {

@@ -5,18 +5,27 @@
 //! [`Options::no_tick_skip`]: crate::Options::no_tick_skip
 
 /// A record, or a `mut` one, of a task or CPU that is known to be there: one that the rules name, that has a timer or something to do, or that a record
-/// names. Nobody asks again, but for builds with debug assertions, and so all tests.
+/// names.
 ///
-/// Safe as both tables hold all of a run from its beginning to its end, and only grow.
+/// Builds with debug assertions, and so all tests, check each number (`tests` below); release builds do not.
+///
+/// # Why every number is in its table
+///
+/// 1. `Arena::reset` makes a record for each CPU before the run begins, and `Engine` one for each task when it makes the task; nothing else
+///    changes how many there are before the next `reset`, and an engine has its arena for itself for one run.
+/// 2. CPUs and tasks of the rules (`schedlab_sched`) are made at the same two places, in the same order, so that their numbers are the same.
+/// 3. Numbers come from the rules, from events that this run put into its queue, and from records of this run: all after the record was made.
 macro_rules! known {
     (mut $($table:ident).+[$number:expr]) => {{
         let number: usize = $number;
-        // SAFETY: see above.
+        debug_assert!(number < $($table).+.len(), "no record of {} has number {number}", stringify!($($table).+));
+        // SAFETY: the number is in the table, by the three points above.
         unsafe { $($table).+.get_unchecked_mut(number) }
     }};
     ($($table:ident).+[$number:expr]) => {{
         let number: usize = $number;
-        // SAFETY: see above.
+        debug_assert!(number < $($table).+.len(), "no record of {} has number {number}", stringify!($($table).+));
+        // SAFETY: the number is in the table, by the three points above.
         unsafe { $($table).+.get_unchecked(number) }
     }};
 }
@@ -61,7 +70,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Events of a flat run, one after the other, in what little the engine's loop comes to then: no group has a timer, no CPU goes off line.
     /// Until the run or the workload may be over, or a timer of the rules is due.
     pub(crate) fn flat_run(&mut self) -> Result<(), SimError> {
-        match (self.prices.are_free(), self.sched.rules().eevdf()) {
+        match (self.prices.are_free(), self.sched.rules().eevdf) {
             (true, true) => self.flat_events::<true, true>(),
             (true, false) => self.flat_events::<true, false>(),
             (false, true) => self.flat_events::<false, true>(),
@@ -361,5 +370,36 @@ impl Task {
         (self.op, self.stage) = (Op::Run(time), Stage::Act);
         self.remaining = if FREE { time.as_nanos() } else { prices.run(time.as_nanos()) };
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    struct Arena {
+        cpus: Vec<u32>,
+    }
+
+    /// Where tests are built without debug assertions nothing covers `known!`.
+    #[test]
+    fn tests_check_numbers() {
+        let checked = cfg!(debug_assertions);
+        assert!(checked, "this build does not check its look-ups");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no record of arena.cpus has number 2")]
+    fn a_number_beyond_the_table_is_caught() {
+        let arena = Arena { cpus: vec![7, 8] };
+        assert_eq!(*known!(arena.cpus[1]), 8);
+        let _ = known!(arena.cpus[2]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no record of arena.cpus has number 3")]
+    fn a_number_beyond_the_table_is_caught_before_it_is_written() {
+        let mut arena = Arena { cpus: vec![7, 8, 9] };
+        *known!(mut arena.cpus[3]) = 1;
     }
 }

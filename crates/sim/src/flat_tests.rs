@@ -68,7 +68,7 @@ fn run<S: EventSink + Default>(
             states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
         }
         states.push(format!("timer {:?}", sched.next_timer()));
-        (format!("{:?}", engine.outcome(String::new())), states)
+        (format!("{:?}", engine.outcome(Series::V6_1.newest_known())), states)
     });
     drop(engine);
     (left, sink)
@@ -118,6 +118,9 @@ fn machines() -> impl Strategy<Value = Machine> {
             cache_refill: Time::from_nanos(120),
             wakeup: Time::from_nanos(700),
             wakeup_remote: Time::from_nanos(900),
+            ipi: Time::from_nanos(700),
+            ipi_idle: Time::from_nanos(1100),
+            ipi_taken: Time::from_nanos(400),
             idle_exit: Time::from_nanos(2500),
             tick_restart: Time::from_nanos(1300),
             tick: Time::from_nanos(1500),

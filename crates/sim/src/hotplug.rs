@@ -73,7 +73,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.sched.move_queued_task(task, to);
             let record = &mut self.arena.tasks[task.index()];
             record.cpu = to.0;
-            record.debt += self.prices.migration;
+            record.debt += self.prices.migration();
             record.account.migrations += 1;
             self.queued(task.0, to.0, cpu, self.way_out_of_idle(to.0));
         }

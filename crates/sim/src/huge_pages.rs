@@ -27,7 +27,8 @@ pub(crate) fn prefer(memory: &Range<*const u8>) {
 
 #[cfg(target_os = "linux")]
 fn advise(start: usize, length: usize) {
-    // SAFETY: what is advised changes nothing of what pages hold, nor who may use them.
+    // SAFETY: MADV_HUGEPAGE changes neither what pages hold nor who may use them (madvise(2)), whatever the range; a range that is not mapped
+    // gives an error, which is ignored.
     unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
 }
 

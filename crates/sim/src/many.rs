@@ -15,7 +15,7 @@ pub struct Summary {
     pub turnaround: Time,
     /// From the first task's start to the last one's end.
     pub elapsed: Time,
-    /// Context switches, idle included.
+    /// Context switches, as [`schedlab_model::Outcome::switches`].
     pub switches: u64,
     /// Messages read in full.
     pub messages: u64,

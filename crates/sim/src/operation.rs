@@ -155,6 +155,7 @@ impl<S: EventSink> Engine<'_, S> {
             | Op::Broadcast(_)
             | Op::Barrier(_)
             | Op::Post(_)
+            | Op::PostAll(_)
             | Op::Acquire(_) => self.plan_sync(task),
             Op::Join => match self.arena.identities[task as usize].first_child {
                 NONE => (Stage::Act, 0),
@@ -231,6 +232,7 @@ impl<S: EventSink> Engine<'_, S> {
             | Op::Broadcast(_)
             | Op::Barrier(_)
             | Op::Post(_)
+            | Op::PostAll(_)
             | Op::Acquire(_) => self.sync(task, cpu),
             Op::Mark(mark) => {
                 record.done();

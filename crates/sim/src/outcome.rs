@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, TaskOutcome, TaskState, Time};
+use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, Release, TaskOutcome, TaskState, Time};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
@@ -69,19 +69,19 @@ impl<S: EventSink> Engine<'_, S> {
         Summary {
             turnaround: Time::from_nanos(turnaround),
             elapsed: Time::from_nanos(self.now),
-            switches: self.switches,
+            switches: self.arena.tasks.iter().map(|task| task.account.voluntary + task.account.involuntary).sum(),
             messages: self.messages,
             bytes: self.bytes,
         }
     }
 
     /// What the run came to.
-    pub(crate) fn outcome(&self, release: String) -> Outcome {
+    pub(crate) fn outcome(&self, release: Release) -> Outcome {
         let summary = self.summary();
         let turnaround = summary.turnaround.as_nanos();
         Outcome {
             workload: self.program.name().to_owned(),
-            release,
+            release: release.to_string(),
             target: "sim".to_owned(),
             cpus: self.arena.cpus.len() as u32,
             seed: self.seed,
@@ -89,11 +89,13 @@ impl<S: EventSink> Engine<'_, S> {
             elapsed_ns: self.now,
             turnaround_jiffies: turnaround.div_ceil(self.period),
             cpu_busy_ns: self.arena.cpus.iter().map(|cpu| cpu.busy).collect(),
-            switches: self.switches,
+            switches: summary.switches,
             messages: self.messages,
             bytes: self.bytes,
             groups: self.group_outcomes(),
             latencies: self.latencies(),
+            disturbance: None,
+            notes: release.note().into_iter().chain(self.prices.notes()).collect(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
     }

@@ -1,5 +1,7 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
+use std::cell::Cell;
+
 use schedlab_model::{Access, Costs, Devices, ModelError, Release, TaskKind, Time, Topology};
 
 use crate::cpu::Cpu;
@@ -21,9 +23,14 @@ pub(crate) struct Prices {
     pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
     pub(crate) lingering: u64,
-    pub(crate) wakeup_remote: u64,
-    pub(crate) idle_exit: u64,
-    pub(crate) tick_restart: u64,
+    wakeup_remote: u64,
+    ipi: u64,
+    ipi_idle: u64,
+    ipi_taken: u64,
+    idle_exit: u64,
+    tick_restart: u64,
+    /// Costs that were not measured, and how often the run would have charged them.
+    unknown: Unknown,
     pub(crate) tick: u64,
     pub(crate) system_call: u64,
     /// A system call that writes to, or reads from, a pipe or a socket.
@@ -50,7 +57,7 @@ pub(crate) struct Prices {
     /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
     /// callbacks), looking for a message in vain and reading one are two things.
     pub(crate) sleeps_within_calls: bool,
-    pub(crate) migration: u64,
+    migration: u64,
     pub(crate) balance: u64,
     pub(crate) operation: u64,
     compute: u64,
@@ -117,6 +124,10 @@ impl Prices {
             wakeup: costs.wakeup.as_nanos(),
             lingering: costs.lingering.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
+            ipi: costs.ipi.as_nanos(),
+            ipi_idle: costs.ipi_idle.as_nanos(),
+            ipi_taken: costs.ipi_taken.as_nanos(),
+            unknown: Unknown::new(&costs.unknown)?,
             idle_exit: costs.idle_exit.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
             tick: costs.tick.as_nanos(),
@@ -199,16 +210,70 @@ impl Prices {
     /// Whether none of what tasks that only compute and sleep bring about costs anything: ticks, wake-ups by timers, switches, looking at
     /// other CPUs, and the operations themselves.
     pub(crate) const fn are_free(&self) -> bool {
-        let waking = self.wakeup | self.wakeup_remote | self.lingering | self.schedule;
+        let waking = self.wakeup
+            | self.wakeup_remote
+            | self.ipi
+            | self.ipi_idle
+            | self.ipi_taken
+            | self.lingering
+            | self.schedule;
         let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
         let operating = self.operation | self.compute | self.sleep | self.next_timer | self.interrupt;
-        self.free_switches && waking | idling | operating == 0
+        self.free_switches && waking | idling | operating == 0 && self.unknown.is_empty()
     }
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
-        self.idle_exit == 0 && self.tick_restart == 0 && self.wakeup == 0 && self.schedule == 0
+        let idling = self.idle_exit | self.tick_restart | self.ipi_idle | self.wakeup | self.schedule;
+        idling == 0 && self.unknown.is_empty()
+    }
+
+    /// Waking a task of another CPU, beyond the wake-up.
+    #[inline]
+    pub(crate) fn wakeup_remote(&self) -> u64 {
+        self.unknown.charge(Between::WakeupRemote);
+        self.wakeup_remote
+    }
+
+    /// Sending another CPU an interrupt, which idles or runs a task.
+    #[inline]
+    pub(crate) fn ipi(&self, idles: bool) -> u64 {
+        self.unknown.charge(if idles { Between::IpiIdle } else { Between::Ipi });
+        if idles { self.ipi_idle } else { self.ipi }
+    }
+
+    /// Taking one while a task runs.
+    #[inline]
+    pub(crate) fn ipi_taken(&self) -> u64 {
+        self.unknown.charge(Between::IpiTaken);
+        self.ipi_taken
+    }
+
+    /// From an interrupt until an idle CPU looks at it.
+    #[inline]
+    pub(crate) fn idle_exit(&self) -> u64 {
+        self.unknown.charge(Between::IdleExit);
+        self.idle_exit
+    }
+
+    /// What a stopped tick takes besides.
+    #[inline]
+    pub(crate) fn tick_restart(&self) -> u64 {
+        self.unknown.charge(Between::TickRestart);
+        self.tick_restart
+    }
+
+    /// Moving a queued task to another CPU.
+    #[inline]
+    pub(crate) fn migration(&self) -> u64 {
+        self.unknown.charge(Between::Migration);
+        self.migration
+    }
+
+    /// What a reader of the run has to know of the costs: those that it needed and that were not measured, each with how often.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.unknown.notes()
     }
 
     /// Entering a write.
@@ -284,8 +349,81 @@ impl Prices {
     }
 }
 
+/// Costs between CPUs, whose charges are counted where they are unknown.
+#[derive(Debug, Clone, Copy)]
+enum Between {
+    WakeupRemote,
+    Ipi,
+    IpiIdle,
+    IpiTaken,
+    IdleExit,
+    TickRestart,
+    Migration,
+}
+
+impl Between {
+    /// Their names, in the order of the variants.
+    const NAMES: [&'static str; 7] =
+        ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "tick_restart", "migration"];
+}
+
+/// Costs that nobody measured. Those between CPUs are counted as they would be charged; of the others, which every run may need, it is not
+/// known how often.
+#[derive(Debug, Clone, Default)]
+struct Unknown {
+    /// By [`Between`], a bit each.
+    between: u8,
+    charged: [Cell<u64>; Between::NAMES.len()],
+    others: Vec<String>,
+}
+
+impl Unknown {
+    /// # Errors
+    /// [`ModelError::Machine`] for a name that is no cost's.
+    fn new(names: &[String]) -> Result<Self, ModelError> {
+        let known = named(&Costs::ideal()).map(|(name, _)| name);
+        let mut unknown = Self::default();
+        for name in names {
+            if !known.contains(&name.as_str()) {
+                let known = known.join(", ");
+                return Err(ModelError::Machine(format!("costs.unknown: no cost is called '{name}'; costs: {known}")));
+            }
+            match Between::NAMES.iter().position(|between| between == name) {
+                Some(place) => unknown.between |= 1 << place,
+                None => unknown.others.push(name.clone()),
+            }
+        }
+        Ok(unknown)
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.between == 0
+    }
+
+    #[inline]
+    fn charge(&self, cost: Between) {
+        if self.between >> cost as u8 & 1 == 1 {
+            let charged = &self.charged[cost as usize];
+            charged.set(charged.get() + 1);
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let between = Between::NAMES.iter().zip(&self.charged).filter(|(_, charged)| charged.get() > 0);
+        let counted = between.map(|(name, charged)| {
+            let times = match charged.get() {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            format!("the cost {name} is unknown: this run needed it {times} and counted it as nothing")
+        });
+        let others = self.others.iter().map(|name| format!("the cost {name} is unknown and counts as nothing"));
+        counted.chain(others).collect()
+    }
+}
+
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 41] {
+fn named(costs: &Costs) -> [(&'static str, Time); 44] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -295,6 +433,9 @@ fn named(costs: &Costs) -> [(&'static str, Time); 41] {
         ("wakeup", costs.wakeup),
         ("lingering", costs.lingering),
         ("wakeup_remote", costs.wakeup_remote),
+        ("ipi", costs.ipi),
+        ("ipi_idle", costs.ipi_idle),
+        ("ipi_taken", costs.ipi_taken),
         ("idle_exit", costs.idle_exit),
         ("tick_restart", costs.tick_restart),
         ("tick", costs.tick),

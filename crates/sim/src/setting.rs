@@ -67,7 +67,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.move_queued_task(task_id(task), CpuId(to));
         let record = &mut self.arena.tasks[task as usize];
         (record.cpu, record.remaining) = (to, 0);
-        record.debt += self.prices.migration;
+        record.debt += self.prices.migration();
         record.account.migrations += 1;
         self.queued(task, to, cpu, self.way_out_of_idle(to));
         // Whoever is left here comes.

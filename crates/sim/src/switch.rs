@@ -161,7 +161,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.emit(on, EventKind::Migrate { task, from, to });
         let record = &mut self.arena.tasks[task.index()];
         record.cpu = to.0;
-        record.debt += self.prices.migration;
+        record.debt += self.prices.migration();
         record.account.migrations += 1;
         for cpu in [from.0, to.0].into_iter().filter(|cpu| *cpu != here) {
             self.settle(cpu);
@@ -194,7 +194,7 @@ impl<S: EventSink> Engine<'_, S> {
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
-        let remote = if target == cpu { 0 } else { self.prices.wakeup_remote };
+        let remote = if target == cpu { 0 } else { self.prices.wakeup_remote() + self.ipi_to(target) };
         let cost = self.prices.wakeup + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
@@ -244,7 +244,7 @@ impl<S: EventSink> Engine<'_, S> {
         if record.current != NONE {
             self.rouse_another(task);
             if cpu != here {
-                self.summon(cpu, late);
+                self.summon_by(cpu, late, true);
             }
         } else if record.resched_at == NEVER {
             self.rouse(cpu, late);
@@ -290,7 +290,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Tells an idle CPU to come and look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
-        self.rouse(cpu, self.prices.idle_exit);
+        self.rouse(cpu, self.prices.idle_exit());
     }
 
     /// A CPU schedules because it was told to, or because of its tick.
@@ -477,7 +477,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn arrived(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         let record = &mut self.arena.tasks[task.index()];
         record.cpu = to.0;
-        record.debt += self.prices.migration;
+        record.debt += self.prices.migration();
         record.account.migrations += 1;
         self.emit(to.0, EventKind::Migrate { task, from, to });
     }

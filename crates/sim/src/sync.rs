@@ -76,6 +76,11 @@ impl<S: EventSink> Engine<'_, S> {
                 let wakes = unless_empty(objects.semaphores[semaphore as usize].waiters.is_empty());
                 (Stage::Act, self.prices.clock.saturating_add(wakes))
             }
+            Op::PostAll(list) => {
+                let list = &self.program.post_lists()[list as usize];
+                let empty = list.iter().all(|semaphore| objects.semaphores[*semaphore as usize].waiters.is_empty());
+                (Stage::Act, self.prices.clock.saturating_add(unless_empty(empty)))
+            }
             // Who slept looks how long ago the post was.
             Op::Acquire(semaphore) if objects.semaphores[semaphore as usize].count > 0 => {
                 (Stage::Act, if record.slept { self.prices.clock } else { 0 })
@@ -125,10 +130,13 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Barrier(barrier) => self.meet(task, cpu, barrier),
             Op::Post(semaphore) => {
                 record.done();
-                let place = &mut self.arena.objects.semaphores[semaphore as usize];
-                (place.count, place.posted) = (place.count.saturating_add(1), self.now);
-                if let Some(woken) = self.pop_urgent(|objects| &mut objects.semaphores[semaphore as usize].waiters) {
-                    self.wake_for(task, cpu, woken, false);
+                self.post(task, cpu, semaphore);
+            }
+            Op::PostAll(list) => {
+                record.done();
+                let program = self.program;
+                for semaphore in &program.post_lists()[list as usize] {
+                    self.post(task, cpu, *semaphore);
                 }
             }
             Op::Acquire(semaphore) => {
@@ -145,6 +153,15 @@ impl<S: EventSink> Engine<'_, S> {
                 record.done();
             }
             _ => record.done(),
+        }
+    }
+
+    /// Counts a semaphore up and wakes a task that waits for it.
+    fn post(&mut self, task: u32, cpu: u32, semaphore: u32) {
+        let place = &mut self.arena.objects.semaphores[semaphore as usize];
+        (place.count, place.posted) = (place.count.saturating_add(1), self.now);
+        if let Some(woken) = self.pop_urgent(|objects| &mut objects.semaphores[semaphore as usize].waiters) {
+            self.wake_for(task, cpu, woken, false);
         }
     }
 

@@ -13,9 +13,18 @@ use crate::task::Stage;
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
+    /// What it takes to have another CPU look at its queue, where a task was put on that: an interrupt, if the CPU idles or has to switch and
+    /// nobody has told it so yet (`resched_curr`).
+    pub(crate) fn ipi_to(&self, cpu: u32) -> u64 {
+        let record = &self.arena.cpus[cpu as usize];
+        let told = record.resched_at != NEVER || record.leaving;
+        let idles = record.current == NONE;
+        if !told && (idles || self.must_switch(cpu)) { self.prices.ipi(idles) } else { 0 }
+    }
+
     /// How long a CPU takes to look at what another one told it.
     pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
-        if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit } else { 0 }
+        if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit() } else { 0 }
     }
 
     /// The task is about to be woken: where it is still queued, its sleep and its coming back take less. Whoever went to sleep has gone, and
@@ -31,11 +40,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// the time that has passed since (`tick_nohz_update_jiffies`).
     pub(crate) fn tick_restart(&self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
-        if self.prices.tick_restart == 0 || record.current != NONE {
+        if record.current != NONE {
             return 0;
         }
         let ticks = |time: u64| (time + self.ticks.phase) / self.period;
-        if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart } else { 0 }
+        if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart() } else { 0 }
     }
 
     /// Tells an idle CPU to schedule, which knows of it `late`.
@@ -48,11 +57,18 @@ impl<S: EventSink> Engine<'_, S> {
     /// Tells a busy CPU, which knows of it `late`, to schedule if the rules say so; that pass is a part of its task's time.
     /// [`Engine::refresh`] is done.
     pub(crate) fn summon(&mut self, cpu: u32, late: u64) {
-        let way = late + self.prices.schedule;
-        if way > 0 && self.must_switch(cpu) {
-            let record = &mut self.arena.cpus[cpu as usize];
-            if !record.leaving && record.resched_at == NEVER {
-                record.interrupted(self.now, self.now + way, self.prices.schedule);
+        self.summon_by(cpu, late, false);
+    }
+
+    /// The same, told by another CPU's interrupt or not: taking that is a part of its task's time, too.
+    pub(crate) fn summon_by(&mut self, cpu: u32, late: u64, interrupted: bool) {
+        let record = &self.arena.cpus[cpu as usize];
+        if !record.leaving && record.resched_at == NEVER && self.must_switch(cpu) {
+            let pass = self.prices.schedule + if interrupted { self.prices.ipi_taken() } else { 0 };
+            let way = late + pass;
+            if way > 0 {
+                let record = &mut self.arena.cpus[cpu as usize];
+                record.interrupted(self.now, self.now + way, pass);
                 (record.leaving, record.resched_at) = (true, self.now + way);
             }
         }
@@ -77,7 +93,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// False where neither takes time.
     pub(crate) fn leaves_the_kernel(&mut self, cpu: u32) -> bool {
         let task = &mut self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
-        let exits = matches!(task.stage, Stage::Notify | Stage::Die) && self.sched.rules().variant.lazy;
+        let exits = matches!(task.stage, Stage::Notify | Stage::Die) && self.sched.rules().lazy;
         if !exits && !matches!(task.stage, Stage::Fetch | Stage::Retry) {
             return false;
         }
@@ -119,11 +135,15 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.cpus[cpu as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;
         let recalled = self.arena.tasks[task as usize].recalled;
-        if self.prices.idle_exit == 0 || !idles || recalled || record.awake_at == self.now {
+        if !idles || recalled || record.awake_at == self.now {
+            return false;
+        }
+        let exit = self.prices.idle_exit();
+        if exit == 0 {
             return false;
         }
         if record.awake_at < self.now {
-            record.awake_at = self.now + self.prices.idle_exit;
+            record.awake_at = self.now + exit;
         }
         self.arena.timers.push(self.now, record.awake_at - self.now, task);
         true

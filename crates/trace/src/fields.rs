@@ -2,6 +2,14 @@
 
 use std::str::FromStr;
 
+/// `PID_MAX_LIMIT`: what follows keeps something of each task.
+const MAX_PID: u64 = 4 << 20;
+
+/// Reads a pid, which the kernel bounds.
+pub(crate) fn parse_pid(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|pid| u64::from(*pid) <= MAX_PID)
+}
+
 /// The text of an event after its name, with typed access to its `key=value` fields. Errors say what was expected.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
@@ -22,7 +30,11 @@ impl<'a> Fields<'a> {
 
     /// A value of its type.
     pub(crate) fn get<T: FromStr>(&self, key: &str) -> Result<T, String> {
-        self.find(key).and_then(|value| value.parse().ok()).ok_or_else(|| format!("a number in '{key}='"))
+        let value = self.find(key);
+        if key.ends_with("pid") && value.and_then(|value| value.parse().ok()).is_some_and(|pid: u64| pid > MAX_PID) {
+            return Err(format!("a pid up to {MAX_PID} in '{key}='"));
+        }
+        value.and_then(|value| value.parse().ok()).ok_or_else(|| format!("a number in '{key}='"))
     }
 
     /// A value written in hexadecimal with `0x` before it.

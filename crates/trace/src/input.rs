@@ -1,7 +1,8 @@
-//! Opening recordings, gzipped or plain.
+//! Opening recordings, gzipped or plain, of bounded size.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -11,15 +12,97 @@ use crate::{Reader, TraceError};
 /// The two bytes every gzip member begins with (RFC 1952, 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// Most bytes of a recording's text.
+const MOST_TEXT: u64 = 1 << 30;
+
+/// Recordings compress to a tenth; text beyond [`UNSUSPECTED`] may be so many times its file.
+const MOST_RATIO: u64 = 200;
+
+/// Bytes of text that any gzipped file may hold.
+const UNSUSPECTED: u64 = 64 << 20;
+
+/// Most bytes of any other file, such as a copy of `sched/debug`.
+const MOST_OTHER: u64 = 64 << 20;
+
 /// Opens a recording for reading, undoing gzip if its first bytes say that it is gzipped, whatever its name.
 ///
+/// Its text may have 1 GiB; that of a gzipped one also no more than 64 MiB and 200 times the file's size.
+///
 /// # Errors
-/// [`TraceError::Io`] if the file cannot be opened or read; the text itself is judged only as it is read.
+/// [`TraceError::Io`] if the file cannot be opened or read, or is no regular file and no pipe; the text itself, and its size, are judged
+/// only as it is read.
 pub fn open(path: &Path) -> Result<Reader<Box<dyn BufRead>>, TraceError> {
     let failed = |source| TraceError::Io { what: path.display().to_string(), source };
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    let (file, size) = open_file(path)?;
+    let mut file = BufReader::new(file);
     let gzipped = file.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
-    let text: Box<dyn BufRead> =
-        if gzipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
+    let text: Box<dyn BufRead> = if gzipped {
+        let most = size.saturating_mul(MOST_RATIO).saturating_add(UNSUSPECTED).min(MOST_TEXT);
+        Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(file), most)))
+    } else {
+        Box::new(BufReader::new(Bounded::new(file, MOST_TEXT)))
+    };
     Ok(Reader::new(text))
+}
+
+/// Reads a text file of at most 64 MiB whole.
+///
+/// # Errors
+/// [`TraceError::Io`] if it cannot be read, is larger, no regular file and no pipe, or no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, TraceError> {
+    let (file, _) = open_file(path)?;
+    let mut text = String::new();
+    let failed = |source| TraceError::Io { what: path.display().to_string(), source };
+    Bounded::new(file, MOST_OTHER).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// A device may have no end, and be changed by being read; the kind is looked at before the file is opened.
+fn open_file(path: &Path) -> Result<(File, u64), TraceError> {
+    let failed = |source| TraceError::Io { what: path.display().to_string(), source };
+    let about = fs::metadata(path).map_err(failed)?;
+    let kind = about.file_type();
+    let refused = match () {
+        () if kind.is_dir() => "it is a directory",
+        () if kind.is_char_device() || kind.is_block_device() => "it is a device",
+        () if kind.is_socket() => "it is a socket",
+        () => return Ok((File::open(path).map_err(failed)?, about.len())),
+    };
+    Err(failed(io::Error::other(format!("{refused}; allowed: a regular file or a pipe"))))
+}
+
+/// Gives so many bytes, and fails if there are more.
+struct Bounded<R> {
+    inner: R,
+    most: u64,
+    left: u64,
+}
+
+impl<R> Bounded<R> {
+    const fn new(inner: R, most: u64) -> Self {
+        Self { inner, most, left: most }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            io::Error::other(format!("more text than allowed: {} MiB for this file", self.most >> 20))
+        })?;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_text_fails_after_its_last_allowed_byte() {
+        let mut text = String::new();
+        assert!(Bounded::new(&b"four"[..], 4).read_to_string(&mut text).is_ok());
+        assert_eq!(text, "four");
+        assert!(Bounded::new(&b"fives"[..], 4).read_to_string(&mut text).is_err());
+    }
 }

@@ -24,7 +24,7 @@ mod snapshot;
 pub use error::TraceError;
 pub use ftrace::write_ftrace;
 pub use head::Head;
-pub use input::open;
+pub use input::{open, read_text};
 pub use label::{PID_BASE, TaskLabel, pid};
 pub use perfetto::{PerfettoOptions, write_perfetto};
 pub use probe::{Probe, Server};

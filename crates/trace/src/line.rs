@@ -2,6 +2,7 @@
 
 use schedlab_model::Time;
 
+use crate::fields::parse_pid;
 use crate::record::{Context, Flags, Pid};
 
 /// A line cut into its columns.
@@ -19,6 +20,12 @@ pub(crate) struct Columns<'a> {
 pub(crate) const LAYOUT: &str = "'TASK-PID CPUFLAGS SECONDS.FRACTION: EVENT: FIELDS' (trace-cmd report -t -l) or 'TASK-PID [CPU] FLAGS SECONDS.FRACTION: \
      EVENT: FIELDS' (ftrace)";
 
+/// CPUs that a recording may have, numbered from 0: what follows keeps something of each.
+pub(crate) const MAX_CPUS: u32 = 4096;
+
+/// Nanoseconds, 146 years, up to which times are taken: sums of two stay within their type.
+pub(crate) const LATEST: u64 = 1 << 62;
+
 /// Cuts one line; `Err` says what was expected.
 pub(crate) fn split(line: &str) -> Result<Columns<'_>, String> {
     let layout = || LAYOUT.to_owned();
@@ -35,6 +42,9 @@ pub(crate) fn split(line: &str) -> Result<Columns<'_>, String> {
                 None => parse_cpu_and_flags(flags_word).map(|(cpu, flags)| (flags_start, cpu, flags)),
             };
             if let Some((task_end, cpu, flags)) = columns {
+                if cpu >= MAX_CPUS {
+                    return Err(format!("a CPU below {MAX_CPUS}"));
+                }
                 let (name, pid) = parse_task(line[..task_end].trim()).ok_or_else(|| "a task as NAME-PID".to_owned())?;
                 let rest = line[start + word.len()..].trim_start();
                 let (event, text) = rest.split_once(':').ok_or_else(|| "an event's name and a colon".to_owned())?;
@@ -73,7 +83,7 @@ fn parse_time(word: &str) -> Option<Time> {
     }
     let part = fraction.parse::<u64>().ok()? * 10u64.pow(9 - fraction.len() as u32);
     let whole = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?;
-    whole.checked_add(part).map(Time::from_nanos)
+    whole.checked_add(part).filter(|time| *time < LATEST).map(Time::from_nanos)
 }
 
 /// `[003]`.
@@ -125,7 +135,7 @@ fn parse_flags(word: &str) -> Option<Flags> {
 /// `kworker/0:1-17`: the pid follows the last hyphen.
 fn parse_task(text: &str) -> Option<(&str, Pid)> {
     let (name, pid) = text.rsplit_once('-')?;
-    Some((name, pid.trim().parse().ok()?))
+    Some((name, parse_pid(pid.trim())?))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! From an event's name and text to its meaning.
 
-use crate::fields::Fields;
+use crate::fields::{Fields, parse_pid};
 use crate::further;
+use crate::line::LATEST;
 use crate::probe::Probe;
 use crate::record::{EntityRef, Pid, QueueClocks, RecordKind, RecordState, TaskRef};
 use crate::snap::TaskSnap;
@@ -61,7 +62,7 @@ pub(crate) fn parse_common(event: &str, text: &str) -> (Option<QueueClocks>, Opt
     }
     let fields = Fields::new(text);
     let address = |key| fields.address(key).unwrap_or(0);
-    let clock = |key| fields.find(key).and_then(|clock| clock.parse().ok()).filter(|clock| *clock > 0);
+    let clock = |key| fields.find(key).and_then(|clock| clock.parse().ok()).filter(|clock| (1..LATEST).contains(clock));
     // A fair server has its queue's clocks elsewhere than a task.
     let clocks = [("ct", "c"), ("sct", "sc")]
         .into_iter()
@@ -187,7 +188,7 @@ fn parse_short_task(text: &str) -> Option<(TaskRef, &str)> {
     let (task, rest) = (&text[..close], &text[close + 1..]);
     let (task, priority) = task.rsplit_once(" [")?;
     let (name, pid) = task.rsplit_once(':')?;
-    let task = TaskRef { name: name.trim().into(), pid: pid.parse().ok()?, priority: priority.parse().ok()? };
+    let task = TaskRef { name: name.trim().into(), pid: parse_pid(pid)?, priority: priority.parse().ok()? };
     Some((task, rest.trim()))
 }
 

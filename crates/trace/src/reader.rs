@@ -14,6 +14,9 @@ use crate::record::Record;
 /// The longest line that is read, so that a file that is no text does not fill the memory.
 const LONGEST_LINE: u64 = 64 * 1024;
 
+/// Events that a recording may have: what reads it keeps all, some 400 bytes each.
+const MOST_EVENTS: u64 = 8_000_000;
+
 /// An iterator over the events of `trace-cmd report -t -l` text or ftrace text, in the order of the file.
 ///
 /// Comment lines (`#`), blank lines and trace-cmd's `cpus=` line are passed over; the last one's number is kept. After the
@@ -121,6 +124,14 @@ impl<R: BufRead> Reader<R> {
                 return Err(TraceError::malformed(number, &record.time.to_string(), expected));
             }
             self.events += 1;
+            if self.events > MOST_EVENTS {
+                let found = format!("event {}", self.events);
+                return Err(TraceError::malformed(
+                    number,
+                    &found,
+                    format!("a recording of at most {MOST_EVENTS} events"),
+                ));
+            }
             return Ok(Some(record));
         }
     }

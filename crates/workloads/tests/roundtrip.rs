@@ -137,6 +137,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Join),
         change().prop_map(Step::Set),
         name().prop_map(Step::Stop),
+        proptest::collection::vec(name(), 1..4).prop_map(Step::PostAll),
     ];
     // What rt-app has one word for.
     let leaf = prop_oneof![3 => one, 2 => named, 2 => more];

@@ -137,6 +137,8 @@ fn bad_files_get_one_clear_line() {
     for (text, parts) in [
         ("", &["line 1, column 1", "expected a value"][..]),
         ("{", &["expected a key in quotes or '}'", "the end of the file"]),
+        ("{\"tasks\": {\"t\": {\"sem_post\": []}}}", &["tasks.t.sem_post", "a list of at least one text"]),
+        ("{\"tasks\": {\"t\": {\"sem_post\": [\"a\", 1]}}}", &["tasks.t.sem_post.1", "expected a text"]),
         ("{\"tasks\": {\"t\": {\"run\" 10}}}", &["expected ':'", "'1'"]),
         ("{\"tasks\": {\"t\": {\"run\": 10 \"sleep\": 3}}}", &["expected ',' or '}'"]),
         ("/* never closed", &["line 1, column 1", "no end"]),

@@ -7,6 +7,7 @@ import typer
 
 from schedlab import _core
 from schedlab.cli import options
+from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, progress, say, show
 
 
@@ -27,8 +28,8 @@ def command(
     """Measure how fast the simulator is on this machine.
 
     Each scenario simulates a minute at HZ = 1000 on one thread; its figure is the median of the
-    runs, beside what it should take and what LinSched took on 2 CPUs of an AMD EPYC. CPU
-    ms is the least time that a run got, which other work on the machine lengthens least. ceiling
+    runs, beside what it should take and what LinSched took on 2 CPUs of an AMD EPYC. CPU is
+    the least CPU time of a run, which other work on the machine lengthens least. ceiling
     is the simulator's queue of timers alone, without any rules; floor the averages of load alone.
 
     Example: [bold]schedlab bench hogs-64x4 --repeats 3[/bold]
@@ -44,15 +45,15 @@ def command(
             [_row(row) for row in figures["scenarios"]],
             (
                 "scenario",
-                "median ms",
+                "median",
                 "least",
                 "most",
-                "CPU ms",
-                "ns a pair",
+                "CPU",
+                "a pair",
                 "operations",
-                "goal ms",
-                "LinSched ms",
-                "MiB",
+                "goal",
+                "LinSched",
+                "memory",
             ),
         )
     if "batch" in figures:
@@ -65,19 +66,22 @@ def command(
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    def rounded(key: str, digits: int = 0) -> str:
-        value = row[key]
-        return "" if value is None else f"{value:.{digits}f}"
+    def time(key: str, unit_ns: float = 1e6) -> str:
+        return "" if row[key] is None else short_time(row[key] * unit_ns)
 
+    def number(key: str, form: str) -> str:
+        return "" if row[key] is None else format(row[key], form)
+
+    memory = number("peak_mib", ".0f")
     return (
         row["name"],
-        rounded("wall_ms", 2),
-        rounded("least_ms", 2),
-        rounded("most_ms", 2),
-        rounded("cpu_ms", 2),
-        rounded("ns_per_pair"),
-        rounded("operations_per_pair", 1),
-        rounded("goal_ms"),
-        rounded("linsched_ms"),
-        rounded("peak_mib"),
+        time("wall_ms"),
+        time("least_ms"),
+        time("most_ms"),
+        time("cpu_ms"),
+        time("ns_per_pair", 1),
+        number("operations_per_pair", ".1f"),
+        time("goal_ms"),
+        time("linsched_ms"),
+        f"{memory} MiB" if memory else "",
     )

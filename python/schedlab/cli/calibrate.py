@@ -8,7 +8,7 @@ import typer
 from schedlab import calibration
 from schedlab.cli import options
 from schedlab.errors import InputError
-from schedlab.report.terminal import emit_json, progress, say
+from schedlab.report.terminal import emit_json, note_all, progress, say
 from schedlab.report.text import describe_calibration
 from schedlab.vm.guest import Guest
 
@@ -38,6 +38,10 @@ def command(
         int,
         typer.Option("--repeat", metavar="N", min=1, help="Calibrate so often; keep medians."),
     ] = 1,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Write costs measured beside more than 20 % other work, too."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Measure what this machine's, or a guest's, operations cost, for --costs calibrated.
@@ -68,8 +72,11 @@ def command(
             with Guest.boot(
                 kernel, cpus=most if cpus is None else cpus, clock=clock or "host"
             ) as guest:
+                note_all(guest.notes)
                 calibrated.append(calibration.calibrate(quick=quick, disk=disk, guest=guest))
                 file = output or calibration.path(guest)
+    if not force:
+        calibration.check_calm(calibrated)
     found = calibration.median_of(calibrated)
     file = calibration.save(found, file)
     if json:
@@ -83,6 +90,7 @@ def command(
                 "hz": found.hz,
                 "date": found.date,
                 "costs_ns": found.costs.times,
+                "unknown": found.costs.unknown,
                 "devices_ns": found.costs.devices,
                 "spread": found.spread,
                 "measured": found.measured,

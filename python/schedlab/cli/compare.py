@@ -55,7 +55,7 @@ def command(
     Runs are interleaved and go on until there is a verdict, or the blocks are used up. Each is kept
     in a store, and the same command goes on where it was stopped.
 
-    Example: [bold]schedlab compare pipe --policy other,fifo --kernel 6.1 --costs linsched[/bold]
+    Example: [bold]schedlab compare pipe --policy other,fifo --kernel 6.1 --costs reference[/bold]
 
     In groups: [bold]schedlab compare hogs:tasks=4 --set latency=6ms,24ms --kernel 6.1
     --group /alice:tasks=1 --group /bob[/bold]

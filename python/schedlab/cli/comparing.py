@@ -1,6 +1,7 @@
 """What ``schedlab compare`` and ``schedlab sweep`` share: options, and how a result is told."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,12 @@ from schedlab.errors import InputError
 from schedlab.programs import FAMILIES, subject
 from schedlab.programs.command import command as command_of
 from schedlab.report import answers
+from schedlab.report.pace import Pace
 from schedlab.report.terminal import emit_json, note, running, say, show
 from schedlab.report.words import percent
 from schedlab.sequential import LOOKS, Protocol
 from schedlab.settings import Setting
+from schedlab.settling import Progress
 from schedlab.store import Store
 from schedlab.subjects import Described, Subject
 from schedlab.targets.target import Host, Simulated, Target
@@ -45,7 +48,12 @@ Metric = Annotated[
     ),
 ]
 Better = Annotated[
-    str | None, typer.Option("--better", metavar="WAY", help="Of --metric: lower or higher.")
+    str | None,
+    typer.Option(
+        "--better",
+        metavar="lower|higher",
+        help="Which values of --metric are better, where its words do not tell.",
+    ),
 ]
 Metrics = Annotated[
     str | None,
@@ -166,7 +174,9 @@ def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
     for name in names:
         if name == "sim":
             scheduler = options.scheduler_of(kernel, hz, None, weights)
-            found.append(Simulated(scheduler, options.machine_of(cpus, costs, topology, speed)))
+            machine = options.machine_of(cpus, costs, topology, speed)
+            options.note_costs(machine)
+            found.append(Simulated(scheduler, machine))
         elif name == "host":
             found.append(Host())
         elif name.startswith("vm:") and name != "vm:":
@@ -237,17 +247,31 @@ def carry_out(
     with ending(where), Store(store) as kept, running("running") as tell:
         try:
             result = campaign.run(
-                plan,
-                kept,
-                command=words,
-                afresh=afresh,
-                progress=lambda one: tell(one.done, one.most, None, ""),
+                plan, kept, command=words, afresh=afresh, progress=telling_progress(tell)
             )
         except campaign.Interrupted as stop:
             done = len(stop.result.settled.order)
             note(f"{done} runs are kept in {kept.path}: the same command goes on from there")
             raise
     tell_result(result, json=json)
+
+
+def telling_progress(
+    tell: Callable[[int, int, float | None, str], None],
+) -> Callable[[Progress], None]:
+    """Return what passes an experiment's progress on, with the time that the runs left will take.
+
+    Args:
+        tell: from `schedlab.report.terminal.running`.
+    """
+    pace = Pace(time.monotonic())
+
+    def told(one: Progress) -> None:
+        seconds = pace.left(one.done, one.most, time.monotonic())
+        open_questions = f"{one.undecided} undecided" if one.undecided else ""
+        tell(one.done, one.most, seconds, open_questions)
+
+    return told
 
 
 def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) -> None:
@@ -259,23 +283,19 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
         note(f"{result.stored} runs were in the store and not run again; --afresh begins anew")
     for name in result.suspicious:
         note(f"'{name}' differs from itself: what is measured here is not to be trusted")
+    for text in result.notes:
+        note(text)
     for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
-        say(group)
         for metric in result.plan["metrics"][group]:
-            rows = [
-                (row.setting, row.middle, metric["unit"], *row[2:])
-                for row in answers.rows(result, group, metric)
-            ]
-            show(rows, ("setting", metric["name"], *_COLUMNS))
+            say(answers.heading(group, metric))
+            show(answers.rows(result, group, metric), ("setting", metric["name"], *answers.COLUMNS))
             if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
                 note(f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile")
             say()
     for arm, why in result.settled.failures.items():
         note(f"'{arm}' was left out: {why}")
+    say(answers.STATISTIC)
     say(f"experiment {result.id}, {result.settled.blocks} blocks, {result.state}")
-
-
-_COLUMNS = ("unit", "change", "interval", "verdict", "pairs")
 
 
 def plain(result: campaign.Result) -> dict[str, Any]:
@@ -287,6 +307,8 @@ def plain(result: campaign.Result) -> dict[str, Any]:
         "stored": result.stored,
         "checks": dict(result.checks),
         "failures": result.settled.failures,
+        "disturbed": result.disturbed,
+        "notes": result.notes,
         "values": {
             arm: {metric: result.settled.of(arm, metric) for metric in sorted(_names(values))}
             for arm, values in result.settled.values.items()

@@ -1,19 +1,25 @@
 """``schedlab ext run`` and ``schedlab ext status``."""
 
-import shutil
+import codecs
+import platform
 import sys
 import threading
+from contextlib import suppress
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import IO, Annotated, TextIO
 
 import typer
 
 from schedlab import processes
+from schedlab.arguments import visible
 from schedlab.cli import options
 from schedlab.errors import InputError, NotPermittedError, RunError
-from schedlab.report.terminal import emit_json, say
+from schedlab.files import whole
+from schedlab.report.terminal import emit_json, note_all, say
 from schedlab.targets import ext
+from schedlab.targets.ext_hangs import known_hangs
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 
@@ -25,6 +31,10 @@ app = typer.Typer(
 
 _LONG = 7 * 24 * 3600.0
 _LOOK = 0.3
+
+_PIECE = 1 << 20
+_REPORT = 64 << 20
+"""Bytes of what a guest says that are read at once, and of a report."""
 
 On = Annotated[str, typer.Option("--on", metavar="WHERE", help="host, or vm:KERNEL.")]
 
@@ -87,7 +97,8 @@ def run_command(
     """Schedule by thread-fair weights while a command runs, or until Ctrl-C.
 
     Scheduling goes back to the kernel's own class however this ends. Exits with the command's code;
-    1 if the kernel took scheduling back, 2 if it did not take the scheduler.
+    1 if the kernel took scheduling back, 2 if it did not take the scheduler. Says beforehand if
+    the kernel's sched_ext is known to hang, by its release.
 
     Example: [bold]schedlab ext run --weights pfs --on vm:7.2 -- sleep 3[/bold]
     """
@@ -112,6 +123,7 @@ def run_command(
     else:
         options.refuse(on, cpus=cpus)
         _refuse_if_impossible()
+        note_all(_warnings(platform.release()))
         if report is not None:
             command.append(f"--report={report.absolute()}")
         code = processes.attend([*command, *rest])
@@ -133,15 +145,19 @@ def status_command(
         found = ext.status()
     else:
         with Guest.boot(kernel) as guest:
+            note_all(guest.notes)
             done = guest.run([str(ext.loader()), "status", "--json"])
         if done.code != 0:
             raise RunError(f"the loader does not run in the guest: {done.errors.strip()}")
         found = ext.Status.from_json(done.output)
+    hangs = known_hangs(found.release)
     if json:
-        emit_json(found)
+        emit_json({**asdict(found), "hangs": hangs})
         return
     which = f"the sched_ext scheduler '{found.scheduler}'" if found.scheduler else "its own class"
     say(f"kernel {found.release}: {which} schedules")
+    if found.possible:
+        note_all(hangs)
     say(found.why or "a sched_ext scheduler can be loaded: schedlab ext run --weights pfs")
 
 
@@ -160,6 +176,12 @@ def _refuse_if_impossible() -> None:
         raise kind(found.why)
 
 
+def _warnings(release: str) -> list[str]:
+    """Return what to know before this machine's own kernel is scheduled so."""
+    found = known_hangs(release)
+    return [*found, "a guest hangs alone: --on vm:KERNEL"] if found else []
+
+
 def _in_guest(
     kernel: str, cpus: int | None, command: list[str], rest: list[str], report: Path | None
 ) -> int:
@@ -168,17 +190,16 @@ def _in_guest(
         command = [*command, "--report=/dev/shm/report"]
     count = facts().cpus if cpus is None else cpus
     with Guest.boot(kernel, cpus=count) as guest:
-        output, errors = guest.shared / "output", guest.shared / "errors"
-        output.touch()
-        errors.touch()
+        note_all([*guest.notes, *known_hangs(guest.kernel.release)])
         over = threading.Event()
-        tellers = [
-            threading.Thread(target=_tell, args=(output, sys.stdout, over), daemon=True),
-            threading.Thread(target=_tell, args=(errors, sys.stderr, over), daemon=True),
-        ]
+        tellers = []
+        for name, to in (("output", sys.stdout), ("errors", sys.stderr)):
+            guest.files.write(name, b"")
+            said = guest.files.open(name)
+            tellers.append(threading.Thread(target=_tell, args=(said, to, over), daemon=True))
         for teller in tellers:
             teller.start()
-        script = 'cd "$0"; "$@" >$OUT/output 2>$OUT/errors; code=$?; '
+        script = 'cd "$0" 2>/dev/null; "$@" >$OUT/output 2>$OUT/errors; code=$?; '
         script += "cp /dev/shm/report $OUT/report 2>/dev/null; exit $code"
         try:
             words = ["sh", "-c", script, str(Path.cwd()), *command, *rest]
@@ -187,19 +208,23 @@ def _in_guest(
             over.set()
             for teller in tellers:
                 teller.join()
-        if report is not None and (guest.shared / "report").exists():
-            shutil.copyfile(guest.shared / "report", report)
+        if report is not None:
+            with suppress(FileNotFoundError), whole(report) as file, file.open("wb") as stream:
+                guest.files.copy("report", stream.write, _REPORT)
     return code
 
 
-def _tell(file: Path, to: TextIO, over: threading.Event) -> None:
+def _tell(said: IO[bytes], to: TextIO, over: threading.Event) -> None:
     """Print what a file grows by until it is over."""
-    with file.open(encoding="utf-8", errors="replace") as stream:
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    with said:
         while True:
-            last = over.wait(_LOOK)
-            text = stream.read()
+            last = over.is_set()
+            text = decoder.decode(said.read(_PIECE))
             if text:
-                to.write(text)
+                to.write(visible(text) if to.isatty() else text)
                 to.flush()
-            if last and not text:
+            elif last:
                 return
+            else:
+                over.wait(_LOOK)

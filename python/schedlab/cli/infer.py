@@ -13,6 +13,9 @@ from schedlab.likeness import Figure, Likeness, likeness
 from schedlab.model import Machine, Scheduler, settings, short_time
 from schedlab.report.terminal import emit_json, note, say, show
 
+MOST_HELD_UP = 0.05
+"""The part of the recorded CPU time that may be without ticks before it is said."""
+
 
 def command(
     trace: Annotated[
@@ -61,15 +64,18 @@ def command(
 
     With --check it is simulated under the recorded settings (those of --kernel, --cpus and --set
     where the recording does not say them) and compared: exits with 1 unless shares are within 2
-    points, switches within 15 % and the 99th percentile of wake-up latencies within 30 %.
+    points, switches within 15 % and the 99th percentile of wake-up latencies within 30 %. It says
+    which of these three the workload may be asked for, and why little follows from a figure.
 
-    Example: [bold]schedlab infer crates/replay/tests/fixtures/k61-hackbench.txt.gz --costs ideal
-    -o /tmp/workload.json[/bold]
+    Example: [bold]schedlab infer crates/infer/tests/fixtures/serving-recorded.txt.gz --costs ideal
+    --from 100ms --check -o /tmp/workload.json[/bold]
     """
     place = options.machine_of(1, costs)
+    options.note_costs(place)
     options.output(output)
     inferred = infer(trace, costs=place.costs, start=start, end=end, ending=ending)
-    scheduler = _scheduler(inferred, kernel, knobs)
+    scheduler, notes = _scheduler(inferred, kernel, knobs)
+    notes = [*scheduler.notes, *notes, *_held_up(inferred)]
     number = cpus or inferred.cpus or 1
     compared = None
     if check:
@@ -77,8 +83,10 @@ def command(
         phase = inferred.phase_ns
         found = simulated(inferred.workload, scheduler, machine, seed=seed, phase_ns=phase)
         compared = likeness(inferred.behaviour, found)
+        notes += _notes(compared, inferred, place.costs.name)
     if output is not None:
         inferred.save(output)
+    notes = list(dict.fromkeys([*scheduler.notes, *notes]))
     under = _command(output, scheduler, number, place.costs.name)
     if json:
         emit_json(
@@ -89,28 +97,46 @@ def command(
                 "cpus": number,
                 "knobs": dict(scheduler.knobs),
                 "run": under,
-                "check": None if compared is None else [asdict(one) for one in compared.figures],
+                "check": None
+                if compared is None
+                else [asdict(one) | {"holds": one.holds} for one in compared.figures],
                 "holds": None if compared is None else compared.holds,
+                "trusted": None if compared is None else compared.trusted,
+                "notes": notes,
             }
         )
     else:
         _print(inferred, under, told=output is not None)
         if compared is not None:
             _print_likeness(compared, scheduler)
+    for text in notes:
+        note(text)
     if compared is not None and not compared.holds:
         raise typer.Exit(1)
 
 
-def _scheduler(inferred: Inferred, kernel: str | None, knobs: list[str] | None) -> Scheduler:
-    """Return the recorded settings, with those that were given in their place."""
+def _scheduler(
+    inferred: Inferred, kernel: str | None, knobs: list[str] | None
+) -> tuple[Scheduler, list[str]]:
+    """Return the recorded settings, with those that were given in their place, and what to know."""
     found = inferred.scheduler
     given = settings(knobs or [])
     if found is None or (kernel is not None and kernel != found.release):
-        scheduler = Scheduler(kernel or "6.1", knobs=given)
-        if kernel is None:
-            note("the recording does not say its kernel: 6.1 stands in (--kernel says another)")
-        return scheduler
-    return found.with_knobs(given)
+        stands_in = "the recording does not say its kernel: 6.1 stands in (--kernel says another)"
+        return Scheduler(kernel or "6.1", knobs=given), [] if kernel else [stands_in]
+    return found.with_knobs(given), []
+
+
+def _held_up(inferred: Inferred) -> list[str]:
+    """Return that the recorded machine did not run all the time, if it did not."""
+    lost, span = inferred.counts["held_up_ns"], inferred.counts["span_ns"]
+    if lost <= MOST_HELD_UP * span * (inferred.cpus or 1):
+        return []
+    return [
+        f"timer ticks are missing for {short_time(lost)} of {short_time(span)}: the recorded CPUs "
+        "were held up, as a guest's on a busy machine; record again, or in a guest whose clock "
+        "counts instructions (--on vm:6.1 --clock instructions)"
+    ]
 
 
 def _command(output: Path | None, scheduler: Scheduler, cpus: int, costs: str) -> str:
@@ -169,6 +195,29 @@ def _print_likeness(compared: Likeness, scheduler: Scheduler) -> None:
         for figure in compared.figures
     ]
     show(rows, ("", "of", "recorded", "simulated", "off by", "allowed", "holds"))
+
+    say()
+    if compared.holds:
+        say("all three may be asked of it under other settings")
+    else:
+        asked = f"ask it for {' and '.join(compared.trusted)}, " if compared.trusted else ""
+        say(f"{asked}not for {' or '.join(compared.doubted)}, under other settings")
+
+
+def _notes(compared: Likeness, inferred: Inferred, costs: str) -> list[str]:
+    """Return what to know before relying on the check, or on what failed in it."""
+    notes = [f"{figure.name}: {figure.caution}" for figure in compared.figures if figure.caution]
+    if inferred.level in ("L0k", "L1"):
+        notes.append(
+            f"recorded at level {inferred.level}: its probes take CPU time and delay preemption; "
+            "record with --level L0"
+        )
+    if not compared.holds and inferred.scheduler is not None and costs == "ideal":
+        notes.append(
+            "--costs ideal: switches, wake-ups and preemption take no time in the simulation; "
+            "costs measured on the recorded machine (schedlab calibrate) may bring it closer"
+        )
+    return notes
 
 
 def _value(figure: Figure, value: float) -> str:

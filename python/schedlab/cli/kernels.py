@@ -9,6 +9,7 @@ from schedlab import _core
 from schedlab.cli import options
 from schedlab.errors import SchedlabError
 from schedlab.report.terminal import emit_json, heading, note, progress, say, show
+from schedlab.targets.facts import facts
 from schedlab.vm import archive, cached
 from schedlab.vm.archive import Offer
 from schedlab.vm.kernels import KernelImage
@@ -33,10 +34,12 @@ def command(
     if context.invoked_subcommand is not None:
         return
     known = jsonlib.loads(_core.releases())
+    host = facts()
     offers = [] if here else _offers()
     fetched = cached()
     if json:
-        emit_json({"known": known, "cached": fetched, "archive": offers})
+        this = {"kernel": host.kernel, "release": host.release, "note": host.stand_in}
+        emit_json({"known": known, "this": this, "cached": fetched, "archive": offers})
         return
     heading("rules known, for --kernel")
     show(
@@ -44,6 +47,8 @@ def command(
         ("series", "newest known", "fair class"),
         left=3,
     )
+    if host.stand_in:
+        note(host.stand_in)
     heading("in the cache, for --on vm:SERIES")
     if fetched:
         show([_fetched(kernel) for kernel in fetched], ("series", "release", "suite"), left=3)

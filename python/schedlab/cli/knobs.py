@@ -10,8 +10,18 @@ import typer
 
 from schedlab import processes
 from schedlab.cli import options
-from schedlab.errors import InputError
-from schedlab.knobs import Knob, Reading, applied, pending, read_all, restore, table
+from schedlab.errors import InputError, RunError
+from schedlab.knobs import (
+    Knob,
+    PutBack,
+    Reading,
+    applied,
+    commands,
+    pending,
+    read_all,
+    restore,
+    table,
+)
 from schedlab.knobs.journal import Entry
 from schedlab.model import Scheduler, settings
 from schedlab.report.terminal import emit_json, note, say, show
@@ -39,7 +49,7 @@ def command(
     if context.invoked_subcommand is not None:
         return
     if kernel is not None:
-        _list_release(Scheduler(kernel).release, facts().cpus if cpus is None else cpus, json=json)
+        _list_release(Scheduler(kernel), facts().cpus if cpus is None else cpus, json=json)
     else:
         _list_present(facts().cpus if cpus is None else cpus, json=json)
 
@@ -80,28 +90,64 @@ def restore_command(
         bool,
         typer.Option("--forget", help="Give up what cannot be put back; the journal is kept."),
     ] = False,
+    printed: Annotated[
+        bool,
+        typer.Option("--print", help="Print the commands that would do it, and change nothing."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Put back the knobs that a run which was killed had set.
 
-    Example: [bold]schedlab knobs restore[/bold]
+    A knob that another process has set since then is left as it is. Exits with 1 if there is one.
+
+    Example: [bold]schedlab knobs restore --print[/bold]
     """
+    if printed:
+        if forget:
+            raise InputError("--print changes nothing: leave --forget out")
+        _print_commands(json=json)
+        return
     done = restore(forget=forget)
+    back = [one for one in done if not one.left]
+    left = [one for one in done if one.left]
     if json:
-        emit_json({"restored": done})
+        emit_json({"restored": [_restored(one) for one in back], "left": [*map(_restored, left)]})
     elif not done:
         say("nothing to put back")
-    else:
-        cells = [(one.knob, one.place, one.found or "?", one.original) for one in done]
+    elif back:
+        cells = [(one.knob, one.place, one.found or "?", one.original) for one in back]
         show(cells, ("knob", "place", "found", "put back"), left=2)
+    if left:
+        raise RunError(f"another process has set knobs: {'; '.join(map(str, left))}")
 
 
-def _list_release(release: str, count: int, *, json: bool) -> None:
+def _print_commands(*, json: bool) -> None:
+    lines, left = commands(), pending()
+    if json:
+        emit_json({"commands": lines})
+        return
+    for line in lines:
+        say(line)
+    if not left:
+        say("# nothing to put back")
+    elif _runs(left):
+        note(_who_set(left))
+
+
+def _restored(one: PutBack) -> dict[str, str | None]:
+    names = ("knob", "place", "found", "original", "setting")
+    return {name: getattr(one, name) for name in names}
+
+
+def _list_release(scheduler: Scheduler, count: int, *, json: bool) -> None:
+    release, notes = scheduler.release, scheduler.notes
     rows = [knob for knob in table(release, count) if knob.exists]
     if json:
         plain = [{**_plain(knob), "present": None} for knob in rows]
-        emit_json({"release": release, "cpus": count, "knobs": plain})
+        emit_json({"release": release, "cpus": count, "notes": notes, "knobs": plain})
         return
+    for text in notes:
+        note(text)
     say(f"knobs of {release} on {count} CPUs")
     say()
     cells = [(knob.name, _path(knob), knob.range, knob.default_text or "") for knob in rows]
@@ -118,6 +164,7 @@ def _list_present(count: int, *, json: bool) -> None:
             {
                 "release": here.release,
                 "cpus": count,
+                "notes": [] if here.stand_in is None else [here.stand_in],
                 "knobs": [_reading(reading) for reading in readings],
                 "lacking": [{"name": knob.name, "instead": knob.instead} for knob in lacking],
                 "pending": [
@@ -152,7 +199,7 @@ def _list_present(count: int, *, json: bool) -> None:
         say(f"cannot be set: {', '.join(names)}")
         say(f"  for {why}")
     if here.stand_in:
-        say(here.stand_in)
+        note(here.stand_in)
     say("this kernel lacks:")
     for knob in lacking:
         if not knob.is_feature:
@@ -167,12 +214,16 @@ def _list_present(count: int, *, json: bool) -> None:
 def _who_set(left: Sequence[Entry]) -> str:
     pid = left[0].pid
     names = ", ".join(sorted({entry.knob for entry in left}))
-    if Path(f"/proc/{pid}").exists():
+    if _runs(left):
         return f"{names}: set by a run that is going on (pid {pid})"
     return (
         f"{names}: left set by a run that was killed (pid {pid}); 'schedlab knobs restore' puts "
         "back what they were"
     )
+
+
+def _runs(left: Sequence[Entry]) -> bool:
+    return Path(f"/proc/{left[0].pid}").exists()
 
 
 def _reading(reading: Reading) -> dict[str, object]:

@@ -5,18 +5,21 @@ Exit codes: 0 done; 1 a run failed, or a comparison came out unequal; 2 bad inpu
 """
 
 import errno
+import io
 import logging
 import os
 import shlex
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
-from importlib.metadata import version as package_version
+from pathlib import PurePath
 from typing import Annotated
 
 import typer
 
+from schedlab import __version__, leftovers
 from schedlab.cli import (
     bench,
     calibrate,
@@ -27,6 +30,7 @@ from schedlab.cli import (
     infer,
     kernels,
     knobs,
+    panels,
     record,
     replay,
     report,
@@ -39,6 +43,7 @@ from schedlab.cli import (
 )
 from schedlab.errors import InputError, NotPermittedError, SchedlabError
 from schedlab.report.terminal import complain, note
+from schedlab.vm import workplace
 
 EPILOG = (
     "Exit codes: 0 done; 1 a run failed or a comparison came out unequal; "
@@ -46,6 +51,17 @@ EPILOG = (
 )
 
 _INTERRUPTED = 130
+
+_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "no whole number",
+    "Input should be a valid integer": "no whole number",
+    "Input should be a valid number, unable to parse string as a number": "no number",
+}
+"""What Typer says of values, and what we say."""
+
+_TRACEBACK = "SCHEDLAB_TRACEBACK"
+"""The variable that asks for a traceback where schedlab itself fails."""
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -55,7 +71,6 @@ app = typer.Typer(
     "it, check the result on a real kernel.",
     epilog=EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -64,7 +79,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"schedlab {package_version('schedlab')}")
+        typer.echo(f"schedlab {__version__}")
         raise typer.Exit
 
 
@@ -94,7 +109,9 @@ for command in (
     demo,
     study,
 ):
-    app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(command.command)
+    app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(
+        panels.grouped(command.command)
+    )
 # What follows the first word that is no option is the recorded command's.
 app.command(name="record", epilog=EPILOG, context_settings={"allow_interspersed_args": False})(
     record.command
@@ -106,6 +123,13 @@ app.add_typer(ext.app, name="ext", epilog=EPILOG)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
+    # Until now Ctrl-C ended the program by itself; see schedlab.early.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a letter gets its escape.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # A termination gets the same orderly end as Ctrl-C: whatever was started is ended first.
     signal.signal(signal.SIGTERM, _interrupt)
     # So does a closed terminal, unless whoever started us had it ignored (nohup).
@@ -140,6 +164,8 @@ class _Remarks(logging.Handler):
 def _invoke(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        leftovers.sweep()
+        workplace.sweep()
         code = app(args=_with_command(words), prog_name="schedlab", standalone_mode=False)
         if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code
             complain("interrupted")
@@ -156,13 +182,43 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         code = 2 if isinstance(error, InputError | NotPermittedError) else 1
     except OSError as error:
         # Whatever was being written where: a temporary file of a benchmark's, say.
-        if error.errno not in _DISK_ERRORS:
-            raise
-        complain(f"'{error.filename or tempfile.gettempdir()}': {error.strerror}")
+        if error.errno in _DISK_ERRORS:
+            complain(f"'{error.filename or tempfile.gettempdir()}': {error.strerror}")
+            code = 1
+        else:
+            code = _unexpected(error)
+    except UnicodeEncodeError as error:
+        code = _undecodable(error)
+    except MemoryError:
+        complain("there is not enough memory for this")
         code = 1
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    # A panic of the core's is no Exception.
+    except BaseException as error:
         code = _usage_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _undecodable(error: UnicodeEncodeError) -> int:
+    """Refuse an argument with bytes that are no UTF-8 where text is needed."""
+    if not any("\udc80" <= letter <= "\udcff" for letter in error.object):
+        return _unexpected(error)
+    complain(f"'{error.object}' is not UTF-8 text")
+    return 2
+
+
+def _unexpected(error: BaseException) -> int:
+    """Tell of a mistake of the program's own in one line, or whole if that is asked for."""
+    if os.environ.get(_TRACEBACK):
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    complain(
+        f"this is a mistake in schedlab, please report it with the command: "
+        f"{type(error).__name__}: {error} ({where}; {_TRACEBACK}=1 shows the traceback)"
+    )
+    return 1
 
 
 _RUNNING_COMMANDS = ("compare", "sweep", "tune")
@@ -181,14 +237,16 @@ def _with_command(words: list[str]) -> list[str]:
     return [*words[:place], f"--command={shlex.join(words[place + 1 :])}"]
 
 
-def _usage_error(error: Exception) -> int:
+def _usage_error(error: BaseException) -> int:
     """Tell of a mistake in the arguments; Typer's class for them has no public name."""
     message = getattr(error, "format_message", None)
     if message is None:
-        raise error
+        return _unexpected(error)
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "schedlab")
     text = " ".join(message().split()).rstrip(".")
+    for theirs, ours in _WORDS.items():
+        text = text.replace(theirs, ours)
     if text:  # without arguments there is only the help, which was printed
         complain(f"{text} (see {path} --help)")
     return 2

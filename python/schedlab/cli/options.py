@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from schedlab.calibration import references
 from schedlab.errors import InputError
 from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
 from schedlab.report.terminal import note
@@ -40,7 +41,11 @@ Anywhere = Annotated[
 On = Annotated[Target, typer.Option("--on", help="Simulate, or run on this kernel.")]
 Kernel = Annotated[
     str | None,
-    typer.Option("--kernel", metavar="RELEASE", help="Kernel to simulate; this one's otherwise."),
+    typer.Option(
+        "--kernel",
+        metavar="RELEASE",
+        help="Kernel to simulate, this one by default; ~6.8: by the nearest known series' rules.",
+    ),
 ]
 Cpus = Annotated[
     int | None,
@@ -59,7 +64,7 @@ Speed = Annotated[
     typer.Option(
         "--speed",
         metavar="SPEEDS",
-        help="Speed of the simulated CPUs by what is busy: smt=62.5%,turbo=130%/120%/100%.",
+        help="Speed of the simulated CPUs by what is busy: smt=62.5%,turbo=130%/100%.",
     ),
 ]
 Hz = Annotated[
@@ -90,7 +95,9 @@ Costs = Annotated[
     typer.Option(
         "--costs",
         metavar="COSTS",
-        help="ideal, linsched, calibrated (the default), or a calibration's file.",
+        help=f"calibrated (the default), reference (in its place on a machine never calibrated) or "
+        f"reference:NAME ({', '.join(references())}), ideal (nothing), linsched (the tuning "
+        "paper's), or a calibration's file.",
     ),
 ]
 Weights = Annotated[
@@ -133,16 +140,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 def scheduler_of(
     kernel: str | None, hz: int | None, pairs: list[str] | None, weights: str | None = None
 ) -> Scheduler:
-    """Return the scheduler that the options name; say so where another release stands in."""
-    here = facts()
-    release = kernel if kernel is not None else here.release
-    if hz is None:
-        hz = here.hz if kernel is None else 250
-    knobs = {**(here.booted if kernel is None else {}), **settings(pairs or [])}
-    scheduler = Scheduler(release, hz=hz, knobs=knobs, weights=weights or "none")
-    if kernel is None and here.stand_in:
-        note(here.stand_in)
-    return scheduler
+    """Return the scheduler that the options name, by default this kernel's.
+
+    Its ``notes`` are for the caller to print.
+
+    Raises:
+        InputError: they name none, or the rules of this kernel's series are not known.
+    """
+    given = settings(pairs or [])
+    if kernel is None:
+        here = facts().rules
+        kernel, hz, given = here.release, here.hz if hz is None else hz, {**here.knobs, **given}
+    return Scheduler(kernel, hz=250 if hz is None else hz, knobs=given, weights=weights or "none")
 
 
 def machine_of(
@@ -150,7 +159,13 @@ def machine_of(
 ) -> Machine:
     """Return the machine that the options name."""
     number = facts().cpus if cpus is None else cpus
-    return Machine(number, costs or "calibrated", topology or "smt=1", speed or "")
+    return Machine(number, costs, topology or "smt=1", speed or "")
+
+
+def note_costs(machine: Machine) -> None:
+    """Say what is to know of a machine's costs, in commands that print no outcome's notes."""
+    if machine.costs.remark:
+        note(machine.costs.remark)
 
 
 def attributes_of(

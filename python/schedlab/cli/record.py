@@ -12,8 +12,11 @@ from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
 from schedlab.model import Workload
+from schedlab.outcome import Outcome
 from schedlab.recording import BUFFER, LEVELS, Recording, record
-from schedlab.report.terminal import emit_json, note, say
+from schedlab.report.terminal import emit_json, note, note_all, say
+from schedlab.report.text import describe_outcome
+from schedlab.report.words import counted
 from schedlab.targets.vm import Guest
 
 
@@ -43,6 +46,7 @@ def command(
     cpus: Annotated[
         int | None, typer.Option("--cpus", metavar="N", help="CPUs of the guest (1).")
     ] = None,
+    clock: options.Clock = None,
     append: Annotated[
         str | None,
         typer.Option(
@@ -76,20 +80,27 @@ def command(
             "--on is 'sim'; allowed: 'host', 'vm:KERNEL' (run --trace writes its events)"
         )
     if kernel is None:
-        options.refuse(on, cpus=cpus, append=append)
+        options.refuse(on, cpus=cpus, append=append, clock=clock)
         recording = record(output, what, level=level, buffer=buffer, seed=seed, timeout=limit)
     else:
         # The whole recording is in the guest's memory, twice until it is written.
         processors = 1 if cpus is None else cpus
         memory = 1024 + 2 * processors * buffer // 1024
-        with Guest.boot(kernel, cpus=processors, memory=memory, append=append or "") as guest:
+        with Guest.boot(
+            kernel,
+            cpus=processors,
+            memory=memory,
+            append=append or "",
+            clock=clock or "host",
+        ) as guest:
+            note_all(guest.notes)
             recording = record(
                 output, what, guest=guest, level=level, buffer=buffer, seed=seed, timeout=limit
             )
     if json:
         emit_json(recording)
     else:
-        _print(recording)
+        _print(recording, what)
 
 
 def _workload_or_command(words: Sequence[str]) -> Workload | Sequence[str]:
@@ -100,12 +111,18 @@ def _workload_or_command(words: Sequence[str]) -> Workload | Sequence[str]:
     return words
 
 
-def _print(recording: Recording) -> None:
+def _print(recording: Recording, what: Workload | Sequence[str]) -> None:
     for missing in recording.missing:
         note(f"not in this kernel: {missing}")
-    if recording.output:
+    if isinstance(what, Workload):
+        outcome = Outcome.from_json(recording.output)
+        for text in outcome.notes:
+            note(text)
+        say(outcome.workload)
+        describe_outcome(outcome)
+    elif recording.output:
         say(recording.output)
-    cpus = f"{recording.cpus} CPU" + ("s" if recording.cpus > 1 else "")
-    say(f"{recording.path}: {recording.events} events of {recording.release}, {cpus}")
+    cpus = counted(recording.cpus, "CPU")
+    say(f"{recording.path}: {counted(recording.events, 'event')} of {recording.release}, {cpus}")
     more = "" if recording.level == recording.allowed else f"; it allows {recording.allowed}"
     say(f"level {recording.level}{more}")

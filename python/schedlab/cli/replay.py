@@ -10,7 +10,7 @@ from schedlab import _core
 from schedlab.cli import options
 from schedlab.errors import InputError
 from schedlab.model import short_time
-from schedlab.report.terminal import emit_json, say, show
+from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
@@ -32,7 +32,12 @@ def command(
         typer.Option("--snapshot", metavar="FILE", help="A copy of sched/debug from its start."),
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", metavar="RELEASE", help="The recorded kernel (6.1).")
+        str | None,
+        typer.Option(
+            "--kernel",
+            metavar="RELEASE",
+            help="The recorded kernel, where the recording does not say it; ~6.8 as with 'run'.",
+        ),
     ] = None,
     level: Annotated[
         str | None,
@@ -90,6 +95,8 @@ def command(
         if not json:
             if len(traces) > 1:
                 say(f"{trace}:")
+            for text in report["notes"]:
+                note(text)
             _print(report)
             if len(traces) > 1:
                 say()

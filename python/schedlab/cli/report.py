@@ -1,6 +1,7 @@
 """``schedlab report``."""
 
 import json as jsonlib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +9,13 @@ import typer
 
 from schedlab import campaign
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError
-from schedlab.files import write_text
-from schedlab.report import experiments
-from schedlab.report.terminal import emit_json, say, show
+from schedlab.errors import InputError, reading
+from schedlab.files import read_text, write_text
+from schedlab.report import answers, document, experiments
+from schedlab.report.terminal import emit_json, note, say, show
+from schedlab.report.words import merit
 from schedlab.store import Store, StoredExperiment
+from schedlab.store.store import default_path
 
 _DEMO = Path("out/demo/summary.json")
 
@@ -34,8 +37,8 @@ def command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write there: .md, .csv (runs) or .json of an experiment, .html of a demo, .html "
-            "or .md of a study.",
+            help="Write there: .md, .html, .csv (runs) or .json of an experiment, .html of a demo, "
+            ".html or .md of a study.",
         ),
     ] = None,
     json: options.Json = False,
@@ -54,8 +57,15 @@ def command(
 
 
 def _list(file: Path | None, *, json: bool) -> None:
-    with Store(file, create=False) as store:
-        found = store.experiments()
+    found: list[StoredExperiment] = []
+    if file is not None or default_path().exists():  # a store that was named has to be there
+        with Store(file, create=False) as store:
+            found = store.experiments()
+    if not found and not json:
+        say(
+            f"no experiments in {file or default_path()}: compare, sweep and tune keep theirs there"
+        )
+        return
     if json:
         emit_json(
             [
@@ -72,8 +82,9 @@ def _list(file: Path | None, *, json: bool) -> None:
 
 
 def _experiment(identity: str, file: Path | None, output: Path | None, *, json: bool) -> None:
-    with Store(file, create=False) as store:
+    with Store(file, create=False) as store, ExitStack() as stack:
         stored = store.experiment(identity)
+        stack.enter_context(reading(f"store '{store.path}', experiment {stored.id}, is damaged"))
         if stored.kind == "study" and stored.result is None and not _plain(output):
             raise InputError(
                 f"experiment {stored.id} holds runs of a study, or one that did not end: its runs "
@@ -97,22 +108,28 @@ def _plain(output: Path | None) -> bool:
 
 
 def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
-    rows = experiments.medians(stored, store)
+    results = document.comparisons(stored, store)
     if json:
-        emit_json({"experiment": stored.id, "state": stored.state, **(stored.result or {})})
+        compared = [comparing.plain(result) for result in results]
+        told = {"experiment": stored.id, "state": stored.state, **(stored.result or {})}
+        emit_json({**told, "comparisons": compared})
         return
+    outcome = stored.result
     say(f"{stored.title}: {stored.state}")
-    if stored.result is not None:
-        best = ", ".join(f"{k}={v}" for k, v in stored.result["best"].items()) or "default"
-        say(f"best by {stored.result['by']}: {best}, {stored.result['effect'] - 1:+.1%} over all")
+    if outcome is not None:
+        best = document.setting_text(outcome["best"])
+        worth = merit(outcome["effect"], outcome.get("better"))
+        say(f"best by {outcome['by']}: {best}; in the search, which flatters it: {worth}")
+    for result in results:
+        for sentence in answers.sentences(result):
+            say(sentence)
+        for text in result.notes:
+            note(text)
+    if outcome is not None and not results:
+        say("no fresh runs certify it")
     say()
-    metric_of = {case["name"]: case["metric"]["name"] for case in stored.plan["cases"]}
-    cells = []
-    for row in rows:
-        case = row["arm"].rpartition(" | ")[0]
-        value = row.get(metric_of.get(case, ""))
-        cells.append((row["arm"], str(row["runs"]), "-" if value is None else f"{value:.6g}"))
-    show(cells, ("setting", "runs", "median"))
+    columns = ("setting", "runs", "geometric mean")
+    show(document.tried(stored, store).rows, columns)
 
 
 def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
@@ -120,6 +137,7 @@ def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
         ".md": experiments.markdown,
         ".csv": experiments.csv_text,
         ".json": experiments.json_text,
+        ".html": experiments.html,
     }.get(output.suffix)
     if make is None:
         allowed = ", ".join(experiments.FORMATS)
@@ -130,19 +148,16 @@ def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
 
 def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
     try:
-        value = jsonlib.loads(summary.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"summary '{summary}': {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"summary '{summary}' is no JSON: {error}") from None
+        value = jsonlib.loads(read_text(summary, "summary"))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        said = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InputError(f"summary '{summary}' is no JSON: {said}") from None
     target = summary.with_name("report.html") if output is None else output
     options.output(target)
-    try:
+    with reading(f"summary '{summary}' is not what the demo or a study writes"):
         _rebuild(value, target, json=json)
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"summary '{summary}' is not what the demo or a study writes: {error}"
-        ) from None
 
 
 def _rebuild(summary: Any, target: Path, *, json: bool) -> None:

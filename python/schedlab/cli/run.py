@@ -10,10 +10,10 @@ from schedlab import _core
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.errors import InputError
-from schedlab.model import Attributes, Machine, Scheduler, Workload, settings, short_time
-from schedlab.outcome import GroupOutcome, Latency, Outcome
-from schedlab.report.tasks import TaskRow, by_kind, each
-from schedlab.report.terminal import emit_json, note, say, show
+from schedlab.model import Attributes, Machine, Scheduler, Workload, settings
+from schedlab.outcome import Outcome
+from schedlab.report.terminal import emit_json, note, say, waiting
+from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted
 from schedlab.settings import has_slices
 from schedlab.targets import host, vm
@@ -21,21 +21,6 @@ from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
 from schedlab.vm import find_kernel
 from schedlab.vm.knobs import checked
-
-LATENCY_COLUMNS = ("latency", "count", "p50", "p90", "p99", "p99.9", "longest")
-GROUP_COLUMNS = ("group", "tasks", "run", "share", "periods", "throttled", "throttled for")
-
-COLUMNS = (
-    "task",
-    "tasks",
-    "run",
-    "voluntary",
-    "involuntary",
-    "migrations",
-    "delays",
-    "avg delay",
-    "max delay",
-)
 
 
 def command(
@@ -73,9 +58,9 @@ def command(
     In a guest (--on vm:6.1) it runs natively on that kernel; --cpus is then its number of CPUs.
 
     Workloads: hackbench, pipe, hogs, sleepers, pi, copy, mixed, http, aio, schbench and periodic,
-    each with keys; an unknown key lists them.
+    each with keys: 'schedlab workload --list' shows them.
 
-    Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs linsched[/bold]
+    Example: [bold]schedlab run hackbench:groups=5,loops=10 --kernel 6.1 --costs reference[/bold]
 
     Two users: [bold]schedlab run hogs:tasks=10 --cpus 1 --costs ideal --group /alice:tasks=2
     --group /bob:weight=200[/bold]
@@ -93,14 +78,15 @@ def command(
         if time_slice is not None and not has_slices(scheduler.release):
             note(f"tasks of {scheduler.release} have no slices of their own: --slice does nothing")
         attributes = options.attributes_of(policy, time_slice, nice)
-        outcome = simulate(
-            work,
-            scheduler=scheduler,
-            machine=machine,
-            attributes=attributes,
-            seed=seed,
-            trace=trace,
-        )
+        with waiting("simulating"):
+            outcome = simulate(
+                work,
+                scheduler=scheduler,
+                machine=machine,
+                attributes=attributes,
+                seed=seed,
+                trace=trace,
+            )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
@@ -110,35 +96,39 @@ def command(
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)
         processors = 1 if clock == "instructions" else facts().cpus
-        outcome = _boot_and_run(
-            guest,
-            processors if cpus is None else cpus,
-            work,
-            clock=clock or "host",
-            attributes=attributes,
-            pairs=knobs,
-            seed=seed,
-            timeout=limit,
-        )
+        with waiting(f"running in a guest, {on}"):
+            outcome = _boot_and_run(
+                guest,
+                processors if cpus is None else cpus,
+                work,
+                clock=clock or "host",
+                attributes=attributes,
+                pairs=knobs,
+                seed=seed,
+                timeout=limit,
+            )
         where = _in_guest(outcome)
     elif on == Target.HOST:
         options.refuse(on, clock=clock)
         attributes = options.attributes_of(policy, time_slice, nice, _first_cpus(cpus))
-        outcome = host.run(
-            work,
-            attributes=attributes,
-            knobs=settings(knobs or []),
-            seed=seed,
-            timeout=limit,
-            delays=True,
-        )
+        with waiting("running on this kernel"):
+            outcome = host.run(
+                work,
+                attributes=attributes,
+                knobs=settings(knobs or []),
+                seed=seed,
+                timeout=limit,
+                delays=True,
+            )
         where = f"on this kernel: {outcome.release}, {counted(cpus or outcome.cpus, 'CPU')}"
+    for text in outcome.notes:
+        note(text)
     if json:
         emit_json(outcome)
         return
     say(f"{outcome.workload}")
     say(where + (f"; {attributes}" if attributes is not None else "") + f"; seed {seed}")
-    _print(outcome, each(outcome) if every else by_kind(outcome))
+    describe_outcome(outcome, every=every)
     if trace is not None:
         say(f"events: {trace} ({trace_format(trace)})")
 
@@ -172,58 +162,6 @@ def _in_guest(outcome: Outcome) -> str:
 
 def _under(scheduler: Scheduler, machine: Machine) -> str:
     return f"{scheduler}; {machine}"
-
-
-def _print(outcome: Outcome, rows: list[TaskRow]) -> None:
-    say()
-    cells = [
-        (
-            row.name,
-            str(row.tasks),
-            short_time(row.run_ns),
-            str(row.voluntary),
-            str(row.involuntary),
-            str(row.migrations),
-            str(row.delays),
-            short_time(row.average_delay_ns) if row.delays else "-",
-            short_time(row.max_delay_ns) if row.max_delay_ns else "-",
-        )
-        for row in rows
-    ]
-    show(cells, COLUMNS)
-    if outcome.groups:
-        say()
-        show([_group_cells(group) for group in outcome.groups], GROUP_COLUMNS)
-    if outcome.latencies:
-        say()
-        measured = [_latency_cells(name, one) for name, one in outcome.latencies.items()]
-        show(measured, LATENCY_COLUMNS)
-    say()
-    busy = ""
-    if outcome.cpu_busy_ns and outcome.elapsed_ns:
-        share = sum(outcome.cpu_busy_ns) / (outcome.elapsed_ns * len(outcome.cpu_busy_ns))
-        busy = f", CPUs {share:.1%} busy"
-    say(
-        f"turnaround {short_time(outcome.turnaround_ns)} ({outcome.turnaround_jiffies} jiffies), "
-        f"{outcome.switches} switches, {outcome.messages} messages{busy}"
-    )
-
-
-def _group_cells(group: GroupOutcome) -> tuple[str, ...]:
-    throttled = (str(group.throttled_periods), short_time(group.throttled_ns))
-    return (
-        group.name,
-        str(group.tasks),
-        short_time(group.run_ns),
-        f"{group.share:.1%}",
-        str(group.periods) if group.periods else "-",
-        *(throttled if group.periods else ("-", "-")),
-    )
-
-
-def _latency_cells(name: str, measured: Latency) -> tuple[str, ...]:
-    times = (measured.p50_ns, measured.p90_ns, measured.p99_ns, measured.p999_ns, measured.max_ns)
-    return (name, str(measured.count), *map(short_time, times))
 
 
 def _first_cpus(count: int | None) -> tuple[int, ...]:

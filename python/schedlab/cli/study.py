@@ -6,13 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from schedlab import files
+from schedlab import __version__, extras, files
 from schedlab.cli import comparing, options
 from schedlab.errors import InputError, SchedlabError
 from schedlab.report.telling import telling
@@ -185,6 +184,8 @@ def _carry_out(
     from schedlab.report.study_page import report  # noqa: PLC0415
     from schedlab.studies.files import summary_of, write  # noqa: PLC0415
 
+    # Said before hours of runs, not after.
+    extras.require("charts")
     real = request.real
     where = {one.name: one for one in comparing.targets(",".join(real))}
     here, begun = facts(), time.monotonic()
@@ -216,13 +217,16 @@ def _carry_out(
             result,
             {
                 "command": "schedlab " + shlex.join(_repeatable(words)),
-                "version": version("schedlab"),
+                "version": __version__,
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
                 "host": f"kernel {here.kernel}, {here.cpu_model}, {counted(here.cpus, 'CPU')}",
                 "seconds": round(time.monotonic() - begun, 1),
             },
         )
         summary["notes"] += measuring.refusals
+        if "host" in request.on and here.stand_in:
+            summary["notes"].append(f"What is simulated of this machine: {here.stand_in}.")
+            note(here.stand_in)
         for refusal in measuring.refusals:
             note(refusal)
         write(directory, summary, report(summary))

@@ -45,7 +45,7 @@ def command(
 ) -> None:
     """Try values of one knob or several, each against what is set at present.
 
-    Example: [bold]schedlab sweep pipe --set latency=5ms,20ms --kernel 6.1 --costs linsched[/bold]
+    Example: [bold]schedlab sweep pipe --set latency=5ms,20ms --kernel 6.1 --costs reference[/bold]
     """
     axes = settings.axes(given or [])
     if not axes:

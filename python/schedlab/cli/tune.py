@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,18 +12,19 @@ import typer
 
 from schedlab import campaign, tuning
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError
+from schedlab.errors import InputError, RunError
 from schedlab.files import write_text
 from schedlab.programs.command import Command
+from schedlab.report import answers
 from schedlab.report.terminal import emit_json, note, running, say
-from schedlab.report.tuned import describe_tuning, verdict_sentences
+from schedlab.report.tuned import describe_tuning
+from schedlab.report.words import merit
 from schedlab.sequential import Protocol
 from schedlab.settings import Setting
 from schedlab.store import Store
 from schedlab.subjects import Subject
 from schedlab.targets.target import Simulated, Target
-from schedlab.tuning.certifying import candidate, certify
-from schedlab.tuning.exporting import FILES, export
+from schedlab.tuning.exporting import FILES
 from schedlab.tuning.searches import DRAWS_NOTHING
 from schedlab.tuning.tuner import summary
 
@@ -79,8 +82,8 @@ def command(
         typer.Option(
             "--verify",
             metavar="PLACE",
-            help="Compare winner and default there: host, vm:KERNEL, or none. Real places verify "
-            "themselves otherwise.",
+            help="Compare winner and default there: host, vm:KERNEL, or none. A simulated winner "
+            "meets fresh seeds first; without this a real one is compared where it was found.",
         ),
     ] = None,
     executions: Annotated[
@@ -107,7 +110,17 @@ def command(
     seeds: Annotated[
         int, typer.Option("--seeds", metavar="N", help="Searches, from --seed on.", min=1)
     ] = 1,
-    blocks: comparing.Blocks = comparing.BUDGET,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            "--blocks",
+            metavar="N",
+            min=2,
+            help="Pairs of winner and default at the most: "
+            f"{comparing.BUDGET} for real, {tuning.SIMULATED_BLOCKS} fresh seeds simulated.",
+            show_default=False,
+        ),
+    ] = None,
     band: comparing.Band = 0.01,
     timeout: comparing.Timeout = "60s",
     store: comparing.File = None,
@@ -118,15 +131,22 @@ def command(
             "--export", metavar="KIND[:FILE]", help=f"Write the winner: {', '.join(FILES)}."
         ),
     ] = None,
+    uncertified: Annotated[
+        bool,
+        typer.Option(
+            "--uncertified", help="Let --export write a winner without the verdict better."
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Search for the setting that serves workloads, programs or a command best.
 
-    Several workloads are served together: the result says what each gains or loses. Every run is
-    kept, and the same command goes on where it was stopped.
+    The winner is compared with what is set at present in fresh runs, or with fresh seeds, before
+    anything is said of it. Several workloads are served together: the result says what each gains
+    or loses. Every run is kept, and the same command goes on where it was stopped.
 
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
-    'total: (.*)' -- ./my-benchmark --flag[/bold]
+    'time: (.*)' -- ./my-benchmark --flag[/bold]
     """
     simulation = comparing.Simulation(
         kernel, cpus, hz, costs, topology, speed, weights, group, session
@@ -140,6 +160,7 @@ def command(
         raise InputError(f"--seeds means nothing with --on {on}: one search is raced at a time")
     file = _export_file(exported)
     where = _verified_on(verify, target)
+    _check_export(file, where, uncertified=uncertified)
     searched = tuning.parameters(
         target,
         knobs=_names(knobs),
@@ -147,17 +168,13 @@ def command(
         slices=time_slice if time_slice and ".." in time_slice else _names(time_slice),
         scale=scale.value,
     )
-    if where is not None:
+    for place in where:
         # Refuse before the search what could not be verified after it.
         for corner in (searched.space.low, searched.space.high):
-            searched.setting(corner).check(where)
-    try:
-        protocol = Protocol.within(blocks, band=band)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+            searched.setting(corner).check(place)
+    protocols = [_protocol(place, blocks, band) for place in where]
     seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
-    places = [target] if where is None else [target, where]
-    with comparing.ending(places), Store(store) as kept:
+    with comparing.ending([target, *where]), Store(store) as kept:
         try:
             with running("searching") as tell:
                 found = tuning.tune_subjects(
@@ -175,25 +192,35 @@ def command(
                     command=words,
                     afresh=afresh,
                     progress=lambda pace: tell(
-                        pace.done, pace.most, pace.seconds_left, f"best {pace.effect - 1:+.1%}"
+                        pace.done,
+                        pace.most,
+                        pace.seconds_left,
+                        f"best {merit(pace.effect, pace.better)}",
                     ),
                 )
-            winner, certified = candidate(found), None
-            if where is not None and winner is not None:
-                with running(f"comparing on {where.name}") as tell_blocks:
-                    certified = certify(
+
+            def compared(winner: Setting, place: Target, protocol: Protocol) -> campaign.Result:
+                with running(f"comparing on {place.name}") as tell_blocks:
+                    return tuning.certify(
                         winner,
                         what,
-                        where,
+                        place,
                         kept,
                         metric=metrics,
                         protocol=protocol,
-                        seed=seed,
+                        seed=found.fresh_seed,
                         timeout=seconds,
                         command=words,
                         afresh=afresh,
-                        progress=lambda one: tell_blocks(one.done, one.most, None, ""),
+                        progress=comparing.telling_progress(tell_blocks),
                     )
+
+            winner = tuning.candidate(found)
+            outcome = Verified(
+                winner,
+                () if winner is None else tuple(map(compared, repeat(winner), where, protocols)),
+            )
+            kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
         except tuning.Stopped as stop:
             note(f"{stop.done} runs are kept in {kept.path}: the same command goes on from there")
             raise
@@ -201,13 +228,16 @@ def command(
             note(f"all runs are kept in {kept.path}: the same command goes on from there")
             raise
     if json:
-        emit_json(_plain(found, winner, certified))
+        emit_json(_plain(found, outcome))
     else:
-        describe_tuning(found)
-        for sentence in [] if certified is None else verdict_sentences(winner, certified):
+        describe_tuning(found, bool(outcome.results))
+        for result in outcome.results:
+            say()
+            comparing.tell_result(result, json=False)
+        for sentence in outcome.sentences():
             say(sentence)
     if file is not None:
-        _write(file, found.best, target, what, certified)
+        _write(file, found.best, target, what, outcome, uncertified=uncertified)
 
 
 def _one(on: str) -> str:
@@ -226,17 +256,68 @@ def _with_knobs(
     return Simulated(options.scheduler_of(kernel, hz, given, weights), target.machine)
 
 
-def _verified_on(verify: str | None, target: Target) -> Target | None:
-    """Return where the winner is to be compared with the default."""
-    if verify is None:
-        return target if target.real else None
+def _check_export(
+    file: tuple[str, Path] | None, where: Sequence[Target], *, uncertified: bool
+) -> None:
+    """Refuse options that could not but end in an error after hours of search."""
+    if uncertified and file is None:
+        raise InputError("--uncertified means nothing without --export: leave it out")
+    if file is not None and not where and not uncertified:
+        raise InputError(
+            "--export writes a winner with the verdict better, and --verify none asks for none: "
+            "leave it out, or add --uncertified"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What fresh runs say of a winner.
+
+    Attributes:
+        setting: what was compared with the default; None where nothing could be.
+        results: of each place, the one that decides last.
+    """
+
+    setting: Setting | None
+    results: tuple[campaign.Result, ...]
+
+    @property
+    def certified(self) -> bool:
+        """Whether fresh runs certify the setting as better."""
+        return tuning.certified(self.results)
+
+    def sentences(self) -> list[str]:
+        """Return a sentence a place, workload and metric."""
+        return [text for one in self.results for text in answers.sentences(one)]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it for the store, from which the comparisons themselves can be recalled."""
+        return {
+            "candidate": None if self.setting is None else dict(self.setting.values),
+            "certified": self.certified,
+            "comparisons": [one.id for one in self.results],
+            "verdicts": self.sentences(),
+        }
+
+
+def _protocol(place: Target, blocks: int | None, band: float) -> Protocol:
+    usual = comparing.BUDGET if place.real else tuning.SIMULATED_BLOCKS
+    try:
+        return Protocol.within(usual if blocks is None else blocks, band=band)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _verified_on(verify: str | None, target: Target) -> list[Target]:
+    """Return where the winner is compared with the default; the last place decides."""
     if verify == "none":
-        return None
-    if verify == target.name and target.real:
-        return target
+        return []
+    if verify is None or (verify == target.name and target.real):
+        return [target]
     if verify != "host" and not verify.startswith("vm:"):
         raise InputError(f"--verify is '{verify}'; allowed: host, vm:KERNEL, none")
-    return comparing.targets(verify)[0]
+    there = comparing.targets(verify)[0]
+    return [there] if target.real else [target, there]
 
 
 def _names(text: str | None) -> list[str]:
@@ -260,36 +341,56 @@ def _write(
     best: Setting,
     target: Target,
     what: Sequence[tuple[str, Subject]],
-    certified: campaign.Result | None,
+    outcome: Verified,
+    *,
+    uncertified: bool,
 ) -> None:
+    """Write a winner to a file.
+
+    Raises:
+        RunError: it is not certified, and nothing says that it is to be written all the same.
+    """
     kind, path = file
     if not best.values:
         note(f"'{path}' was not written: what is set at present served best")
         return
+    if not (outcome.certified or uncertified):
+        raise RunError(
+            f"'{path}' was not written: {best} is not certified as better; --uncertified writes it "
+            "all the same"
+        )
     subject = what[0][1]
     words = subject.words if isinstance(subject, Command) else ()
     told = "; ".join(name for name, _ in what)
-    verdicts = "" if certified is None else f", {'; '.join(verdict_sentences(best, certified))}"
-    release = target.release
-    made = export(kind, best, release, target.cpus, command=words, why=f"for {told}{verdicts}")
+    made = tuning.export(
+        kind,
+        best,
+        target.release,
+        target.cpus,
+        command=words,
+        why="; ".join([f"for {told}", *outcome.sentences()]),
+        certified=outcome.certified,
+    )
     write_text(path, made.text)
     for sentence in made.left_out:
         note(sentence)
     note(f"written to {path}; the system looks for it in {made.place}")
-    if certified is not None and not all(
-        str(answer.judged.verdict) == "better" for answer in certified.settled.answers
-    ):
-        note("not every verdict is 'better': weigh that before you make the setting permanent")
+    if not outcome.certified:
+        note(f"{best} is not certified, as the file says")
 
 
-def _plain(
-    found: tuning.Tuning, winner: Setting | None, certified: campaign.Result | None
-) -> dict[str, Any]:
+def _plain(found: tuning.Tuning, outcome: Verified) -> dict[str, Any]:
+    """Return a tuning for machines: ``verified`` decides, ``fresh_seeds`` came before it."""
+    winner = None if outcome.setting is None else dict(outcome.setting.values)
+    told = [
+        {"setting": winner, "target": one.plan["cells"][0]["target"], **comparing.plain(one)}
+        for one in outcome.results
+    ]
     return {
         "experiment": found.id,
         **summary(found),
         "stored": found.stored,
-        "verified": None
-        if certified is None or winner is None
-        else {"setting": dict(winner.values), **comparing.plain(certified)},
+        "certified": outcome.certified,
+        "fresh_seeds": told[0] if len(told) > 1 else None,
+        "verified": told[-1] if told else None,
     }

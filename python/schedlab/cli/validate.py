@@ -49,6 +49,7 @@ def command(
         raise InputError("--messages means nothing with --wide: leave it out")
     settings = validating.wide() if wide else validating.figure_1(_counts(messages))
     machine = options.machine_of(None, costs)
+    options.note_costs(machine)
     scheduler = options.scheduler_of(None, None, None)
     beside = programs.hackbench_installed() and not wide
     total = (repeats + 1) * len(settings) * (2 if beside else 1)
@@ -61,6 +62,8 @@ def command(
     if json:
         emit_json({"validation": validation_json(result), "equivalence": equivalence})
         return
+    for text in result.scheduler.notes:
+        note(text)
     describe_validation(result)
     if equivalence is not None:
         describe_equivalence(equivalence)

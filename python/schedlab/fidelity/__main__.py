@@ -14,6 +14,7 @@ from schedlab.fidelity.collect import collect_all
 from schedlab.fidelity.judge import judge
 from schedlab.fidelity.page import Circumstances, page
 from schedlab.fidelity.register import Register
+from schedlab.fidelity.tally import Tally
 from schedlab.files import write_text
 from schedlab.model import Workload
 from schedlab.recording import record
@@ -51,8 +52,7 @@ def _run(given: argparse.Namespace) -> bool:
         where = _circumstances(given, time.monotonic() - start)
         write_text(given.page, page(register, collected, judgement, where))
         say(f"written to {given.page}")
-    held = sum(finding.holds for finding in (*judgement.goals, *judgement.lines))
-    say(f"{held} of {len(judgement.goals) + len(judgement.lines)} goals and lines hold")
+    say(Tally.of((*judgement.goals, *judgement.lines)).headline("goals and lines"))
     return judgement.holds
 
 

@@ -1,15 +1,15 @@
 """What the commands of this package have in common: arguments, exit codes, and what they say."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
 from schedlab.errors import SchedlabError
 from schedlab.fidelity.places import Anew
+from schedlab.fidelity.tally import Judged, Tally
 from schedlab.fidelity.written import Named
-from schedlab.report.terminal import say
+from schedlab.report.terminal import complain, say
 
 
 def parser(package: str, register: str) -> argparse.ArgumentParser:
@@ -56,11 +56,11 @@ def carry_out(run: Callable[[argparse.Namespace], bool], given: argparse.Namespa
     try:
         return 0 if run(given) else 1
     except SchedlabError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        complain(str(error))
         return 2
 
 
-class Finding(Protocol):
+class Finding(Judged, Protocol):
     """What became of a line."""
 
     @property
@@ -71,10 +71,10 @@ class Finding(Protocol):
 
 
 def tell(findings: Iterable[Finding], called: str = "lines") -> bool:
-    """Say which lines fail, and how many hold; return whether all do."""
+    """Say which lines fail, and how many have each verdict; return whether none fails."""
     all_of_them = list(findings)
     failed = [finding for finding in all_of_them if finding.failure]
     for finding in failed:
         say(f"FAILS {finding.line.name}: {finding.failure}")
-    say(f"{len(all_of_them) - len(failed)} of {len(all_of_them)} {called} hold")
+    say(Tally.of(all_of_them).headline(called))
     return not failed

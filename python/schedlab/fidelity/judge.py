@@ -120,6 +120,11 @@ class Finding:
         """Whether it is as was written down."""
         return not self.failures
 
+    @property
+    def diverges(self) -> bool:
+        """Whether it is a line about a known divergence, which is no agreement."""
+        return isinstance(self.what, Line) and self.what.verdict != "agrees"
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

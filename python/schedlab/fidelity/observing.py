@@ -4,13 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schedlab import _core
+from schedlab import _core, leftovers
 from schedlab.fidelity.beginning import RUNNER, simulate_begun
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.outcome import Outcome
@@ -170,8 +169,8 @@ def simulated_recorded(
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
     """
-    with TemporaryDirectory() as directory:
-        trace = Path(directory) / "trace.txt"
+    with leftovers.directory("trace") as directory:
+        trace = directory / "trace.txt"
         outcome = simulate_begun(
             workload,
             scheduler=scheduler,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from schedlab.fidelity.collect import Collected
 from schedlab.fidelity.judge import Finding, Judgement, Report, upper_bound
 from schedlab.fidelity.register import Goal, Line, Register
+from schedlab.fidelity.tally import Tally, verdict
 
 _INTRODUCTION = """\
 Whether runs come out as real ones do, and rank settings as they do, each page with its release,
@@ -61,15 +62,14 @@ def page(
 ) -> str:
     """Return the page as Markdown."""
     findings = (*judgement.goals, *judgement.lines)
-    failed = sum(not finding.holds for finding in findings)
-    verdict = "All of them hold." if judgement.holds else f"{failed} of {len(findings)} fail."
     parts = [
         "# Fidelity, decision by decision",
         "",
         _INTRODUCTION,
         f"{where.date}, commit {where.commit}, {where.cpu_model}, in {where.seconds / 60:.0f} min.",
         *([_KEPT] if where.kept else []),
-        f"{len(judgement.goals)} goals and {len(judgement.lines)} lines. **{verdict}**",
+        f"{len(judgement.goals)} goals and {len(judgement.lines)} lines. "
+        f"**{Tally.of(findings).headline('goals and lines')}.**",
         "",
         *_table(
             ("series", "kernel", "guest"),
@@ -139,7 +139,7 @@ def _goal_row(finding: Finding) -> tuple[str, ...]:
     goal = finding.what
     assert isinstance(goal, Goal)
     cells = [_score(finding.report, kind, bounded=kind in goal.least) for kind in OF_GOALS]
-    return (goal.name, goal.release, goal.level, *cells, _errors(finding.report), _verdict(finding))
+    return (goal.name, goal.release, goal.level, *cells, _errors(finding.report), verdict(finding))
 
 
 def _line_row(finding: Finding) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def _line_row(finding: Finding) -> tuple[str, ...]:
         *cells,
         _naive(finding.report),
         _errors(finding.report),
-        _verdict(finding),
+        verdict(finding),
     )
 
 
@@ -206,13 +206,6 @@ def _errors(report: Report | None) -> str:
     return ", ".join(shown) + (f"; resynchronised {times} times" if times else "")
 
 
-def _verdict(finding: Finding) -> str:
-    if not finding.holds:
-        return "**FAILS**"
-    known = isinstance(finding.what, Line) and finding.what.verdict != "agrees"
-    return "known divergence" if known else "holds"
-
-
 def _name(finding: Finding) -> str:
     what = finding.what
     name = what.scenario if isinstance(what, Line) else what.name
@@ -232,7 +225,7 @@ def _known(findings: Iterable[Finding]) -> list[str]:
     known = []
     for finding in findings:
         line = finding.what
-        if isinstance(line, Line) and line.verdict != "agrees":
+        if finding.diverges and isinstance(line, Line):
             sizes = ", ".join(
                 f"{kind} {low:.2%} to {high:.2%}" for kind, (low, high) in line.sizes.items()
             )

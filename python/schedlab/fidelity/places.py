@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 
-from schedlab import calibration, processes
+from schedlab import calibration, leftovers, processes
 from schedlab.calibration import Calibration
 from schedlab.errors import InputError
 from schedlab.fidelity.observing import Observation
@@ -112,8 +112,8 @@ class Place:
         self, workload: Workload, *, seed: int, timeout: float = 300.0, level: str = WAITS
     ) -> Observation:
         """Run a workload for real while its wake-ups are recorded, and read all from that."""
-        with TemporaryDirectory() as directory:
-            path = Path(directory) / "trace.txt"
+        with leftovers.directory("recording") as directory:
+            path = directory / "trace.txt"
             made = self._recorded(path, workload, level, seed=seed, timeout=timeout)
             outcome = Outcome.from_json(made.output)
             duration = workload.duration_ns

@@ -2,9 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import altair as alt
-import vl_convert
+from schedlab.extras import Lazy
+
+if TYPE_CHECKING:
+    import altair as alt
+    import vl_convert
+else:
+    alt = Lazy("altair")
+    vl_convert = Lazy("vl_convert")
+
 
 _PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8b5fbf", "#6b7280")
 
@@ -71,7 +79,7 @@ def scatter(
 
 def _panel(
     dots: Sequence[Dot], groups: Sequence[str], *, band: float, logarithmic: bool, size: int
-) -> alt.LayerChart | alt.FacetChart:
+) -> "alt.LayerChart | alt.FacetChart":
     # A logarithmic axis has no place for zero.
     shown = [dot for dot in dots if not logarithmic or (dot.real > 0 and dot.simulated > 0)]
     numbers = [number for dot in shown for number in (dot.real, dot.simulated)] or [1.0]

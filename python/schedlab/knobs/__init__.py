@@ -4,7 +4,7 @@ The table itself is Rust's (crate ``model``): one name, unit and range everywher
 """
 
 from schedlab.knobs.host import Reading, read, read_all
-from schedlab.knobs.session import PutBack, applied, pending, restore
+from schedlab.knobs.session import PutBack, applied, commands, pending, restore
 from schedlab.knobs.table import Knob, find, table
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "PutBack",
     "Reading",
     "applied",
+    "commands",
     "find",
     "pending",
     "read",

@@ -25,6 +25,8 @@ class Entry:
         setting: what is to be written.
         boot: the boot in which this was so.
         pid: the process that set it.
+        own: all values that the place may hold because of us; `setting` where none are given. The
+            kernel may round a setting, and on the way to it a place may hold another value.
     """
 
     knob: str
@@ -33,6 +35,11 @@ class Entry:
     setting: str
     boot: str
     pid: int
+    own: tuple[str, ...] = ()
+
+    def is_own(self, raw: str) -> bool:
+        """Whether a value that the place holds is ours, and not somebody else's."""
+        return raw in (self.own or (self.setting,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ def _line(entry: Entry, number: int, of: int) -> str:
             "setting": entry.setting,
             "boot": entry.boot,
             "pid": entry.pid,
+            "own": entry.own,
         }
     )
     return f"{zlib.crc32(body.encode()):08x} {body}\n"
@@ -106,15 +114,19 @@ def _entry(line: str) -> tuple[int, int, Entry] | None:
         value = json.loads(body)
         place = Place(Path(value["file"]), value["flag"])
         texts = [value[name] for name in ("knob", "original", "setting", "boot")]
+        own = tuple(value.get("own", ()))
         numbers = [value[name] for name in ("number", "of", "pid")]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    wanted = place.known and all(isinstance(text, str) for text in texts)
+    wanted = place.known and all(isinstance(text, str) for text in (*texts, *own))
     if not wanted or not all(isinstance(number, int) for number in numbers):
         return None
     knob, original, setting, boot = texts
     number, of, pid = numbers
-    return number, of, Entry(knob, place, original, setting, boot, pid)
+    # What is put back may be pasted into a shell: nothing but what the place can hold.
+    if not all(place.can_hold(raw) for raw in (original, setting, *own)):
+        return None
+    return number, of, Entry(knob, place, original, setting, boot, pid, own)
 
 
 def _start(line: str) -> str:

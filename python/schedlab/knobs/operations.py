@@ -36,8 +36,10 @@ def lock(path: Path) -> int | None:
     """
     before("lock")
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o644)
+    # Whoever may open it, even for reading, may lock it.
+    descriptor = os.open(path, flags, 0o600)
     try:
+        os.fchmod(descriptor, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)

@@ -11,6 +11,9 @@ from schedlab.knobs.places import Place
 
 _RT_RUNTIME = "sched_rt_runtime_us"
 
+UNLIMITED = "-1"
+"""By way of which the real-time pair is changed."""
+
 _NAMES = {"sched_rt_period_us": _RT_RUNTIME, "period": "runtime"}
 """Files of periods, and of the runtimes within them."""
 
@@ -37,6 +40,12 @@ def period_of(place: Place) -> Place | None:
     return None
 
 
+def passes_unlimited(place: Place, others: Sequence[Place]) -> bool:
+    """Whether `steps` may write no limit to a place that is changed together with others."""
+    period = period_of(place)
+    return place.file.name == _RT_RUNTIME and period is not None and period in others
+
+
 def steps(writes: Sequence[Write]) -> list[Write]:
     """Return what to write, and in which order, so that the kernel accepts each step.
 
@@ -59,7 +68,7 @@ def steps(writes: Sequence[Write]) -> list[Write]:
             continue
         first, second = (period, remaining.pop(period)), (runtime, remaining.pop(runtime))
         if runtime.file.name == _RT_RUNTIME:
-            result.append((runtime, "-1"))
+            result.append((runtime, UNLIMITED))
         elif not _fits(runtime.present(), first[1]):
             first, second = second, first
         result += [first, second]

@@ -16,6 +16,9 @@ root = Path("/")
 _ALLOWED = re.compile(r"proc/sys/kernel/sched_\w+|sys/kernel/debug/(sched_features|sched/[\w/]+)")
 """Files, below the root, that are ever written; a journal that names another is not believed."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
+_FLAG = re.compile(r"[A-Z][A-Z0-9_]*")
+
 _FIRST_CPU = "/cpu0/"
 """What the table's path of a knob that each CPU has of its own contains."""
 
@@ -50,7 +53,7 @@ class Place:
                 if written in words:
                     return written
             raise ValueError(f"this kernel has no feature {self.flag}")
-        if not words or not re.fullmatch(r"-?[0-9]+", words[0]):
+        if not words or not _NUMBER.fullmatch(words[0]):
             raise ValueError(f"{self.file} holds no number")
         return words[0]
 
@@ -76,6 +79,17 @@ class Place:
         except OSError as error:
             return error
         return None
+
+    def can_hold(self, raw: str) -> bool:
+        """Whether a value is of the kind that is read and written here.
+
+        >>> Place(Path("/proc/sys/kernel/sched_rr_timeslice_ms")).can_hold("1; reboot")
+        False
+        """
+        if self.flag:
+            flags = (self.flag, f"NO_{self.flag}")
+            return _FLAG.fullmatch(self.flag) is not None and raw in flags
+        return _NUMBER.fullmatch(raw) is not None
 
     @property
     def known(self) -> bool:

@@ -3,14 +3,17 @@
 Before the first write every original is in a journal on the disk; the journal goes when all are
 back. Whoever finds a journal under the lock knows that its writer was killed, and puts the
 originals back.
+
+An original is put back only where the kernel still holds a value that we wrote. Where another
+process wrote a value meanwhile, that one stays, and both are said.
 """
 
 import itertools
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab.errors import NotPermittedError, RunError
@@ -41,13 +44,26 @@ class PutBack:
         knob: the knob's name.
         place: the file, and the flag in it.
         found: what was there, None where it could not be read.
-        original: what is there now again.
+        original: what was there before the run.
+        setting: what the run wrote.
+        left: whether ``found`` is another process's value, which is still there; otherwise the
+            original is there again.
     """
 
     knob: str
     place: str
     found: str | None
     original: str
+    setting: str
+    left: bool = False
+
+    def __str__(self) -> str:
+        if self.left:
+            return (
+                f"{self.place} is {self.found}, which is not the {self.setting} that was set: "
+                f"left as it is (it was {self.original} before)"
+            )
+        return f"{self.place} = {self.original}"
 
 
 @contextmanager
@@ -66,7 +82,8 @@ def applied(settings: Mapping[str, str], release: str, cpus: int) -> Iterator[No
         InputError: a knob this kernel has not, or a value it cannot have.
         NotPermittedError: a knob that may not be set here; none is then changed.
         RunError: another run has set knobs, the originals could not be written down, or the kernel
-            refused a value; those set before are put back.
+            refused a value; those set before are put back. Or another process set one of the knobs
+            during the block: its value stays, the other knobs are put back.
     """
     checked = _checked(settings, release, cpus)
     knobs = [(find(name, release, cpus), value) for name, value in checked.items()]
@@ -83,18 +100,28 @@ def applied(settings: Mapping[str, str], release: str, cpus: int) -> Iterator[No
         with state.guarded("write the journal of knobs", state.NOTHING_DONE):
             journal.write(state.journal_file(), entries)
         try:
-            _set(knobs, entries)
+            try:
+                _set(knobs, entries)
+            finally:
+                entries = _note_held(entries)
             signals.let_through()
             yield
         finally:
             signals.hold()
-            _put_back(entries)
+            _note_passing(state.journal_file(), entries)
+            done = _put_back(entries)
             with state.guarded("remove the journal of knobs", "every knob is what it was"):
                 operations.remove(state.journal_file())
+            left = [str(one) for one in done if one.left]
+            if left:
+                raise RunError(f"another process set knobs during the run: {'; '.join(left)}")
 
 
 def restore(*, forget: bool = False) -> list[PutBack]:
     """Put back what a run that was killed had set, and return each place.
+
+    A place that holds neither what the run wrote nor the original was set by another process since
+    then: it is left as it is, and the journal is kept under another name.
 
     Args:
         forget: keep a journal that cannot be carried out under another name, so that knobs can be
@@ -109,6 +136,28 @@ def restore(*, forget: bool = False) -> list[PutBack]:
         return []
     with OrderlySignals(), state.locked():
         return _restore(by_hand=True, forget=forget)
+
+
+def commands() -> list[str]:
+    """Return what `restore` would do, as lines for a shell; nothing is changed.
+
+    Raises:
+        RunError: the state directory is none that is believed.
+        NotPermittedError: the state directory may not be read.
+
+    >>> commands()
+    []
+    """
+    if not _leftovers():
+        return []
+    state.check_directory()
+    entries = pending()
+    ours = [entry for entry in entries if entry.is_own(entry.place.present() or "")]
+    lines = [
+        f"echo {raw} > {place.file}"
+        for place, raw in order.steps([(entry.place, entry.original) for entry in ours])
+    ]
+    return [*lines, *(f"# {one}" for one in _found(entries) if one.left)]
 
 
 def pending() -> tuple[Entry, ...]:
@@ -163,10 +212,46 @@ def _entries(knobs: Iterable[tuple[Knob, str]]) -> list[Entry]:
                 original = place.read()
             except (OSError, ValueError) as error:
                 raise RunError(f"knob '{knob.name}' cannot be read: {_reason(error)}") from None
+            setting = encode(knob, value)
             entries.append(
-                Entry(knob.name, place, original, encode(knob, value), this, os.getpid())
+                Entry(knob.name, place, original, setting, this, os.getpid(), (setting,))
             )
-    return entries
+    return _passing(entries)
+
+
+def _note_held(entries: Sequence[Entry]) -> list[Entry]:
+    """Write down what the kernel made of each setting as our own value, where it is another."""
+    held = [replace(entry, own=(entry.place.present() or entry.setting,)) for entry in entries]
+    if held != entries:
+        _write_again(state.journal_file(), held)
+    return held
+
+
+def _note_passing(file: Path, entries: Sequence[Entry]) -> None:
+    """Write down which values our own will be on the way back, before the first is written."""
+    passing = _passing(entries)
+    if passing != list(entries):
+        _write_again(file, passing)
+
+
+def _write_again(file: Path, entries: Sequence[Entry]) -> None:
+    """Write a journal in the place of one that has the originals already.
+
+    That one stays, and is enough, where the disk is full by now.
+    """
+    with suppress(OSError):
+        journal.write(file, entries)
+
+
+def _passing(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries with the values on the way, to a setting or back, as our own, too."""
+    together = [entry.place for entry in entries]
+    return [
+        replace(entry, own=(*(entry.own or (entry.setting,)), order.UNLIMITED))
+        if order.passes_unlimited(entry.place, together) and order.UNLIMITED not in entry.own
+        else entry
+        for entry in entries
+    ]
 
 
 def _set(knobs: Sequence[tuple[Knob, str]], entries: Iterable[Entry]) -> None:
@@ -190,34 +275,45 @@ def _set(knobs: Sequence[tuple[Knob, str]], entries: Iterable[Entry]) -> None:
                 _log.warning("%s was set to %s; the kernel holds %s", knob.name, value, present)
 
 
+def _found(entries: Sequence[Entry]) -> list[PutBack]:
+    """Return how each place is found, and whether what it holds is another process's."""
+    rows = []
+    for entry in entries:
+        holds = entry.place.present()
+        left = holds is not None and holds != entry.original and not entry.is_own(holds)
+        rows.append(
+            PutBack(entry.knob, str(entry.place), holds, entry.original, entry.setting, left)
+        )
+    return rows
+
+
 def _put_back(entries: Sequence[Entry]) -> list[PutBack]:
-    """Write every original that is not there, all that can be, and check each.
+    """Write every original where our own value still is, all that can be, and check each.
 
     Raises:
         RunError: some could not be put back; the others are.
     """
-    found = {entry.place: entry.place.present() for entry in entries}
+    rows = _found(entries)
+    ours = [entry for entry, row in zip(entries, rows, strict=True) if not row.left]
     refused: dict[Place, str] = {}
-    for place, raw in order.steps([(entry.place, entry.original) for entry in entries]):
+    for place, raw in order.steps([(entry.place, entry.original) for entry in ours]):
         try:
             place.write(raw)
         except OSError as error:
             refused[place] = _reason(error)
     failed = []
-    for entry in entries:
+    for entry in ours:
         holds = entry.place.present()
         if holds != entry.original:
             why = refused.get(entry.place) or f"it holds {'no value' if holds is None else holds}"
             failed.append(f"{entry.place} to {entry.original}: {why}")
     if failed:
+        left = "".join(f"; {row}" for row in rows if row.left)
         raise RunError(
-            f"could not put back {'; '.join(failed)}. The originals are kept in "
+            f"could not put back {'; '.join(failed)}{left}. The originals are kept in "
             f"'{state.journal_file()}': 'schedlab knobs restore' tries again"
         )
-    return [
-        PutBack(entry.knob, str(entry.place), found[entry.place], entry.original)
-        for entry in entries
-    ]
+    return rows
 
 
 def _restore(*, by_hand: bool, forget: bool) -> list[PutBack]:
@@ -249,6 +345,8 @@ def _restore(*, by_hand: bool, forget: bool) -> list[PutBack]:
 def _carry_out(
     file: Path, found: journal.Journal, ours: Sequence[Entry], *, by_hand: bool, forget: bool
 ) -> list[PutBack]:
+    if not found.damage:
+        _note_passing(file, ours)
     try:
         done = _put_back(ours)
     except RunError as error:
@@ -263,13 +361,25 @@ def _carry_out(
         if not by_hand:
             raise RunError(f"{what}; {back}; 'schedlab knobs restore' clears it away")
         raise RunError(f"{what}; {back}; it is kept as '{_set_aside(file, 'damaged')}'")
+    back = ", ".join(str(one) for one in done if not one.left) or "nothing"
+    left = "; ".join(str(one) for one in done if one.left)
+    if left:
+        aside = _set_aside(file, "changed")
+        if not by_hand:
+            _log.warning(
+                "a run that was killed (pid %d) had left knobs set, and another process has set "
+                "some since: %s; put back: %s",
+                ours[0].pid,
+                left,
+                back,
+            )
+        _log.warning("the journal is kept as '%s'", aside)
+        return done
     with state.guarded("remove the journal of knobs", "every knob is what it was"):
         operations.remove(file)
     if done:
         _log.warning(
-            "a run that was killed (pid %d) had left knobs set; put back: %s",
-            ours[0].pid,
-            ", ".join(f"{one.place} = {one.original}" for one in done),
+            "a run that was killed (pid %d) had left knobs set; put back: %s", ours[0].pid, back
         )
     return done
 

@@ -1,7 +1,12 @@
-"""Where the journal of knobs is, and the lock that lets one run at a time set them."""
+"""Where the journal of knobs is, and the lock that lets one run at a time set them.
+
+What is in the directory is believed and carried out, by root as a rule. So nobody else may write
+there, and nobody else may open the lock: whoever can open a file can lock it.
+"""
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,28 +65,95 @@ def locked() -> Iterator[None]:
     """Hold the lock for a block: no other process sets or restores knobs meanwhile.
 
     Raises:
-        RunError: another process holds it, or there is no room for it.
+        RunError: another process holds it, there is no room for it, or others may write in the
+            directory.
         NotPermittedError: the directory may not be written.
     """
     with guarded("take the lock on knobs", NOTHING_DONE):
         operations.make_directory(directory())
+        check_directory()
         descriptor = operations.lock(_lock_file())
     if descriptor is None:
-        raise RunError(
-            f"another run has set knobs ({_holder()}): wait for its end, or end it; it puts them "
-            "back itself"
-        )
+        raise RunError(_held())
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _holder() -> str:
+def check_directory() -> None:
+    """See that nobody but us and root can put anything into the directory.
+
+    Raises:
+        RunError: it is another user's or a link, or it or a directory above it may be written by
+            others.
+        OSError: it cannot be looked at.
+    """
+    place = directory().absolute()
+    about = place.lstat()
+    if stat.S_ISLNK(about.st_mode):
+        raise RunError(f"the state directory '{place}' is a symbolic link; {NOTHING_DONE}")
+    for number, one in enumerate((place, *place.parents)):
+        about = one.stat()
+        what = f"'{one}'" if number == 0 else f"'{one}', above '{place}',"
+        if about.st_uid not in {0, os.geteuid()}:
+            raise RunError(
+                f"the state directory {what} belongs to user {about.st_uid}, not to "
+                f"{os.geteuid()}; {NOTHING_DONE}"
+            )
+        # In a directory like /tmp, with the sticky bit, nobody can replace what is another's.
+        others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if others and (number == 0 or not about.st_mode & stat.S_ISVTX):
+            raise RunError(
+                f"the state directory {what} may be written by others (mode "
+                f"{stat.S_IMODE(about.st_mode):o}); {NOTHING_DONE}"
+            )
+
+
+def _held() -> str:
+    """Say which process holds the lock, and whether it is one that has set knobs."""
+    holder = _holder()
     try:
-        pid = operations.read_text(_lock_file()).strip()
+        written = operations.read_text(_lock_file()).strip()
     except OSError:
-        pid = ""
-    if not pid.isdigit():
-        return "its pid is not known"
-    return f"pid {pid}" if int(pid) != os.getpid() else f"pid {pid}, this process"
+        written = ""
+    if holder is not None and written != str(holder):
+        return (
+            f"the lock on knobs, '{_lock_file()}', is held by pid {holder}{_name(holder)}, which "
+            f"did not write its number there as a run does; {NOTHING_DONE}"
+        )
+    if holder is None:
+        # Of another pid namespace, or on a file system whose numbers the list does not have.
+        who = f"pid {written} by the lock file" if written.isdigit() else "its pid is not known"
+    else:
+        who = f"pid {holder}, this process" if holder == os.getpid() else f"pid {holder}"
+    return (
+        f"another run has set knobs ({who}): wait for its end, or end it; it puts them back itself"
+    )
+
+
+def _holder() -> int | None:
+    """Return the process that took the lock, as the kernel's list of locks tells (proc(5)).
+
+    None where it is not told, as for a process of another pid namespace.
+    """
+    try:
+        about = _lock_file().stat()
+        text = operations.read_text(Path("/proc/locks"))
+    except OSError:
+        return None
+    wanted = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    for line in text.splitlines():
+        # "1: FLOCK  ADVISORY  WRITE 4711 00:18:42 0 EOF"; "->" stands before one that waits.
+        words = line.split()
+        if words[1:2] == ["FLOCK"] and words[5:6] == [wanted] and words[4].isdigit():
+            return int(words[4]) or None
+    return None
+
+
+def _name(pid: int) -> str:
+    try:
+        name = operations.read_text(Path(f"/proc/{pid}/comm")).strip()
+    except OSError:
+        return ", which has ended; a child of it has the lock still"
+    return f", '{''.join(letter if letter.isprintable() else '?' for letter in name)}'"

@@ -10,7 +10,6 @@ import pwd
 import re
 import resource
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from schedlab import processes
+from schedlab import leftovers, processes
 from schedlab.errors import InputError, RunError
 from schedlab.programs.program import Option, Program, Start, need, number
 from schedlab.subjects import Metric
@@ -88,10 +87,10 @@ class Apache(Program):
         "threads": Option("2", high=64),
     }
     metrics = (
-        Metric("requests", "1/s", "higher"),
-        Metric("latency_50"),
-        Metric("latency_99"),
-        Metric("errors", ""),
+        Metric.known("requests", "1/s"),
+        Metric.known("latency_50"),
+        Metric.known("latency_99"),
+        Metric.known("errors", ""),
     )
 
     def needs(self) -> tuple[str, ...]:
@@ -131,19 +130,25 @@ class Apache(Program):
 
     @contextmanager
     def _server(self, start: Start) -> Iterator[str]:
-        with tempfile.TemporaryDirectory(prefix="schedlab-apache-") as name, ExitStack() as stack:
-            directory = Path(name)
+        with leftovers.directory("apache") as directory, ExitStack() as stack:
             directory.chmod(0o755)
             pages = directory / "pages"
             pages.mkdir()
             (pages / "index.html").write_bytes(b"x" * self.count("bytes"))
             stack.enter_context(_many_files())
-            prepare = starting(start.attributes, end_with_us=True)
+            prepare = starting(start.attributes)
             for attempt in range(_TRIES):
                 port = free_port()
                 configuration = directory / "httpd.conf"
                 configuration.write_text(self._configuration(directory, port), encoding="utf-8")
-                command = [need("apache2"), "-d", name, "-f", str(configuration), "-DFOREGROUND"]
+                command = [
+                    need("apache2"),
+                    "-d",
+                    str(directory),
+                    "-f",
+                    str(configuration),
+                    "-DFOREGROUND",
+                ]
                 try:
                     server = stack.enter_context(
                         processes.serving(

@@ -6,24 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlab.better import Better
+from schedlab.capture import matching
+from schedlab.direction import Better, direction_of, known_words, pattern_words
+from schedlab.disturbance import Watch
 from schedlab.errors import InputError, RunError
 from schedlab.subjects import Conditions, Measured, Metric
 from schedlab.targets.target import Target
 
 OWN = (
-    Metric("seconds"),
-    Metric("user"),
-    Metric("system"),
-    Metric("cpu"),
-    Metric("voluntary", ""),
-    Metric("involuntary", ""),
+    Metric.known("seconds"),
+    Metric.known("user"),
+    Metric.known("system"),
+    Metric.known("cpu"),
+    Metric.known("voluntary", ""),
+    Metric.known("involuntary", ""),
 )
 """What every command is measured by: its run time, CPU times and switches."""
-
-_RATE = re.compile(
-    r"/\s*s\b|/\s*sec|per[ _-]?sec|ops\b|iops|throughput|bandwidth|score", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +32,11 @@ class Command:
         words: the program and its arguments.
         pattern: a regular expression with one group, the number in what the command prints; or one
             of the names in `OWN`. The last match counts.
-        better: whether a lower or a higher number is better; None: higher where the pattern speaks
-            of a rate (``/sec``, ``per second``, ``ops``, ``throughput``, ``bandwidth``, ``score``).
+        better: whether a lower or a higher number is better; None: as the pattern's words tell
+            (`schedlab.direction`).
 
     Raises:
-        InputError: no words, or a pattern that is none.
+        InputError: no words, a pattern that is none, or one whose direction is not known.
 
     >>> Command(("./serve", "-n", "5"), r"Requests/sec: ([0-9.]+)").metrics[0]
     Metric(name='metric', unit='', better='higher')
@@ -56,12 +54,11 @@ class Command:
         own = {metric.name: metric for metric in OWN}
         if self.pattern in own:
             chosen = own[self.pattern]
-            metric = Metric(chosen.name, chosen.unit, self.better or "lower")
+            metric = Metric(chosen.name, chosen.unit, self.better or chosen.better)
             object.__setattr__(self, "_compiled", None)
         else:
             object.__setattr__(self, "_compiled", _compile(self.pattern))
-            rate = bool(_RATE.search(self.pattern))
-            metric = Metric("metric", "", self.better or ("higher" if rate else "lower"))
+            metric = Metric("metric", "", self.better or _direction(self.pattern))
         rest = tuple(one for one in OWN if one.name != metric.name)
         object.__setattr__(self, "metrics", (metric, *rest))
 
@@ -80,7 +77,9 @@ class Command:
 
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once. See `schedlab.subjects.Subject.measure`."""
-        done = target.execute(self.words, **under.for_command())
+        # The last match counts, which may come before what is kept of a long output.
+        with matching("" if self._compiled is None else self.pattern):
+            done = target.execute(self.words, **under.for_command())
         if done.code != 0:
             said = (done.errors.strip() or done.output.strip()).splitlines()
             last = said[-1][:200] if said else "it said nothing"
@@ -96,7 +95,8 @@ class Command:
         if self._compiled is not None:
             values["metric"] = read_number(self._compiled, done.output + "\n" + done.errors)
         kept = {"output": done.output[-4000:], "errors": done.errors[-4000:], "values": values}
-        return Measured(values, kept)
+        kept |= Watch(done.disturbance, done.notes).as_data()
+        return Measured(values, kept, done.disturbance)
 
 
 def read_number(pattern: "re.Pattern[str]", text: str) -> float:
@@ -117,6 +117,21 @@ def read_number(pattern: "re.Pattern[str]", text: str) -> float:
         raise RunError(
             f"'{pattern.pattern}' found '{found[-1]}' in what the command printed: no number"
         ) from None
+
+
+def _direction(pattern: str) -> Better:
+    """Return whether lower or higher numbers are better, where the pattern's words tell.
+
+    Raises:
+        InputError: they do not.
+    """
+    found = direction_of(pattern_words(pattern))
+    if found is None:
+        raise InputError(
+            f"nothing tells whether lower or higher values of metric '{pattern}' are better: say "
+            f"--better lower or --better higher; known by their words: {known_words()}"
+        )
+    return found
 
 
 def _compile(pattern: str) -> "re.Pattern[str]":

@@ -1,10 +1,9 @@
 """``fio``: reads and writes of files, asynchronous through libaio or io_uring."""
 
 import json
-import tempfile
-from pathlib import Path
 from typing import Any, ClassVar
 
+from schedlab import leftovers
 from schedlab.errors import RunError
 from schedlab.programs.program import Option, Program, Start, need
 from schedlab.subjects import Metric
@@ -35,11 +34,11 @@ class Fio(Program):
         "direct": Option("0", low=0, high=1),
     }
     metrics = (
-        Metric("bandwidth", "B/s", "higher"),
-        Metric("operations", "1/s", "higher"),
-        Metric("latency_50"),
-        Metric("latency_99"),
-        Metric("seconds"),
+        Metric.known("bandwidth", "B/s"),
+        Metric.known("operations", "1/s"),
+        Metric.known("latency_50"),
+        Metric.known("latency_99"),
+        Metric.known("seconds"),
     )
 
     def needs(self) -> tuple[str, ...]:
@@ -48,7 +47,7 @@ class Fio(Program):
 
     def run(self, start: Start) -> dict[str, float]:
         """Run it once; its files are gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix="schedlab-fio-") as name:
+        with leftovers.directory("fio") as place:
             done = start.run(
                 [
                     need("fio"),
@@ -56,14 +55,14 @@ class Fio(Program):
                     "--output-format=json",
                     "--group_reporting",
                     "--thread",
-                    f"--directory={name}",
+                    f"--directory={place}",
                     f"--ioengine={self.word('engine')}",
                     f"--rw={self.word('rw')}",
                     *(f"--{key}={self.count(key)}" for key in ("bs", "size", "direct")),
                     f"--numjobs={self.count('jobs')}",
                     f"--iodepth={self.count('depth')}",
                 ],
-                directory=Path(name),
+                directory=place,
             )
         return read_fio(done.output)
 

@@ -122,7 +122,7 @@ class RtHackbench(Program):
         "pipe": Option("0", low=0, high=1),
         "threads": Option("0", low=0, high=1),
     }
-    metrics = (Metric("seconds"),)
+    metrics = (Metric.known("seconds"),)
 
     def needs(self) -> tuple[str, ...]:
         """Return hackbench."""

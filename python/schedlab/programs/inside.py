@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from schedlab import processes
+from schedlab.capture import matching
+from schedlab.disturbance import watching
 from schedlab.errors import SchedlabError
 from schedlab.model import Attributes
 from schedlab.programs import FAMILIES
@@ -42,10 +44,12 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
             text = str(request["program"])
             program = FAMILIES[text.partition(":")[0]].parse(text)
             tempfile.tempdir = request.get("files")
-            with ext.scheduling(attributes):
-                return {"values": program.run(Start(attributes, timeout))}
-        with ext.scheduling(attributes):
-            done = processes.run(request["command"], timeout=timeout, prepare=starting(attributes))
+            with ext.scheduling(attributes), watching() as watch:
+                values = program.run(Start(attributes, timeout))
+            return {"values": values, **watch.as_data()}
+        with ext.scheduling(attributes), matching(request.get("matching")):
+            prepare = starting(attributes)
+            done = processes.watched(request["command"], timeout=timeout, prepare=prepare)
         return {"done": asdict(done)}
     except SchedlabError as error:
         return {"error": type(error).__name__, "message": str(error)}

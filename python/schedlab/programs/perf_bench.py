@@ -22,7 +22,7 @@ class Messaging(Program):
         "pipe": Option("0", low=0, high=1),
         "threads": Option("0", low=0, high=1),
     }
-    metrics = (Metric("seconds"),)
+    metrics = (Metric.known("seconds"),)
 
     def needs(self) -> tuple[str, ...]:
         """Return perf."""
@@ -49,7 +49,7 @@ class Pipe(Program):
         "loops": Option("100000", high=1_000_000_000),
         "threads": Option("0", low=0, high=1),
     }
-    metrics = (Metric("seconds"), Metric("operations", "1/s", "higher"))
+    metrics = (Metric.known("seconds"), Metric.known("operations", "1/s"))
 
     def needs(self) -> tuple[str, ...]:
         """Return perf."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from schedlab import processes
+from schedlab.disturbance import watching
 from schedlab.errors import InputError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
@@ -229,16 +230,18 @@ class Program(ABC):
         for program in self.needs():
             need(program)  # a guest has the programs that are here
         if isinstance(target, Virtual):
-            values = target.measure_program(
+            values, watch = target.measure_program(
                 self.name, **under.for_command(), disk=self.writes_files
             )
         else:
             with (
                 applied(under.knobs, target.release, target.cpus) if under.knobs else nullcontext(),
                 ext.scheduling(under.attributes),
+                watching() as watch,
             ):
                 values = self.run(Start(under.attributes, under.timeout))
-        return Measured(values, {"program": self.name, "values": values})
+        kept = {"program": self.name, "values": values} | watch.as_data()
+        return Measured(values, kept, watch.found)
 
 
 def number(pattern: str, text: str, program: str) -> float:

@@ -1,10 +1,9 @@
 """``stress-ng``: any of its stressors, by bogo operations a second."""
 
 import re
-import tempfile
-from pathlib import Path
 from typing import ClassVar
 
+from schedlab import leftovers
 from schedlab.errors import InputError, RunError
 from schedlab.programs.program import Option, Program, Start, need, number
 from schedlab.subjects import Metric
@@ -27,7 +26,7 @@ class StressNg(Program):
         "time": Option("2s", "time", low=1_000_000_000, high=3600_000_000_000),
         "operations": Option("0", low=0, high=10**12),
     }
-    metrics = (Metric("operations", "1/s", "higher"), Metric("seconds"))
+    metrics = (Metric.known("operations", "1/s"), Metric.known("seconds"))
 
     def needs(self) -> tuple[str, ...]:
         """Return stress-ng."""
@@ -41,8 +40,8 @@ class StressNg(Program):
     def run(self, start: Start) -> dict[str, float]:
         """Run it once."""
         stressor = self.word("stressor")
-        with tempfile.TemporaryDirectory(prefix="schedlab-stress-ng-") as name:
-            results = Path(name) / "results.yaml"
+        with leftovers.directory("stress-ng") as place:
+            results = place / "results.yaml"
             limit = (
                 [f"--{stressor}-ops", str(self.count("operations")), "--timeout", "0"]
                 if self.count("operations")
@@ -58,9 +57,9 @@ class StressNg(Program):
                     "--yaml",
                     str(results),
                     "--temp-path",
-                    name,
+                    str(place),
                 ],
-                directory=Path(name),
+                directory=place,
             )
             if not results.is_file():
                 raise RunError("stress-ng wrote no results")

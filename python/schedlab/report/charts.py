@@ -1,9 +1,15 @@
 """Kinds of figures that several studies draw, as Vega-Lite specifications."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
+from schedlab.extras import Lazy
+
+if TYPE_CHECKING:
+    import altair as alt
+else:
+    alt = Lazy("altair")
+
 
 Values = Sequence[Mapping[str, Any]]
 Chart = dict[str, Any]
@@ -168,13 +174,13 @@ def heat(
     return _chart(alt.layer(cells, *dots).properties(width=_WIDTH, height=_HEIGHT))
 
 
-def _panels(field: str, values: Values) -> alt.Facet:
+def _panels(field: str, values: Values) -> "alt.Facet":
     """Return panels in the order in which their values come."""
     order = list(dict.fromkeys(str(value[field]) for value in values))
     return alt.Facet(f"{field}:N", title=None, sort=order)
 
 
-def _color(field: str, values: Values) -> alt.Color:
+def _color(field: str, values: Values) -> "alt.Color":
     domain = list(dict.fromkeys(str(value[field]) for value in values))
     colors = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
     return alt.Color(

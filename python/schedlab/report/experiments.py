@@ -1,37 +1,92 @@
-"""An experiment from the store as a page of Markdown, a table of its runs, or all of it as JSON."""
+"""An experiment from the store as a page, a table of its runs, or all of it as JSON."""
 
 import csv
+import html as text_of_html
 import io
 import json
-import shlex
-from typing import TYPE_CHECKING, Any
 
-from schedlab import campaign
-from schedlab.frames import columns, run_columns
-from schedlab.report import answers
-from schedlab.report.words import interval_words, percent
+from schedlab.frames import run_columns
+from schedlab.report.document import Document, Table, document
+from schedlab.report.markup import block, plain
 from schedlab.store import Store, StoredExperiment
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-FORMATS = (".md", ".csv", ".json")
+FORMATS = (".md", ".csv", ".json", ".html")
 """Endings of files that an experiment can be written to."""
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; background: #fff; margin: 0 auto;
+       max-width: 64rem; padding: 1rem; overflow-wrap: break-word; }
+h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+p.answer { border-left: 4px solid #2563a8; padding-left: .8rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child { text-align: left; }
+pre { font-size: .85rem; overflow-x: auto; background: #f5f7fa; padding: .6rem; }
+footer { margin-top: 2rem; font-size: .8rem; color: #52606d; }
+"""
 
 
 def markdown(stored: StoredExperiment, store: Store) -> str:
-    """Return what an experiment came to, and all that is needed to repeat it.
+    """Return what an experiment came to, and all that is needed to repeat it, as Markdown.
 
     Raises:
         InputError: the store cannot be read.
     """
-    parts = [f"# {stored.kind}: {stored.title}", *_head(stored)]
-    if stored.kind == "tune":
-        parts += _tuned(stored, store)
-    else:
-        parts += _compared(campaign.recall(stored, store))
-    parts += ["## Places", *_places(stored, store)]
+    told = document(stored, store)
+    parts = [f"# {plain(told.title)}"]
+    parts += ["\n".join(f"- {plain(sentence)}" for sentence in told.answers)]
+    parts += ["## Next", plain(told.why), _console(told.next_command)]
+    for table in told.tables:
+        parts += [f"## {plain(table.title)}", markdown_table(table)]
+    if told.remarks:
+        parts += ["\n".join(f"- {plain(remark)}" for remark in told.remarks)]
+    parts += ["## To repeat it", plain(told.about), _console(told.command)]
+    parts += ["## Places", *(f"```json\n{facts}\n```" for facts in told.places)]
     return "\n\n".join(parts) + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    r"""Return a table, with as many cells in each row as there are columns.
+
+    >>> print(markdown_table(Table("t", ("a", "b"), [("x | y", "1")])))
+    | a | b |
+    |---|---|
+    | x \| y | 1 |
+    """
+    lines = [table.columns, *table.rows]
+    made = ["| " + " | ".join(map(plain, cells)) + " |" for cells in lines]
+    return "\n".join([made[0], "|" + "---|" * len(table.columns), *made[1:]])
+
+
+def html(stored: StoredExperiment, store: Store) -> str:
+    """Return what an experiment came to as one HTML page, its answers and the next command first.
+
+    Raises:
+        InputError: the store cannot be read.
+    """
+    told = document(stored, store)
+    parts = [
+        f"<h1>{_text(told.title)}</h1>",
+        *(f'<p class="answer">{_text(sentence)}</p>' for sentence in told.answers),
+        f"<p>{_text(told.why)}</p>",
+        f"<pre>$ {_text(told.next_command)}</pre>",
+        *map(_html_table, told.tables),
+        _html_list(told),
+        f"<h2>To repeat it</h2><p>{_text(told.about)}</p><pre>$ {_text(told.command)}</pre>",
+        *(
+            f"<details><summary>Place</summary><pre>{_text(one)}</pre></details>"
+            for one in told.places
+        ),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{_text(told.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
 
 
 def csv_text(stored: StoredExperiment, store: Store) -> str:
@@ -54,92 +109,25 @@ def json_text(stored: StoredExperiment, store: Store) -> str:
     return json.dumps({**head, "number": stored.runs, "runs": runs}, indent=1) + "\n"
 
 
-def medians(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
-    """Return each arm's runs and the median of each of its metrics."""
-    values: dict[str, list[Mapping[str, float]]] = {}
-    for (arm, _), metrics in store.values(stored.id).items():
-        values.setdefault(arm, []).append(metrics)
-    rows = []
-    for arm, runs in values.items():
-        table = columns(runs)
-        row: dict[str, Any] = {"arm": arm, "runs": len(runs)}
-        for name, numbers in table.items():
-            present = sorted(number for number in numbers if number is not None)
-            row[name] = present[len(present) // 2] if present else None
-        rows.append(row)
-    return rows
+def _console(command: str) -> str:
+    return block(f"$ {command}", "console")
 
 
-def _head(stored: StoredExperiment) -> list[str]:
-    command = shlex.join(["schedlab", *stored.command])
-    plan = stored.plan
-    told = [f"seed {plan['seed']}" if "seed" in plan else f"seeds {plan.get('seeds')}"]
-    if "looks" in plan:
-        told.append(f"at most {plan['looks'][-1]} blocks, looked at after {plan['looks']}")
-    told.append(f"what counts as the same: ± {plan['band']:.0%}")
-    return [
-        f"Experiment `{stored.id}`, session {stored.session}, {stored.state}; {stored.runs} runs, "
-        f"begun {stored.begun}, schedlab {stored.version}; {'; '.join(told)}.",
-        f"```console\n$ {command}\n```",
-    ]
+def _text(value: str) -> str:
+    return text_of_html.escape(value)
 
 
-def _compared(result: campaign.Result) -> list[str]:
-    parts = []
-    for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
-        metrics = result.plan["metrics"][group]
-        parts.append(f"## {group}")
-        for metric in metrics:
-            unit = f" ({metric['unit']})" if metric["unit"] else ""
-            lines = [
-                f"| setting | {metric['name']}{unit} | change | interval | verdict | pairs |",
-                "|---|---|---|---|---|---|",
-            ]
-            lines += [f"| {' | '.join(row)} |" for row in answers.rows(result, group, metric)]
-            parts.append("\n".join(lines))
-            if (trend := result.settled.drift(metric["name"])) is not None and trend.found:
-                parts.append(
-                    f"{metric['name']} drifted by {percent(trend.change.value)} meanwhile."
-                )
-    for name, judged in result.checks.items():
-        ratio = judged.ratio
-        told = judged.why if ratio is None else interval_words(ratio)
-        parts.append(f"Compared with itself, `{name}`: {judged.verdict} ({told}).")
-    for arm, why in result.settled.failures.items():
-        parts.append(f"`{arm}` was left out: {why}.")
-    return parts
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{_text(column)}</th>" for column in table.columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    return (
+        f'<h2>{_text(table.title)}</h2><div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
 
 
-def _tuned(stored: StoredExperiment, store: Store) -> list[str]:
-    parts = []
-    if stored.result is not None:
-        best = ", ".join(f"{k}={v}" for k, v in stored.result["best"].items()) or "default"
-        parts.append(
-            f"Best by `{stored.result['by']}`: **{best}**, {percent(stored.result['effect'])} over "
-            "all (less is better)."
-        )
-        rows = ["| workload | metric | default | best | change |", "|---|---|---|---|---|"]
-        rows += [
-            f"| {gain['case']} | {gain['metric']} | {gain['default']:.6g} | {gain['tuned']:.6g} "
-            f"| {percent(gain['change'])} |"
-            for gain in stored.result["gains"]
-        ]
-        parts.append("\n".join(rows))
-    rows = ["| setting | runs | median |", "|---|---|---|"]
-    metric_of = {case["name"]: case["metric"]["name"] for case in stored.plan["cases"]}
-    for row in medians(stored, store):
-        case = row["arm"].rpartition(" | ")[0]
-        value = row.get(metric_of.get(case, ""))
-        rows.append(
-            f"| {row['arm']} | {row['runs']} | {'-' if value is None else f'{value:.6g}'} |"
-        )
-    parts.append("\n".join(rows))
-    return parts
-
-
-def _places(stored: StoredExperiment, store: Store) -> list[str]:
-    """Return where it was run, each place once."""
-    seen: dict[str, dict[str, Any]] = {}
-    for run in store.runs(stored.id):
-        seen.setdefault(json.dumps(run.facts, sort_keys=True), dict(run.facts))
-    return [f"```json\n{json.dumps(facts, indent=1)}\n```" for facts in seen.values()]
+def _html_list(told: Document) -> str:
+    items = "".join(f"<li>{_text(remark)}</li>" for remark in told.remarks)
+    return f"<ul>{items}</ul>" if items else ""

@@ -1,10 +1,17 @@
 """Figures as SVG text: Altair's grammar, drawn by vl-convert without a browser or a network."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
-import vl_convert
+from schedlab.extras import Lazy
+
+if TYPE_CHECKING:
+    import altair as alt
+    import vl_convert
+else:
+    alt = Lazy("altair")
+    vl_convert = Lazy("vl_convert")
+
 
 Values = Mapping[str, Any]
 
@@ -192,7 +199,7 @@ def _milliseconds(points: Sequence[Values]) -> list[dict[str, float]]:
     ]
 
 
-def _color(field: str, domain: Sequence[str]) -> alt.Color:
+def _color(field: str, domain: Sequence[str]) -> "alt.Color":
     palette = [_BLUE, _ORANGE, "#3f8f5f", _GREY]
     scale = alt.Scale(domain=list(domain), range=palette[: len(domain)])
     return alt.Color(f"{field}:N", scale=scale, title=None, legend=alt.Legend(orient="top"))
@@ -202,7 +209,7 @@ def _data(rows: Sequence[Values]) -> dict[str, Any]:
     return {"values": list(rows)}
 
 
-def _svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
+def _svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart") -> str:
     styled = chart.configure(font="sans-serif", background="transparent").configure_axis(
         gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
     )

@@ -85,7 +85,7 @@ def verified_answer(verified: Values) -> str:
     """Return what the real runs say of the tuned setting."""
     low, high = verified["interval"]
     interval = f"95% interval {low - 1:+.1%} to {high - 1:+.1%}, {verified['repeats']} pairs"
-    change = percent(verified["effect"])
+    change = f"turnaround {percent(verified['effect'])}"
     setting, baseline = verified["setting"], verified["baseline"]
     match verified["verdict"]:
         case "better":
@@ -183,9 +183,11 @@ def _validation(validation: Values, equivalence: Values | None) -> str:
         f"measured = {short_time(validation['intercept_ns'])} + {validation['slope']:.3f} * "
         f"simulated, R² = {validation['r_squared']:.4f}"
     )
+    notes = "".join(f"<p>Note: {_text(text)}.</p>" for text in validation.get("notes", ()))
     return _section(
         "The simulator against this kernel",
-        f"<p>hackbench with 5 groups (200 tasks), simulated under {_text(validation['release'])} "
+        notes
+        + f"<p>hackbench with 5 groups (200 tasks), simulated under {_text(validation['release'])} "
         f"with {validation['cpus']} CPUs, {validation['hz']} Hz and the costs above, and run "
         f"{validation['repeats']} times in turns; medians.{_text(beside)}</p>"
         + _figure(

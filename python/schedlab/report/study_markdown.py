@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedlab.arguments import visible
 from schedlab.files import make_directory, write_text
+from schedlab.report.markup import block, plain
 from schedlab.report.study_page import svg
 
 Values = Mapping[str, Any]
@@ -30,9 +32,9 @@ def write(summary: Values, page: Path) -> None:
 
 def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
     parts = [
-        f"# {summary['title']}",
-        *summary["answers"],
-        f"After: {summary['paper']}.",
+        f"# {plain(summary['title'])}",
+        *[_inline(sentence) for sentence in summary["answers"]],
+        f"After: {_inline(summary['paper'])}.",
         "## Claims",
         _table(
             ("claim", "paper", "ours", "verdict"),
@@ -42,7 +44,7 @@ def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
             ],
         ),
         "## Figures",
-        *[f"![{caption}]({file})\n\n*{caption}*" for file, caption in figures],
+        *[f"![{plain(caption)}]({file})\n\n*{_inline(caption)}*" for file, caption in figures],
         "## Numbers",
         *[
             f"{table['title']}\n\n{_table(table['columns'], table['rows'])}"
@@ -50,12 +52,17 @@ def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
             if table["shown"]
         ],
         "## What is done otherwise, and why",
-        "\n".join(f"- {note}" for note in summary["notes"]),
+        "\n".join(f"- {_inline(note)}" for note in summary["notes"]),
         "## To repeat it",
-        f"```console\n$ {summary['command']}\n```",
+        block(f"$ {summary['command']}", "console"),
         f"schedlab {summary['version']}, {summary['date']}, {summary['host']}.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _inline(text: object) -> str:
+    """Return a sentence of a study, on one line and without HTML; its own emphasis stays."""
+    return visible(" ".join(str(text).split())).replace("<", "&lt;")
 
 
 def _interval(claim: Values) -> str:
@@ -80,4 +87,4 @@ def _cell(value: object) -> str:
     """
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return f"{value:.4g}" if isinstance(value, float) else _inline(value).replace("|", "\\|")

@@ -3,11 +3,15 @@
 import html
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import vl_convert
-
+from schedlab.extras import Lazy
 from schedlab.report import timeline
+
+if TYPE_CHECKING:
+    import vl_convert
+else:
+    vl_convert = Lazy("vl_convert")
 
 Values = Mapping[str, Any]
 

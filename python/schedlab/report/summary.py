@@ -35,6 +35,7 @@ def validation_json(result: Validation) -> dict[str, object]:
         "slope": result.fit.slope,
         "intercept_ns": result.fit.intercept,
         "release": result.scheduler.release,
+        "notes": result.scheduler.notes,
         "hz": result.scheduler.hz,
         "cpus": result.machine.cpus,
         "repeats": result.repeats,

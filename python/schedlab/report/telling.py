@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from schedlab.report.pace import Pace
-from schedlab.report.terminal import err, note, time_left
+from schedlab.report.terminal import err, note, safe, time_left
 
 EVERY = 30.0
 """Seconds between lines where there is no terminal."""
@@ -51,7 +50,7 @@ def telling(every: float = EVERY) -> Iterator[Callable[[str, int, int], None]]:
 
         def tell_bar(what: str, done: int, total: int) -> None:
             rest = left(what, done, total)
-            told = escape(", ".join(part for part in (f"{done} of {total}", rest) if part))
-            bar.update(task, description=escape(what), completed=done, total=total, told=told)
+            told = safe(", ".join(part for part in (f"{done} of {total}", rest) if part))
+            bar.update(task, description=safe(what), completed=done, total=total, told=told)
 
         yield tell_bar

@@ -3,15 +3,19 @@
 import dataclasses
 import json
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from schedlab.arguments import visible
+from schedlab.report.columns import blocks
 
 _WIDTH = 120
 """Columns of running text that goes to a file or a pipe."""
@@ -29,25 +33,40 @@ def err() -> Console:
     return Console(stderr=True, width=None if sys.stderr.isatty() else _WIDTH, highlight=False)
 
 
+def safe(text: str) -> str:
+    r"""Return text that a console prints as it is: no markup, and nothing that steers a terminal.
+
+    >>> print(safe("[red]\x1b[31m"))
+    \[red]\x1b[31m
+    """
+    return escape(visible(text))
+
+
 def say(text: str = "") -> None:
     """Print a line of the result."""
-    out().print(escape(text), soft_wrap=True)
+    out().print(safe(text), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """Print a remark about the result on standard error."""
-    err().print(f"[dim]note:[/dim] {escape(text)}", soft_wrap=True)
+    err().print(f"[dim]note:[/dim] {safe(text)}", soft_wrap=True)
+
+
+def note_all(texts: Iterable[str]) -> None:
+    """Print several remarks, each on a line of its own."""
+    for text in texts:
+        note(text)
 
 
 def complain(text: str) -> None:
     """Print what went wrong as one line on standard error."""
     line = " ".join(text.split())
-    err().print(f"[bold red]error:[/bold red] {escape(line)}", soft_wrap=True)
+    err().print(f"[bold red]error:[/bold red] {safe(line)}", soft_wrap=True)
 
 
 def heading(text: str) -> None:
     """Print the heading of a part."""
-    out().print(f"\n[bold]{escape(text)}[/bold]", soft_wrap=True)
+    out().print(f"\n[bold]{safe(text)}[/bold]", soft_wrap=True)
 
 
 def show(
@@ -60,27 +79,47 @@ def show(
 ) -> None:
     """Print a table; the first ``left`` columns are text, the others numbers.
 
+    On a terminal that is too narrow for it, headings and texts go over several lines, and columns
+    that still find no room stand in a further block below.
+
     Args:
         rows: of texts.
         columns: their headings.
         left: columns of text.
         title: over the table.
-        wrap: let long cells go over several lines, rather than past the edge.
+        wrap: fold long texts in a file or a pipe too, where lines otherwise are as long as need be.
     """
-    table = Table(title=title, box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < left else "right", no_wrap=not wrap)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+    columns = [visible(column) for column in columns]
+    rows = [[visible(cell).replace("\n", "\\n") for cell in row] for row in rows]
     console = out()
     if not wrap and not console.is_terminal:
         console.width = _UNLIMITED
-    console.print(table)
+    for number, block in enumerate(blocks(rows, columns, left=left, width=console.width)):
+        table = Table(
+            title=safe(title) if number == 0 and title is not None else None,
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+            title_justify="left",
+        )
+        for index, width in zip(block.columns, block.widths, strict=True):
+            side: Literal["left", "right"] = "left" if index < left else "right"
+            table.add_column(escape(columns[index]), justify=side, width=width, overflow="fold")
+        for row in rows:
+            table.add_row(*(escape(row[index]) for index in block.columns))
+        if number:
+            console.print()
+        console.print(table)
 
 
 def emit_json(value: Any) -> None:
     """Print a result for machines."""
-    sys.stdout.write(to_json(value) + "\n")
+    emit(to_json(value) + "\n")
+
+
+def emit(text: str) -> None:
+    """Print JSON; what would steer a terminal stands as JSON's escapes, which mean the same."""
+    sys.stdout.write(visible(text, json=True))
 
 
 def to_json(value: Any) -> str:
@@ -134,11 +173,11 @@ def running(description: str) -> Iterator[Callable[[int, int, float | None, str]
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(escape(description), total=None, told="")
+        task = bar.add_task(safe(description), total=None, told="")
 
         def tell_bar(done: int, most: int, seconds: float | None, more: str) -> None:
             parts = [f"{done} of {most} runs", left(done, most, seconds), more]
-            told = escape(", ".join(part for part in parts if part))
+            told = safe(", ".join(part for part in parts if part))
             bar.update(task, completed=done, total=most, told=told)
 
         yield tell_bar
@@ -157,6 +196,38 @@ def time_left(seconds: float) -> str:
     return f"{hours} h {rest} min left" if hours else f"{minutes} min left"
 
 
+PATIENCE = 2.0
+"""Seconds after which a terminal is told that something still runs."""
+
+
+@contextmanager
+def waiting(description: str, patience: float = PATIENCE) -> Iterator[None]:
+    """Say on a terminal that something runs, and for how long, once it took a while.
+
+    Standard error alone is written to, and nothing where that is no terminal.
+
+    Args:
+        description: what runs.
+        patience: seconds until then.
+    """
+    console = err()
+    if not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(escape(description), total=None)
+    timer = threading.Timer(patience, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # else it might begin after this end
+        bar.stop()
+
+
 @contextmanager
 def progress(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal, and nothing elsewhere; gives a function to tell what is done."""
@@ -166,5 +237,5 @@ def progress(description: str, total: int | None = None) -> Iterator[Callable[[i
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(escape(description), total=total)
+        task = bar.add_task(safe(description), total=total)
         yield lambda done: bar.update(task, completed=done)

@@ -7,8 +7,87 @@ from schedlab.calibration import Calibration, Spread
 from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
 from schedlab.model import short_time
+from schedlab.outcome import GroupOutcome, Latency, Outcome
+from schedlab.report.tasks import by_kind, each
 from schedlab.report.terminal import heading, note, say, show
 from schedlab.report.words import counted, interval_words, percent
+
+LATENCY_COLUMNS = ("latency", "count", "p50", "p90", "p99", "p99.9", "longest")
+GROUP_COLUMNS = ("group", "tasks", "run", "share", "periods", "throttled", "throttled for")
+
+TASK_COLUMNS = (
+    "task",
+    "tasks",
+    "run",
+    "voluntary",
+    "involuntary",
+    "migrations",
+    "delays",
+    "avg delay",
+    "max delay",
+)
+
+
+def describe_outcome(outcome: Outcome, *, every: bool = False) -> None:
+    """Print what a run came to: its tasks, groups and latencies, and the whole.
+
+    Args:
+        outcome: of the run.
+        every: a row a task, not one a kind of task.
+    """
+    rows = each(outcome) if every else by_kind(outcome)
+    say()
+    cells = [
+        (
+            row.name,
+            str(row.tasks),
+            short_time(row.run_ns),
+            str(row.voluntary),
+            str(row.involuntary),
+            str(row.migrations),
+            str(row.delays),
+            short_time(row.average_delay_ns) if row.delays else "-",
+            short_time(row.max_delay_ns) if row.max_delay_ns else "-",
+        )
+        for row in rows
+    ]
+    show(cells, TASK_COLUMNS)
+    if outcome.groups:
+        say()
+        show([_group_cells(group) for group in outcome.groups], GROUP_COLUMNS)
+    if outcome.latencies:
+        say()
+        measured = [_latency_cells(name, one) for name, one in outcome.latencies.items()]
+        show(measured, LATENCY_COLUMNS)
+    say()
+    busy = ""
+    if outcome.cpu_busy_ns and outcome.elapsed_ns:
+        share = sum(outcome.cpu_busy_ns) / (outcome.elapsed_ns * len(outcome.cpu_busy_ns))
+        busy = f", CPUs {share:.1%} busy"
+    others = ""
+    if outcome.disturbance is not None and outcome.disturbance.known:
+        others = f", others took {outcome.disturbance.share:.1%} of the CPU time"
+    say(
+        f"turnaround {short_time(outcome.turnaround_ns)} ({outcome.turnaround_jiffies} jiffies), "
+        f"{outcome.switches} switches, {outcome.messages} messages{busy}{others}"
+    )
+
+
+def _group_cells(group: GroupOutcome) -> tuple[str, ...]:
+    throttled = (str(group.throttled_periods), short_time(group.throttled_ns))
+    return (
+        group.name,
+        str(group.tasks),
+        short_time(group.run_ns),
+        f"{group.share:.1%}",
+        str(group.periods) if group.periods else "-",
+        *(throttled if group.periods else ("-", "-")),
+    )
+
+
+def _latency_cells(name: str, measured: Latency) -> tuple[str, ...]:
+    times = (measured.p50_ns, measured.p90_ns, measured.p99_ns, measured.p999_ns, measured.max_ns)
+    return (name, str(measured.count), *map(short_time, times))
 
 
 def describe_machine(diagnosis: Diagnosis) -> None:
@@ -43,7 +122,11 @@ def describe_calibration(found: Calibration) -> None:
     say()
     columns = ("cost", "median", "lower quartile", "upper quartile", "batches")
     rows = [
-        (name.replace("_", " "), short_time(value), *_quartiles(found.spread.get(name)))
+        (
+            name.replace("_", " "),
+            "unknown" if name in found.costs.unknown else short_time(value),
+            *_quartiles(found.spread.get(name)),
+        )
         for name, value in found.costs.times.items()
     ]
     show(rows, columns)

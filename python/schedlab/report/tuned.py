@@ -1,19 +1,25 @@
 """What a tuning came to, on the terminal and in sentences."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
 import numpy as np
 
-from schedlab import campaign
 from schedlab.design import Surface, canonical
-from schedlab.model import short_time
-from schedlab.report.terminal import heading, say, show
-from schedlab.report.words import counted, interval_words, percent
-from schedlab.settings import Setting
-from schedlab.stats import Verdict
+from schedlab.direction import Better
+from schedlab.report.terminal import heading, note, say, show
+from schedlab.report.words import counted, merit, percent, quantity
 from schedlab.tuning import Gain, Tuning
 
 
-def describe_tuning(found: Tuning) -> None:
-    """Print the best setting, and what it does for each workload."""
+def describe_tuning(found: Tuning, certified: bool) -> None:
+    """Print the best setting, and what the runs of the search say of it.
+
+    Args:
+        found: the tuning.
+        certified: whether fresh runs follow, which say what it does for each workload.
+    """
     where = f"{found.by} on {found.target}, rules of {found.release}"
     say(f"{where}, {counted(found.cpus, 'CPU')}; {counted(len(found.seeds), 'seed')}")
     say()
@@ -22,27 +28,20 @@ def describe_tuning(found: Tuning) -> None:
     else:
         say("nothing that was tried beats what is set at present")
     say()
-    show(
-        [
-            (
-                gain.case,
-                gain.metric,
-                value(gain, gain.default),
-                value(gain, gain.tuned),
-                percent(gain.change),
-            )
-            for gain in found.gains
-        ],
-        ("workload", "metric", "with defaults", "best", "change"),
-        left=2,
-    )
-    if len(found.gains) > 1:
-        say(f"over all of them: {percent(found.effect)} (geometric mean, less is better)")
-    if found.target != "sim":
-        say(f"in pairs with the best so far, without the machine's drift: {percent(found.effect)}")
+    if not certified:
+        show([gain_row(asdict(gain)) for gain in found.gains], GAIN_COLUMNS, left=2)
+        say(UNCERTIFIED)
+    for text in found.notes:
+        note(text)
+    say(f"in the search: {search_words(found.effect, found.gains, found.better)}")
     if (minimum := found.minimum()) is not None:
-        low, high = (percent(end) for end in (minimum.interval.low, minimum.interval.high))
-        say(f"over seeds: median {percent(minimum.value)}, 95% interval {low} to {high}")
+        ends = (minimum.interval.low, minimum.interval.high)
+        low, high = (
+            merit(end, found.better) for end in sorted(ends, reverse=found.better != "lower")
+        )
+        say(
+            f"over seeds: median {merit(minimum.value, found.better)}, 95% interval {low} to {high}"
+        )
     tried, to_best = _over(found.executions), _over(found.executions_to_minimum)
     stored = f", {found.stored} of them from the store" if found.stored else ""
     say(f"settings tried {tried}, to the best {to_best}; {found.runs} runs{stored}")
@@ -52,6 +51,34 @@ def describe_tuning(found: Tuning) -> None:
     surfaces = [stage.surface for stage in found.stages if stage.surface is not None]
     if surfaces:
         describe_surface(surfaces[0])
+
+
+GAIN_COLUMNS = ("workload", "metric", "default", "best", "change")
+"""Headings of `gain_row`."""
+
+UNCERTIFIED = (
+    "These are the runs that chose the setting (geometric means), which flatter it; "
+    "no fresh runs certify it."
+)
+"""What such a table says of itself."""
+
+
+def gain_row(gain: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what the search saw of a workload, from a gain as plain data."""
+    return (
+        gain["case"],
+        f"{gain['metric']} ({gain['better']} is better)",
+        quantity(gain["default"], gain["unit"]),
+        quantity(gain["tuned"], gain["unit"]),
+        percent(gain["change"] + 1),
+    )
+
+
+def search_words(effect: float, gains: Sequence[Gain], better: Better | None) -> str:
+    """Return what a setting is worth in the runs that chose it."""
+    metrics = " and ".join(dict.fromkeys(gain.metric for gain in gains))
+    over = f" over {len(gains)} workloads (geometric mean)" if len(gains) > 1 else ""
+    return f"{metrics} {merit(effect, better)}{over}"
 
 
 def describe_surface(surface: Surface) -> None:
@@ -83,42 +110,6 @@ def describe_surface(surface: Surface) -> None:
     )
     values = ", ".join(f"{one:.3g}" for one in np.asarray(found.eigenvalues).tolist())
     say(f"stationary point ({found.nature}): {point}; eigenvalues {values}")
-
-
-def verdict_sentences(setting: Setting | None, certified: campaign.Result) -> list[str]:
-    """Return a sentence a workload: what fresh interleaved runs say of a setting.
-
-    Of each workload the metric that decides is told.
-    """
-    found = []
-    group_of = {cell["name"]: cell["group"] for cell in certified.plan["cells"]}
-    for answer in certified.settled.answers:
-        question, judged = answer.question, answer.judged
-        if not question.decisive:
-            continue
-        group = group_of[question.treatment]
-        if judged.ratio is None:
-            found.append(f"{group}: inconclusive ({judged.why})")
-            continue
-        change = f"{question.metric} {percent(judged.ratio.value)}"
-        interval = f"{judged.ratio.interval.confidence:.1%} interval {interval_words(judged.ratio)}"
-        words = {
-            Verdict.BETTER: f"better with {setting}",
-            Verdict.WORSE: f"worse with {setting}",
-            Verdict.SAME: f"the same with {setting}, within {judged.band:.0%}",
-            Verdict.INCONCLUSIVE: f"inconclusive for {setting}",
-        }[judged.verdict]
-        found.append(f"{group}: {words}: {change}, {interval}, {answer.blocks} interleaved pairs")
-    for arm, why in certified.settled.failures.items():
-        found.append(f"{arm}: could not be run on: {why}")
-    return found
-
-
-def value(gain: Gain, number: float) -> str:
-    """Return a metric with its unit."""
-    if gain.unit == "s":
-        return short_time(number * 1e9)
-    return f"{number:.6g}{' ' if gain.unit else ''}{gain.unit}"
 
 
 def _over(values: tuple[int, ...]) -> str:

@@ -1,6 +1,8 @@
 """Results in words."""
 
+from schedlab.direction import Better
 from schedlab.experiment import Comparison
+from schedlab.model import short_time
 from schedlab.stats import Estimate, Verdict
 
 
@@ -12,6 +14,44 @@ def percent(ratio: float) -> str:
     """
     change = ratio - 1
     return "no change" if abs(change) < 0.0005 else f"{change:+.1%}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a value with its unit, scaled.
+
+    >>> quantity(0.00931, "s"), quantity(24459.0, "1/s"), quantity(5.59e9, "B/s"), quantity(7, "")
+    ('9.310 ms', '24,459 /s', '5.59 GB/s', '7')
+    """
+    if unit == "s":
+        return short_time(value * 1e9)
+    if unit == "1/s":
+        return f"{value:,.0f} /s" if abs(value) >= 1000 else f"{value:.4g} /s"
+    if unit == "B/s":
+        for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+            if abs(value) >= size:
+                return f"{value / size:.3g} {prefix}B/s"
+    return f"{value:.6g}{' ' if unit else ''}{unit}"
+
+
+def merit(worth: float, better: Better | None) -> str:
+    """Return what a setting is worth as the change of the metrics, and whether that is better.
+
+    Args:
+        worth: the geometric mean of the ratios to the default, those of metrics of which higher is
+            better turned round: below 1 is better.
+        better: the direction that all the metrics have; None where they differ.
+
+    >>> merit(0.5, "lower"), merit(0.5, "higher"), merit(1.25, "lower"), merit(1.0, "higher")
+    ('-50.0%, better', '+100.0%, better', '+25.0%, worse', 'no change')
+    >>> merit(0.5, None)
+    '2 times as good'
+    """
+    if better is None:
+        return f"{1 / worth:.3g} times as good"
+    change = percent(worth if better == "lower" else 1 / worth)
+    if change == "no change":
+        return change
+    return f"{change}, {'better' if worth < 1 else 'worse'}"
 
 
 def counted(number: int, what: str) -> str:

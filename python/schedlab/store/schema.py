@@ -1,11 +1,13 @@
 """The tables of the store, and how a file is opened as one."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from schedlab.arguments import exists
 from schedlab.errors import InputError, SchedlabError, StorageError
 
 VERSION = 1
@@ -16,6 +18,9 @@ APPLICATION = 0x5C4EDAB1 & 0x7FFFFFFF
 
 _PATIENCE = 30_000
 """Milliseconds to wait for another process that writes."""
+
+_LONGEST = 256 << 20
+"""Bytes of a value, such as a run's outcome: a damaged file may say any length."""
 
 _TABLES = """
 CREATE TABLE experiment (
@@ -77,8 +82,11 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     Raises:
         InputError: it is no store, of a newer schedlab, or may not be read or made.
     """
-    if not create and not path.is_file():
-        raise InputError(f"store '{path}': No such file")
+    if not exists(path):
+        if not create:
+            raise InputError(f"store '{path}': No such file")
+    elif not path.is_file():
+        raise InputError(f"store '{path}' is no regular file; allowed: a store, or a new file")
     if not path.parent.is_dir():
         raise InputError(f"store '{path}': there is no directory '{path.parent}'")
     readable = not path.exists() or os.access(path, os.W_OK)
@@ -88,6 +96,7 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
             f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None
         )
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             _prepare(connection, path)
         except BaseException:
             connection.close()
@@ -119,6 +128,30 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                         connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    _refuse_other_tables(connection, path)
+
+
+def _refuse_other_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file whose tables are not ours: a view of that name could run for ever."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    kinds = {str(name): (kind, _bare(str(sql))) for kind, name, sql in rows}
+    for statement in _TABLES.split(";\n"):
+        text = _bare(statement)
+        if not text:
+            continue
+        name = text.split()[2]
+        if name not in kinds:
+            raise InputError(f"store '{path}' is damaged: it has no table '{name}'")
+        if kinds[name] != ("table", text):
+            raise InputError(f"store '{path}' is damaged: its table '{name}' is another")
+    foreign = [name for name, (kind, _) in kinds.items() if kind in ("trigger", "view")]
+    if foreign:
+        raise InputError(f"store '{path}' has a trigger or view '{foreign[0]}', which is not ours")
+
+
+def _bare(statement: str) -> str:
+    """Return a statement without comments and line breaks."""
+    return " ".join(re.sub(r"--[^\n]*", "", statement).split())
 
 
 @contextmanager

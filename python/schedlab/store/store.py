@@ -4,14 +4,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version as package_version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from schedlab.errors import InputError
+from schedlab._core import __version__
+from schedlab.errors import InputError, reading
 from schedlab.store.schema import connect, failures, transaction
 
 STATES = ("running", "interrupted", "failed", "done")
@@ -202,7 +203,7 @@ class Store:
                     to_text(plan),
                     session,
                     to_text(list(command)),
-                    package_version("schedlab"),
+                    __version__,
                     now(),
                 ),
             )
@@ -312,7 +313,7 @@ class Store:
                 configuration,
                 place,
                 str(run.seed),
-                package_version("schedlab"),
+                __version__,
                 run.begun,
                 run.seconds,
                 run.load,
@@ -339,7 +340,7 @@ class Store:
             InputError: the file cannot be read.
         """
         found: dict[tuple[str, int], dict[str, float]] = {}
-        with failures(self.path):
+        with failures(self.path), self._reading():
             rows = self._connection.execute(
                 "SELECT arm, block, metric, value FROM run LEFT JOIN value ON value.run = run.id"
                 " WHERE experiment = ? ORDER BY run.id",
@@ -351,6 +352,16 @@ class Store:
                     metrics[metric] = value
         return found
 
+    def notes(self, experiment: str) -> tuple[str, ...]:
+        """Return the notes of an experiment's runs (`schedlab.Outcome.notes`), each once."""
+        with failures(self.path):
+            rows = self._connection.execute(
+                "SELECT note.value FROM run, json_each(run.outcome, '$.notes') AS note"
+                " WHERE experiment = ? GROUP BY note.value ORDER BY min(run.id)",
+                (experiment,),
+            )
+            return tuple(str(text) for (text,) in rows)
+
     def failures(self, experiment: str) -> dict[tuple[str, int], str]:
         """Return what went wrong, by arm and block."""
         with failures(self.path):
@@ -361,28 +372,31 @@ class Store:
 
     def experiments(self) -> list[StoredExperiment]:
         """Return all experiments, the oldest first."""
-        with failures(self.path):
+        with failures(self.path), self._reading():
             rows = self._connection.execute(
                 "SELECT id, kind, title, plan, session, command, version, begun, state, result,"
                 " (SELECT count(*) FROM run WHERE run.experiment = experiment.id)"
                 " FROM experiment ORDER BY begun, rowid"
             ).fetchall()
-        return [
-            StoredExperiment(
-                id=row[0],
-                kind=row[1],
-                title=row[2],
-                plan=json.loads(row[3]),
-                session=row[4],
-                command=json.loads(row[5]),
-                version=row[6],
-                begun=row[7],
-                state=row[8],
-                result=None if row[9] is None else json.loads(row[9]),
-                runs=row[10],
-            )
-            for row in rows
-        ]
+            return [
+                StoredExperiment(
+                    id=row[0],
+                    kind=row[1],
+                    title=row[2],
+                    plan=json.loads(row[3]),
+                    session=row[4],
+                    command=json.loads(row[5]),
+                    version=row[6],
+                    begun=row[7],
+                    state=row[8],
+                    result=None if row[9] is None else json.loads(row[9]),
+                    runs=row[10],
+                )
+                for row in rows
+            ]
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(f"store '{self.path}' is damaged")
 
     def experiment(self, identity: str) -> StoredExperiment:
         """Return the experiment whose id begins so.
@@ -414,21 +428,23 @@ class Store:
                 (experiment,),
             ).fetchall()
         for row in rows:
-            yield StoredRun(
-                experiment=row[1],
-                arm=row[2],
-                block=row[3],
-                position=row[4],
-                seed=int(row[5]),
-                version=row[6],
-                begun=row[7],
-                seconds=row[8],
-                load=row[9],
-                definition=json.loads(row[10]),
-                facts=json.loads(row[11]),
-                outcome=json.loads(row[12]),
-                values=values.get(row[0], {}),
-            )
+            with self._reading():
+                run = StoredRun(
+                    experiment=row[1],
+                    arm=row[2],
+                    block=row[3],
+                    position=row[4],
+                    seed=int(row[5]),
+                    version=row[6],
+                    begun=row[7],
+                    seconds=row[8],
+                    load=row[9],
+                    definition=json.loads(row[10]),
+                    facts=json.loads(row[11]),
+                    outcome=json.loads(row[12]),
+                    values=values.get(row[0], {}),
+                )
+            yield run
 
 
 def now() -> str:

@@ -70,7 +70,7 @@ def usage(tasks: Sequence[Mapping[str, Any]], elapsed_ns: int) -> dict[str, floa
 class Used(Described):
     """A workload measured as ``time -v`` measures a program."""
 
-    metrics: tuple[Metric, ...] = tuple(Metric(name) for name in COLUMNS)
+    metrics: tuple[Metric, ...] = tuple(Metric(name, "s", "lower") for name in COLUMNS)
 
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once."""

@@ -77,7 +77,7 @@ def serving(concurrency: int, time: str, request: Request = Request()) -> Worklo
         request: what one takes.
 
     >>> from schedlab import Machine, simulate
-    >>> outcome = simulate(serving(20, "100ms"), scheduler="5.10", machine=Machine(1))
+    >>> outcome = simulate(serving(20, "100ms"), scheduler="5.10", machine=Machine(1, "ideal"))
     >>> outcome.latencies["answer"].count > 1000
     True
     """
@@ -149,7 +149,7 @@ def writing(
         cpus: all run on these; anywhere otherwise.
 
     >>> from schedlab import Machine, simulate
-    >>> outcome = simulate(writing(1), scheduler="6.1", machine=Machine(1))
+    >>> outcome = simulate(writing(1), scheduler="6.1", machine=Machine(1, "ideal"))
     >>> outcome.latencies["write"].count > 1000
     True
     """

@@ -1,10 +1,8 @@
 """Who ran when in a simulated run, for shares and timelines."""
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from schedlab import _core, spans
+from schedlab import _core, leftovers, spans
 from schedlab.model import Attributes, Machine, Scheduler, Workload
 from schedlab.report.timeline import timeline
 from schedlab.targets.sim import simulate
@@ -21,12 +19,12 @@ def spans_of(
 ) -> spans.Spans:
     """Simulate a run and return who ran when.
 
-    >>> found = spans_of("hogs:tasks=1,time=1ms", Scheduler("6.1"), Machine(1))
+    >>> found = spans_of("hogs:tasks=1,time=1ms", Scheduler("6.1"), Machine(1, "ideal"))
     >>> found.end_ns
     1000000
     """
-    with tempfile.TemporaryDirectory() as directory:
-        trace = Path(directory) / "run.txt"
+    with leftovers.directory("trace") as directory:
+        trace = directory / "run.txt"
         simulate(work, scheduler=scheduler, machine=machine, attributes=attributes, trace=trace)
         return spans.read(trace)
 
@@ -42,7 +40,8 @@ def timeline_of(  # noqa: PLR0917 - a run, and what is said of it
     """Simulate a run and return its timeline, with vruntime and lag to be shown on demand.
 
     >>> from schedlab import Workload
-    >>> found = timeline_of("hogs:tasks=2,time=9ms", Scheduler("6.12"), Machine(1), "two hogs")
+    >>> one = Machine(1, "ideal")
+    >>> found = timeline_of("hogs:tasks=2,time=9ms", Scheduler("6.12"), one, "two hogs")
     >>> found["standings"][0]
     (0, 0, 0, 0)
     """

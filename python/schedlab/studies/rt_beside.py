@@ -78,7 +78,9 @@ def predicted(release: str, knob: Mapping[str, str]) -> float:
     >>> round(predicted("6.1", {"rt_runtime": "500ms"}), 2)
     0.5
     """
-    outcome = simulate(workload(), scheduler=Scheduler(release, knobs=knob), machine=Machine(1))
+    outcome = simulate(
+        workload(), scheduler=Scheduler(release, knobs=knob), machine=Machine(1, "ideal")
+    )
     return _share({task.name: task.run_ns for task in outcome.tasks})
 
 
@@ -101,9 +103,12 @@ def release_of(target: str) -> str:
 
     >>> release_of("vm:6.1@icount")
     '6.1'
+
+    Raises:
+        InputError: the rules of the running kernel are not known.
     """
     if target == "host":
-        return facts().release
+        return facts().rules.release
     return target.removeprefix("vm:").removesuffix("@icount")
 
 
@@ -113,7 +118,7 @@ def throttles(release: str) -> bool:
     >>> throttles("6.1"), throttles("6.12.95")
     (True, False)
     """
-    major, minor, *_ = (int(part) for part in release.split("."))
+    major, minor, *_ = (int(part) for part in release.removeprefix("~").split("."))
     return (major, minor) < (6, 12)
 
 

@@ -91,9 +91,9 @@ class Beside(Described):
     """Writers beside a real-time task, measured as `Written` is."""
 
     metrics: tuple[Metric, ...] = (
-        Metric("bandwidth", "MB/s", "higher"),
+        Metric.known("bandwidth", "MB/s"),
         Metric("jobs", "", "higher"),
-        Metric("longest"),
+        Metric("longest", "s", "lower"),
     )
 
     def measure(self, target: Target, under: Conditions) -> Measured:

@@ -194,7 +194,7 @@ def _validation(
         settings,
         experiment,
         machine=Machine(here.cpus, "calibrated"),
-        scheduler=Scheduler(here.release, hz=here.hz, knobs=here.booted),
+        scheduler=here.rules,
     )
     rows: list[dict[str, Any]] = [
         {

@@ -72,7 +72,7 @@ def user_shares(release: str) -> tuple[float, ...]:
 
 def _shares(work: Workload, scheduler: Scheduler, cpus: int, names: str) -> tuple[float, ...]:
     got = dict.fromkeys(names, 0)
-    for task, time in spans_of(work, scheduler, Machine(cpus)).run_ns(*WINDOW).items():
+    for task, time in spans_of(work, scheduler, Machine(cpus, "ideal")).run_ns(*WINDOW).items():
         got[task[0]] += time
     whole = WINDOW[1] - WINDOW[0]
     return tuple(time / whole for time in got.values())

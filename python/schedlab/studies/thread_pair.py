@@ -56,7 +56,7 @@ def _ends(lives: Iterable[tuple[str, int]]) -> dict[str, float]:
 class Pair(Described):
     """The two programs as something that is measured."""
 
-    metrics: tuple[Metric, ...] = (Metric("A"), Metric("B"))
+    metrics: tuple[Metric, ...] = (Metric("A", "s", "lower"), Metric("B", "s", "lower"))
     controlled: str = ""
     """The rule by which a controller sets weights of control groups meanwhile, in a guest."""
 

@@ -78,7 +78,7 @@ def predicted(target: str, rule: str, threads: int) -> float:
     outcome = simulate(
         pair(threads, WORK),
         scheduler=Scheduler(release_of(target), weights=RULES[rule]),
-        machine=Machine(1),
+        machine=Machine(1, "ideal"),
     )
     return completion(outcome)["B"]
 

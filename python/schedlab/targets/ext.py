@@ -7,7 +7,6 @@ for the time of a run. The loader is a program of its own; in a guest it is the 
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,8 +47,15 @@ class Status:
 
     @classmethod
     def from_json(cls, text: str) -> "Status":
-        """Return what the loader printed."""
-        return cls(**json.loads(text))
+        """Return what the loader printed.
+
+        Raises:
+            RunError: it is something else.
+        """
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            raise RunError("the loader of the sched_ext scheduler did not say its status") from None
 
 
 def built() -> Path | None:
@@ -105,23 +111,18 @@ def scheduling(attributes: Attributes | None) -> Iterator[None]:
     if attributes is None or attributes.ext is None:
         yield
         return
-    process = subprocess.Popen(
-        [*_quietly(attributes.ext), "--ready"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
-    try:
+    pipes = (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+    with processes.Guarded.start(
+        [*_quietly(attributes.ext), "--ready"], *pipes, patience=_PATIENCE
+    ) as guarded:
+        process = guarded.process
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
-            raise failure(process.communicate(timeout=_PATIENCE)[1], process.returncode)
+            errors = process.communicate(timeout=_PATIENCE)[1]
+            raise failure(errors, guarded.completed().code)
         yield
         if process.poll() is not None:
-            raise failure(process.communicate()[1], process.returncode)
-    finally:
-        _end(process)
+            raise failure(process.communicate()[1], guarded.completed().code)
 
 
 def failure(errors: str, code: int) -> InputError | NotPermittedError | RunError:
@@ -135,18 +136,3 @@ def failure(errors: str, code: int) -> InputError | NotPermittedError | RunError
 
 def _quietly(weights: str) -> list[str]:
     return [str(loader()), "run", "--weights", weights, "--quiet"]
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    """Have the loader hand scheduling back, and wait until it has; it does so however it ends."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.communicate(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            time.sleep(0.1)
-    for stream in (process.stdout, process.stderr):
-        if stream is not None and not stream.closed:
-            stream.close()

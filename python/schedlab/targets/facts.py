@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from schedlab import _core
+from schedlab.errors import InputError
+from schedlab.model import Scheduler
 
 _USUAL_HZ = (100, 128, 250, 300, 512, 1000, 1024)
 
@@ -23,7 +25,7 @@ class Facts:
     Attributes:
         kernel: what ``uname -r`` prints.
         release: the release as schedlab names it.
-        stand_in: a sentence when another series' rules stand in for this release's; else None.
+        stand_in: a sentence when other rules than this very release's stand in; else None.
         cpus: the CPUs this process may use.
         cpu_model: the CPUs' name.
         hz: timer interrupts a second.
@@ -31,6 +33,7 @@ class Facts:
         root: whether this user is root.
         load: the load average of the last minute when this was read.
         booted: knobs that the kernel's command line set, and nothing shows later.
+        known: whether the rules of the kernel's series are known.
     """
 
     kernel: str
@@ -43,6 +46,23 @@ class Facts:
     root: bool
     load: float
     booted: Mapping[str, str] = field(default_factory=dict)
+    known: bool = True
+
+    @property
+    def rules(self) -> Scheduler:
+        """This kernel's rules, with its timer interrupts and knobs, for a simulation.
+
+        Raises:
+            InputError: its series' rules are not known.
+        """
+        if not self.known:
+            known = ", ".join(row["series"] for row in json.loads(_core.releases()))
+            raise InputError(
+                f"the rules of this kernel, {self.kernel}, are not known: simulate a known series "
+                f"({known}), as with --kernel 6.18, or by the nearest one's rules, with "
+                f"--kernel '{self.release}'"
+            )
+        return Scheduler(self.release, hz=self.hz, knobs=self.booted)
 
     @property
     def busy(self) -> str | None:
@@ -63,19 +83,20 @@ def facts() -> Facts:
     True
     """
     kernel = platform.release()
-    known = json.loads(_core.release(kernel))
+    found = json.loads(_core.release(kernel, nearest=True))
     hz, source = _hz(kernel)
     return Facts(
         kernel=kernel,
-        release=known["release"],
-        stand_in=known["stand_in"],
+        release=found["release"],
+        stand_in=found["note"],
         cpus=len(os.sched_getaffinity(0)),
         cpu_model=_cpu_model(),
         hz=hz,
         hz_source=source,
         root=os.geteuid() == 0,
         load=round(os.getloadavg()[0], 2),
-        booted=_booted(known["release"]),
+        booted=_booted(found["release"]),
+        known=found["known"],
     )
 
 

@@ -1,30 +1,18 @@
 """The running kernel, through the native runner."""
 
-import os
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
 from schedlab import processes
 from schedlab.errors import InputError, NotPermittedError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Workload, check_seed
 from schedlab.outcome import Outcome
+from schedlab.processes import native_runner, runner
 from schedlab.targets import ext
 from schedlab.targets.facts import Facts, facts
 
 __all__ = ["Facts", "facts", "native_program", "native_runner", "printed", "run", "runner"]
-
-_PACKAGED = Path(__file__).parent.parent / "bin" / "schedlab-native"
-
-
-def native_runner() -> Path | None:
-    """Return the path of the native runner, None where it was not built.
-
-    ``SCHEDLAB_NATIVE`` names another one.
-    """
-    path = Path(os.environ.get("SCHEDLAB_NATIVE", _PACKAGED))
-    return path if os.access(path, os.X_OK) and path.is_file() else None
 
 
 def native_program(
@@ -46,21 +34,6 @@ def native_program(
     """
     command = ext.wrapped([str(runner()), *arguments], attributes)
     return printed(processes.run(command, text=text, timeout=timeout))
-
-
-def runner() -> Path:
-    """Return the path of the native runner.
-
-    Raises:
-        InputError: it was not built.
-    """
-    found = native_runner()
-    if found is None:
-        raise InputError(
-            f"the native runner is not there ({os.environ.get('SCHEDLAB_NATIVE', _PACKAGED)}): "
-            "build it with 'make native'"
-        )
-    return found
 
 
 def printed(completed: processes.Completed) -> str:

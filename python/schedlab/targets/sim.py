@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from schedlab import _core
+from schedlab.arguments import check_texts, check_whole
 from schedlab.errors import InputError
 from schedlab.files import whole
 from schedlab.model import Attributes, Machine, Scheduler, Workload, check_seed
@@ -31,8 +32,10 @@ def simulate(
 
     Args:
         workload: a workload, its text ``name:key=value,…``, or the path of its JSON file.
-        scheduler: a scheduler or a kernel release; without it the running kernel's.
-        machine: without it as many CPUs as this machine has, with its calibrated costs.
+        scheduler: a scheduler or a kernel release; without it the running kernel's, if the rules of
+            its series are known.
+        machine: without it as many CPUs as this machine has, with its calibrated costs, or the
+            reference costs where it was never calibrated.
         attributes: scheduling attributes of every task, in place of the workload's own; with a
             policy ``ext:…`` the sched_ext scheduler's rules with such weights take the place of
             the release's.
@@ -42,11 +45,11 @@ def simulate(
             ftrace's text.
 
     Raises:
-        InputError: something given is wrong, or this machine was never calibrated.
+        InputError: something given is wrong.
         RunError: the run comes to no end, such as a deadlock.
 
     >>> outcome = simulate("hackbench:groups=5,loops=1", scheduler="6.1",
-    ...                    machine=Machine(cpus=2, costs="linsched"))
+    ...                    machine=Machine(cpus=2, costs="reference"))
     >>> outcome.cpus, len(outcome.tasks)
     (2, 201)
     """
@@ -61,12 +64,10 @@ def simulate(
         rules = rules.with_weights(attributes.ext)
     place = _machine(machine)
     check_seed(seed)
-    if phase_ns < 0:
-        raise InputError(f"a phase of {phase_ns} ns; allowed: 0 or more")
+    check_whole(phase_ns, "phase_ns", "0 or more", least=0)
     if trace is None:
-        return Outcome.from_json(
-            _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns, ext=ext)
-        )
+        text = _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns, ext=ext)
+        return Outcome.from_json(text).with_note(place.costs.remark)
     path = Path(trace)
     kind = trace_format(path)
     with whole(path) as temporary:
@@ -80,7 +81,7 @@ def simulate(
             ftrace=kind == "ftrace text",
             ext=ext,
         )
-    return Outcome.from_json(text)
+    return Outcome.from_json(text).with_note(place.costs.remark)
 
 
 def simulate_many(
@@ -109,16 +110,24 @@ def simulate_many(
         InputError: as `simulate`; also a value out of its knob's range.
 
     >>> simulate_many("hackbench:groups=5,loops=1", ["latency"], [[10_000_000], [20_000_000]],
-    ...               scheduler="2.6.24", machine=Machine(1, "linsched")).shape
+    ...               scheduler="2.6.24", machine=Machine(1, "reference")).shape
     (2,)
     """
     work = _workload(workload, None)
-    rows = np.ascontiguousarray(values, dtype=np.int64)
+    names = check_texts(knobs, "knobs")
+    try:
+        rows = np.ascontiguousarray(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"values: {error}; allowed: rows of whole numbers") from None
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise InputError(
+            f"values has the shape {rows.shape}; allowed: a row a run, of {len(names)} numbers"
+        )
     return _core.simulate_many(
         work.json,
         _scheduler(scheduler).json,
         _machine(machine).json,
-        list(knobs),
+        names,
         rows,
         check_seed(seed),
     )
@@ -139,15 +148,24 @@ def trace_format(path: Path) -> str:
 
 def _workload(workload: Workload | str, attributes: Attributes | None) -> Workload:
     work = Workload.parse(workload) if isinstance(workload, str) else workload
+    _refuse_other(work, Workload, "workload", "a Workload or its text")
     return work if attributes is None else work.with_attributes(attributes)
 
 
 def _scheduler(scheduler: Scheduler | str | None) -> Scheduler:
     if scheduler is None:
-        facts = host.facts()
-        return Scheduler(facts.release, hz=facts.hz, knobs=facts.booted)
-    return Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
+        return host.facts().rules
+    rules = Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
+    _refuse_other(rules, Scheduler, "scheduler", "a Scheduler or a kernel release")
+    return rules
 
 
 def _machine(machine: Machine | None) -> Machine:
-    return Machine(host.facts().cpus, "calibrated") if machine is None else machine
+    place = Machine(host.facts().cpus) if machine is None else machine
+    _refuse_other(place, Machine, "machine", "a Machine")
+    return place
+
+
+def _refuse_other(value: object, kind: type, name: str, allowed: str) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {value!r}, a {type(value).__name__}; allowed: {allowed}")

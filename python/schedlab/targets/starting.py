@@ -7,7 +7,6 @@ inherit them, and a policy that may not be set is told before anything runs.
 import ctypes
 import errno
 import os
-import signal
 from collections.abc import Callable
 
 from schedlab.errors import InputError, NotPermittedError
@@ -15,7 +14,6 @@ from schedlab.model import Attributes, parse_time
 
 _POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5}
 _SYSCALL = {"x86_64": 314, "aarch64": 274}
-_SET_PARENT_DEATH_SIGNAL = 1
 
 
 class _SchedAttr(ctypes.Structure):
@@ -33,14 +31,11 @@ class _SchedAttr(ctypes.Structure):
     )
 
 
-def starting(
-    attributes: Attributes | None, *, end_with_us: bool = False
-) -> Callable[[], None] | None:
+def starting(attributes: Attributes | None) -> Callable[[], None] | None:
     """Return what a child does before it becomes the program; None for nothing.
 
     Args:
         attributes: of the program.
-        end_with_us: ask the program to end (SIGTERM) when this process is gone, however it went.
 
     Raises:
         InputError: a policy that cannot be given to programs.
@@ -49,28 +44,21 @@ def starting(
     >>> starting(None) is None
     True
     """
-    if attributes is None and not end_with_us:
+    if attributes is None:
         return None
     library = ctypes.CDLL(None, use_errno=True)
-    attr = None if attributes is None else _attr(attributes)
-    cpus = () if attributes is None else attributes.affinity
+    attr, cpus = _attr(attributes), attributes.affinity
     number = _SYSCALL.get(os.uname().machine)
-    if attr is not None and number is None:
+    if number is None:
         raise InputError(f"policies of programs cannot be set on {os.uname().machine}")
-    us = os.getpid()
 
     def prepare() -> None:
-        if end_with_us:
-            library.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-            if os.getppid() != us:
-                os._exit(1)
         if cpus:
             os.sched_setaffinity(0, cpus)
-        if attr is not None and library.syscall(number, 0, ctypes.byref(attr), 0) != 0:
+        if library.syscall(number, 0, ctypes.byref(attr), 0) != 0:
             raise OSError(ctypes.get_errno(), "sched_setattr")
 
-    if attributes is not None:
-        _try(prepare, attributes)
+    _try(prepare, attributes)
     return prepare
 
 

@@ -81,7 +81,7 @@ class Simulated:
         scheduler: whose rules are simulated.
         machine: what is simulated.
 
-    >>> target = Simulated(Scheduler("6.1"), Machine(2, "linsched"))
+    >>> target = Simulated(Scheduler("6.1"), Machine(2, "reference"))
     >>> target.run(Workload.parse("hackbench:groups=1,fds=2,loops=1")).messages
     8
     """
@@ -197,4 +197,4 @@ class Host:
             applied(knobs, self.release, self.cpus) if knobs else nullcontext(),
             ext.scheduling(attributes),
         ):
-            return processes.run(command, timeout=timeout, prepare=starting(attributes))
+            return processes.watched(command, timeout=timeout, prepare=starting(attributes))

@@ -1,6 +1,7 @@
 """A guest with any kernel as a place where experiments run: workloads, programs and commands."""
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -8,16 +9,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from schedlab import disturbance
+from schedlab.capture import pattern
+from schedlab.disturbance import Watch
 from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Workload
 from schedlab.outcome import Outcome
 from schedlab.processes import Completed
 from schedlab.targets import vm
 from schedlab.targets.facts import facts
-from schedlab.vm import Guest, find_kernel
+from schedlab.vm import Guest, find_kernel, shares
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.accelerator import choose
 from schedlab.vm.disk import PLACE
+
+_log = logging.getLogger(__name__)
 
 _PLACE = "/run/schedlab-inside"
 
@@ -66,6 +72,8 @@ Its time limits are kept here."""
 
 _MARGIN = 120.0
 """Seconds beyond a run's own time limit after which a guest counts as hanging."""
+
+_NONSENSE = "what runs programs there answered something else than a result"
 
 _ERRORS: dict[str, type[SchedlabError]] = {
     kind.__name__: kind for kind in (InputError, NotPermittedError, RunError)
@@ -157,8 +165,18 @@ class Virtual:
         timeout: float = 60.0,
     ) -> Completed:
         """Run a command in the guest, in the directory that it would run in here."""
-        reply = self._ask({"command": list(command)}, attributes, knobs, timeout)
-        return Completed(**reply["done"])
+        asked = {"command": list(command), "matching": pattern()}
+        try:
+            reply = self._ask(asked, attributes, knobs, timeout)
+        except InputError as error:
+            raise InputError(f"{error}{self._unseen(command[0])}") from None
+        try:
+            done = dict(reply["done"])
+            found = disturbance.read(done.pop("disturbance", None))
+            notes = tuple(map(str, done.pop("notes", ())))
+            return Completed(**done, disturbance=found, notes=notes)
+        except (KeyError, TypeError):
+            raise RunError(f"{self.name}: {_NONSENSE}") from None
 
     def measure_program(
         self,
@@ -168,8 +186,8 @@ class Virtual:
         knobs: Mapping[str, str] | None = None,
         timeout: float = 60.0,
         disk: bool = False,
-    ) -> dict[str, float]:
-        """Run a benchmark from its own package in the guest, and return its metrics.
+    ) -> tuple[dict[str, float], Watch]:
+        """Run a benchmark from its own package in the guest.
 
         Args:
             text: the benchmark and its options.
@@ -177,6 +195,9 @@ class Virtual:
             knobs: settings for the time of the run.
             timeout: seconds it may take.
             disk: whether its files are to be on the guest's disk.
+
+        Returns:
+            Its metrics, and what else the guest was busy with.
 
         Raises:
             InputError: an unknown program or option.
@@ -194,7 +215,23 @@ class Virtual:
                 self._ask(request, None, None, timeout)
             self._warm.add(family)
         reply = self._ask(request, attributes, knobs, timeout)
-        return {name: float(value) for name, value in reply["values"].items()}
+        try:
+            notes = tuple(map(str, reply.get("notes", ())))
+            watch = Watch(disturbance.read(reply.get("disturbance")), notes)
+            return {str(name): float(value) for name, value in reply["values"].items()}, watch
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise RunError(f"{self.name}: {_NONSENSE}") from None
+
+    def _unseen(self, program: str) -> str:
+        """Say that a program, or the directory we are in, is none that a guest has."""
+        here = shares.working_directory()
+        sees = [] if self._guest is None else self._guest.sees
+        if here is None or "/" not in program:
+            return ""
+        place = here / program
+        if not place.exists() or any(place.is_relative_to(one) for one in sees):
+            return ""
+        return f"; a guest does not see '{place.parent}': name it in {shares.VARIABLE}"
 
     def _ask(
         self,
@@ -219,10 +256,7 @@ class Virtual:
             done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _MARGIN)
         if done.code != 0:
             raise RunError(f"{self.name}: what runs programs there ended: {done.errors.strip()}")
-        reply: Mapping[str, Any] = json.loads(done.output)
-        if "error" in reply:
-            raise _ERRORS.get(reply["error"], RunError)(reply["message"])
-        return reply
+        return _read(done.output, self.name)
 
     def _serve(self, guest: Guest) -> None:
         """Start the process inside, and wait until it takes requests."""
@@ -248,4 +282,24 @@ class Virtual:
                     timeout=300.0 if self._counts else 120.0,
                 )
             )
+            for text in self._guest.notes:
+                _log.warning("%s", text)
         return self._guest
+
+
+def _read(text: str, name: str) -> Mapping[str, Any]:
+    """Return what the process inside answered.
+
+    Raises:
+        SchedlabError: it says that something went wrong, or is no answer.
+    """
+    try:
+        reply = json.loads(text)
+        if not isinstance(reply, dict):
+            raise TypeError
+        if "error" not in reply:
+            return reply
+        kind, message = _ERRORS.get(str(reply["error"]), RunError), str(reply["message"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RunError(f"{name}: {_NONSENSE}") from None
+    raise kind(message)

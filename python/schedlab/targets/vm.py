@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from schedlab.errors import InputError
+from schedlab.errors import InputError, RunError
 from schedlab.model import Attributes, Workload, check_seed
 from schedlab.outcome import Outcome
 from schedlab.targets import ext, host
@@ -45,8 +45,8 @@ def run(
 
     Returns:
         As on the host; ``target`` is ``vm``, ``accelerator`` says whether the guest's instructions
-        were translated (``tcg``: its times are no hardware's), and ``knobs`` is what the guest
-        said they were during the run.
+        were translated (``tcg``: its times are no hardware's), ``knobs`` is what the guest said
+        they were during the run, and ``notes`` say if it had to be booted again.
 
     Raises:
         InputError: something given is wrong.
@@ -68,5 +68,15 @@ def run(
         done = guest.run(
             [*around, *ext.wrapped(command, attributes)], text=work.json, timeout=timeout + 30
         )
-        outcome = Outcome.from_json(host.printed(done))
-    return replace(outcome, target="vm", accelerator=guest.accelerator, knobs=found)
+        said = host.printed(done)
+    try:
+        outcome = Outcome.from_json(said)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RunError("the native runner in the guest printed no outcome") from None
+    return replace(
+        outcome,
+        target="vm",
+        accelerator=guest.accelerator,
+        knobs=found,
+        notes=(*outcome.notes, *guest.notes),
+    )

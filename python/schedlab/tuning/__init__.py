@@ -6,7 +6,7 @@ which a tuning that was stopped goes on; `certify` compares the winner with what
 by the protocol of every comparison; `export` makes it permanent.
 """
 
-from schedlab.tuning.certifying import certify
+from schedlab.tuning.certifying import SIMULATED_BLOCKS, candidate, certified, certify
 from schedlab.tuning.exporting import Exported, export
 from schedlab.tuning.parameters import Options, Parameters, Range, parameters
 from schedlab.tuning.searches import BY, By
@@ -14,6 +14,7 @@ from schedlab.tuning.tuner import Gain, Pace, Stopped, Tuning, tune, tune_subjec
 
 __all__ = [
     "BY",
+    "SIMULATED_BLOCKS",
     "By",
     "Exported",
     "Gain",
@@ -23,6 +24,8 @@ __all__ = [
     "Range",
     "Stopped",
     "Tuning",
+    "candidate",
+    "certified",
     "certify",
     "export",
     "parameters",

@@ -65,6 +65,7 @@ def export(
     *,
     command: Sequence[str] = (),
     why: str = "",
+    certified: bool = True,
 ) -> Exported:
     """Return a setting as a file that makes it permanent.
 
@@ -75,6 +76,7 @@ def export(
         cpus: of the machine it is for.
         command: what runs under its policy, for a systemd unit.
         why: a comment at the top, such as what it was tuned for.
+        certified: whether fresh runs said *better*; else the file says that they did not.
 
     Raises:
         InputError: an unknown format, or one that has no word for anything in this setting.
@@ -102,8 +104,10 @@ def export(
     parts = make[kind](writes, setting, command)
     if not parts.lines:
         raise InputError(f"--export {kind}: {'; '.join(parts.left_out)}")
-    series = ".".join(release.split(".")[:2])
+    series = ".".join(release.removeprefix("~").split(".")[:2])
     head = [f"# Linux {series}" + (f": {' '.join(why.split())}" if why else ""), f"# {setting}"]
+    if not certified:
+        head.append("# UNCERTIFIED: no fresh runs gave this setting the verdict better.")
     return Exported("\n".join([*head, *parts.lines]) + "\n", parts.place, tuple(parts.left_out))
 
 

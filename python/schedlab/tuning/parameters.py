@@ -160,7 +160,7 @@ def parameters(
         NotPermittedError: what may not be set there.
 
     >>> from schedlab.model import Machine, Scheduler
-    >>> place = Simulated(Scheduler("6.1"), Machine(1, "linsched"))
+    >>> place = Simulated(Scheduler("6.1"), Machine(1, "reference"))
     >>> found = parameters(place, knobs=["latency=1ms..100ms"], policies=["other", "batch"])
     >>> str(found.setting(found.space.high))
     'latency=100ms, policy=batch'

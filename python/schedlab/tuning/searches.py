@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from schedlab import extras
 from schedlab.errors import InputError
 from schedlab.tune import (
     GoldenSection,
@@ -58,6 +59,7 @@ def searches(by: By, space: Space, *, seed: int, executions: int, real: bool) ->
         return [ParticleSwarm(space, particles=particles, iterations=moves, rng=seed)]
     if by == "random":
         return [RandomSearch(space, evaluations=executions, batch=batch, rng=seed)]
+    extras.require("optuna")
     # It takes a third of a second to load, and most commands do without.
     from schedlab.tune.optuna_search import OptunaSearch  # noqa: PLC0415
 

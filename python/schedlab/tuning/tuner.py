@@ -1,14 +1,14 @@
 """A tuning from its beginning to its end, or from where it was stopped."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from schedlab import stats
+from schedlab.direction import Better
 from schedlab.errors import InputError, StorageError
 from schedlab.execution import Cell
 from schedlab.model import Machine, Scheduler, Workload, check_seed
@@ -40,13 +40,15 @@ class Pace:
         done: runs made or found in the store.
         most: runs there will be, from what is known now.
         seconds_left: time for the rest, at the pace so far; None before it is known.
-        effect: the best setting's ratio to the default so far.
+        effect: the best setting's worth so far, see `Tuning`.
+        better: the direction that all cases share; None where they differ.
     """
 
     done: int
     most: int
     seconds_left: float | None
     effect: float
+    better: Better | None = "lower"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,15 @@ class Gain:
         metric: what counts.
         unit: of the values.
         better: whether a lower or a higher value is better.
-        default: median with what is set at present; None where it was not run.
-        tuned: median with the tuned setting.
-        change: tuned / default.
+        default: geometric mean with what is set at present, over the runs of the search.
+        tuned: geometric mean with the tuned setting.
+        change: of the metric itself, tuned / default - 1.
     """
 
     case: str
     metric: str
     unit: str
-    better: stats.Better
+    better: Better
     default: float
     tuned: float
     change: float
@@ -85,8 +87,9 @@ class Tuning:
         parameters: what was searched.
         best: the setting that serves all cases together best; ``default`` where nothing that was
             tried beat it.
-        effect: its worth: the geometric mean of the cases' ratios to the default, less being better
-            (ratios of what had better be high are turned round).
+        effect: its worth in the runs that chose it: the geometric mean of the cases' ratios to the
+            default, those of metrics of which higher is better turned round; below 1 is better.
+            What was chosen for it looks too good by it: `certify` asks fresh runs.
         gains: what it does for each case.
         runner_up: the best of the others than the default; ``best`` unless that is the default.
         seeds: of each search.
@@ -99,6 +102,8 @@ class Tuning:
         histories: all that was tried, a search each.
         runs: made or found in the store.
         stored: found in the store.
+        fresh_seed: the first seed beyond those that were searched with.
+        notes: what to know before relying on it, a sentence each, as an outcome's.
     """
 
     id: str
@@ -120,10 +125,27 @@ class Tuning:
     histories: tuple[History, ...]
     runs: int
     stored: int
+    fresh_seed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def better(self) -> Better | None:
+        """The direction that all cases share; None where they differ."""
+        return shared_direction(gain.better for gain in self.gains)
 
     def minimum(self) -> stats.Estimate | None:
         """Return the median of the minima over seeds, None for a single search."""
         return stats.median(self.minima) if len(self.minima) > 1 else None
+
+
+def shared_direction(directions: Iterable[Better]) -> Better | None:
+    """Return the direction that metrics share; None where they differ.
+
+    >>> shared_direction(["lower", "lower"]), shared_direction(["lower", "higher"])
+    ('lower', None)
+    """
+    found = set(directions)
+    return found.pop() if len(found) == 1 else None
 
 
 class Stopped(KeyboardInterrupt):
@@ -151,6 +173,9 @@ def tune(
 ) -> Tuning:
     """Search for the setting with the least turnaround, of one workload or over several.
 
+    What it returns rests on the runs that chose the setting, which flatter it: `certify` compares
+    it with what is set at present in fresh ones.
+
     Args:
         workload: workloads or their texts.
         knobs: names of knobs, each over its whole range, or ``name=low..high``.
@@ -171,7 +196,7 @@ def tune(
         RunError: the workload cannot be run with what is set at present.
 
     >>> tuning = tune("hackbench:groups=5,loops=1", knobs=["latency"], by="golden",
-    ...               scheduler="2.6.24", machine=Machine(1, "linsched"))
+    ...               scheduler="2.6.24", machine=Machine(1, "reference"))
     >>> tuning.effect <= 1, list(tuning.best.values) in ([], ["latency"])
     (True, True)
     """
@@ -261,7 +286,8 @@ def tune_subjects(
     }
     title = f"{'; '.join(case.name for case in cases)} on {target.name}"
     identity = "" if store is None else store.begin("tune", title, data, command, afresh=afresh)
-    clock = _Clock(progress, budget * len(made), len(cases) * repeats)
+    better = shared_direction(case.metric.better for case in cases)
+    clock = _Clock(progress, budget * len(made), len(cases) * repeats, better)
     runs = Runs(
         target, timeout=timeout, seed=chosen[0], store=store, experiment=identity, told=clock.run
     )
@@ -288,6 +314,8 @@ def tune_subjects(
         seeds=chosen,
         runs=runs.done,
         stored=runs.stored,
+        fresh_seed=(chosen[0] + max(repeats, len(chosen))) % 2**64,
+        notes=target.scheduler.notes if isinstance(target, Simulated) else (),
         **found,
     )
     if store is not None:
@@ -296,7 +324,14 @@ def tune_subjects(
 
 
 def summary(tuning: Tuning) -> dict[str, Any]:
-    """Return what a tuning came to as plain data."""
+    """Return what a tuning came to as plain data.
+
+    ``effect`` is the worth of the best setting in the runs that chose it, below 1 being better;
+    ``better`` the direction that all metrics share, and ``change`` what that worth is as a change
+    of them (None for both where directions differ).
+    """
+    better = tuning.better
+    change = tuning.effect - 1 if better == "lower" else 1 / tuning.effect - 1
     return {
         "by": tuning.by,
         "target": tuning.target,
@@ -304,6 +339,8 @@ def summary(tuning: Tuning) -> dict[str, Any]:
         "cpus": tuning.cpus,
         "best": dict(tuning.best.values),
         "effect": tuning.effect,
+        "better": better,
+        "change": None if better is None else change,
         "gains": [asdict(gain) for gain in tuning.gains],
         "runner_up": None if tuning.runner_up is None else dict(tuning.runner_up.values),
         "seeds": list(tuning.seeds),
@@ -312,6 +349,7 @@ def summary(tuning: Tuning) -> dict[str, Any]:
         "executions_to_minimum": list(tuning.executions_to_minimum),
         "moved": dict(tuning.moved),
         "runs": tuning.runs,
+        "notes": list(tuning.notes),
     }
 
 
@@ -319,8 +357,13 @@ class _Clock:
     """Tells how far a tuning is, and how long the rest will take."""
 
     def __init__(
-        self, progress: Callable[[Pace], None] | None, executions: int, runs_each: int
+        self,
+        progress: Callable[[Pace], None] | None,
+        executions: int,
+        runs_each: int,
+        better: Better | None,
     ) -> None:
+        self._better = better
         self.runs: Runs | None = None
         self.objective: Batched | Raced | None = None
         self._progress = progress
@@ -348,6 +391,7 @@ class _Clock:
                 most,
                 passed / executed * (most - done) if executed else None,
                 1.0 if self.objective is None else self.objective.effect,
+                self._better,
             )
         )
 
@@ -392,11 +436,11 @@ def _search(
 
 def _gain(case: Case, best: Setting, runs: Runs) -> Gain:
     default, tuned = (
-        median(runs.values[Cell(case.name, case.subject, setting, runs.target).name])
+        stats.centre(runs.values[Cell(case.name, case.subject, setting, runs.target).name])
         for setting in (DEFAULT, best)
     )
-    metric = case.metric
-    return Gain(case.name, metric.name, metric.unit, metric.better, default, tuned, tuned / default)
+    metric, change = case.metric, tuned / default - 1
+    return Gain(case.name, metric.name, metric.unit, metric.better, default, tuned, change)
 
 
 def _stages(search: Search) -> list[Stage]:
@@ -444,7 +488,7 @@ def _place(on: Target | str, scheduler: Scheduler | str | None, machine: Machine
         raise InputError(f"on is '{on}'; allowed: sim, host, or a place")
     here = host.facts()
     if scheduler is None:
-        rules = Scheduler(here.release, hz=here.hz, knobs=here.booted)
+        rules = here.rules
     else:
         rules = Scheduler(scheduler) if isinstance(scheduler, str) else scheduler
-    return Simulated(rules, Machine(here.cpus, "calibrated") if machine is None else machine)
+    return Simulated(rules, Machine(here.cpus) if machine is None else machine)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from schedlab.errors import InputError
 from schedlab.targets.facts import tsc_khz
+from schedlab.vm.initramfs import tag_of
 from schedlab.vm.kernels import KernelImage
 
 QEMU = "qemu-system-x86_64"
@@ -23,19 +24,22 @@ def qemu_command(
     machine: str = "q35",
     append: str = "",
     options: Sequence[str] = (),
+    offered: Sequence[Path] = (),
     shared: Path | None = None,
 ) -> list[str]:
     """Return the command that runs a guest, which speaks with us over its standard streams.
 
-    The second serial line carries the jobs, the first the console. Without ``shared`` the guest has
-    no file system but its archive.
+    The second serial line carries the jobs, the first the console. The guest may read the
+    directories ``offered``, and write in the one that is ``shared``: what it makes there are plain
+    files here, whatever modes, owners and links it sees. Without them it has no file system but its
+    archive.
 
     Raises:
         InputError: QEMU is not installed.
     """
     if shutil.which(QEMU) is None:
         raise InputError(f"'{QEMU}' is not installed: apt-get install {PACKAGE}")
-    parameters = ["console=ttyS0", "panic=-1", "loglevel=5", "nokaslr"]
+    parameters = ["console=ttyS0", "panic=-1", "oops=panic", "loglevel=5", "nokaslr"]
     kind = "q35"
     if machine == "microvm":
         # It has no timer against which the kernel could measure how fast its clock runs.
@@ -55,14 +59,15 @@ def qemu_command(
     else:
         command += ["-serial", "chardev:control"]
     command += ["-kernel", str(kernel.image), "-initrd", str(archive)]
+    places = [
+        (tag_of(number), place, "security_model=none,readonly=on,multidevs=remap")
+        for number, place in enumerate(offered)
+    ]
     if shared is not None:
-        for tag, place, more in (
-            ("root", Path("/"), ",readonly=on,multidevs=remap"),
-            ("shared", shared, ""),
-        ):
-            path = f"local,id={tag},path={_quoted(place)},security_model=none{more}"
-            command += ["-fsdev", path]
-            command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+        places.append(("shared", shared, "security_model=mapped-file"))
+    for tag, place, how in places:
+        command += ["-fsdev", f"local,id={tag},path={_quoted(place)},{how}"]
+        command += ["-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
     return [*command, *options, "-append", " ".join([*parameters, append]).strip()]
 
 

@@ -12,6 +12,9 @@ from typing import IO
 
 from schedlab.errors import InputError
 
+_LINE_MOST = 1 << 16
+"""Bytes of a line, and of QEMU's complaints, that are kept."""
+
 
 class Control:
     """A running QEMU whose standard streams are the guest's second serial line."""
@@ -65,7 +68,8 @@ class Control:
             if not data:
                 self.ended = True
                 return None
-            self._pending += data
+            # A guest that never ends its line is no reason to keep all of it.
+            self._pending = (self._pending + data)[-_LINE_MOST:]
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("ascii", errors="replace").strip("\r\0 ")
 
@@ -78,7 +82,7 @@ class Control:
     def complaint(self) -> str:
         """The first line that QEMU itself complained with; empty if it did not."""
         self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", errors="replace").splitlines()
+        lines = self._errors.read(_LINE_MOST).decode("utf-8", errors="replace").splitlines()
         said = [line for line in lines if line.startswith(("qemu", "setpriv"))]
         return said[0] if said and "terminating on signal" not in said[0] else ""
 

@@ -55,15 +55,14 @@ def make(guest: "Guest", mebibytes: int) -> None:
         InputError: its kernel has no such module.
         RunError: the guest could not make it.
     """
-    modules = guest.shared / "modules"
-    modules.mkdir()
+    guest.files.make("modules")
     order = load_order(guest.kernel.modules, _MODULES, where_there=_WHERE_THERE)
     for name, data in order:
-        (modules / name).write_bytes(data)
+        guest.files.write(f"modules/{name}", data)
     # It would make a device of its own.
     arguments = {"null_blk.ko": "nr_devices=0"}
     lines = [f"{name} {arguments.get(name, '')}\n" for name, _ in order]
-    (modules / "order").write_text("".join(lines), encoding="ascii")
+    guest.files.write("modules/order", "".join(lines).encode("ascii"))
     done = guest.run(["sh", "-c", _SCRIPT, "sh", str(mebibytes)], timeout=300)
     if done.code != 0:
         raise RunError(f"the guest cannot make a disk: {done.errors.strip() or done.output}")

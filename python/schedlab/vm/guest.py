@@ -1,6 +1,7 @@
 """One guest, from its boot to its end."""
 
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -12,10 +13,11 @@ from pathlib import Path
 from schedlab.errors import InputError, RunError
 from schedlab.files import make_directory
 from schedlab.processes import Completed
-from schedlab.vm import disk, kernels
+from schedlab.vm import disk, kernels, shares
 from schedlab.vm.accelerator import choose
 from schedlab.vm.command import qemu_command
 from schedlab.vm.control import Control
+from schedlab.vm.exchange import Exchange, tail
 from schedlab.vm.initramfs import READY, SHARED, initramfs
 from schedlab.vm.kernels import KernelImage, find_kernel
 from schedlab.vm.workplace import workplace
@@ -23,11 +25,22 @@ from schedlab.vm.workplace import workplace
 MOST_CPUS = 64
 """CPUs a guest may have."""
 
+BOOTS = 3
+"""How often a guest is booted that dies before it takes a command."""
+
 CLOCKS = ("host", "instructions")
 """What a guest's clock may go by."""
 
 INSTRUCTION_NS = 2
 """Nanoseconds an instruction takes in a guest whose clock counts them."""
+
+_DIGITS = 3
+"""Digits of an exit code."""
+
+_OURS = "schedlab: "
+"""What lines of our own begin with on a guest's console."""
+
+_FUNCTION = re.compile(r"RIP: \w+:(\w+)\+")
 
 _OWN = "/dev/shm/schedlab-programs"  # noqa: S108
 """Where a guest keeps programs in its own memory."""
@@ -45,6 +58,9 @@ class Guest:
         accelerator: ``kvm``, or ``tcg`` where every instruction is translated.
         clock: ``host``, or ``instructions`` where its clock counts them.
         shared: the directory here that the guest has as ``$OUT``.
+        files: what reads and writes there without trusting the guest.
+        sees: the directories of this machine that it has, read-only.
+        notes: a sentence for each time that it died while booting and was booted again.
     """
 
     def __init__(
@@ -55,6 +71,7 @@ class Guest:
         *,
         clock: str,
         shared: Path,
+        sees: Sequence[Path],
         control: Control,
         console: Path,
     ) -> None:
@@ -63,6 +80,9 @@ class Guest:
         self.accelerator = accelerator
         self.clock = clock
         self.shared = shared
+        self.sees = tuple(sees)
+        self.files = Exchange(shared)
+        self.notes: tuple[str, ...] = ()
         self._control = control
         self._console = console
         self._jobs = 0
@@ -83,8 +103,13 @@ class Guest:
         accelerator: str | None = None,
         clock: str = "host",
         timeout: float = 120.0,
+        boots: int = BOOTS,
     ) -> "Iterator[Guest]":
         """Boot a guest for the time of a block.
+
+        A CPU that QEMU emulates may lose the race with another one that changes the kernel's code,
+        as a kernel does while it boots: an Oops (``int3``) that no machine has. So a guest that
+        dies before it takes a command is booted again; `notes` say so.
 
         Call it in the thread that lives as long as the guest shall: the guest ends with it.
 
@@ -100,7 +125,8 @@ class Guest:
             clock: ``host``, or ``instructions`` for a guest of one CPU in which each instruction
                 takes `INSTRUCTION_NS` and nothing else any time: what is timed there does not hang
                 on how busy this machine is. Caches and devices take no time in it.
-            timeout: seconds within which it has to be up.
+            timeout: seconds within which it has to be up, each time.
+            boots: how often it is booted at most.
 
         Raises:
             InputError: no such kernel, or QEMU or busybox is missing.
@@ -119,12 +145,11 @@ class Guest:
             options = (*options, *_COUNTED)
         if timeout <= 0:
             raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
-        start = initramfs(image.modules)
+        offered = shares.directories()
+        start = initramfs(image.modules, offered)
         if accelerator is None:
             accelerator = "tcg" if "-icount" in options else choose(image)
         with workplace() as work:
-            shared = work / "shared"
-            shared.mkdir()
             archive = work / "initramfs"
             console = work / "console"
             console.touch()
@@ -132,30 +157,45 @@ class Guest:
                 archive.write_bytes(start)
             except OSError as error:
                 raise RunError(f"cannot write '{archive}': {error.strerror}") from None
-            command = qemu_command(
-                image,
-                archive,
-                console,
-                accelerator=accelerator,
-                cpus=cpus,
-                memory=memory,
-                machine=machine,
-                append=append,
-                options=options,
-                shared=shared,
-            )
-            with Control.start(command) as control:
-                guest = cls(
+            notes: list[str] = []
+            for number in range(1, boots + 1):
+                # What a dead one left is none of the next one's.
+                shared = work / f"shared{number}"
+                shared.mkdir()
+                command = qemu_command(
                     image,
-                    cpus,
-                    accelerator,
-                    clock=clock,
+                    archive,
+                    console,
+                    accelerator=accelerator,
+                    cpus=cpus,
+                    memory=memory,
+                    machine=machine,
+                    append=append,
+                    options=options,
+                    offered=offered,
                     shared=shared,
-                    control=control,
-                    console=console,
                 )
-                guest._await(READY, timeout, "booting")
-                yield guest
+                with Control.start(command) as control:
+                    guest = cls(
+                        image,
+                        cpus,
+                        accelerator,
+                        clock=clock,
+                        shared=shared,
+                        sees=offered,
+                        control=control,
+                        console=console,
+                    )
+                    try:
+                        guest._await(READY, timeout, "booting")
+                    except _DiedError as error:
+                        if number == boots:
+                            raise
+                        notes.append(f"{error}; it was booted again")
+                        continue
+                    guest.notes = tuple(notes)
+                    yield guest
+                    return
 
     @property
     def up(self) -> bool:
@@ -190,7 +230,7 @@ class Guest:
         if timeout <= 0:
             raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
         self._jobs += 1
-        place = self.shared / f".{self._jobs}"
+        place = f".{self._jobs}"
         variables = {
             "HOME": "/root",
             "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -198,20 +238,25 @@ class Guest:
             **(environment or {}),
             "OUT": SHARED,
         }
-        lines = [f"cd {shlex.quote(str(Path.cwd()))} || cd /"]
+        here = shares.working_directory() or Path("/")
+        lines = [f"cd {shlex.quote(str(here))} 2> /dev/null || cd /"]
         lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
         lines.append(shlex.join(command))
+        job = "\n".join([*lines, ""])
         try:
-            place.mkdir()
-            (place / "job").write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
-            (place / "input").write_text(text, encoding="utf-8")
+            self.files.make(place)
+            self.files.write(f"{place}/job", job.encode("utf-8", "surrogateescape"))
+            self.files.write(f"{place}/input", text.encode("utf-8"))
             self._control.send(f"{self._jobs}\n")
             answer = self._await(f"{self._jobs} ", timeout, f"running '{command[0]}'")
-            return Completed(int(answer), _text(place / "output"), _text(place / "errors"))
+            if not answer.isdecimal() or len(answer) > _DIGITS:
+                raise RunError(f"the guest ended '{command[0]}' with '{answer[:40]}', no exit code")
+            output, errors = (self.files.text(f"{place}/{name}") for name in ("output", "errors"))
+            return Completed(int(answer), output, errors)
         except OSError as error:
             raise RunError(f"cannot hand a command to the guest: {error.strerror}") from None
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(self.shared / place, ignore_errors=True)
 
     def inside(self, program: Path) -> str:
         """Return where the guest has a copy of a program in its own memory.
@@ -254,13 +299,17 @@ class Guest:
                 return line.removeprefix(beginning).strip()
         died = self._control.ended
         self._control.end()
+        kind: type[RunError] = RunError
         if died:
             how = f"ended while {what}"
-            said = self._control.complaint
-            reason = f" ({said})" if said else _panic(self._console)
+            said = self._control.complaint or _refusal(self._console)
+            # What QEMU or our own start complains of is the same next time.
+            kind = RunError if said else _DiedError
+            said = said or _cause(self._console)
+            reason = f" ({said})" if said else ""
         else:
             how, reason = f"was ended: {what} took more than {timeout:g} s", ""
-        raise RunError(
+        raise kind(
             f"the guest with kernel {self.kernel.release} {how}{reason}; "
             f"its console: {self._keep_console()}"
         )
@@ -272,16 +321,29 @@ class Guest:
             dir=directory, prefix=f"{now}-{self.kernel.release}-", suffix=".log"
         )
         os.close(handle)
-        shutil.copyfile(self._console, name)
+        Path(name).write_text(tail(self._console), encoding="utf-8")
         return Path(name)
 
 
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+class _DiedError(RunError):
+    """A guest ended by itself, for no reason that we know to come again."""
 
 
-def _panic(console: Path) -> str:
-    for line in _text(console).splitlines():
-        if "Kernel panic" in line or line.startswith("schedlab: "):
-            return f" ({line.partition('] ')[2] or line.removeprefix('schedlab: ')})"
+def _refusal(console: Path) -> str:
+    """Return what our own start of the guest complained of; empty if it did not."""
+    for line in tail(console).splitlines():
+        if line.startswith(_OURS):
+            return line.removeprefix(_OURS)
     return ""
+
+
+def _cause(console: Path) -> str:
+    """Return the kernel's first line on why it ended, and the function in which it was."""
+    said = ""
+    for line in tail(console).splitlines():
+        words = line.partition("] ")[2] or line
+        if not said and ("Kernel panic" in words or words.startswith("Oops")):
+            said = words.strip()
+        elif said and (match := _FUNCTION.match(words)):
+            return f"{said} in {match.group(1)}"
+    return said

@@ -1,13 +1,15 @@
-"""What a guest starts from: an archive in memory that mounts the host's file system and takes jobs.
+"""What a guest starts from: an archive in memory, which mounts what it sees of the host.
 
 The format is that of ``Documentation/driver-api/early-userspace/buffer-format.rst`` (newc).
 """
 
+import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from schedlab.errors import InputError
+from schedlab.vm import shares
 from schedlab.vm.modules import load_order
 
 SHARED = "/run/schedlab"
@@ -22,7 +24,10 @@ READY = "schedlab-guest-ready"
 PROBE = "schedlab.probe"
 """A kernel parameter: say so and power off at once."""
 
-_APPLETS = ("sh", "mount", "insmod", "mkdir", "cat", "grep", "chroot", "poweroff", "stty", "ip")
+_APPLETS = (
+    *("sh", "mount", "insmod", "mkdir", "cat", "grep", "chroot", "poweroff", "stty", "ip"),
+    *("cp", "ln", "chmod"),
+)
 
 _INIT = f"""#!/bin/sh
 export PATH=/bin
@@ -34,15 +39,25 @@ fail() {{ echo "schedlab: $*" > /dev/console; poweroff -f; }}
 if grep -q {PROBE} /proc/cmdline; then echo {READY} >&3; poweroff -f; fi
 while read module; do insmod /modules/$module || fail "cannot load $module"; done < /modules/order
 nine=trans=virtio,version=9p2000.L,msize=262144
-mount -t 9p -o ro,cache=loose,$nine root /host || fail "cannot mount the host's file system"
-mount -t tmpfs -o size=60% tmpfs /changes; mkdir /changes/upper /changes/work
-mount -t overlay -o lowerdir=/host,upperdir=/changes/upper,workdir=/changes/work overlay /new ||
-    fail "cannot mount the copy-on-write file system"
+mount -t tmpfs -o size=60% tmpfs /changes; mkdir /changes/root /changes/layers
+chmod 755 /changes/root
+mount -o bind /changes/root /new
+cp -a /etc /new/
 cd /new
+mkdir -p proc sys dev run root tmp var/tmp var/log home mnt; chmod 1777 tmp var/tmp; chmod 700 root
 mount -t proc proc proc; mount -t sysfs sysfs sys; mount -t devtmpfs dev dev
 mkdir -p dev/pts dev/shm; mount -t devpts devpts dev/pts; mount -t tmpfs tmpfs dev/shm
 mount -t tmpfs tmpfs run; mkdir -p .{SHARED}
 mount -t 9p -o $nine shared .{SHARED} || fail "cannot mount the shared directory"
+while read -r tag place; do
+    mkdir -p "/host/$tag" "/changes/layers/$tag/upper" "/changes/layers/$tag/work" "/new$place"
+    mount -t 9p -o ro,cache=loose,$nine "$tag" "/host/$tag" ||
+        fail "cannot mount the host's $place"
+    layers="lowerdir=/host/$tag,upperdir=/changes/layers/$tag/upper"
+    mount -t overlay -o "$layers,workdir=/changes/layers/$tag/work" overlay "/new$place" ||
+        fail "cannot mount the copy-on-write file system $place"
+done < /shares
+while read -r name target; do ln -s "$target" "/new/$name"; done < /links
 mount -t debugfs debugfs sys/kernel/debug; mount -t tracefs tracefs sys/kernel/tracing
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 ip link set lo up
@@ -56,11 +71,12 @@ poweroff -f
 """
 
 
-def initramfs(modules: Path | None) -> bytes:
+def initramfs(modules: Path | None, offered: Sequence[Path] = ()) -> bytes:
     """Return the archive for a kernel.
 
     Args:
         modules: the directory of its modules, None where everything is built in.
+        offered: the directories of the host that the guest gets, in the order of their devices.
 
     Raises:
         InputError: a module or busybox is missing.
@@ -71,8 +87,21 @@ def initramfs(modules: Path | None) -> bytes:
     files += [(f"modules/{name}", data, 0o100644) for name, data in order]
     names = "".join(f"{name}\n" for name, _ in order)
     files.append(("modules/order", names.encode("ascii"), 0o100644))
+    places = "".join(f"{tag_of(number)} {place}\n" for number, place in enumerate(offered))
+    files.append(("shares", places.encode(), 0o100644))
+    links = "".join(f"{name} {target}\n" for name, target in shares.links())
+    files += [("links", links.encode(), 0o100644), *shares.settings()]
     directories = ("bin", "dev", "proc", "sys", "host", "changes", "new", "modules")
     return _archive([*((name, b"", 0o040755) for name in directories), *files])
+
+
+def tag_of(number: int) -> str:
+    """Return the name under which a guest mounts a directory of ours.
+
+    >>> tag_of(0)
+    'host0'
+    """
+    return f"host{number}"
 
 
 def _busybox() -> bytes:
@@ -95,7 +124,7 @@ def busybox() -> Path | None:
 def _archive(entries: Iterable[tuple[str, bytes, int]]) -> bytes:
     parts = []
     for number, (name, data, mode) in enumerate([*entries, ("TRAILER!!!", b"", 0)], start=1):
-        plain = name.encode("ascii") + b"\0"
+        plain = os.fsencode(name) + b"\0"
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(plain), 0)
         head = b"070701" + b"".join(b"%08X" % field for field in fields) + plain
         parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]

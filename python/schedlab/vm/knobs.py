@@ -69,12 +69,12 @@ def checked(settings: Mapping[str, str], release: str, cpus: int) -> list[tuple[
 
 
 def rules_of(release: str) -> str:
-    """Return the release whose rules and knobs stand for a kernel's.
+    """Return the release whose rules and knobs stand for a kernel's: the nearest, if need be.
 
     >>> rules_of("6.1.0-50-amd64")[:3]
     '6.1'
     """
-    return str(json.loads(_core.release(release))["release"])
+    return str(json.loads(_core.release(release, nearest=True))["release"])
 
 
 def _set(guest: Guest, wanted: list[tuple[Knob, str]]) -> dict[str, str]:
@@ -122,7 +122,7 @@ def _raw(knob: Knob, words: list[str]) -> str | None:
     if knob.is_feature:
         name = knob.name.removeprefix("feature.")
         return next((flag for flag in (name, f"NO_{name}") if flag in words), None)
-    number = re.compile(r"-?[0-9]+")
+    number = re.compile(r"-?[0-9]{1,20}")
     # A knob that every CPU has must be the same on all.
     return words[0] if number.fullmatch(words[0]) and set(words) == {words[0]} else None
 

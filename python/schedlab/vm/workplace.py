@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ def workplace() -> Iterator[Path]:
     ...     place.is_dir()
     True
     """
-    _sweep()
+    sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
         descriptor = os.open(Path(name) / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -32,14 +33,18 @@ def workplace() -> Iterator[Path]:
             os.close(descriptor)
 
 
-def _sweep() -> None:
+def sweep() -> None:
+    """Remove the directories of processes that were killed."""
     for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        # Another user's, or one that goes at this moment, is none of ours.
+        # One that goes at this moment is none of ours.
         with suppress(OSError):
+            about = place.lstat()
+            # Nor is another user's, or a link of another user's to a directory of ours.
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+                continue
             descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if place.stat().st_uid == os.geteuid():
-                    shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(place, ignore_errors=True)
             finally:
                 os.close(descriptor)

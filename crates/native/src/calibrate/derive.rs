@@ -18,7 +18,7 @@ pub(crate) struct Derived {
 
 /// Takes apart what was measured on a machine of `cpus` CPUs: each cost is a measurement without the parts that are other costs.
 pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived {
-    let mut found = Found { measured, spread: BTreeMap::new(), notes: Vec::new() };
+    let mut found = Found { measured, spread: BTreeMap::new(), notes: Vec::new(), unknown: Vec::new() };
     messages(&mut found, cpus);
     switching(&mut found);
     waking(&mut found);
@@ -61,8 +61,9 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     for (name, from) in [("start_process", "start_of_a_process"), ("start_thread", "start_of_a_thread")] {
         found.cost(name, found.undisturbed(from), does);
     }
+    found.find_unknown();
     if cpus == 1 {
-        found.notes.push("one CPU: wakeup_remote, idle_exit and migration cannot be measured and are zero".to_owned());
+        found.notes.push(format!("one CPU: what lies between CPUs cannot be measured ({})", found.unknown.join(", ")));
     }
     Derived { costs: found.costs(), spread: found.spread, notes: found.notes }
 }
@@ -70,10 +71,18 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
 /// More nanoseconds than starting a tick takes anywhere, some microseconds: sleepers that come later by more waited for other tasks.
 const NO_TICK: f64 = 100_000.0;
 
+/// Costs between CPUs: zero only where they were measured to be.
+const BETWEEN: [&str; 6] = ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration"];
+
+/// Those of them that take some time on any machine: below zero they were not seen beside the other parts of their measurement.
+const NEVER_NOTHING: [&str; 3] = ["ipi", "ipi_idle", "ipi_taken"];
+
 struct Found<'a> {
     measured: &'a BTreeMap<String, Spread>,
     spread: BTreeMap<&'static str, Spread>,
     notes: Vec<String>,
+    /// Names of costs that could not be measured.
+    unknown: Vec<&'static str>,
 }
 
 impl Found<'_> {
@@ -91,9 +100,19 @@ impl Found<'_> {
     fn cost(&mut self, name: &'static str, whole: Option<Spread>, parts: f64) {
         let Some(spread) = whole.map(|whole| whole.less(parts)) else { return };
         if spread.median_ns < 0.0 {
-            self.notes.push(format!("{name}: {:.0} ns, taken as zero", spread.median_ns));
+            let taken = if NEVER_NOTHING.contains(&name) { "so it is unknown" } else { "taken as zero" };
+            self.notes.push(format!("{name}: {:.0} ns, {taken}", spread.median_ns));
         }
         self.spread.insert(name, spread);
+    }
+
+    /// Notes which costs between CPUs are unknown.
+    fn find_unknown(&mut self) {
+        let unknown = |name: &&'static str| match self.spread.get(name) {
+            None => true,
+            Some(spread) => NEVER_NOTHING.contains(name) && spread.median_ns < 0.5,
+        };
+        self.unknown = BETWEEN.into_iter().filter(unknown).collect();
     }
 
     /// A cost found so far, in nanoseconds, not below zero.
@@ -118,6 +137,9 @@ impl Found<'_> {
             wakeup: time("wakeup"),
             lingering: time("lingering"),
             wakeup_remote: time("wakeup_remote"),
+            ipi: time("ipi"),
+            ipi_idle: time("ipi_idle"),
+            ipi_taken: time("ipi_taken"),
             idle_exit: time("idle_exit"),
             tick_restart: time("tick_restart"),
             tick: time("tick"),
@@ -152,6 +174,7 @@ impl Found<'_> {
             exit_process: time("exit_process"),
             exit_thread: time("exit_thread"),
             reap: time("reap"),
+            unknown: self.unknown.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
 }
@@ -227,8 +250,17 @@ fn waking(found: &mut Found<'_>) {
     let exchange = found.exchange();
     let busy = found.direct("write_that_wakes_on_a_busy_cpu");
     found.cost("wakeup_remote", busy, exchange / 2.0 + found.get("wakeup"));
+    // The waker pays for the interrupt: it is in its CPU time.
+    let far = exchange / 2.0 + found.get("wakeup") + found.get("wakeup_remote");
+    found.cost("ipi", found.direct("write_that_preempts_on_a_busy_cpu"), far);
+    found.cost("ipi_idle", found.direct("write_that_wakes_on_an_idle_cpu"), far);
+    // A task that is preempted there and comes back: a pass and a switch to the woken one, which ends its read and sleeps in the next, and a switch
+    // back.
+    let visit = found.get("schedule") + 2.0 * found.get("switch") + exchange / 2.0 + found.get("block");
+    found.cost("ipi_taken", found.direct("preemption_on_a_busy_cpu"), visit);
     // Who is woken went to sleep in its read before.
-    let parts = ["switch", "schedule", "wakeup", "wakeup_remote"].map(|name| found.get(name)).iter().sum::<f64>();
+    let parts =
+        ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
     // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
     if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
@@ -277,14 +309,20 @@ mod tests {
         add("switch", ns(costs.switch));
         add("yield_alone", call + ns(costs.schedule));
         add("write_that_wakes_here", wakes);
-        add("write_that_wakes_on_a_busy_cpu", wakes + ns(costs.wakeup_remote));
+        let far = wakes + ns(costs.wakeup_remote);
+        add("write_that_wakes_on_a_busy_cpu", far);
+        add("write_that_wakes_on_an_idle_cpu", far + ns(costs.ipi_idle));
+        add("write_that_preempts_on_a_busy_cpu", far + ns(costs.ipi));
+        let visit = ns(costs.schedule) + 2.0 * ns(costs.switch) + exchange / 2.0 + ns(costs.block);
+        add("preemption_on_a_busy_cpu", visit + ns(costs.ipi_taken));
         add(MORE_HOP, half + 2_000.0);
         add(FEW_HOP, half + 2_000.0 - ns(costs.lingering));
         for length in RINGS {
             let refill = ns(costs.cache_refill) * (length - RINGS[0]) as f64;
             add(&hop(length), half + refill.min(ns(costs.cache_refill_limit)));
         }
-        let there = ns(costs.wakeup_remote) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
+        let there =
+            ns(costs.wakeup_remote) + ns(costs.ipi_idle) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
         add("half_round_trip_there", wakes + there);
         add(LATE_SHORT, 30_000.0);
         add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
@@ -339,6 +377,9 @@ mod tests {
             wakeup: ns(800),
             lingering: ns(300),
             wakeup_remote: ns(200),
+            ipi: ns(2_300),
+            ipi_idle: ns(3_100),
+            ipi_taken: ns(1_300),
             idle_exit: ns(18_000),
             tick_restart: ns(2_100),
             tick: ns(1_500),
@@ -372,6 +413,7 @@ mod tests {
             exit_process: ns(40_000),
             exit_thread: ns(18_000),
             reap: ns(1_700),
+            unknown: Vec::new(),
         }
     }
 
@@ -380,18 +422,34 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 39);
+        assert_eq!(derived.spread.len(), 42);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 
     #[test]
-    fn what_is_not_measured_is_zero_and_said() {
+    fn what_is_not_measured_is_unknown_and_said() {
         let mut measured = measured(&example());
-        measured.retain(|name, _| !name.contains("there") && !name.contains("busy") && name != "migration");
+        measured.retain(|name, _| {
+            !["there", "busy", "idle_cpu", "migration"].iter().any(|of_several| name.contains(of_several))
+        });
         let derived = derive(&measured, 1);
+        assert_eq!(derived.costs.unknown, BETWEEN);
         let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
         assert_eq!(zero, [Time::ZERO; 3]);
-        assert!(derived.notes.iter().any(|note| note.contains("one CPU")), "{:?}", derived.notes);
+        let said = "one CPU: what lies between CPUs cannot be measured (wakeup_remote, ipi, ipi_idle,";
+        assert!(derived.notes.iter().any(|note| note.contains(said)), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn an_interrupt_that_took_nothing_was_not_measured() {
+        let mut measured = measured(&example());
+        // A write to an idle CPU takes less than its parts: 3,100 − 3,200 ns are left for the interrupt.
+        if let Some(idle) = measured.get_mut("write_that_wakes_on_an_idle_cpu") {
+            *idle = idle.less(3_200.0);
+        }
+        let derived = derive(&measured, 2);
+        assert_eq!(derived.costs.unknown, ["ipi_idle"]);
+        assert!(derived.notes.iter().any(|note| note == "ipi_idle: -100 ns, so it is unknown"), "{:?}", derived.notes);
     }
 
     #[test]

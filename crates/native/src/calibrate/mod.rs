@@ -95,7 +95,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     let crowding = measured.remove(CROWDING).map_or(1.0, |spread| spread.median_ns);
     let Derived { costs, spread, mut notes } = derive::derive(&measured, bench.cpus);
     if crowding > 1.1 {
-        let why = "caches and idling cost too much here, so cache_refill_limit, wakeup_remote, idle_exit and exits are too high";
+        let why = "caches and idling cost too much here, so cache_refill_limit, ipi, ipi_idle, idle_exit and exits are too high";
         notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
     }
     notes.extend(unmeasured);
@@ -170,6 +170,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
         samples.add("write_that_wakes_on_an_idle_cpu", waking::wakeup(bench, Where::Idle(there))?);
+        let preemptions = waking::preemptions(bench, there)?;
+        samples.add("write_that_preempts_on_a_busy_cpu", preemptions.writes);
+        samples.add("preemption_on_a_busy_cpu", preemptions.gaps);
         samples.add("half_round_trip_there", switching::ping_pong(bench, there)?);
         samples.add("migration", interrupts::migration(bench, there)?);
     }

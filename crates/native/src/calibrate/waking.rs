@@ -1,5 +1,6 @@
 //! Wake-ups, as the waker sees them.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use schedlab_model::Policy;
@@ -10,6 +11,9 @@ use crate::system::{self, monotonic, sched_yield, thread_cpu};
 
 /// How many sleepers are woken one after the other.
 const SLEEPERS: usize = 8;
+
+/// Looks at the clock that are further apart than so many usual ones had an interrupt between them.
+const UNUSUAL: f64 = 5.0;
 
 /// How busy the CPU of the sleepers is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,4 +106,64 @@ fn wakeup_through<L: Link>(
         let _ = batch();
     });
     Ok((0..2 * bench.batches).map(|_| batch()).collect())
+}
+
+/// Wake-ups on another CPU that preempt the task that computes there, in nanoseconds.
+pub(crate) struct Preemptions {
+    /// What the write took its waker.
+    pub(crate) writes: Vec<f64>,
+    /// What was missing of the other task's time: the interrupt, and all that the woken one did.
+    pub(crate) gaps: Vec<f64>,
+}
+
+/// One write that wakes a sleeping reader on CPU `there`, which preempts the task of that CPU at once: that one is SCHED_IDLE.
+pub(crate) fn preemptions(bench: &Bench, there: u32) -> Result<Preemptions, NativeError> {
+    let (woken, gap, gaps) = (&bench.words[0], &bench.words[1], &bench.words[2]);
+    [woken, gap, gaps].iter().for_each(|word| word.store(0, SeqCst));
+    let pipe = bench.pipe()?;
+    let _sleeper = bench.helper(there, Policy::Other, || {
+        loop {
+            pipe.receive();
+            woken.fetch_add(1, SeqCst);
+        }
+    })?;
+    let usual = bench.clock.max(1.0);
+    let _computing = bench.helper(there, Policy::Idle, || watch(usual, gap, gaps))?;
+    system::sleep(2_000_000);
+    let mut found = Preemptions { writes: Vec::new(), gaps: Vec::new() };
+    for number in 1..=2 * bench.batches as u64 {
+        let before = gaps.load(SeqCst);
+        let start = thread_cpu();
+        pipe.send();
+        let write = bench.since(start);
+        let sent = monotonic();
+        while woken.load(SeqCst) < number && monotonic() - sent < 1_000_000_000 {
+            std::hint::spin_loop();
+        }
+        let back = monotonic();
+        while monotonic() - back < 50_000 {
+            std::hint::spin_loop();
+        }
+        // The first ones find cold caches; of several interrupts it is not known which was ours.
+        if number > 5 {
+            found.writes.push(write);
+            if gaps.load(SeqCst) == before + 1 {
+                found.gaps.push(gap.load(SeqCst) as f64 - usual);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Looks at the clock again and again, and writes down the latest gap in its time, and how many there were.
+fn watch(usual: f64, gap: &AtomicU64, gaps: &AtomicU64) {
+    let mut last = monotonic();
+    loop {
+        let now = monotonic();
+        if (now - last) as f64 > UNUSUAL * usual {
+            gap.store(now - last, SeqCst);
+            gaps.fetch_add(1, SeqCst);
+        }
+        last = now;
+    }
 }

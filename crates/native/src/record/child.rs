@@ -10,6 +10,7 @@ use schedlab_model::Time;
 
 use crate::NativeError;
 use crate::error::during;
+use crate::guard::execute;
 use crate::system::{self, abnormal, die_with, exit_now};
 
 use super::tracefs::refused;
@@ -132,25 +133,19 @@ impl Drop for Child {
 
 /// In the child: waits for the gate, then becomes the command.
 fn begin(command: &[CString], parent: libc::pid_t, [wait, tell]: [libc::c_int; 2], others: [libc::c_int; 2]) -> ! {
-    let mut words: Vec<*const libc::c_char> = command.iter().map(|word| word.as_ptr()).collect();
-    words.push(ptr::null());
-    // SAFETY: plain calls on the calling process; `words` is an array of texts that a null pointer ends.
+    // SAFETY: plain calls on the calling process.
     unsafe {
         libc::setpgid(0, 0);
         libc::close(others[0]);
         libc::close(others[1]);
         libc::fcntl(tell, libc::F_SETFD, libc::FD_CLOEXEC);
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
         let opened = die_with(parent) && system::read(wait, &mut [0]).is_ok_and(|read| read == 1);
         if !opened {
             exit_now(127);
         }
         libc::close(wait);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
-        libc::execvp(words[0], words.as_ptr());
     }
-    let number = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    let number = execute(command).raw_os_error().unwrap_or(libc::EIO);
     let _ = system::write(tell, &number.to_le_bytes());
     exit_now(127)
 }

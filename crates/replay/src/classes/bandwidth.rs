@@ -51,7 +51,7 @@ impl<'a> Classes<'a> {
         let of_server = entry.record.number("srv") == Some(1);
         let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE && !of_server);
         let timer = if of_server {
-            Some(self.sched.fair_server_timer(CPU))
+            self.sched.fair_server_timer(CPU)
         } else {
             task.and_then(|task| self.sched.dl_timer_of(task))
         };
@@ -71,7 +71,7 @@ impl<'a> Classes<'a> {
             self.advance_to(self.clocks.clock_task.as_nanos() + (due - now));
         }
         let now = self.clocks.clock.as_nanos();
-        if timer == self.sched.fair_server_timer(CPU) && due.is_some() && due == self.server_timer {
+        if Some(timer) == self.sched.fair_server_timer(CPU) && due.is_some() && due == self.server_timer {
             let deadline = |classes: &Self| classes.sched.fair_server_state(CPU).map(|state| state.deadline);
             let before = deadline(self);
             self.sched.fire_timer(timer, now);

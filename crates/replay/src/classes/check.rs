@@ -267,7 +267,7 @@ impl<'a> Classes<'a> {
             let deadline = schedlab_model::Time::from_nanos(deadline);
             let state = DlState { runtime, deadline, throttled: told("thr"), overruns: 0 };
             self.sched.assume_fair_server(CPU, state, started, told("run"));
-            self.server_timer = self.sched.armed(self.sched.fair_server_timer(CPU));
+            self.server_timer = self.sched.fair_server_timer(CPU).and_then(|timer| self.sched.armed(timer));
             return;
         }
         // Before it starts on an idle CPU the idle time is taken off, which ours does on the way.

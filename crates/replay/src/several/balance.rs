@@ -81,7 +81,9 @@ impl<'a> Several<'a> {
                 RecordKind::Migrate { from, to, .. } => Some((from, to)),
                 _ => None,
             });
-            moved.filter(|(_, to)| *to == cpu.0).map(|(from, _)| (task, CpuId(from)))
+            moved
+                .filter(|(from, to)| *to == cpu.0 && (*from as usize) < self.cpus.len())
+                .map(|(from, _)| (task, CpuId(from)))
         })
     }
 
@@ -89,7 +91,7 @@ impl<'a> Several<'a> {
     pub(super) fn due(&mut self, record: &Record) {
         let number = |key: &str| record.number(key);
         let first = self.first_jiffies();
-        let cpu = number("cpu").map(|cpu| CpuId(cpu as u32)).filter(|cpu| cpu.index() < self.cpus.len());
+        let cpu = number("cpu").filter(|cpu| *cpu < self.cpus.len() as u64).map(|cpu| CpuId(cpu as u32));
         let (Some(cpu), Some(jiffies)) = (cpu, number("j")) else { return };
         let (jiffies, idle) = (jiffies.saturating_sub(first), number("ib") == Some(1));
         self.due = Some(Due { cpu, jiffies, idle });
@@ -271,7 +273,8 @@ impl<'a> Several<'a> {
                 let task = self.task_of(pid).filter(|task| self.is_fair(*task) && self.verifiable(*task))?;
                 self.sched.load_of(task)
             }
-            Tracked::Cpu(cpu) => self.sched.load_of_cpu(CpuId(cpu)),
+            Tracked::Cpu(cpu) if (cpu as usize) < self.cpus.len() => self.sched.load_of_cpu(CpuId(cpu)),
+            Tracked::Cpu(_) => None,
         }?;
         Some([avg.load_avg, avg.runnable_avg, avg.util_avg])
     }

@@ -307,8 +307,9 @@ impl<'a> Several<'a> {
             }
             Act::Charge => self.charge(step, by),
             Act::Resched => {
-                let cpu = first.record.number("cpu").map_or(CpuId(by as u32), |cpu| CpuId(cpu as u32));
-                if cpu.index() < self.cpus.len() {
+                let cpu = first.record.number("cpu").unwrap_or(by as u64);
+                if cpu < self.cpus.len() as u64 {
+                    let cpu = CpuId(cpu as u32);
                     self.sched.assume_need_resched(cpu, true);
                 }
             }

@@ -46,7 +46,11 @@ impl<'a> Several<'a> {
     pub(super) fn select(&mut self, record: &Record, by: usize, chosen: Option<u32>, remote: bool) {
         let (Some(pid), Some(chosen)) = (record.number("pid"), chosen) else { return };
         let Some(task) = self.task_of(pid as Pid).filter(|task| *task != TaskId::IDLE) else { return };
-        let previous = record.number("prev").map_or(self.sched.task_cpu(task), |cpu| CpuId(cpu as u32));
+        let known = |cpu: &u64| *cpu < self.cpus.len() as u64;
+        if !known(&u64::from(chosen)) {
+            return;
+        }
+        let previous = record.number("prev").filter(known).map_or(self.sched.task_cpu(task), |cpu| CpuId(cpu as u32));
         let why = self.kind_of(record);
         let waker = CpuId(by as u32);
         let ours = self.sched.select_task_rq_from(task, previous, waker, why);

@@ -1,7 +1,7 @@
 //! `find_busiest_group` and `find_busiest_queue` (`sched_balance_find_src_group`, `sched_balance_find_src_rq` from 6.10 on): from where
 //! a CPU takes work.
 
-use schedlab_model::{CpuId, Series};
+use schedlab_model::CpuId;
 
 use crate::balance::domains::{DomainFlags, Group};
 use crate::balance::env::{Env, Idle, MigrationType};
@@ -63,7 +63,7 @@ impl<D: Decider> Sched<D> {
         let span = &only.shape.span;
         let looks = idle == Idle::Idle && span.is_subset(&balance.domains.active);
         let busy = |cpu: usize| rqs[cpu].nr_running > 1 || rqs[cpu].balance.capacity < 1024;
-        if !looks || balance.recorded || rules.series == Series::V5_10 || span.any(busy) {
+        if !looks || balance.recorded || !rules.pinned_until_shown || span.any(busy) {
             return false;
         }
         let util = |cpu: usize| {
@@ -113,7 +113,7 @@ impl<D: Decider> Sched<D> {
     pub(super) fn sibling_imbalance(&self, env: &Env, stats: &DomainStats) -> i64 {
         let (local, busiest) = (&stats.local_stat, &stats.busiest_stat);
         let (here, there) = (i64::from(local.sum_nr_running), i64::from(busiest.sum_nr_running));
-        if !self.rules.eevdf() {
+        if !self.rules.sibling_imbalance_by_cores {
             return (there - here).max(0);
         }
         if env.idle == Idle::Busy || there == 0 {
@@ -168,7 +168,7 @@ impl<D: Decider> Sched<D> {
             util += found.group_util;
         }
         let below = env.level.checked_sub(1).map(|level| &self.balance.domains.cpus[env.cpu.index()].levels[level]);
-        stats.prefer_sibling = if self.rules.eevdf() {
+        stats.prefer_sibling = if self.rules.prefer_sibling_of_busiest {
             stats.busiest.is_some_and(|group| self.balance.domains.groups[group].flags.has(DomainFlags::PREFER_SIBLING))
         } else {
             below.is_some_and(|below| below.shape.flags.has(DomainFlags::PREFER_SIBLING))
@@ -207,7 +207,7 @@ impl<D: Decider> Sched<D> {
             // From 5.17 on: sched_reduced_capacity
             if !is_local
                 && env.idle != Idle::Busy
-                && self.rules.series != Series::V5_10
+                && self.rules.reduced_capacity_is_misfit
                 && self.h_nr_running(cpu) == 1
                 && self.check_cpu_capacity(cpu, env.shape.imbalance_pct)
             {
@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
         }
         let smt = group.flags.has(DomainFlags::SHARE_CPUCAPACITY);
         stats.smt_balance =
-            self.rules.eevdf() && !is_local && env.idle != Idle::Busy && smt && stats.sum_h_nr_running > 1;
+            self.rules.smt_balance && !is_local && env.idle != Idle::Busy && smt && stats.sum_h_nr_running > 1;
         stats.classify(env.shape.imbalance_pct, group);
         if stats.group_type == GroupType::Overloaded {
             stats.avg_load = stats.load_per_capacity();
@@ -234,19 +234,20 @@ impl<D: Decider> Sched<D> {
         if stats.group_type != busiest.group_type {
             return stats.group_type > busiest.group_type;
         }
-        let eevdf = self.rules.eevdf();
         match stats.group_type {
             GroupType::Overloaded => stats.avg_load > busiest.avg_load,
             GroupType::Imbalanced => false,
-            GroupType::Misfit if eevdf => stats.misfit_task_load > busiest.misfit_task_load,
+            GroupType::Misfit if self.rules.busiest_misfit_has_more => {
+                stats.misfit_task_load > busiest.misfit_task_load
+            }
             GroupType::Misfit => stats.misfit_task_load >= busiest.misfit_task_load,
             GroupType::SmtBalance if stats.idle_cpus != 0 || busiest.idle_cpus != 0 => more_tasks(stats, busiest),
             // Its load is never computed: the first one of all, or, from 6.5 on, the last that is no core's.
             GroupType::SmtBalance | GroupType::FullyBusy => {
                 let smt = |group: usize| self.balance.domains.groups[group].flags.has(DomainFlags::SHARE_CPUCAPACITY);
-                eevdf && !sofar.busiest.is_some_and(smt)
+                self.rules.fully_busy_prefers_no_smt && !sofar.busiest.is_some_and(smt)
             }
-            GroupType::HasSpare if eevdf && self.smt_vs_nonsmt(sofar.busiest, Some(group)) => {
+            GroupType::HasSpare if self.rules.smt_balance && self.smt_vs_nonsmt(sofar.busiest, Some(group)) => {
                 let smt = self.balance.domains.groups[group].flags.has(DomainFlags::SHARE_CPUCAPACITY);
                 !(smt && stats.sum_h_nr_running <= 1)
             }

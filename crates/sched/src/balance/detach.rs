@@ -1,6 +1,6 @@
 //! `can_migrate_task` and `detach_tasks` (`kernel/sched/fair.c`): which waiting tasks a balancer takes.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::DomainFlags;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
@@ -14,7 +14,7 @@ impl<D: Decider> Sched<D> {
     fn can_migrate_task(&self, env: &mut Env, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
         let domain = &self.balance.domains.cpus[env.cpu.index()].levels[env.level];
-        if self.rules.series >= Series::V7_2 {
+        if self.rules.balance_leaves_delayed {
             let lingers = self.entities[record.se.index()].sched_delayed;
             if lingers && env.migration_type != MigrationType::Load {
                 return false;
@@ -93,7 +93,7 @@ impl<D: Decider> Sched<D> {
     /// `detach_tasks`: takes tasks off the queue until there is no imbalance left. They are to be attached, the last one first.
     pub(super) fn detach_tasks(&mut self, env: &mut Env) -> Vec<TaskId> {
         let mut detached = Vec::new();
-        if self.rqs[env.src.index()].nr_running <= 1 && self.rules.series != Series::V5_10 {
+        if self.rqs[env.src.index()].nr_running <= 1 && self.rules.leaves_single_tasks {
             env.all_pinned = false;
             return detached;
         }
@@ -104,8 +104,7 @@ impl<D: Decider> Sched<D> {
             self.detach_task(task, env.dst);
             detached.push(task);
             // Kernels that preempt themselves stop after the first: newly idle balancing holds up whoever wakes.
-            let preempts = self.rules.series != Series::V5_10;
-            if (env.idle == Idle::NewlyIdle && preempts) || env.imbalance <= 0 {
+            if (env.idle == Idle::NewlyIdle && self.rules.preemptible) || env.imbalance <= 0 {
                 break;
             }
         }

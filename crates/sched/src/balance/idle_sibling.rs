@@ -1,6 +1,6 @@
 //! `select_idle_sibling` (`kernel/sched/fair.c`): an idle CPU among those that share a cache with the one that was chosen.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::state::update_avg;
 use crate::bitmap::Bitmap;
@@ -20,7 +20,7 @@ impl<D: Decider> Sched<D> {
         let state = &mut self.tasks[task.index()].balance;
         let recent = state.recent_used_cpu;
         // 5.10 sets it for the waker, and here only where it is used.
-        let forgets = self.rules.series != Series::V5_10;
+        let forgets = self.rules.recent_cpu_is_previous;
         if forgets {
             state.recent_used_cpu = previous;
         }
@@ -34,7 +34,7 @@ impl<D: Decider> Sched<D> {
             return recent;
         }
         let Some(llc) = self.balance.domains.cpus[target.index()].llc else { return target };
-        let found = if self.rules.series == Series::V5_10 {
+        let found = if !self.rules.scans_idle_cpus_once {
             self.search_in_turn(task, llc, target, this)
         } else {
             self.search(task, llc, previous, target, this)
@@ -218,7 +218,7 @@ impl<D: Decider> Sched<D> {
         let siblings = self.balance.domains.smt.get(of.index())?;
         let span = &self.balance.domains.cpus[target.index()].levels[llc].shape.span;
         // From 5.12 on the CPU itself is known to be busy.
-        let itself = self.rules.series == Series::V5_10;
+        let itself = !self.rules.select_idle_smt_skips_target;
         siblings.iter().map(|cpu| CpuId(cpu as u32)).find(|cpu| {
             (itself || *cpu != of)
                 && span.contains(cpu.index())

@@ -1,6 +1,6 @@
 //! The slow path of `select_task_rq_fair`, for fork and exec: the idlest CPU of the idlest group, from the largest domain down.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::stats::{GroupStats, GroupType, adjust_numa_imbalance};
@@ -96,7 +96,7 @@ impl<D: Decider> Sched<D> {
         local: &GroupStats,
         best: &GroupStats,
     ) -> bool {
-        if self.rules.series == Series::V5_10 {
+        if !self.rules.numa_imbalance_by_domain {
             return local.idle_cpus > 0;
         }
         let mut threshold = domain.shape.imb_numa_nr;
@@ -106,7 +106,7 @@ impl<D: Decider> Sched<D> {
             threshold = threshold.min(usable.count());
         }
         let imbalance = i64::from(local.idle_cpus.abs_diff(best.idle_cpus));
-        adjust_numa_imbalance(self.rules.series, imbalance, local.sum_nr_running + 1, threshold) == 0
+        adjust_numa_imbalance(&self.rules, imbalance, local.sum_nr_running + 1, threshold) == 0
     }
 
     /// `find_idlest_group_cpu`: the CPU that went idle last, or the one of least load.

@@ -1,6 +1,6 @@
 //! `calculate_imbalance` (`kernel/sched/fair.c`): how much is to be moved, and of what; and what balancing learns on the way.
 
-use schedlab_model::{CpuId, Series};
+use schedlab_model::CpuId;
 
 use crate::balance::busiest::DomainStats;
 use crate::balance::domains::{DomainFlags, Domains};
@@ -66,11 +66,11 @@ impl<D: Decider> Sched<D> {
         };
         let numa = env.shape.flags.has(DomainFlags::NUMA);
         // 5.10 halves first.
-        let halves_first = self.rules.series == Series::V5_10;
+        let halves_first = !self.rules.imbalance_halved_last;
         let imbalance = if halves_first { imbalance >> 1 } else { imbalance };
         let running = if halves_first { busiest.sum_nr_running } else { local.sum_nr_running + 1 };
         let imbalance = if numa {
-            adjust_numa_imbalance(self.rules.series, imbalance, running, env.shape.imb_numa_nr)
+            adjust_numa_imbalance(&self.rules, imbalance, running, env.shape.imb_numa_nr)
         } else {
             imbalance
         };

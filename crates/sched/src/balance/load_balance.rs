@@ -1,6 +1,6 @@
 //! `load_balance` (`sched_balance_rq` from 6.10 on): one level of one CPU's domains is brought into balance.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::Domain;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
@@ -58,7 +58,7 @@ impl<D: Decider> Sched<D> {
             let mut moved = 0;
             let waits = self.rqs[busiest.index()].nr_running > 1;
             // From 5.11 on an attempt counts as pinned until a task shows otherwise.
-            env.all_pinned = waits || self.rules.series != Series::V5_10;
+            env.all_pinned = waits || self.rules.pinned_until_shown;
             if waits {
                 moved = self.move_tasks(&mut env);
                 self.note_pinned(&env);
@@ -91,7 +91,7 @@ impl<D: Decider> Sched<D> {
             env.src = busiest;
             let running = self.rqs[busiest.index()].nr_running;
             env.looked_max = self.rules.tunables.nr_migrate.min(running);
-            env.all_pinned = running > 1 || self.rules.series != Series::V5_10;
+            env.all_pinned = running > 1 || self.rules.pinned_until_shown;
             if running > 1 {
                 ours = self.next_to_take(env).map(|task| (task, busiest));
                 self.note_pinned(env);
@@ -152,7 +152,7 @@ impl<D: Decider> Sched<D> {
             if self.rqs[busiest.index()].balance.push_cpu.is_none() {
                 self.rqs[busiest.index()].balance.push_cpu = Some(cpu);
                 *active = true;
-                if self.rules.series == Series::V5_10 {
+                if !self.rules.active_balance_keeps_failures {
                     let tries = env.shape.cache_nice_tries;
                     self.domain(cpu, env.level).nr_balance_failed = tries + 1;
                 }
@@ -221,7 +221,7 @@ impl<D: Decider> Sched<D> {
             return false;
         }
         if env.idle == Idle::NewlyIdle {
-            return self.rules.series == Series::V5_10 || self.rqs[env.dst.index()].nr_running == 0;
+            return !self.rules.newidle_ends_for_new_tasks || self.rqs[env.dst.index()].nr_running == 0;
         }
         if env.dst_group.is_only(env.dst.index()) {
             return true;
@@ -238,7 +238,7 @@ impl<D: Decider> Sched<D> {
                 continue;
             }
             // From 6.6 on a CPU of an idle core comes first.
-            if self.rules.eevdf() && !smt && !self.is_core_idle(cpu) {
+            if self.rules.idle_core_balances_first && !smt && !self.is_core_idle(cpu) {
                 sibling = sibling.or(Some(cpu));
                 candidates.subtract(&self.balance.domains.smt[number]);
                 continue;
@@ -255,7 +255,7 @@ impl<D: Decider> Sched<D> {
     fn need_active_balance(&self, env: &Env) -> bool {
         let domain = &self.balance.domains.cpus[env.cpu.index()].levels[env.level];
         // imbalanced_active_balance, which 5.10 does whatever is to be moved
-        let by_task = self.rules.series == Series::V5_10 || env.migration_type == MigrationType::Task;
+        let by_task = !self.rules.active_balance_by_type || env.migration_type == MigrationType::Task;
         if by_task && domain.nr_balance_failed > env.shape.cache_nice_tries + 2 {
             return true;
         }

@@ -1,6 +1,6 @@
 //! `sched_balance_newidle` (`newidle_balance` before 6.10, `kernel/sched/fair.c`): a CPU that is about to idle looks for work.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
@@ -36,11 +36,7 @@ impl<D: Decider> Sched<D> {
         let lowest = self.balance.domains.cpus[cpu.index()].levels.first();
         let worth_it = lowest.is_some_and(|lowest| {
             // 5.10 asks for the cost of a migration first.
-            let least = match self.rules.series {
-                Series::V5_10 => self.rules.tunables.migration_cost.as_nanos(),
-                _ => lowest.max_newidle_lb_cost,
-            };
-            self.balance.overload && avg_idle >= least
+            self.balance.overload && avg_idle >= self.rules.least_idle_time(lowest.max_newidle_lb_cost)
         });
         let (mut pulled, mut cost) = (false, 0);
         if !worth_it {
@@ -125,15 +121,20 @@ impl<D: Decider> Sched<D> {
     }
 }
 
+impl Rules {
+    /// How long a CPU must be expected to idle for newidle balancing to be worth it, in nanoseconds; `cost` is what balancing its
+    /// lowest domain cost at most.
+    fn least_idle_time(&self, cost: u64) -> u64 {
+        if self.newidle_by_balance_cost { cost } else { self.tunables.migration_cost.as_nanos() }
+    }
+}
+
 impl Balance {
     /// What a CPU's lowest domain says as the CPU runs out of work.
     pub(crate) fn newidle(&self, rules: &Rules, cpu: CpuId) -> Newidle {
         self.domains.cpus[cpu.index()].levels.first().map_or(Newidle::NEVER, |lowest| Newidle {
             // 5.10 asks for the cost of a migration.
-            least: match rules.series {
-                Series::V5_10 => rules.tunables.migration_cost.as_nanos(),
-                _ => lowest.max_newidle_lb_cost,
-            },
+            least: rules.least_idle_time(lowest.max_newidle_lb_cost),
             due: lowest.last_balance + self.sd_interval(rules, lowest, false),
         })
     }

@@ -1,6 +1,6 @@
 //! `rebalance_domains` (`sched_balance_domains`) and its idle stand-in, `nohz_idle_balance` (`kernel/sched/fair.c`): balancing on ticks.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::Domain;
 use crate::balance::env::Idle;
@@ -132,7 +132,7 @@ impl<D: Decider> Sched<D> {
             (kick.stats, kick.balance) = (true, true);
         }
         // From 5.15 on.
-        kick.next = nohz.needs_update && self.rules.series != Series::V5_10;
+        kick.next = nohz.needs_update && self.rules.nohz_updates_next_balance;
         (kick.stats || kick.balance || kick.next).then_some(kick)
     }
 

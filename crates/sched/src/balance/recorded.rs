@@ -63,7 +63,7 @@ impl<D: Decider> Sched<D> {
 
     /// A task that is about to wake elsewhere counts its virtual time from what it read of its old queue's (`migrate_task_rq_fair`; CFS).
     pub fn leave_virtual_time(&mut self, task: TaskId, least: Vruntime) {
-        if !self.rules.eevdf() {
+        if !self.rules.eevdf {
             let entity = self.entity_mut(task);
             entity.vruntime = entity.vruntime.minus(least.0);
         }

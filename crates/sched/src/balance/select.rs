@@ -1,6 +1,6 @@
 //! `select_task_rq` (`kernel/sched/core.c`) and `select_task_rq_fair` (`kernel/sched/fair.c`): the CPU for a waking or new task.
 
-use schedlab_model::{CpuId, Series, TaskId, Topology};
+use schedlab_model::{CpuId, TaskId, Topology};
 
 use crate::balance::WakeKind;
 use crate::balance::domains::{DomainFlags, Domains};
@@ -20,14 +20,14 @@ impl<D: Decider> Sched<D> {
     /// Looking at one CPU costs `search_cost` nanoseconds, which bounds how far is looked. `seed` is that of the draws by which the
     /// kernel skips newly idle balancing (NI_RANDOM).
     pub fn set_topology(&mut self, topology: &Topology, search_cost: u64, seed: u64) {
-        if self.rules.series == Series::V2_6_24 || self.rqs.len() == 1 {
+        if !self.rules.models_balancing || self.rqs.len() == 1 {
             return;
         }
         let cpus = self.rqs.len();
-        let domains = Domains::build(self.rules.series, topology, &Bitmap::full(cpus), cpus as u32);
+        let domains = Domains::build(&self.rules, topology, &Bitmap::full(cpus), cpus as u32);
         self.balance = Balance::new(domains, cpus);
         let state = CpuState::new(self.rules.tunables.migration_cost.as_nanos());
-        for rq in &mut self.rqs {
+        for rq in self.rqs.iter_mut() {
             (rq.balance, rq.cfs_tasks) = (state.clone(), TaskList::EMPTY);
         }
         (self.balance.search_cost, self.balance.random) = (search_cost, seed);
@@ -50,7 +50,7 @@ impl<D: Decider> Sched<D> {
             active.subtract(offline);
         }
         let balance = &mut self.balance;
-        let mut domains = Domains::build(self.rules.series, &balance.domains.topology, &active, cpus as u32);
+        let mut domains = Domains::build(&self.rules, &balance.domains.topology, &active, cpus as u32);
         let now = balance.now / self.rules.tick;
         for cpu in active.iter() {
             domains.cpus[cpu]
@@ -243,7 +243,7 @@ impl<D: Decider> Sched<D> {
         }
         let chosen = self.select_idle_sibling(task, previous, chosen, cpu);
         let current = self.rqs[cpu.index()].curr;
-        if wants_affine && self.rules.series == Series::V5_10 && current != TaskId::IDLE {
+        if wants_affine && !self.rules.recent_cpu_is_previous && current != TaskId::IDLE {
             self.remember_task(current, cpu);
             self.tasks[current.index()].balance.recent_used_cpu = cpu;
         }
@@ -313,7 +313,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn choose_idle_cpu(&self, cpu: CpuId, task: TaskId) -> bool {
         self.available_idle_cpu(cpu)
             || (self.sched_idle_cpu(cpu)
-                && (self.rules.series < Series::V7_2 || !self.tasks[task.index()].has_idle_policy()))
+                && (!self.rules.idle_tasks_avoid_their_like || !self.tasks[task.index()].has_idle_policy()))
     }
 
     /// `wake_affine`: the waker's CPU or the last one.

@@ -1,6 +1,6 @@
 //! What balancing and placement want to know of a group of CPUs: `struct sg_lb_stats` and `group_classify` (`kernel/sched/fair.c`).
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, RuleSet, TaskId};
 
 use crate::balance::domains::Group;
 use crate::core::Sched;
@@ -85,10 +85,10 @@ impl GroupStats {
 }
 
 /// `adjust_numa_imbalance`: so little imbalance between nodes is let be.
-pub(super) fn adjust_numa_imbalance(series: Series, imbalance: i64, running: u32, imb_numa_nr: u32) -> i64 {
+pub(super) fn adjust_numa_imbalance(rules: &RuleSet, imbalance: i64, running: u32, imb_numa_nr: u32) -> i64 {
     // NUMA_IMBALANCE_MIN: two tasks that talk to one another.
     const MIN: i64 = 2;
-    if series == Series::V5_10 {
+    if !rules.numa_imbalance_by_domain {
         return if i64::from(running) <= MIN { 0 } else { imbalance };
     }
     if running <= imb_numa_nr && imbalance <= MIN { 0 } else { imbalance }
@@ -118,7 +118,7 @@ impl<D: Decider> Sched<D> {
     pub(super) fn cpu_util_boosted(&self, cpu: CpuId) -> u64 {
         let avg = self.root_avg(cpu);
         let util = self.cpu_util(cpu, &avg);
-        if self.rules.eevdf() { util.max(avg.runnable_avg).min(1024) } else { util }
+        if self.rules.util_boosted_by_runnable { util.max(avg.runnable_avg).min(1024) } else { util }
     }
 
     fn cpu_util_est(&self, cpu: CpuId) -> u64 {
@@ -151,7 +151,7 @@ impl<D: Decider> Sched<D> {
     /// then on (`h_nr_runnable`).
     pub(super) fn h_nr_running(&self, cpu: CpuId) -> u32 {
         let queue = self.cfs_rq(cpu);
-        if self.rules.series >= Series::V7_2 { queue.h_nr_runnable() } else { queue.h_nr_running }
+        if self.rules.balance_counts_runnable { queue.h_nr_runnable() } else { queue.h_nr_running }
     }
 
     /// `update_sg_wakeup_stats`: the group as it would be without the task.
@@ -162,7 +162,7 @@ impl<D: Decider> Sched<D> {
         let mut stats =
             GroupStats { group_weight: group.weight, group_capacity: group.capacity, ..GroupStats::default() };
         // 6.12 and its contemporaries count CPUs on which the task may not run.
-        let counts_all = matches!(self.rules.series, Series::V6_12 | Series::V6_18);
+        let counts_all = self.rules.idlest_counts_forbidden_cpus;
         for cpu in group.span.iter().map(|cpu| CpuId(cpu as u32)) {
             if !counts_all && !record.may_run_on(cpu) {
                 continue;
@@ -205,14 +205,11 @@ mod tests {
     /// threshold run there.
     #[test]
     fn a_small_imbalance_of_nodes_is_let_be() {
-        for (series, imbalance, running, threshold, left) in [
-            (Series::V5_10, 5, 2, 0, 0),
-            (Series::V5_10, 1, 3, 0, 1),
-            (Series::V6_1, 2, 4, 4, 0),
-            (Series::V6_1, 3, 4, 4, 3),
-            (Series::V6_1, 2, 5, 4, 2),
-        ] {
-            assert_eq!(adjust_numa_imbalance(series, imbalance, running, threshold), left);
+        for (release, imbalance, running, threshold, left) in
+            [("5.10", 5, 2, 0, 0), ("5.10", 1, 3, 0, 1), ("6.1", 2, 4, 4, 0), ("6.1", 3, 4, 4, 3), ("6.1", 2, 5, 4, 2)]
+        {
+            let rules = RuleSet::of(release.parse().unwrap());
+            assert_eq!(adjust_numa_imbalance(&rules, imbalance, running, threshold), left);
         }
     }
 }

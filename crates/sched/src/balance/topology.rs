@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use schedlab_model::{Series, Topology};
+use schedlab_model::{RuleSet, Topology};
 
 use crate::balance::domains::{CpuDomains, Domain, DomainFlags, Domains, Group, Shape, Shared};
 use crate::balance::groups::build_groups;
@@ -56,9 +56,9 @@ fn masks(cpus: u32, active: &Bitmap, of: impl Fn(u32, u32) -> bool) -> Vec<Arc<B
 }
 
 /// `default_topology` and `sched_init_numa`: SMT, MC, PKG (DIE before 6.7), then one NUMA level for each distance.
-fn levels(series: Series, topology: &Topology, cpus: u32, active: &Bitmap) -> Vec<Level> {
+fn levels(rules: &RuleSet, topology: &Topology, cpus: u32, active: &Bitmap) -> Vec<Level> {
     let smt = DomainFlags::SHARE_CPUCAPACITY.and(DomainFlags::SHARE_LLC);
-    let package = if series >= Series::V6_12 { "PKG" } else { "DIE" };
+    let package = if rules.pkg_domain { "PKG" } else { "DIE" };
     let core = |one, other| topology.core(one, cpus) == topology.core(other, cpus);
     let cache = |one, other| topology.cache(one, cpus) == topology.cache(other, cpus);
     let distance = |one, other| topology.distance(topology.node_of(one, cpus), topology.node_of(other, cpus));
@@ -172,8 +172,8 @@ fn attach(mut domains: Vec<Draft>, groups: &mut [Group]) -> Vec<Draft> {
 
 impl Domains {
     /// `build_sched_domains` for the CPUs of `active`.
-    pub(crate) fn build(series: Series, topology: &Topology, active: &Bitmap, cpus: u32) -> Self {
-        let levels = levels(series, topology, cpus, active);
+    pub(crate) fn build(rules: &RuleSet, topology: &Topology, active: &Bitmap, cpus: u32) -> Self {
+        let levels = levels(rules, topology, cpus, active);
         let mut drafts: Vec<Vec<Draft>> = vec![Vec::new(); cpus as usize];
         for cpu in active.iter() {
             for (number, level) in levels.iter().enumerate() {

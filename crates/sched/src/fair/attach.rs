@@ -1,6 +1,6 @@
 //! Tasks and groups that come on to a queue's account of load, and that leave it (`kernel/sched/fair.c`).
 
-use schedlab_model::{Series, TaskId};
+use schedlab_model::TaskId;
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -73,7 +73,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         let cfs = &self.cfs_rqs[entity.cfs_rq.index()];
         let (rq, queue) = (&self.rqs[cfs.cpu.index()], &cfs.pelt);
-        if self.rules.series != Series::V5_10 && !queue.stopped {
+        if self.rules.migration_adds_pelt_lag && !queue.stopped {
             let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
             if entity.pelt.avg.age(now.wrapping_sub(queue.throttled_time)) {
                 entity.pelt.avg.update_avg(entity.load.down());
@@ -126,17 +126,17 @@ impl<D: Decider> Sched<D> {
 
     /// `propagate_entity_cfs_rq`: as far up as a queue that is throttled, before 6.18.
     fn propagate_entity_cfs_rq(&mut self, se: EntityId) {
-        let series = self.rules.series;
-        let ends = |queue: &CfsRq| queue.throttled && series < Series::V6_18;
+        let (ends_throttled, reaches) = (!self.rules.throttles_tasks, self.rules.propagates_to_throttled);
+        let ends = |queue: &CfsRq| queue.throttled && ends_throttled;
         let entity = &self.entities[se.index()];
-        if ends(&self.cfs_rqs[entity.cfs_rq.index()]) && series != Series::V5_10 {
+        if ends(&self.cfs_rqs[entity.cfs_rq.index()]) && reaches {
             return;
         }
         let mut level = entity.parent;
         while let Some(se) = level {
             let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
             let last = ends(&self.cfs_rqs[cfs.index()]);
-            if !(last && series == Series::V5_10) {
+            if !last || reaches {
                 self.update_load_avg_slow(cfs, se, Action::UPDATE);
             }
             level = parent.filter(|_| !last);

@@ -4,7 +4,7 @@
 //! the queue above, until the period timer refills the pool. Timers are the driver's: [`Sched::bandwidth_timer`] says when the next
 //! one fires, [`Sched::run_bandwidth_timer`] is what it does.
 
-use schedlab_model::{CpuId, Series, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -200,7 +200,7 @@ impl<D: Decider> Sched<D> {
             if self.groups[group.index()].bandwidth.runtime == 0 {
                 break;
             }
-            if self.rules.series >= Series::V7_2 {
+            if self.rules.throttles_when_charged {
                 // Tasks that are still within the kernel run on.
                 self.update_curr_cfs(queue);
             }
@@ -246,7 +246,7 @@ impl<D: Decider> Sched<D> {
         if record.runtime_remaining > 0 {
             return false;
         }
-        let throttles = self.rules.series >= Series::V7_2;
+        let throttles = self.rules.throttles_when_charged;
         if record.throttled {
             return throttles;
         }
@@ -308,7 +308,7 @@ impl<D: Decider> Sched<D> {
     /// taken off.
     pub fn is_throttled(&self, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
-        if self.rules.variant.throttles_tasks {
+        if self.rules.throttles_tasks {
             return record.class == crate::class::Class::Fair && record.throttled;
         }
         record.class == crate::class::Class::Fair && self.throttled_hierarchy(self.entities[record.se.index()].cfs_rq)
@@ -338,7 +338,7 @@ impl<D: Decider> Sched<D> {
     /// `throttle_cfs_rq`: takes the queue's entity out of the queue above, and so on up where nothing else is left; false if there
     /// was runtime after all.
     fn throttle_cfs_rq(&mut self, cfs: CfsRqId) -> bool {
-        if self.rules.variant.throttles_tasks {
+        if self.rules.throttles_tasks {
             return self.throttle_hierarchy(cfs);
         }
         if self.assign_cfs_rq_runtime(cfs, 1) {
@@ -392,7 +392,7 @@ impl<D: Decider> Sched<D> {
 
     /// `unthrottle_cfs_rq`: puts the queue's entity back into the queue above, and so on up.
     pub(crate) fn unthrottle_cfs_rq(&mut self, cfs: CfsRqId) {
-        if self.rules.variant.throttles_tasks {
+        if self.rules.throttles_tasks {
             return self.unthrottle_hierarchy(cfs);
         }
         let record = &mut self.cfs_rqs[cfs.index()];

@@ -1,6 +1,6 @@
 //! What is CFS's own: periods and slices, placement, preemption, buddies (2.6.24, 5.10, 6.1).
 
-use schedlab_model::{CpuId, Policy, Series, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
@@ -15,17 +15,17 @@ impl<D: Decider> Sched<D> {
         let latency = self.rules.tunables.latency.as_nanos();
         if nr_running <= self.rules.nr_latency {
             latency
-        } else if self.rules.series == Series::V2_6_24 {
-            latency * nr_running / self.rules.nr_latency
-        } else {
+        } else if self.rules.period_of_granularities {
             nr_running * self.rules.tunables.min_granularity.as_nanos()
+        } else {
+            latency * nr_running / self.rules.nr_latency
         }
     }
 
     /// `sched_slice`: the part of the period that the weight of `se` gives it, in real time.
     pub(crate) fn sched_slice(&mut self, cfs: CfsRqId, se: EntityId) -> u64 {
         let queue = &self.cfs_rqs[cfs.index()];
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.slice_of_hierarchy {
             let slice = self.sched_period(u64::from(queue.nr_running));
             return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
         }
@@ -66,7 +66,7 @@ impl<D: Decider> Sched<D> {
         };
         let all_idle = root.nr_running > 0 && idle;
         let tunables = &self.rules.tunables;
-        let own = self.rules.series == Series::V6_1;
+        let own = self.rules.idle_min_granularity;
         if own && self.se_is_idle(se) && !all_idle { tunables.idle_min_granularity } else { tunables.min_granularity }
             .as_nanos()
     }
@@ -82,7 +82,7 @@ impl<D: Decider> Sched<D> {
 
     /// The virtual slice that a new entity is placed behind (`sched_vslice`; 2.6.24's `sched_vslice_add`).
     fn sched_vslice(&mut self, cfs: CfsRqId, se: EntityId) -> u64 {
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.slice_of_hierarchy {
             let queue = &self.cfs_rqs[cfs.index()];
             let weight = queue.load.scaled + self.entities[se.index()].load.scaled;
             let period = self.sched_period(u64::from(queue.nr_running) + 1);
@@ -98,11 +98,7 @@ impl<D: Decider> Sched<D> {
     /// GENTLE_FAIR_SLEEPERS), but never earlier than it left.
     pub(crate) fn place_entity(&mut self, cfs: CfsRqId, se: EntityId, initial: bool) {
         let features = self.rules.tunables.features;
-        let old = self.rules.series == Series::V2_6_24;
-        let mut vruntime = self.cfs_rqs[cfs.index()].min_vruntime;
-        if old {
-            vruntime = self.placement_average(cfs, vruntime);
-        }
+        let mut vruntime = self.placement_average(cfs, self.cfs_rqs[cfs.index()].min_vruntime);
         if initial && features.start_debit {
             vruntime = vruntime.plus(self.sched_vslice(cfs, se));
         }
@@ -111,8 +107,8 @@ impl<D: Decider> Sched<D> {
         }
         let task = self.entities[se.index()].task;
         let before = self.entities[se.index()].vruntime;
-        // 2.6.24 sets a new entity's time outright: what it copied from its parent does not count.
-        let placed = if (old && initial) || self.is_long_sleeper(cfs, se) { vruntime } else { before.max(vruntime) };
+        let sets = initial && !self.rules.initial_placement_goes_on;
+        let placed = if sets || self.is_long_sleeper(cfs, se) { vruntime } else { before.max(vruntime) };
         self.entities[se.index()].vruntime =
             if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
     }
@@ -120,15 +116,12 @@ impl<D: Decider> Sched<D> {
     /// How much earlier than `min_vruntime` a woken entity may come in.
     fn sleeper_credit(&self, se: EntityId) -> u64 {
         let tunables = &self.rules.tunables;
-        match self.rules.series {
-            Series::V2_6_24 if !tunables.features.new_fair_sleepers => 0,
-            Series::V2_6_24 => tunables.latency.as_nanos(),
-            series => {
-                let idle = series == Series::V6_1 && self.se_is_idle(se);
-                let credit = if idle { tunables.min_granularity } else { tunables.latency }.as_nanos();
-                if tunables.features.gentle_fair_sleepers { credit >> 1 } else { credit }
-            }
+        if !tunables.features.new_fair_sleepers {
+            return 0;
         }
+        let idle = self.rules.idle_min_granularity && self.se_is_idle(se);
+        let credit = if idle { tunables.min_granularity } else { tunables.latency }.as_nanos();
+        if tunables.features.gentle_fair_sleepers { credit >> 1 } else { credit }
     }
 
     /// 2.6.24's TREE_AVG and APPROX_AVG: placement further into the queue than its start.
@@ -154,7 +147,7 @@ impl<D: Decider> Sched<D> {
     fn is_long_sleeper(&self, cfs: CfsRqId, se: EntityId) -> bool {
         let start = self.entities[se.index()].exec_start;
         let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
-        let asks = self.rules.series != Series::V2_6_24;
+        let asks = self.rules.places_long_sleepers_anew;
         asks && start != 0 && now > start && now - start > (1 << 63) / 1024
     }
 
@@ -172,7 +165,7 @@ impl<D: Decider> Sched<D> {
             self.clear_buddies(cfs, curr);
             return true;
         }
-        if self.rules.series == Series::V2_6_24 || delta_exec < self.rules.tunables.min_granularity.as_nanos() {
+        if !self.rules.tick_compares_leftmost || delta_exec < self.rules.tunables.min_granularity.as_nanos() {
             return false;
         }
         let Some(first) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return false };
@@ -241,7 +234,7 @@ impl<D: Decider> Sched<D> {
         if curr == woken {
             return;
         }
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.wakeup_preempt_entity {
             if self.rqs[cpu.index()].need_resched {
                 return;
             }
@@ -381,7 +374,7 @@ impl<D: Decider> Sched<D> {
         let (alone, curr) = (rq.nr_running == 1, rq.curr);
         let se = self.tasks[curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.yield_by_skip_buddy && !self.rules.eevdf {
             // It counts the fair tasks alone.
             if self.cfs_rqs[cfs.index()].nr_running > 1 {
                 self.yield_task_first(cfs, se, curr);
@@ -392,7 +385,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         self.clear_buddies(cfs, se);
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.forfeit(cfs, se);
             return;
         }

@@ -3,7 +3,7 @@
 //! A task is eligible while it has received no more than its share, that is while its lag is not negative. Among the eligible the
 //! one with the earliest virtual deadline runs. Lag is kept over sleep, so that sleeping neither earns nor forgives anything.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -14,7 +14,7 @@ use crate::fair::load::Action;
 impl<D: Decider> Sched<D> {
     fn weight(&self, se: EntityId) -> i64 {
         let load = self.entities[se.index()].load;
-        (if self.rules.variant.full_weights { load.scaled } else { load.down() }) as i64
+        (if self.rules.full_weights { load.scaled } else { load.down() }) as i64
     }
 
     /// `entity_key`: distance from the queue's origin.
@@ -63,7 +63,7 @@ impl<D: Decider> Sched<D> {
         let se = self.tasks[task.index()].se;
         let entity = &self.entities[se.index()];
         let lag = |cfs| if entity.on_rq { self.average_key(cfs) - self.entity_key(cfs, se) } else { entity.vlag };
-        (entity.vruntime, self.rules.eevdf().then(|| lag(entity.cfs_rq)))
+        (entity.vruntime, self.rules.eevdf.then(|| lag(entity.cfs_rq)))
     }
 
     /// `avg_vruntime`: V; the origin moves there.
@@ -91,7 +91,7 @@ impl<D: Decider> Sched<D> {
         }
         let zero = queue.zero_vruntime;
         // With all bits of the weights the product needs more than 64.
-        let wide = self.rules.variant.full_weights;
+        let wide = self.rules.full_weights;
         move |vruntime| {
             let key = vruntime.since(zero);
             if wide { i128::from(sum) >= i128::from(key) * i128::from(load) } else { sum >= key.wrapping_mul(load) }
@@ -103,13 +103,13 @@ impl<D: Decider> Sched<D> {
         self.eligibility(cfs)(self.entities[se.index()].vruntime)
     }
 
-    /// `entity_lag`: V − v, within limits ([`Eevdf::lag_by_longest_slice`]).
+    /// `entity_lag`: V − v, within limits ([`RuleSet::lag_limited_by_longest_slice`]).
     ///
-    /// [`Eevdf::lag_by_longest_slice`]: crate::Eevdf
+    /// [`RuleSet::lag_limited_by_longest_slice`]: schedlab_model::RuleSet
     pub(super) fn entity_lag(&mut self, cfs: CfsRqId, average: Vruntime, se: EntityId) -> i64 {
         let entity = &self.entities[se.index()];
         let lag = average.since(entity.vruntime);
-        let longest = if self.rules.variant.lag_by_longest_slice {
+        let longest = if self.rules.lag_limited_by_longest_slice {
             self.max_slice(cfs) + self.rules.tick
         } else {
             (2 * entity.slice).max(self.rules.tick)
@@ -123,7 +123,7 @@ impl<D: Decider> Sched<D> {
         let average = self.avg_vruntime(cfs);
         let mut lag = self.entity_lag(cfs, average, se);
         let entity = &mut self.entities[se.index()];
-        if self.rules.variant.bounds_lingering_lag && entity.sched_delayed {
+        if self.rules.bounds_lag_while_delayed && entity.sched_delayed {
             lag = lag.max(entity.vlag);
             if self.rules.tunables.features.delay_zero {
                 lag = lag.min(0);
@@ -140,10 +140,8 @@ impl<D: Decider> Sched<D> {
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             return false;
         }
-        let unprotected = match self.rules.series {
-            Series::V6_12 => self.did_preempt_short(cfs, curr),
-            _ => !self.protect_slice(curr),
-        };
+        let unprotected =
+            if self.rules.protects_for_time { !self.protect_slice(curr) } else { self.did_preempt_short(cfs, curr) };
         let goes = served || unprotected;
         if goes {
             self.clear_buddies(cfs, curr);
@@ -192,7 +190,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let (deadline, own) = (self.entities[se.index()].deadline, self.entities[se.index()].slice);
         let mut protected = deadline;
-        if self.rules.series != Series::V6_12 {
+        if self.rules.protects_for_time {
             let run_to_parity = self.rules.tunables.features.run_to_parity;
             let slice = if run_to_parity { self.min_slice(cfs) } else { NORMALIZED_BASE_SLICE }.min(own);
             if slice != own {
@@ -214,9 +212,10 @@ impl<D: Decider> Sched<D> {
     /// `protect_slice`.
     pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
         let entity = &self.entities[se.index()];
-        match self.rules.series {
-            Series::V6_12 => entity.vprot == entity.deadline,
-            _ => entity.vprot.since(entity.vruntime) > 0,
+        if self.rules.protects_for_time {
+            entity.vprot.since(entity.vruntime) > 0
+        } else {
+            entity.vprot == entity.deadline
         }
     }
 
@@ -224,13 +223,13 @@ impl<D: Decider> Sched<D> {
     pub(super) fn cancel_protect_slice(&mut self, se: EntityId) {
         if self.protect_slice(se) {
             let entity = &mut self.entities[se.index()];
-            entity.vprot = if self.rules.series == Series::V6_12 { entity.deadline.plus(1) } else { entity.vruntime };
+            entity.vprot = if self.rules.protects_for_time { entity.vruntime } else { entity.deadline.plus(1) };
         }
     }
 
     /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
     pub(crate) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
-        let picks_buddy = self.rules.tunables.features.pick_buddy && self.rules.series == Series::V6_12;
+        let picks_buddy = self.rules.tunables.features.pick_buddy && !self.rules.buddy_in_pick_eevdf;
         let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| picks_buddy);
         buddy.filter(|next| self.entity_eligible(cfs, *next)).or_else(|| self.pick_eevdf(cfs, true))
     }
@@ -244,13 +243,9 @@ impl<D: Decider> Sched<D> {
             return running.or(queue.timeline.first());
         }
         let features = self.rules.tunables.features;
-        // From 7.2 on not where a shorter slice is looked for.
-        let picks_buddy = match self.rules.series {
-            Series::V6_12 => false,
-            Series::V6_18 => features.pick_buddy,
-            _ => features.pick_buddy && protect,
-        };
-        if picks_buddy
+        if features.pick_buddy
+            && self.rules.buddy_in_pick_eevdf
+            && (protect || !self.rules.buddy_only_if_protecting)
             && let Some(next) = queue.next
             && self.entity_eligible(cfs, next)
         {
@@ -259,7 +254,7 @@ impl<D: Decider> Sched<D> {
         let eligible = self.eligibility(cfs);
         let curr = running.filter(|curr| eligible(self.entities[curr.index()].vruntime));
         // 6.18 protects without RUN_TO_PARITY too, for a shorter time.
-        let protects = features.run_to_parity || self.rules.series != Series::V6_12;
+        let protects = features.run_to_parity || self.rules.protects_for_time;
         if let Some(curr) = curr
             && protect
             && protects
@@ -294,14 +289,14 @@ impl<D: Decider> Sched<D> {
             let load = self.cfs_rqs[cfs.index()].avg_load + running;
             let weight = self.weight(se);
             lag = self.entities[se.index()].vlag.wrapping_mul(load + weight) / load.max(1);
-            moves_origin = self.rules.variant.full_weights && weight > load;
+            moves_origin = self.rules.full_weights && weight > load;
         }
         let task = self.entities[se.index()].task;
         let placed = average.minus(lag as u64);
         let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
         let entity = &mut self.entities[se.index()];
         entity.vruntime = placed;
-        let relative = entity.rel_deadline && (features.place_rel_deadline || self.rules.series == Series::V6_18);
+        let relative = entity.rel_deadline && (features.place_rel_deadline || self.rules.places_any_relative_deadline);
         if moves_origin {
             // A heavy entity pulls V to itself: the origin goes there at once, lest products overflow.
             self.update_zero_vruntime(cfs, lag.wrapping_neg());
@@ -343,7 +338,7 @@ impl<D: Decider> Sched<D> {
         self.entities[se.index()].on_rq = true;
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             self.check_enqueue_throttle(cfs);
-            if self.rules.variant.throttles_tasks {
+            if self.rules.throttles_tasks {
                 self.throttle_load(cfs, false);
             }
         }
@@ -370,7 +365,7 @@ impl<D: Decider> Sched<D> {
     /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
     pub(crate) fn finish_delayed_dequeue(&mut self, se: EntityId) {
         // From 7.2 on update_entity_lag saw to it.
-        let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.variant.bounds_lingering_lag;
+        let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.bounds_lag_while_delayed;
         self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
         if delay_zero && entity.vlag > 0 {
@@ -412,7 +407,7 @@ impl<D: Decider> Sched<D> {
     /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
     pub(super) fn requeue_delayed_entity(&mut self, se: EntityId) {
         let cfs = self.entities[se.index()].cfs_rq;
-        if self.rules.variant.bounds_lingering_lag {
+        if self.rules.bounds_lag_while_delayed {
             self.update_curr_cfs(cfs);
             if self.update_entity_lag(cfs, se) {
                 self.place_again(cfs, se);
@@ -449,7 +444,7 @@ impl<D: Decider> Sched<D> {
             level = entity.parent;
             let queue = &mut self.cfs_rqs[entity.cfs_rq.index()];
             queue.h_nr_delayed = change(queue.h_nr_delayed);
-            if queue.throttled && !self.rules.variant.throttles_tasks {
+            if queue.throttled && !self.rules.throttles_tasks {
                 return;
             }
         }
@@ -458,7 +453,7 @@ impl<D: Decider> Sched<D> {
     /// `yield_task_fair`: an eligible task gives up the rest of its request.
     pub(super) fn forfeit(&mut self, cfs: CfsRqId, se: EntityId) {
         self.update_curr_cfs(cfs);
-        if !self.rules.variant.yield_forfeits {
+        if !self.rules.yield_forfeits {
             let slice = self.entities[se.index()].slice;
             let virtual_slice = self.calc_delta_fair(slice, se);
             let entity = &mut self.entities[se.index()];

@@ -1,6 +1,6 @@
 //! Who preempts whom by waking, under EEVDF (`check_preempt_wakeup_fair`, `wakeup_preempt_fair` in 7.2).
 
-use schedlab_model::{CpuId, Policy, Series, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::class::DequeueFlags;
 use crate::core::Sched;
@@ -18,14 +18,14 @@ impl<D: Decider> Sched<D> {
         let hint = self.balance.sync_wakeup.take().filter(|(task, _)| *task == woken).map(|(_, selected)| selected);
         let features = self.rules.tunables.features;
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
-        let throttled = match self.rules.variant.throttles_tasks {
+        let throttled = match self.rules.throttles_tasks {
             true => self.tasks[woken.index()].throttled,
             false => self.throttled_hierarchy(self.entities[pse.index()].cfs_rq),
         };
         if throttled {
             return;
         }
-        let by_deadline = self.rules.variant.wakeups_by_deadline;
+        let by_deadline = self.rules.wakeup_preempts_by_deadline;
         if features.next_buddy && !by_deadline && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }
@@ -36,14 +36,14 @@ impl<D: Decider> Sched<D> {
         let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
             (true, false) => {
                 self.cancel_protect_slice(se);
-                if self.rules.series >= Series::V7_2 {
+                if self.rules.preemption_clears_buddies {
                     self.clear_buddies(self.entities[self.tasks[curr.index()].se.index()].cfs_rq, se);
                 }
                 true
             }
             (false, true) => return,
             _ if self.tasks[woken.index()].policy != Policy::Other => return,
-            _ if self.rules.variant.wakeups_by_deadline => {
+            _ if self.rules.wakeup_preempts_by_deadline => {
                 match self.becomes_first_by_deadline(cpu, [se, pse], fork, hint) {
                     Some(ours) => ours,
                     None => return,
@@ -91,7 +91,7 @@ impl<D: Decider> Sched<D> {
         }
         if first && shorter {
             self.cancel_protect_slice(se);
-            if self.rules.series >= Series::V7_2 {
+            if self.rules.preemption_clears_buddies {
                 self.clear_buddies(cfs, se);
             }
         }
@@ -130,7 +130,7 @@ impl<D: Decider> Sched<D> {
         self.update_curr_cfs(cfs);
         let shorter = self.rules.tunables.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
-        if self.rules.series == Series::V6_12 {
+        if !self.rules.protects_for_time {
             if shorter && self.do_preempt_short(cfs, se, pse) {
                 self.cancel_protect_slice(se);
             }

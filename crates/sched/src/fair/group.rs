@@ -3,7 +3,7 @@
 //! A group has a queue on each CPU where it has tasks, and an entity that stands for that queue among its siblings. Both are made
 //! when the first task comes.
 
-use schedlab_model::{CpuId, ModelError, Series, TaskId};
+use schedlab_model::{CpuId, ModelError, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -82,13 +82,13 @@ impl<D: Decider> Sched<D> {
     /// # Errors
     /// [`ModelError::Group`] on 2.6.24, whose groups are not modelled.
     pub fn create_group(&mut self, parent: GroupId) -> Result<GroupId, ModelError> {
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.models_groups {
             return Err(ModelError::Group("2.6.24's groups are not modelled; use 5.10 or later".to_owned()));
         }
         if self.rqs.len() > 1 {
             self.track_load();
         }
-        if !self.has_groups() && !self.rules.eevdf() {
+        if !self.has_groups() && !self.rules.eevdf {
             self.count_idle_entities();
         }
         let group = GroupId(self.groups.len() as u32);
@@ -170,7 +170,7 @@ impl<D: Decider> Sched<D> {
         if group == GroupId::ROOT {
             return Err(ModelError::Group("the root group cannot be idle".to_owned()));
         }
-        if self.rules.series == Series::V5_10 {
+        if !self.rules.idle_groups {
             return Err(ModelError::Group("idle groups came with 5.15; this is 5.10".to_owned()));
         }
         if std::mem::replace(&mut self.groups[group.index()].idle, idle) == idle {
@@ -181,7 +181,7 @@ impl<D: Decider> Sched<D> {
             below.idle = idle;
             let busy = below.h_nr_running - below.idle_h_nr_running;
             let count = |number: u32, change: u32| if idle { number + change } else { number - change };
-            if self.entities[se.index()].on_rq && !self.rules.eevdf() {
+            if self.entities[se.index()].on_rq && !self.rules.eevdf {
                 let above = &mut self.cfs_rqs[self.entities[se.index()].cfs_rq.index()];
                 above.idle_nr_running = count(above.idle_nr_running, 1);
             }
@@ -232,7 +232,7 @@ impl<D: Decider> Sched<D> {
     /// # Errors
     /// As [`Sched::set_group_shares`].
     pub fn set_autogroup_nice(&mut self, group: GroupId, nice: i8) -> Result<(), ModelError> {
-        let weight = crate::fair::weight::weight_of_nice(self.rules.series, schedlab_model::Policy::Other, nice);
+        let weight = crate::fair::weight::weight_of_nice(&self.rules, schedlab_model::Policy::Other, nice);
         self.set_group_shares(group, weight.scaled >> 10)
     }
 
@@ -253,7 +253,7 @@ impl<D: Decider> Sched<D> {
             idle: record.idle,
             runtime_enabled: record.bandwidth.quota.is_some(),
             // tg_set_cfs_bandwidth of 6.18 on.
-            runtime_remaining: i64::from(self.rules.variant.throttles_tasks),
+            runtime_remaining: i64::from(self.rules.throttles_tasks),
             throttle_count: self.cfs_rqs[above.index()].throttle_count,
             ..CfsRq::new(cpu)
         });
@@ -291,12 +291,12 @@ impl<D: Decider> Sched<D> {
         let Some(queue) = self.entities[se.index()].my_q else { return };
         let below = &self.cfs_rqs[queue.index()];
         // 6.12 on keep the weight of an emptied group, which may linger.
-        let throttled = below.throttle_count > 0 && !self.rules.variant.throttles_tasks;
-        if throttled || (self.rules.eevdf() && below.load.scaled == 0) {
+        let throttled = below.throttle_count > 0 && !self.rules.throttles_tasks;
+        if throttled || (self.rules.eevdf && below.load.scaled == 0) {
             return;
         }
         let shares = self.calc_group_shares(queue);
-        if !self.rules.eevdf() || self.entities[se.index()].load.scaled != shares {
+        if !self.rules.eevdf || self.entities[se.index()].load.scaled != shares {
             self.reweight_entity(self.entities[se.index()].cfs_rq, se, Weight { scaled: shares, inverse: 0 });
         }
     }

@@ -1,6 +1,6 @@
 //! Setting a group's limit (`tg_set_cfs_bandwidth`), whose two halves hold different locks.
 
-use schedlab_model::{ModelError, Series, Time};
+use schedlab_model::{ModelError, Time};
 
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -52,7 +52,7 @@ impl<D: Decider> Sched<D> {
         if burst > quota.unwrap_or(burst) {
             return refuse(format!("burst = {burst} is more than the quota"));
         }
-        if burst > Time::ZERO && self.rules.series == Series::V5_10 {
+        if burst > Time::ZERO && !self.rules.cfs_burst {
             return refuse("burst came with 5.14; this is 5.10".to_owned());
         }
         let now = self.rqs[0].clock;
@@ -69,7 +69,7 @@ impl<D: Decider> Sched<D> {
     /// The second half: each queue asks the pool anew, and the throttled ones are let go.
     pub fn set_bandwidth_of_queues(&mut self, group: GroupId) {
         let limited = self.groups[group.index()].bandwidth.quota.is_some();
-        let runtime = i64::from(self.rules.variant.throttles_tasks);
+        let runtime = i64::from(self.rules.throttles_tasks);
         for (queue, _) in self.groups[group.index()].cpus.clone().into_iter().flatten() {
             let record = &mut self.cfs_rqs[queue.index()];
             (record.runtime_enabled, record.runtime_remaining) = (limited, runtime);

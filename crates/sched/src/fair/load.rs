@@ -2,7 +2,7 @@
 //!
 //! Kept only where something depends on it ([`Sched::track_load`]): the shares of groups on several CPUs.
 
-use schedlab_model::{CpuId, Series, Time};
+use schedlab_model::{CpuId, Time};
 
 use crate::class::Class;
 use crate::core::Sched;
@@ -84,13 +84,13 @@ impl<D: Decider> Sched<D> {
         let queue = &self.cfs_rqs[entity.cfs_rq.index()];
         if class != Class::Fair {
             entity.pelt.avg.last_update_time = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
-            if self.rules.series != Series::V5_10 {
+            if self.rules.new_tasks_of_other_classes_age {
                 return;
             }
         }
         let queue = &queue.pelt.avg;
         // With ten bits more until 6.10.
-        let weight = if self.rules.eevdf() { entity.load.down() } else { entity.load.scaled };
+        let weight = if self.rules.init_util_by_nice_weight { entity.load.down() } else { entity.load.scaled };
         let cap = (1024 - queue.util_avg as i64) / 2;
         let avg = &mut entity.pelt.avg;
         if cap > 0 {
@@ -103,7 +103,7 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(crate) fn sums(&self) -> Sums {
-        Sums::of(self.rules.series)
+        Sums::of(&self.rules)
     }
 
     /// `se_weight`.
@@ -255,7 +255,7 @@ impl<D: Decider> Sched<D> {
         }
         let now = self.rqs[queue.cpu.index()].clock;
         let load = &mut queue.pelt;
-        let limited = self.rules.eevdf();
+        let limited = self.rules.tg_load_avg_limited;
         if limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
             return;
         }

@@ -29,10 +29,9 @@ mod throttle;
 pub(crate) mod timeline;
 mod two;
 pub(crate) mod util_est;
-pub(crate) mod variant;
 pub(crate) mod weight;
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -52,9 +51,9 @@ impl Rules {
     /// The same of a weight that is not nice 0's.
     fn calc_delta_of(&self, delta: u64, load: &mut Weight) -> u64 {
         let nice_0 = self.nice_0_load;
-        if self.series == Series::V2_6_24 {
+        if !self.calc_delta_cuts_off {
             calc_delta_mine(delta, nice_0, *load)
-        } else if self.variant.full_weights {
+        } else if self.full_weights {
             delta.wrapping_mul(nice_0) / load.scaled.max(1)
         } else {
             calc_delta(delta, nice_0, load)
@@ -89,12 +88,12 @@ impl<D: Decider> Sched<D> {
         let Some(curr) = queue.curr else { return false };
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
-        let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
+        let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
         let entity = &mut self.entities[curr.index()];
         let delta = now.wrapping_sub(entity.exec_start);
         if delta as i64 <= 0 {
             // 2.6.24 has no such short cut: min_vruntime may have somebody to follow though no time passed.
-            if self.rules.series == Series::V2_6_24 {
+            if !self.rules.charges_time_only {
                 self.update_min_vruntime(cfs);
             }
             return false;
@@ -110,7 +109,7 @@ impl<D: Decider> Sched<D> {
         if self.cfs_rqs[cfs.index()].runtime_enabled {
             self.account_cfs_rq_runtime(cfs, delta);
         }
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             return self.served(cfs, curr);
         }
         self.update_min_vruntime(cfs);
@@ -132,7 +131,7 @@ impl<D: Decider> Sched<D> {
         let queue = &self.cfs_rqs[cfs.index()];
         let running = queue.curr.map(|curr| &self.entities[curr.index()]);
         // 2.6.24 looks at the running entity whether it is still queued or not, and never with none running.
-        let keeps_leaving = self.rules.series == Series::V2_6_24;
+        let keeps_leaving = !self.rules.min_vruntime_of_queued;
         let running = running.filter(|entity| entity.on_rq || keeps_leaving).map(|entity| entity.vruntime);
         let least = match (running, queue.timeline.first_key()) {
             (Some(running), Some(first)) => running.min(first),
@@ -145,7 +144,7 @@ impl<D: Decider> Sched<D> {
 
     /// `__enqueue_entity`.
     pub(crate) fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.avg_vruntime_add(cfs, se);
         }
         let key = self.key(se);
@@ -157,7 +156,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     fn key(&self, se: EntityId) -> Vruntime {
         let entity = &self.entities[se.index()];
-        if self.rules.eevdf() { entity.deadline } else { entity.vruntime }
+        if self.rules.eevdf { entity.deadline } else { entity.vruntime }
     }
 
     /// `__dequeue_entity`.
@@ -165,19 +164,19 @@ impl<D: Decider> Sched<D> {
         let (key, sequence) = (self.key(se), self.entities[se.index()].sequence);
         let found = self.cfs_rqs[cfs.index()].timeline.remove(key, sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.avg_vruntime_sub(cfs, se);
         }
     }
 
     /// `enqueue_entity`.
     fn enqueue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.enqueue_entity_eevdf(cfs, se, flags);
             return;
         }
         // 2.6.24 keeps vruntime absolute while a task is off the queue; set_task_cpu moves it between CPUs.
-        let relative = self.rules.series != Series::V2_6_24;
+        let relative = self.rules.relative_vruntime;
         let renormalise = relative && (!flags.has(EnqueueFlags::WAKEUP) || flags.has(EnqueueFlags::MIGRATED));
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);
         if renormalise && running {
@@ -230,12 +229,12 @@ impl<D: Decider> Sched<D> {
     /// `dequeue_entity`: false if the entity stays queued for a while (EEVDF's delayed dequeue).
     fn dequeue_entity(&mut self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         self.update_curr_cfs(cfs);
-        let eevdf = self.rules.eevdf();
+        let eevdf = self.rules.eevdf;
         self.clear_buddies(cfs, se);
         if eevdf && self.lingers(cfs, se, flags) {
             // Until now it was runnable, from now on it is not.
             self.update_load_avg(cfs, se, Action::default());
-            if self.rules.variant.bounds_lingering_lag {
+            if self.rules.bounds_lag_while_delayed {
                 self.update_entity_lag(cfs, se);
             }
             self.set_delayed(se);
@@ -270,12 +269,12 @@ impl<D: Decider> Sched<D> {
                 self.finish_delayed_dequeue(se);
             }
             let queue = &self.cfs_rqs[cfs.index()];
-            if self.rules.variant.throttles_tasks && queue.nr_running == 0 && queue.throttle_count > 0 {
+            if self.rules.throttles_tasks && queue.nr_running == 0 && queue.throttle_count > 0 {
                 self.throttle_load(cfs, true);
             }
             return true;
         }
-        if self.rules.series == Series::V2_6_24 {
+        if !self.rules.relative_vruntime {
             return true;
         }
         if !flags.has(DequeueFlags::SLEEP) {
@@ -335,7 +334,7 @@ impl<D: Decider> Sched<D> {
             } else {
                 self.update_group_entity(cfs, se, slice);
             }
-            if parent.is_some() && self.rules.eevdf() {
+            if parent.is_some() && self.rules.eevdf {
                 slice = Some(self.min_slice(cfs));
             }
             let queue = &mut self.cfs_rqs[cfs.index()];
@@ -345,7 +344,7 @@ impl<D: Decider> Sched<D> {
             if queue.idle {
                 idle_policy = 1;
             }
-            if queue.throttled && !self.rules.variant.throttles_tasks {
+            if queue.throttled && !self.rules.throttles_tasks {
                 // It is not the CPU's to run until then: what core counts is taken back.
                 let rq = &mut self.rqs[queue.cpu.index()];
                 rq.nr_running = rq.nr_running.wrapping_sub(1);
@@ -382,7 +381,7 @@ impl<D: Decider> Sched<D> {
         let first = se;
         let tasks = u32::from(self.entities[se.index()].my_q.is_none());
         let sleeps = flags.has(DequeueFlags::SLEEP);
-        let throttles_tasks = self.rules.variant.throttles_tasks;
+        let throttles_tasks = self.rules.throttles_tasks;
         let throttles = flags.has(DequeueFlags::THROTTLE);
         let moves = !sleeps && !flags.has(DequeueFlags::DELAYED);
         let delayed = if moves && self.entities[se.index()].sched_delayed { tasks } else { 0 };
@@ -425,7 +424,7 @@ impl<D: Decider> Sched<D> {
                 if leaves && sleeps && (throttles_tasks || !self.throttled_hierarchy(cfs)) {
                     self.set_next_buddy(parent);
                 }
-                if self.rules.eevdf() {
+                if self.rules.eevdf {
                     slice = Some(self.min_slice(cfs));
                 }
             }
@@ -458,8 +457,8 @@ impl<D: Decider> Sched<D> {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
             let served = self.charge_level(cfs, se);
-            if self.looks_at_slice(cfs) && (self.rules.eevdf() || !self.hrtick_ends_slices(cpu)) {
-                let ours = if self.rules.eevdf() { served } else { self.check_preempt_tick(cfs, se) };
+            if self.looks_at_slice(cfs) && (self.rules.eevdf || !self.hrtick_ends_slices(cpu)) {
+                let ours = if self.rules.eevdf { served } else { self.check_preempt_tick(cfs, se) };
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {
                     self.resched_curr_lazy(cpu);
                 }
@@ -493,6 +492,6 @@ impl<D: Decider> Sched<D> {
     /// Whether a tick looks at the running entity's slice: there is somebody else, or (2.6.24) wake-ups do not preempt.
     pub(crate) fn looks_at_slice(&self, cfs: CfsRqId) -> bool {
         self.cfs_rqs[cfs.index()].nr_running > 1
-            || (self.rules.series == Series::V2_6_24 && !self.rules.tunables.features.wakeup_preemption)
+            || (!self.rules.tick_checks_contended_only && !self.rules.tunables.features.wakeup_preemption)
     }
 }

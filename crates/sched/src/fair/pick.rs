@@ -1,6 +1,6 @@
 //! Who runs next of the fair class, and what changes hands: the picks and switches that CFS and EEVDF share, level by level.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::DequeueFlags;
 use crate::core::Sched;
@@ -24,7 +24,7 @@ impl<D: Decider> Sched<D> {
         if self.entities[se.index()].on_rq {
             self.update_curr_cfs(cfs);
         }
-        if self.rules.series < Series::V7_2 {
+        if !self.rules.throttles_when_charged {
             self.check_cfs_rq_runtime(cfs);
         }
         if self.entities[se.index()].on_rq {
@@ -53,12 +53,12 @@ impl<D: Decider> Sched<D> {
     /// `set_next_entity`.
     pub(crate) fn set_next_entity(&mut self, cfs: CfsRqId, se: EntityId, first: bool) {
         let rq = &self.rqs[self.cfs_rqs[cfs.index()].cpu.index()];
-        let now = if self.rules.series == Series::V2_6_24 { rq.clock } else { rq.clock_task };
+        let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
         self.clear_buddies(cfs, se);
         if self.entities[se.index()].on_rq {
             self.timeline_remove(cfs, se);
             self.update_load_avg(cfs, se, Action::UPDATE);
-            if self.rules.eevdf() && (first || !self.rules.variant.protects_picks) {
+            if self.rules.eevdf && (first || !self.rules.protects_picks) {
                 self.set_protect_slice(cfs, se);
             }
         }
@@ -72,7 +72,7 @@ impl<D: Decider> Sched<D> {
     /// that a group's slice goes on as its tasks take turns.
     pub(crate) fn put_prev_set_next_fair(&mut self, previous: TaskId, next: TaskId) {
         // From 7.0 on set_next_task_fair does this too, as far up as there is nobody who runs.
-        let accounts = self.rules.series >= Series::V7_2;
+        let accounts = self.rules.throttles_when_charged;
         let mut throttled = false;
         let (mut pse, mut se) = (self.tasks[previous.index()].se, self.tasks[next.index()].se);
         loop {
@@ -136,14 +136,14 @@ impl<D: Decider> Sched<D> {
                 self.update_curr_cfs(cfs);
             }
             // CFS looks only where somebody runs.
-            let looks = self.rules.eevdf() || self.cfs_rqs[cfs.index()].curr.is_some();
-            if looks && self.rules.series < Series::V7_2 && self.check_cfs_rq_runtime(cfs) {
-                if !self.rules.variant.throttles_tasks {
+            let looks = self.rules.eevdf || self.cfs_rqs[cfs.index()].curr.is_some();
+            if looks && !self.rules.throttles_when_charged && self.check_cfs_rq_runtime(cfs) {
+                if !self.rules.throttles_tasks {
                     return None;
                 }
                 throttled = true;
             }
-            let se = if self.rules.eevdf() { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };
+            let se = if self.rules.eevdf { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };
             let entity = &self.entities[se.index()];
             match entity.my_q {
                 Some(_) if entity.sched_delayed => {

@@ -3,8 +3,6 @@
 //! Under CFS only later time counts by the new weight. EEVDF keeps the lag, weight × (V − v), and the rest of the request in real
 //! time: distances from V scale by old / new weight.
 
-use schedlab_model::Series;
-
 use crate::class::EnqueueFlags;
 use crate::core::Sched;
 use crate::decider::Decider;
@@ -15,7 +13,7 @@ impl<D: Decider> Sched<D> {
     /// Gives `se`, on or off its queue `cfs`, another weight. The queue must have its clocks.
     pub(crate) fn reweight_entity(&mut self, cfs: CfsRqId, se: EntityId, weight: Weight) {
         let queued = self.entities[se.index()].on_rq;
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.reweight_entity_eevdf(cfs, se, weight, queued);
             return;
         }
@@ -53,14 +51,14 @@ impl<D: Decider> Sched<D> {
         self.reweight_load(cfs, se, weight.scaled);
         let entity = &mut self.entities[se.index()];
         entity.load = weight;
-        if self.rules.series == Series::V6_12 {
+        if !self.rules.reweights_by_placing {
             // reweight_eevdf
             if entity.vruntime != average {
                 entity.vruntime = average.minus(lag as u64);
             }
             // Once the deadline moves it is no longer that of the pick: protection ends.
             entity.deadline = average.plus(scale(entity.deadline.since(average)) as u64);
-        } else if self.rules.variant.rescales {
+        } else if self.rules.rescales {
             // rescale_entity: v' = V − lag, and the rest is as far from V as it was in real time.
             let about_average = |place: Vruntime| average.plus(scale(place.since(average)) as u64);
             (entity.vlag, entity.vruntime) = (lag, average.minus(lag as u64));
@@ -79,7 +77,7 @@ impl<D: Decider> Sched<D> {
 
     /// The same off a queue: what is kept is the lag, weight · vlag, and from 6.13 on the distance of a deadline that is relative.
     pub(crate) fn rescale_unqueued(&mut self, se: EntityId, weight: Weight) {
-        let rescales_deadline = self.rules.series != Series::V6_12;
+        let rescales_deadline = self.rules.rescales_relative_deadline;
         let entity = &mut self.entities[se.index()];
         let scale = |distance: i64| distance.wrapping_mul(entity.load.scaled as i64) / weight.scaled as i64;
         let (lag, deadline) = (scale(entity.vlag), scale(entity.deadline.0 as i64));

@@ -1,6 +1,6 @@
 //! What sums become as averages are added to a queue's or taken away (`kernel/sched/fair.c`): there the releases round otherwise.
 
-use schedlab_model::Series;
+use schedlab_model::RuleSet;
 
 use crate::fair::pelt::{PELT_MIN_DIVIDER, SchedAvg, add_positive, at_least};
 
@@ -25,11 +25,12 @@ pub(crate) struct Removed {
 }
 
 impl Sums {
-    pub(crate) fn of(series: Series) -> Self {
-        match series {
-            Series::V2_6_24 | Series::V5_10 => Self::Anew,
-            Series::V6_1 | Series::V6_12 | Series::V6_18 => Self::Followed,
-            Series::V7_2 => Self::FollowedWhole,
+    #[inline(always)]
+    pub(crate) const fn of(rules: &RuleSet) -> Self {
+        match (rules.pelt_sums_followed, rules.pelt_sums_in_64_bits) {
+            (false, _) => Self::Anew,
+            (true, false) => Self::Followed,
+            (true, true) => Self::FollowedWhole,
         }
     }
 

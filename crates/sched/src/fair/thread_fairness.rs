@@ -10,7 +10,7 @@
 //!
 //! Everything here is a pure function, so that a table of factors can be filled for a kernel from user space ([`factor_table`]).
 
-use schedlab_model::{Series, ThreadWeights};
+use schedlab_model::{RuleSet, ThreadWeights};
 
 use crate::fair::weight::Weight;
 
@@ -91,14 +91,14 @@ pub fn factor_table(rule: ThreadWeights, online: u32, most: u32) -> Vec<u32> {
     (0..=most).map(|threads| factor_fixed(rule, threads, online)).collect()
 }
 
-/// A weight times a fixed-point factor, rounded to nearest, at least [`MIN_WEIGHT`] on the scale of `series`.
+/// A weight times a fixed-point factor, rounded to nearest, at least [`MIN_WEIGHT`] on the scale of `rules`.
 ///
 /// The inverse is left to be computed as for any weight that is not in the nice table; a factor of 1 leaves all as it was.
-pub const fn weigh(series: Series, base: Weight, factor: u32) -> Weight {
+pub const fn weigh(rules: &RuleSet, base: Weight, factor: u32) -> Weight {
     if factor == FACTOR_ONE {
         return base;
     }
-    let least = MIN_WEIGHT << if matches!(series, Series::V2_6_24) { 0 } else { 10 };
+    let least = MIN_WEIGHT << if rules.wide_weights { 10 } else { 0 };
     let scaled = (base.scaled * factor as u64 + (1 << (FACTOR_SHIFT - 1))) >> FACTOR_SHIFT;
     Weight { scaled: if scaled < least { least } else { scaled }, inverse: 0 }
 }

@@ -2,7 +2,7 @@
 //! off as it returns to user space, so that none is held while it has a lock of the kernel's. Those taken off are in limbo until the
 //! queue is not throttled any more.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -17,7 +17,7 @@ impl<D: Decider> Sched<D> {
         let (group, cpu) = (record.group, record.cpu);
         let runs = record.curr.is_some_and(|curr| self.entities[curr.index()].on_rq);
         // From 7.0 on charging throttles at once, and asks for a whole slice first.
-        let at_once = self.rules.series >= Series::V7_2 && runs;
+        let at_once = self.rules.throttles_when_charged && runs;
         if self.assign_cfs_rq_runtime(cfs, if at_once { self.rules.cfs_bandwidth_slice } else { 1 }) {
             return false;
         }
@@ -46,7 +46,7 @@ impl<D: Decider> Sched<D> {
 
     /// `unthrottle_cfs_rq`.
     pub(super) fn unthrottle_hierarchy(&mut self, cfs: CfsRqId) {
-        if self.rules.series >= Series::V7_2 {
+        if self.rules.throttles_when_charged {
             self.update_curr_cfs(cfs);
         }
         let record = &mut self.cfs_rqs[cfs.index()];
@@ -73,7 +73,7 @@ impl<D: Decider> Sched<D> {
             self.unthrottle_up(child, cpu);
         }
         let Some((queue, _)) = self.groups[group.index()].cpus[cpu.index()] else { return };
-        let sees_throttling = self.rules.series >= Series::V7_2;
+        let sees_throttling = self.rules.throttles_when_charged;
         if sees_throttling {
             self.update_curr_cfs(queue);
         }

@@ -3,7 +3,7 @@
 //!
 //! A CPU's utilisation, as balancing and searches for idle CPUs see it, is at least the sum of its queued tasks' estimates.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, RuleSet, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
@@ -51,28 +51,28 @@ impl UtilEst {
 
     /// `util_est_update`: an activation ended with these averages.
     #[inline(always)]
-    pub(crate) fn update(&mut self, avg: &SchedAvg, series: Series) {
-        if series.is_eevdf() { self.update_as::<true>(avg, series) } else { self.update_as::<false>(avg, series) }
+    pub(crate) fn update(&mut self, avg: &SchedAvg, rules: &RuleSet) {
+        if rules.util_est_ewma_only { self.update_as::<true>(avg, rules) } else { self.update_as::<false>(avg, rules) }
     }
 
     /// The same of a series that is known to be EEVDF's or not.
     #[inline(always)]
-    pub(crate) fn update_as<const EEVDF: bool>(&mut self, avg: &SchedAvg, series: Series) {
+    pub(crate) fn update_as<const EWMA_ONLY: bool>(&mut self, avg: &SchedAvg, rules: &RuleSet) {
         if self.enqueued & UNCHANGED != 0 {
             return;
         }
-        if EEVDF { self.update_one(avg, series) } else { self.update_both(avg.util_avg) }
+        if EWMA_ONLY { self.update_one(avg, rules) } else { self.update_both(avg.util_avg) }
     }
 
     /// From 6.8 on. A task that waited for its CPU (its runnable time is above its running time) did not show what it would take.
     #[inline(always)]
-    fn update_one(&mut self, avg: &SchedAvg, series: Series) {
+    fn update_one(&mut self, avg: &SchedAvg, rules: &RuleSet) {
         let (ewma, ended) = (u64::from(self.ewma), avg.util_avg);
         let above = ewma.saturating_sub(ended);
         if above == 0 {
             self.ewma = ended as u16;
         } else if above >= MARGIN {
-            if ended > 1024 && series < Series::V6_18 {
+            if ended > 1024 && !rules.util_est_beyond_capacity {
                 return;
             }
             if ended + MARGIN >= avg.runnable_avg {
@@ -150,11 +150,11 @@ impl<D: Decider> Sched<D> {
         }
         // 6.12 takes one that lingers off once more as a call has it leave for good.
         let again =
-            self.rules.series == Series::V6_12 && !flags.has(DequeueFlags::SAVE) && !flags.has(DequeueFlags::MIGRATING);
+            self.rules.util_est_dequeued_twice && !flags.has(DequeueFlags::SAVE) && !flags.has(DequeueFlags::MIGRATING);
         if !self.entities[se.index()].sched_delayed || again {
             self.util_est_dequeue(cpu, se);
         }
-        if flags.has(DequeueFlags::SLEEP) && self.rules.estimates_before_leaving() {
+        if flags.has(DequeueFlags::SLEEP) && self.rules.util_est_before_dequeue {
             self.util_est_update(se);
         }
     }
@@ -163,7 +163,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     pub(super) fn learn_util_of(&mut self, task: TaskId, flags: DequeueFlags) {
         let leaves = flags.has(DequeueFlags::SLEEP) && !flags.has(DequeueFlags::DELAYED);
-        if self.tracks_load && leaves && !self.rules.estimates_before_leaving() {
+        if self.tracks_load && leaves && !self.rules.util_est_before_dequeue {
             self.util_est_update(self.tasks[task.index()].se);
         }
     }
@@ -191,10 +191,9 @@ impl<D: Decider> Sched<D> {
     /// `util_est_update` of a task that goes to sleep.
     #[inline]
     pub(crate) fn util_est_update(&mut self, se: EntityId) {
-        let series = self.rules.series;
         if self.tracks_load {
             let load = &mut self.entities[se.index()].pelt;
-            load.util_est.update(&load.avg, series);
+            load.util_est.update(&load.avg, &self.rules);
         }
     }
 }
@@ -207,12 +206,16 @@ mod tests {
         SchedAvg { util_avg, runnable_avg, ..SchedAvg::default() }
     }
 
+    fn rules(release: &str) -> RuleSet {
+        RuleSet::of(release.parse().unwrap())
+    }
+
     /// The estimates after activations that ended with these utilisations, each on a CPU of one's own, a period apart.
-    fn estimates(series: Series, ended: &[u64]) -> Vec<u64> {
+    fn estimates(release: &str, ended: &[u64]) -> Vec<u64> {
         let mut estimate = UtilEst::default();
         let after = |util: &u64| {
             estimate.changed();
-            estimate.update(&avg(*util, *util), series);
+            estimate.update(&avg(*util, *util), &rules(release));
             estimate.value()
         };
         ended.iter().map(after).collect()
@@ -222,17 +225,17 @@ mod tests {
     /// Up to 6.7 the last end counts too where it is above the average: here it never is.
     #[test]
     fn growth_counts_at_once_and_decrease_by_a_quarter() {
-        for series in [Series::V5_10, Series::V6_1, Series::V6_12, Series::V7_2] {
-            assert_eq!(estimates(series, &[100, 800, 400, 400]), [100, 800, 700, 625], "{series:?}");
+        for release in ["5.10", "6.1", "6.12", "7.2"] {
+            assert_eq!(estimates(release, &[100, 800, 400, 400]), [100, 800, 700, 625], "{release}");
         }
     }
 
     /// A hundredth, 10 of 1024, is a margin: 791 after 800 leaves 800; 790 gives 800 − 10/4 = 797 and a half, cut off.
     #[test]
     fn what_is_near_leaves_the_average() {
-        for series in [Series::V5_10, Series::V6_1, Series::V6_12, Series::V7_2] {
-            assert_eq!(estimates(series, &[800, 791]), [800, 800], "{series:?}");
-            assert_eq!(estimates(series, &[800, 790]), [800, 797], "{series:?}");
+        for release in ["5.10", "6.1", "6.12", "7.2"] {
+            assert_eq!(estimates(release, &[800, 791]), [800, 800], "{release}");
+            assert_eq!(estimates(release, &[800, 790]), [800, 797], "{release}");
         }
     }
 
@@ -241,25 +244,25 @@ mod tests {
     fn who_waited_did_not_show_what_it_takes() {
         for (runnable, left) in [(410, 700), (411, 800)] {
             let mut estimate = UtilEst { ewma: 800, enqueued: 0 };
-            estimate.update(&avg(400, runnable), Series::V6_12);
+            estimate.update(&avg(400, runnable), &rules("6.12"));
             assert_eq!(estimate.value(), left);
         }
         let mut estimate = UtilEst { ewma: 800, enqueued: 800 };
-        estimate.update(&avg(400, 1024), Series::V6_1);
+        estimate.update(&avg(400, 1024), &rules("6.1"));
         assert_eq!(estimate.value(), 700);
     }
 
     /// Until a period has ended nothing is learnt anew.
     #[test]
     fn an_estimate_stands_until_a_period_ends() {
-        for series in [Series::V6_1, Series::V6_12] {
+        for release in ["6.1", "6.12"] {
             let mut estimate = UtilEst::default();
-            estimate.update(&avg(500, 500), series);
-            estimate.update(&avg(900, 900), series);
-            assert_eq!(estimate.value(), 500, "{series:?}");
+            estimate.update(&avg(500, 500), &rules(release));
+            estimate.update(&avg(900, 900), &rules(release));
+            assert_eq!(estimate.value(), 500, "{release}");
             estimate.changed();
-            estimate.update(&avg(900, 900), series);
-            assert_eq!(estimate.value(), 900, "{series:?}");
+            estimate.update(&avg(900, 900), &rules(release));
+            assert_eq!(estimate.value(), 900, "{release}");
         }
     }
 }

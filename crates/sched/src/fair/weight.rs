@@ -1,6 +1,6 @@
 //! Weights and the fixed-point arithmetic of shares.
 
-use schedlab_model::{Policy, Series};
+use schedlab_model::{Policy, RuleSet};
 
 /// `sched_prio_to_weight` (`kernel/sched/core.c`): each nice level is worth 25 % more than the next, nice 0 is 1024.
 const PRIO_TO_WEIGHT: [u64; 40] = [
@@ -66,18 +66,21 @@ pub const fn scale_load_down(weight: u64) -> u64 {
 /// `set_load_weight`: the weight of a task with `policy` and `nice`.
 ///
 /// ```
-/// use schedlab_model::{Policy, Series};
+/// use schedlab_model::{Policy, RuleSet};
 /// use schedlab_sched::weight_of_nice;
-/// assert_eq!(weight_of_nice(Series::V6_1, Policy::Other, 0).scaled, 1024 << 10);
-/// assert_eq!(weight_of_nice(Series::V2_6_24, Policy::Other, 5).scaled, 335);
+/// let rules = |release: &str| release.parse().map(RuleSet::of);
+/// assert_eq!(weight_of_nice(&rules("6.1")?, Policy::Other, 0).scaled, 1024 << 10);
+/// assert_eq!(weight_of_nice(&rules("2.6.24")?, Policy::Other, 5).scaled, 335);
+/// # Ok::<(), schedlab_model::ModelError>(())
 /// ```
-pub const fn weight_of_nice(series: Series, policy: Policy, nice: i8) -> Weight {
-    let shift = if matches!(series, Series::V2_6_24) { 0 } else { 10 };
+pub const fn weight_of_nice(rules: &RuleSet, policy: Policy, nice: i8) -> Weight {
+    let shift = if rules.wide_weights { 10 } else { 0 };
     if matches!(policy, Policy::Idle) {
         // WEIGHT_IDLEPRIO and WMULT_IDLEPRIO; 2.6.24 has 2 and 1 << 31.
-        return match series {
-            Series::V2_6_24 => Weight { scaled: 2, inverse: 1 << 31 },
-            _ => Weight { scaled: 3 << shift, inverse: 1_431_655_765 },
+        return if rules.idle_weighs_3 {
+            Weight { scaled: 3 << shift, inverse: 1_431_655_765 }
+        } else {
+            Weight { scaled: 2 << shift, inverse: 1 << 31 }
         };
     }
     let clamped = if nice < -20 {

@@ -33,7 +33,7 @@ impl Sched<Ours> {
     /// ([`Sched::set_machine_clock`]).
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
-        debug_assert_eq!(EEVDF, self.rules.eevdf());
+        debug_assert_eq!(EEVDF, self.rules.eevdf);
         match self.flat_leave_once::<EEVDF>(cpu) {
             Left::Running => None,
             Left::Idles { ticks } => {
@@ -107,7 +107,7 @@ impl Sched<Ours> {
     /// `deactivate_task` of the running task, which goes to sleep.
     #[inline(never)]
     fn flat_leave(&mut self, cpu: CpuId, previous: TaskId) -> Left {
-        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf());
+        let (cfs, se, eevdf) = (CfsRqId(cpu.0), EntityId(previous.0), self.rules.eevdf);
         // dequeue_entity
         let charged = self.flat_charge(cpu, cfs, se);
         if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
@@ -119,7 +119,7 @@ impl Sched<Ours> {
         let own = &mut entity.pelt;
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
         if eevdf {
-            own.util_est.update(&own.avg, rules.series);
+            own.util_est.update(&own.avg, rules);
         }
         // Alone it is V itself: eligible, and without lag.
         let alone = queue.nr_running == 1;
@@ -136,7 +136,7 @@ impl Sched<Ours> {
             queue.move_to_average(Some(entity));
             entity.vlag = rules.flat_lag(queue, entity);
         } else if !eevdf {
-            entity.pelt.util_est.update(&entity.pelt.avg, rules.series);
+            entity.pelt.util_est.update(&entity.pelt.avg, rules);
         }
         rq.cfs_tasks.remove(tasks, previous);
         rq.count_left(queue, entity);
@@ -185,9 +185,9 @@ impl Sched<Ours> {
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
         if EEVDF {
-            own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
+            own.util_est.update_as::<EEVDF>(&own.avg, rules);
         }
-        load.take_out(Sums::of(rules.series));
+        load.take_out(Sums::of(rules));
         let now = load.flat_clock(rq.clock_pelt);
         let weight = entity.load.scaled >> 10;
         // Under CFS nobody lingers.
@@ -197,7 +197,7 @@ impl Sched<Ours> {
             own.util_est.changed();
         }
         if !EEVDF {
-            own.util_est.update_as::<EEVDF>(&own.avg, rules.series);
+            own.util_est.update_as::<EEVDF>(&own.avg, rules);
         }
         known!(mut tasks[previous.index()]).life = Life::Asleep;
         if EEVDF && !alone {
@@ -240,7 +240,7 @@ impl Sched<Ours> {
         entity.exec_start = now;
         entity.sum_exec_runtime += delta;
         entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             // Nothing is served, and nobody has to go, while its deadline is to come and it is protected up to there (6.12).
             let goes_on = entity.vruntime.before(entity.deadline) && entity.vprot == entity.deadline;
             self.dl_server_update(cpu, delta);
@@ -261,7 +261,7 @@ impl Sched<Ours> {
         }
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
-        load.take_out(Sums::of(self.rules.series));
+        load.take_out(Sums::of(&self.rules));
         let now = load.flat_clock(known!(self.rqs[cpu.index()]).clock_pelt);
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.scaled >> 10) {
             own.util_est.changed();

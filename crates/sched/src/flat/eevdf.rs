@@ -205,7 +205,7 @@ impl Sched<Ours> {
             own.avg.update_avg(entity.load.scaled >> 10);
             own.util_est.changed();
         }
-        queue.update_load_avg(now, Sums::of(rules.series));
+        queue.update_load_avg(now, Sums::of(rules));
         // update_entity_lag
         queue.move_to_average(curr.map(|curr| known!(entities[curr.index()])).filter(|running| running.on_rq));
         let entity = known!(mut entities[se.index()]);
@@ -232,8 +232,7 @@ impl Sched<Ours> {
             self.clear_buddies(cfs, se);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (rq, queue, sums) =
-            (known!(mut rqs[from.index()]), known!(mut cfs_rqs[cfs.index()]), Sums::of(rules.series));
+        let (rq, queue, sums) = (known!(mut rqs[from.index()]), known!(mut cfs_rqs[cfs.index()]), Sums::of(rules));
         // The origin moves to V. Averages do not depend on that.
         queue.move_to_average(curr.map(|curr| known!(entities[curr.index()])).filter(|running| running.on_rq));
         let entity = known!(mut entities[se.index()]);

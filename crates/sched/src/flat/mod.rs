@@ -30,21 +30,31 @@
 //!
 //! `crates/sim/src/flat_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
 
-/// A record, or a `mut` one, of a number that is known to be in the table. Not for numbers that come from outside. Builds with debug assertions, and so
-/// all tests, ask whether it is.
+/// A record, or a `mut` one, of a number that is known to be in the table. Not for numbers that come from outside.
 ///
-/// Safe as numbers of tasks, entities and CPUs are places in tables that never shrink, and are given out as their records are made: a CPU's
-/// run queue with its fair queue, a task with its entity. So who knows that one of them is there may look the other up, too; and what records name (a CPU's
-/// tasks, a task's CPU, CPUs of a domain) is there.
+/// Builds with debug assertions, and so all tests, check each number (`tests` below); release builds do not.
+///
+/// # Why every number is in its table
+///
+/// 1. The tables are [`Table`](crate::table::Table)s, which only grow: a number that once was in one is in it for ever.
+/// 2. `Sched::new` makes a queue and its fair queue for each CPU, `add_task` a task and its entity, and groups make further entities and fair
+///    queues: so there are no fewer fair queues than CPUs and no fewer entities than tasks, and the number of a CPU or a task is in the other
+///    table as well.
+/// 3. A number in a record (a task's CPU, a CPU's tasks and `curr`, a fair queue's `curr` and timeline, the CPUs of a domain) is that of a
+///    record of the same [`Sched`](crate::Sched), which gave it out when that was made. `curr` may be [`TaskId::IDLE`](schedlab_model::TaskId), and is
+///    compared with that first.
+/// 4. What callers pass to public functions is looked up by `[]` once, or was ([`Wakeup`]: [`Sched::flat_wake`](crate::Sched)), before it gets here.
 macro_rules! known {
     (mut $($table:ident).+[$number:expr]) => {{
         let number: usize = $number;
-        // SAFETY: see above.
+        debug_assert!(number < $($table).+.len(), "no record of {} has number {number}", stringify!($($table).+));
+        // SAFETY: the number is in the table, by the four points above.
         unsafe { $($table).+.get_unchecked_mut(number) }
     }};
     ($($table:ident).+[$number:expr]) => {{
         let number: usize = $number;
-        // SAFETY: see above.
+        debug_assert!(number < $($table).+.len(), "no record of {} has number {number}", stringify!($($table).+));
+        // SAFETY: the number is in the table, by the four points above.
         unsafe { $($table).+.get_unchecked(number) }
     }};
 }
@@ -60,8 +70,6 @@ mod wake;
 pub use slices::{Books, FlatSlices};
 pub use tick::FlatTick;
 pub use wake::Wakeup;
-
-use schedlab_model::Series;
 
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -81,8 +89,68 @@ impl Sched<Ours> {
             && self.rules.weights.is_none()
             && !self.rules.has_hrtick()
             && !self.rules.tunables.features.vcpu_pack
-            && matches!(self.rules.series, Series::V5_10 | Series::V6_1 | Series::V6_12)
+            && self.rules.has_fast_path
             && self.tasks.iter().all(plain)
             && self.entities.len() == self.tasks.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::{Attributes, Scheduler};
+
+    use super::*;
+    use crate::rules::Rules;
+
+    fn machine(cpus: u32) -> Sched<Ours> {
+        let rules = Rules::new(&Scheduler::new("6.1".parse().unwrap()), cpus).unwrap();
+        Sched::new(rules, cpus, Ours)
+    }
+
+    /// Where tests are built without debug assertions nothing covers `known!`.
+    #[test]
+    fn tests_check_numbers() {
+        let checked = cfg!(debug_assertions);
+        assert!(checked, "this build does not check its look-ups");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no record of entities has number 1")]
+    fn a_number_beyond_the_table_is_caught() {
+        let mut sched = machine(1);
+        sched.new_task(&Attributes::default());
+        let entities = &sched.entities;
+        let _ = known!(entities[1]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no record of sched.rqs has number 2")]
+    fn a_number_beyond_the_table_is_caught_before_it_is_written() {
+        let mut sched = machine(2);
+        known!(mut sched.rqs[2]).need_resched = true;
+    }
+
+    /// In every build: another machine's wake-up names a task and a CPU that this one does not have.
+    #[test]
+    fn a_wakeup_of_another_machine_is_refused() {
+        let mut large = machine(4);
+        for _ in 0..9 {
+            large.new_task(&Attributes::default());
+        }
+        let wakeup = Wakeup::of(schedlab_model::TaskId(8), schedlab_model::CpuId(3));
+        assert!(large.owns(wakeup));
+        let mut small = machine(4);
+        small.new_task(&Attributes::default());
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            small.flat_wake_later::<false>(wakeup);
+        }));
+        assert!(refused.is_err());
+        let mut narrow = machine(1);
+        for _ in 0..9 {
+            narrow.new_task(&Attributes::default());
+        }
+        assert!(!narrow.owns(wakeup));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::state::{Balance, CpuState, Migration};
 use crate::core::Sched;
@@ -67,7 +67,7 @@ impl Sched<Ours> {
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
         let worth_it = balance.overload && rq.balance.avg_idle >= only.max_newidle_lb_cost;
-        if !(usual && worth_it) || rules.series == Series::V5_10 {
+        if !(usual && worth_it && rules.newidle_by_balance_cost) {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
@@ -157,7 +157,7 @@ impl Sched<Ours> {
             let kind = select_unpredictable(full, Kind::FullyBusy, Kind::HasSpare);
             let kind = select_unpredictable((running > 1) & (used | crowded), Kind::Overloaded, kind);
             // update_sd_pick_busiest
-            let more = select_unpredictable(kind == Kind::FullyBusy, rules.eevdf(), running > most.2);
+            let more = select_unpredictable(kind == Kind::FullyBusy, rules.fully_busy_prefers_no_smt, running > most.2);
             let more = select_unpredictable(kind == Kind::Overloaded, load.avg.load_avg > most.1, more);
             let busier = (running > 0) & ((kind > most.0) | ((kind == most.0) & more));
             busiest = select_unpredictable(busier, CpuId(number as u32), busiest);
@@ -194,13 +194,13 @@ impl Sched<Ours> {
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
         // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
         let (slice, left) = (known!(entities[task.index()]).slice, known!(rqs[cpu.index()]).curr);
-        let shorter = rules.eevdf() && entities.get(left.index()).is_some_and(|left| slice < left.slice);
+        let shorter = rules.eevdf && entities.get(left.index()).is_some_and(|left| slice < left.slice);
         if lingers || shorter {
             self.detach_task(task, cpu);
             self.attach_task(cpu, task);
             return Work::Queued;
         }
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.flat_detach_eevdf(task, busiest);
         } else {
             self.flat_detach(task, busiest);
@@ -220,7 +220,7 @@ impl Sched<Ours> {
         if let Some(curr) = queue.curr {
             known!(mut entities[curr.index()]).charge(queue, rq.clock_task, rules);
         }
-        let (entity, sums) = (known!(mut entities[se.index()]), Sums::of(rules.series));
+        let (entity, sums) = (known!(mut entities[se.index()]), Sums::of(rules));
         entity.leave_account(queue, rq.clock_pelt, sums);
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity that waits is in its timeline");
@@ -237,18 +237,18 @@ impl Sched<Ours> {
     /// [`Sched::attach_task`] to a CPU whose last task left just now, but for the timeline, which it would leave as it is picked:
     /// [`Sched::flat_take_over`] must follow. Nobody is there to be preempted, or to lose its protection.
     fn flat_attach_alone(&mut self, task: TaskId, to: CpuId) {
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.first_fair_task(to);
         }
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue) = (known!(mut rqs[to.index()]), known!(mut cfs_rqs[to.index()]));
-        let (entity, sums) = (known!(mut entities[task.index()]), Sums::of(rules.series));
+        let (entity, sums) = (known!(mut entities[task.index()]), Sums::of(rules));
         known!(mut tasks[task.index()]).cpu = to;
         rq.cfs_tasks.add(tasks, task);
         queue.pelt.util_est += entity.pelt.util_est.value() as u32;
         attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         entity.cfs_rq = CfsRqId(to.0);
-        if rules.eevdf() {
+        if rules.eevdf {
             rules.place_moved(entity, queue.zero_vruntime);
         } else {
             entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
@@ -264,7 +264,7 @@ impl Sched<Ours> {
         let entity = known!(mut self.entities[task.index()]);
         queue.curr = Some(EntityId(task.0));
         entity.exec_start = rq.clock_task;
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             entity.vprot = entity.deadline;
         }
         entity.prev_sum_exec_runtime = entity.sum_exec_runtime;

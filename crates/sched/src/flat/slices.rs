@@ -34,11 +34,11 @@ pub trait Books {
 impl Sched<Ours> {
     /// The beginning of the first jiffy in which some CPU balances load, in nanoseconds: before that no tick looks at another CPU. None where one may at any time.
     pub fn flat_horizon(&self) -> Option<u64> {
-        if self.rules.eevdf() || !self.balance.nohz.idle_cpus.is_empty() {
+        if self.rules.eevdf || !self.balance.nohz.idle_cpus.is_empty() {
             return None;
         }
         let mut first = u64::MAX;
-        for rq in &self.rqs {
+        for rq in self.rqs.iter() {
             if rq.balance.tick_stopped || rq.balance.push_cpu.is_some() || rq.need_resched {
                 return None;
             }

@@ -1,6 +1,6 @@
 //! Running tasks of flat queues that have to go though they are runnable.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::core::Sched;
 use crate::decider::Ours;
@@ -15,7 +15,7 @@ impl Sched<Ours> {
         if previous == TaskId::IDLE || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;
         }
-        if !self.rules.eevdf() {
+        if !self.rules.eevdf {
             let (cfs, se, now) = (CfsRqId(cpu.0), EntityId(previous.0), rq.clock_task);
             known!(mut self.entities[se.index()]).charge(known!(mut self.cfs_rqs[cfs.index()]), now, &self.rules);
             return Some((previous, self.flat_switch(cpu, cfs, se)));
@@ -39,7 +39,7 @@ impl Sched<Ours> {
     pub(super) fn flat_switch(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId) -> TaskId {
         let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
         if next == previous {
-            if self.rules.series == Series::V5_10 {
+            if !self.rules.buddies_cleared_when_set {
                 self.clear_buddies(cfs, next);
             }
             let rq = known!(mut self.rqs[cpu.index()]);

@@ -40,7 +40,7 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
         let (previous, next_balance) = (rq.curr, rq.balance.next_balance);
-        if rules.eevdf() || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
+        if rules.eevdf || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
             return None;
         }
         if rq.balance.tick_stopped || rq.balance.push_cpu.is_some() || !balance.nohz.idle_cpus.is_empty() {
@@ -116,7 +116,7 @@ impl Sched<Ours> {
         }
         let entity = &mut entities[se.index()];
         let delta = balance.now.wrapping_sub(entity.exec_start);
-        if rules.eevdf() {
+        if rules.eevdf {
             let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
             if !vruntime.before(entity.deadline) || entity.vprot != entity.deadline {
                 return None;
@@ -129,7 +129,7 @@ impl Sched<Ours> {
         rq.set_clocks_at(balance.now, *pelt_origin);
         rq.lazily = false;
         self.flat_charge(cpu, cfs, se);
-        if !self.rules.eevdf() {
+        if !self.rules.eevdf {
             let queue = &mut self.cfs_rqs[cfs.index()];
             queue.min_vruntime = queue.min_vruntime.max(self.entities[se.index()].vruntime);
         }

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::WakeKind;
 use crate::balance::state::{Balance, TaskList};
@@ -28,6 +28,11 @@ impl Wakeup {
     pub const fn cpu(self) -> CpuId {
         self.cpu
     }
+
+    #[cfg(test)]
+    pub(super) const fn of(task: TaskId, cpu: CpuId) -> Self {
+        Self { task, cpu }
+    }
 }
 
 /// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
@@ -37,7 +42,8 @@ const LONG_SLEEP: u64 = (1 << 63) / 1024;
 #[inline(always)]
 fn prefetch<T>(table: &[T], number: usize, line: usize) {
     let address = table.as_ptr().wrapping_add(number).cast::<i8>().wrapping_add(64 * line);
-    // SAFETY: nothing is read, and addresses at which nothing is are let be.
+    // SAFETY: `_mm_prefetch` needs SSE, which every x86-64 has. It reads no memory as far as the program can tell, and faults at no address
+    // (Intel SDM, PREFETCHh), so that the address, made by `wrapping_add`, need not be within the table.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address);
@@ -77,7 +83,7 @@ impl Sched<Ours> {
     /// The same of a task whose last CPU is known.
     #[inline(always)]
     fn flat_select_from<const EEVDF: bool>(&mut self, task: TaskId, previous: CpuId) -> CpuId {
-        if !EEVDF && self.rules.series == Series::V5_10 {
+        if !EEVDF && !self.rules.scans_idle_cpus_once {
             return self.select_task_rq(task, previous, WakeKind::Wakeup { sync: false });
         }
         self.balance.sync_wakeup = None;
@@ -145,7 +151,8 @@ impl Sched<Ours> {
     /// idle, with nobody on its queue.
     #[inline(always)]
     pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, wakeup: Wakeup, at_once: bool) -> bool {
-        debug_assert_eq!(EEVDF, self.rules.eevdf());
+        debug_assert_eq!(EEVDF, self.rules.eevdf);
+        assert!(self.owns(wakeup), "a wake-up of another machine");
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             self.flat_wake_lingering(task, cpu);
@@ -156,6 +163,12 @@ impl Sched<Ours> {
             self.flat_wake_busy_after_all(task, cpu, migrated);
             false
         })
+    }
+
+    /// Whether there are such a task and such a CPU: a wake-up may be handed to another machine than the one that made it.
+    #[inline(always)]
+    pub(super) fn owns(&self, wakeup: Wakeup) -> bool {
+        wakeup.task.index() < self.tasks.len() && wakeup.cpu.index() < self.rqs.len()
     }
 
     /// The same of one that lingers.
@@ -169,6 +182,7 @@ impl Sched<Ours> {
     /// The same where it is to wait: mostly there is somebody.
     #[inline(never)]
     pub fn flat_wake_later<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
+        assert!(self.owns(wakeup), "a wake-up of another machine");
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             return self.flat_wake_lingering(task, cpu);
@@ -196,7 +210,7 @@ impl Sched<Ours> {
     /// [`Sched::flat_wake_later`] of a task whose CPU was thought to be idle.
     #[cold]
     fn flat_wake_busy_after_all(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
-        if self.rules.eevdf() {
+        if self.rules.eevdf {
             self.flat_wake_busy_eevdf(task, cpu, migrated);
         } else {
             self.flat_wake_busy(task, cpu, migrated);
@@ -405,7 +419,7 @@ impl CfsRq {
     pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
-        self.update_load_avg(now, Sums::of(rules.series));
+        self.update_load_avg(now, Sums::of(rules));
         if !attached {
             // All series that this is for add in the same way.
             attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::Followed);
@@ -418,7 +432,7 @@ impl CfsRq {
         debug_assert_eq!(self.load.scaled, 0);
         let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
-        self.pelt.take_out(Sums::of(rules.series));
+        self.pelt.take_out(Sums::of(rules));
         if self.pelt.avg.age(now) {
             self.pelt.avg.update_avg(1);
         }

@@ -185,7 +185,7 @@ impl Followed {
     }
 
     fn check(&mut self, lab: &Lab, root_load: u64) -> Result<(), TestCaseError> {
-        let reweights = !self.groups.is_empty() && !lab.sched.rules().series.is_eevdf();
+        let reweights = !self.groups.is_empty() && !lab.sched.rules().eevdf;
         let check = |who: &str, reference: &mut Reference, average: SchedAvg, most| {
             if reweights && who != "a task" {
                 reference.reweighted(average);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use schedlab_model::{Attributes, CpuId, Policy, Series, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{Class, EntityId, WakeKind};
 
 use crate::lab::{Lab, MS, attributes, pinned, rules};
@@ -274,7 +274,7 @@ impl World {
 
         let task_of =
             |se: &EntityId| self.tasks.iter().copied().find(|task| sched.task(*task).se == *se).expect("a task");
-        let eevdf = sched.rules().series.is_eevdf();
+        let eevdf = sched.rules().eevdf;
         let key = |se: &EntityId| {
             let entity = sched.entity(task_of(se));
             if eevdf { entity.deadline } else { entity.vruntime }
@@ -285,7 +285,7 @@ impl World {
         }
         if eevdf {
             // Σ weight and Σ (vruntime − zero) · weight of what waits, in unscaled weights; 7.2 takes all their bits.
-            let shift = if sched.rules().variant.full_weights { 0 } else { 10 };
+            let shift = if sched.rules().full_weights { 0 } else { 10 };
             let terms = waiting.iter().map(|se| {
                 let entity = sched.entity(task_of(se));
                 let weight = (entity.load.scaled >> shift) as i64;
@@ -298,7 +298,7 @@ impl World {
 
     fn virtual_time_keeps_its_bounds(&mut self, cpu: CpuId) {
         let rules = self.lab.sched.rules();
-        if rules.series.is_eevdf() {
+        if rules.eevdf {
             return;
         }
         let queue = self.lab.queue(cpu);
@@ -307,7 +307,7 @@ impl World {
         assert!(now.0.wrapping_sub(before) as i64 >= 0, "min_vruntime went back");
         // Nobody is further behind min_vruntime than a latency, the most a sleeper is credited. (2.6.24 may move min_vruntime past a
         // task whose nice level changes, or past a child that was swapped with its parent.)
-        if rules.series != Series::V2_6_24 {
+        if rules.relative_vruntime {
             let credit = rules.tunables.latency.max(rules.tunables.min_granularity).as_nanos();
             for se in queue.timeline.iter() {
                 let entity = self.tasks.iter().map(|task| self.lab.entity(*task)).find(|entity| entity.task.0 == se.0);

@@ -30,7 +30,7 @@ fn hogs(release: &str, hz: u32, knobs: &[(&str, &str)], nices: &[i8]) -> (Lab, V
 /// tick after its slice; so this bounds how far apart any two are. One nanosecond a charge for rounding.
 fn longest_turn(lab: &Lab, nices: &[i8]) -> i64 {
     let rules = lab.sched.rules();
-    let weight = |nice: i8| weight_of_nice(rules.series, Policy::Other, nice).scaled;
+    let weight = |nice: i8| weight_of_nice(rules, Policy::Other, nice).scaled;
     let total: u64 = nices.iter().map(|nice| weight(*nice)).sum();
     let count = nices.len() as u64;
     // Either kernel's period is at most a latency and a granularity each.
@@ -107,14 +107,14 @@ proptest! {
         let (mut lab, tasks) = hogs(release, 1000, &[], &nices);
         let start = lab.now;
         // Virtual time passes at 1024 / total of the clock's speed.
-        let total: u64 = nices.iter().map(|nice| weight_of_nice(lab.sched.rules().series, Policy::Other, *nice).scaled).sum();
-        let nice_0 = weight_of_nice(lab.sched.rules().series, Policy::Other, 0).scaled;
+        let total: u64 = nices.iter().map(|nice| weight_of_nice(lab.sched.rules(), Policy::Other, *nice).scaled).sum();
+        let nice_0 = weight_of_nice(lab.sched.rules(), Policy::Other, 0).scaled;
         let turn = longest_turn(&lab, &nices) as u64;
         let window = (400 * turn).saturating_mul(total) / nice_0;
         run_until(&mut lab, start + window, |_| {});
         let elapsed = lab.now - start;
         for (task, nice) in tasks.iter().zip(&nices) {
-            let weight = weight_of_nice(lab.sched.rules().series, Policy::Other, *nice).scaled;
+            let weight = weight_of_nice(lab.sched.rules(), Policy::Other, *nice).scaled;
             let fair = (u128::from(elapsed) * u128::from(weight) / u128::from(total)) as f64;
             let ran = lab.sched.sum_exec_runtime(*task) as f64;
             prop_assert!((ran / fair - 1.0).abs() < 0.01, "nice {}: {} of {}", nice, ran, fair);

@@ -80,8 +80,8 @@ proptest! {
                 lab.schedule(CPU0);
             }
         }
-        let series = lab.sched.rules().series;
-        let expected = expected(&groups, &tasks, |nice| weight_of_nice(series, Policy::Other, nice).scaled >> 10);
+        let rules = *lab.sched.rules();
+        let expected = expected(&groups, &tasks, |nice| weight_of_nice(&rules, Policy::Other, nice).scaled >> 10);
         for (task, part) in made.iter().zip(&expected) {
             let found = lab.sched.sum_exec_runtime(*task) as f64 / (window * MS) as f64;
             prop_assert!((found - part).abs() < 0.01, "{found} instead of {part}");

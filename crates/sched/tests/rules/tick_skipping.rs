@@ -202,7 +202,7 @@ proptest! {
         let grouped = loads && befores.iter().any(|before| matches!(before, Before::Group(..)));
         let fair = !grouped && executed.sched.curr_class(CPU0) == Class::Fair;
         let exact = fair
-            && match executed.sched.rules().series.is_eevdf() {
+            && match executed.sched.rules().eevdf {
                 false => executed.sched.hrtick_expires(CPU0).is_none(),
                 true => executed.sched.rules().tunables.fair_server_runtime == Time::ZERO,
             };

@@ -1,13 +1,17 @@
 //! Weights, and the fixed-point division by them that turns real time into virtual time.
 
 use proptest::prelude::*;
-use schedlab_model::{Policy, Series};
+use schedlab_model::{Policy, RuleSet};
 use schedlab_sched::{Weight, calc_delta_mine, weight_of_nice};
 
 use crate::lab::{CPU0, Lab, MS};
 
+fn rules(release: &str) -> RuleSet {
+    RuleSet::of(release.parse().expect("a known release"))
+}
+
 fn nice_weight(nice: i8) -> Weight {
-    weight_of_nice(Series::V2_6_24, Policy::Other, nice)
+    weight_of_nice(&rules("2.6.24"), Policy::Other, nice)
 }
 
 /// Virtual time that a task, alone on a CPU of `release`, gains in `delta` of real time.
@@ -46,9 +50,9 @@ fn inverses_are_2_to_the_32_over_the_weight() {
 /// From 2.6.39 on 64-bit kernels carry ten more bits (`SCHED_FIXEDPOINT_SHIFT`); the inverses stay.
 #[test]
 fn newer_kernels_scale_weights_by_1024() {
-    for series in [Series::V5_10, Series::V6_1, Series::V6_12, Series::V6_18] {
+    for release in ["5.10", "6.1", "6.12", "6.18"] {
         for nice in -20..=19 {
-            let weight = weight_of_nice(series, Policy::Batch, nice);
+            let weight = weight_of_nice(&rules(release), Policy::Batch, nice);
             assert_eq!(weight.scaled, nice_weight(nice).scaled * 1024);
             assert_eq!(weight.inverse, nice_weight(nice).inverse);
         }
@@ -60,10 +64,10 @@ fn newer_kernels_scale_weights_by_1024() {
 fn idle_tasks_weigh_next_to_nothing() {
     for nice in [-20, 0, 19] {
         assert_eq!(
-            weight_of_nice(Series::V6_1, Policy::Idle, nice),
+            weight_of_nice(&rules("6.1"), Policy::Idle, nice),
             Weight { scaled: 3 << 10, inverse: 1_431_655_765 }
         );
-        assert_eq!(weight_of_nice(Series::V2_6_24, Policy::Idle, nice), Weight { scaled: 2, inverse: 1 << 31 });
+        assert_eq!(weight_of_nice(&rules("2.6.24"), Policy::Idle, nice), Weight { scaled: 2, inverse: 1 << 31 });
     }
 }
 

@@ -24,7 +24,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// takes time, it is not done.
     #[inline(never)]
     pub(super) fn flat_alone(&mut self) -> bool {
-        if S::LISTENS || !self.prices.are_free() || self.sched.rules().eevdf() {
+        if S::LISTENS || !self.prices.are_free() || self.sched.rules().eevdf {
             self.alone_from = u64::MAX;
             return false;
         }

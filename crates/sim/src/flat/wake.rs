@@ -130,7 +130,7 @@ impl<S: EventSink> Engine<'_, S> {
         let (remote, exit) = if target == home {
             (0, self.tick_restart(target))
         } else {
-            (self.prices.wakeup_remote, self.way_out_of_idle(target))
+            (self.prices.wakeup_remote() + self.ipi_to(target), self.way_out_of_idle(target))
         };
         let cost = self.prices.wakeup + remote;
         if !runs {

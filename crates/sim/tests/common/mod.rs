@@ -25,6 +25,9 @@ pub fn some_costs() -> Costs {
         cache_refill_llc: nanos(3300),
         wakeup: nanos(700),
         wakeup_remote: nanos(900),
+        ipi: nanos(700),
+        ipi_idle: nanos(1100),
+        ipi_taken: nanos(400),
         idle_exit: nanos(2500),
         tick_restart: nanos(1300),
         tick: nanos(1500),
@@ -59,12 +62,14 @@ pub fn some_costs() -> Costs {
         exit_process: nanos(40_000),
         exit_thread: nanos(6000),
         reap: nanos(9000),
+        unknown: Vec::new(),
     }
 }
 
 /// Nothing lies between a wake-up on an idle CPU and the switch to whoever was woken.
 pub fn leave_idle_at_once(costs: &Costs) -> bool {
-    [costs.idle_exit, costs.tick_restart, costs.wakeup, costs.wakeup_remote, costs.schedule] == [Time::ZERO; 5]
+    [costs.idle_exit, costs.tick_restart, costs.wakeup, costs.wakeup_remote, costs.ipi_idle, costs.schedule]
+        == [Time::ZERO; 6]
 }
 
 pub fn milliseconds(count: u64) -> schedlab_model::Duration {

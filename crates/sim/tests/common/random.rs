@@ -114,6 +114,7 @@ pub fn case() -> impl Strategy<Value = Case> {
             tick_restart: Time::ZERO,
             wakeup: Time::ZERO,
             wakeup_remote: Time::ZERO,
+            ipi_idle: Time::ZERO,
             schedule: Time::ZERO,
             ..some_costs()
         }),

@@ -140,7 +140,13 @@ pub const EVENTS: &[Word] = &[
         "the costs of a thread's or process's birth",
         "`pthread_create`, or `fork` for `\"kind\": \"process\"`",
     ),
-    event("sem_post", Form::Text, "Count a semaphore up.", "a system call where somebody waits", "`sem_post`"),
+    event(
+        "sem_post",
+        Form::Either(&Form::Text, &Form::Texts),
+        "Count a semaphore up; of a list (schedlab's own) all, before any woken task preempts the waker.",
+        "a system call where a task waits; one for the whole list",
+        "`sem_post`, one call after another for a list",
+    ),
     event("sem_wait", Form::Text, "Count a semaphore down, waiting while it is 0.", "the same", "`sem_wait`"),
     beyond(event(
         "send",

@@ -74,7 +74,10 @@ fn event(name: &str, found: &Found<'_>, setting: Setting<'_>, depth: u32, out: &
             Step::Unlock(whom)
         }
         "barrier" => Step::Barrier(text()?),
-        "sem_post" => Step::Post(text()?),
+        "sem_post" => match &found.value.kind {
+            Kind::Array(_) => Step::PostAll(found.texts()?),
+            _ => Step::Post(text()?),
+        },
         "sem_wait" => Step::Acquire(text()?),
         "yield" => Step::Yield,
         "fork" => match &found.value.kind {

@@ -103,6 +103,13 @@ pub fn read(text: &str, name: &str) -> Result<Imported, WorkloadError> {
     if is_meant(&root) {
         return import_value(&root, name);
     }
+    let json::Kind::Object(entries) = &root.kind else {
+        let why = format!("found {}, expected an object with \"tasks\"", root.name());
+        return Err(WorkloadError::Text { why });
+    };
+    if !entries.iter().any(|(key, _)| key == "tasks") {
+        return Err(WorkloadError::Text { why: "the object has no \"tasks\"".to_owned() });
+    }
     let workload = serde_json::from_str(text).map_err(|error| WorkloadError::Text { why: error.to_string() })?;
     Ok(Imported { workload, notes: Vec::new() })
 }

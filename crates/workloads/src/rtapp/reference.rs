@@ -58,6 +58,7 @@ fn takes(form: Form) -> String {
         Form::Maybe => "a text or nothing".to_owned(),
         Form::Switch => "`true` or `false`".to_owned(),
         Form::Numbers => "a list of numbers".to_owned(),
+        Form::Texts => "a list of texts".to_owned(),
         Form::OneOf(choices) => choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", "),
         Form::Object(fields) => {
             let name = |(key, _): &(&str, Form)| match key.strip_prefix('!') {

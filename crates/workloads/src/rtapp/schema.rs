@@ -151,6 +151,11 @@ fn form(form: Form) -> Value {
             ("type".into(), text("array")),
             ("items".into(), self::form(Form::Count(0, i64::from(u32::MAX)))),
         ]),
+        Form::Texts => object(vec![
+            ("type".into(), text("array")),
+            ("items".into(), self::form(Form::Text)),
+            ("minItems".into(), number("1")),
+        ]),
         Form::OneOf(choices) => one("enum", list(choices.iter().map(|choice| text(choice)).collect())),
         Form::Object(fields) => {
             let name = |key: &str| key.trim_start_matches('!').to_owned();

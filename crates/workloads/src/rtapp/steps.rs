@@ -101,6 +101,7 @@ fn event(step: &Step) -> (&'static str, Value) {
         Step::Broadcast(name) => ("broad", text(name)),
         Step::Barrier(name) => ("barrier", text(name)),
         Step::Post(name) => ("sem_post", text(name)),
+        Step::PostAll(names) => ("sem_post", Value::new(Kind::Array(names.iter().map(|name| text(name)).collect()))),
         Step::Acquire(name) => ("sem_wait", text(name)),
         Step::Memory { access, count: bytes, buffer } => memory(*access, *bytes, buffer),
         Step::Device { bytes, chunk } if u64::from(*chunk) == BUFFER.min(MAX_CHUNK) => ("iorun", count(*bytes)),

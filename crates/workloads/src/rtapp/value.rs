@@ -98,6 +98,16 @@ impl<'a> Found<'a> {
         values.iter().enumerate().map(number).collect()
     }
 
+    /// A list of texts, at least one.
+    pub(crate) fn texts(&self) -> Result<Vec<String>, Fault> {
+        let Kind::Array(values) = &self.value.kind else { return Err(self.expected("a list of texts")) };
+        if values.is_empty() {
+            return Err(self.expected("a list of at least one text"));
+        }
+        let text = |(index, value): (usize, &'a Value)| self.below(&index.to_string(), value).text().map(str::to_owned);
+        values.iter().enumerate().map(text).collect()
+    }
+
     /// A time in units of so many nanoseconds, or a text with its unit.
     fn time_in(&self, unit: u64, name: &str) -> Result<Time, Fault> {
         if let Kind::Text(text) = &self.value.kind {

@@ -19,6 +19,8 @@ pub enum Form {
     Switch,
     /// A list of whole numbers.
     Numbers,
+    /// A list of texts.
+    Texts,
     /// One of these texts.
     OneOf(&'static [&'static str]),
     /// An object with these keys; those that begin with `!` must be there.

@@ -8,6 +8,7 @@ from schedlab.fidelity.behaviour.register import Register
 from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.observing import METRICS, Metric, medians
 from schedlab.fidelity.scatter import Dot, scatter
+from schedlab.fidelity.tally import WITHIN, Tally, verdict
 
 _INTRODUCTION = """\
 Written by `make fidelity-behaviour`: every workload of `validation/behaviour.toml` run on real
@@ -54,8 +55,7 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
-    known = [finding for finding in findings if finding.line.size is not None]
+    known = [finding for finding in findings if finding.diverges]
     protocol = register.protocol
     return (
         "\n".join(
@@ -67,7 +67,7 @@ def page(
                 f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
                 f"{protocol.simulated} simulated ones that begin at different times within a tick.",
                 "",
-                f"{len(findings)} lines. **{verdict}**",
+                f"**{Tally.of(findings).headline()}.**",
                 "",
                 *left_out(whole, len(findings)),
                 *table(("place", "kernel", "clock"), _places(collected)),
@@ -121,7 +121,7 @@ def figure(
     dots = []
     for finding in findings:
         line, there = finding.line, collected.get(finding.line.place)
-        good = finding.holds and line.size is None
+        good = verdict(finding) == WITHIN
         if line.metric == "share":
             if isinstance(there, Collected):
                 dots += _shares(there, line.workload, line.place, good)
@@ -162,7 +162,7 @@ def _summary(metric: Metric, register: Register, findings: Sequence[Finding]) ->
             for finding in findings
             if finding.line.metric == metric and finding.line.place == place
         ]
-        held = sum(finding.holds and finding.line.size is None for finding in lines)
+        held = sum(verdict(finding) == WITHIN for finding in lines)
         cells.append(f"{held} of {len(lines)} within" if lines else "-")
     return (_NAMES[metric].removesuffix(" (s)"), *cells)
 
@@ -177,7 +177,6 @@ def _row(finding: Finding) -> tuple[str, ...]:
         if finding.interval is not None:
             low, high = (shown(line.metric, end).split()[0] for end in finding.interval)
             apart += f" ({low} to {high})"
-    verdict = "known divergence" if line.size is not None else "holds"
     return (
         line.workload,
         line.place,
@@ -185,7 +184,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         "-" if line.metric == "share" else both,
         apart,
         allowed(line.metric, finding.low, finding.high),
-        verdict if finding.holds else "**FAILS**",
+        verdict(finding),
     )
 
 

@@ -59,6 +59,11 @@ class Finding:
         """Whether it is as was written down."""
         return not self.failure
 
+    @property
+    def diverges(self) -> bool:
+        """Whether the line is about a known divergence, which is no agreement."""
+        return self.line.correlation is not None
+
 
 def judge(register: Register, collected: Mapping[str, Collected | str]) -> list[Finding]:
     """Hold every line against the runs of its place."""

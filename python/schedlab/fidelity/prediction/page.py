@@ -7,6 +7,7 @@ from schedlab.fidelity.prediction.collect import Collected
 from schedlab.fidelity.prediction.judge import Finding
 from schedlab.fidelity.prediction.register import Measure, Register
 from schedlab.fidelity.scatter import Dot, scatter
+from schedlab.fidelity.tally import WITHIN, Tally, verdict
 
 _INTRODUCTION = """\
 Written by `make fidelity-prediction`: every workload of `validation/prediction.toml` run on real
@@ -47,9 +48,8 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    known = [finding for finding in findings if finding.line.correlation is not None]
+    known = [finding for finding in findings if finding.diverges]
     untied = sum(not finding.holds_untied for finding in findings)
-    verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
     shown = []
     for place, name in figures.items():
         shown += [f"## {place}", "", f"![real against simulated, {place}]({name})", ""]
@@ -62,8 +62,8 @@ def page(
                 circumstances(),
                 f"{register.protocol.simulated} simulated runs a setting; real ones interleaved.",
                 "",
-                f"{len(findings)} rankings. **{verdict}** If settings that differ by no more than "
-                f"noise were ranked, too, {untied} would fail.",
+                f"**{Tally.of(findings).headline('rankings')}.** If settings that differ by no "
+                f"more than noise were ranked, too, {untied} would fail.",
                 "",
                 *left_out(whole, len(findings)),
                 *table(
@@ -136,7 +136,7 @@ def figures(findings: Sequence[Finding]) -> dict[str, str]:
                 line.workload,
                 real / scale,
                 simulated / scale,
-                finding.holds and line.correlation is None,
+                verdict(finding) == WITHIN,
             )
             for real, simulated in zip(finding.real, finding.simulated, strict=True)
         )
@@ -160,7 +160,6 @@ def _row(finding: Finding) -> tuple[str, ...]:
     elif finding.settings:
         correlation = "no difference"
     others = (finding.plain, finding.own) if finding.correlation is not None else ()
-    verdict = "known divergence" if line.correlation is not None else "holds"
     rank = f"{finding.rank} of {len(finding.settings)}" if finding.settings else "-"
     return (
         line.workload,
@@ -172,7 +171,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         *([f"{other:.2f}" for other in others] or ("-", "-")),
         _chosen(finding),
         rank,
-        verdict if finding.holds else "**FAILS**",
+        verdict(finding),
     )
 
 

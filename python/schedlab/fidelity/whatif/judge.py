@@ -32,6 +32,11 @@ class Finding:
         """Whether it is as was written down."""
         return not self.failure
 
+    @property
+    def diverges(self) -> bool:
+        """Whether the line is about a known divergence, which is no agreement."""
+        return self.line.size is not None
+
 
 def judge(
     register: Register, collected: Mapping[str, Collected | str], noise: Noise

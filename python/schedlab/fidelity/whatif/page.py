@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from schedlab.fidelity.markdown import circumstances, left_out, number, table
 from schedlab.fidelity.scatter import Dot, scatter
+from schedlab.fidelity.tally import WITHIN, Tally, verdict
 from schedlab.fidelity.whatif.collect import Collected, Pair, in_templates
 from schedlab.fidelity.whatif.judge import Finding, allowed, shown
 from schedlab.fidelity.whatif.noise import Noise
@@ -61,8 +62,7 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    known = [finding for finding in findings if finding.line.size is not None]
-    verdict = f"{len(failed)} of {len(findings)} fail." if failed else "All of them hold."
+    known = [finding for finding in findings if finding.diverges]
     places = [_place(place, there) for place, there in collected.items()]
     protocol = register.protocol
     changes = [
@@ -79,7 +79,7 @@ def page(
                 f"Runs of {protocol.duration}, looked at from {protocol.begin} to {protocol.end}.",
                 *places,
                 "",
-                f"{len(findings)} lines. **{verdict}**",
+                f"**{Tally.of(findings).headline()}.**",
                 "",
                 *left_out(whole, len(findings)),
                 *(f"![real against predicted]({name})\n" for name in figures),
@@ -159,7 +159,7 @@ def figure(collected: Mapping[str, Collected | str], findings: Sequence[Finding]
     dots = []
     for finding in findings:
         line, there = finding.line, collected.get(finding.line.place)
-        good = finding.holds and line.size is None
+        good = verdict(finding) == WITHIN
         pair = (
             None
             if there is None or isinstance(there, str)
@@ -206,7 +206,6 @@ def _row(finding: Finding) -> tuple[str, ...]:
             both = f"{number(figure.simulated, time=time)} / {number(figure.real, time=time)}"
         if figure.difference is not None:
             apart = shown(line.metric, figure.difference)
-    verdict = "known divergence" if line.size is not None else "holds"
     return (
         line.workload,
         line.change,
@@ -215,7 +214,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         both,
         apart,
         allowed(line.metric, finding.low, finding.high),
-        verdict if finding.holds else "**FAILS**",
+        verdict(finding),
     )
 
 

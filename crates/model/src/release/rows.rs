@@ -1,0 +1,428 @@
+//! The table of changes between kernels: a row a change, under the name of the rule that it brought.
+//!
+//! A rule's code asks for its row (`if rules.relative_vruntime`), never for a release. A new kernel's changes are new rows.
+
+use super::table::{Row, RowKind};
+use crate::Release;
+
+macro_rules! rows {
+    ($($(#[doc = $does:literal])+ $name:ident: $kind:ident, since $since:tt
+        $(, until $until:tt)? $(, backports [$($backport:tt),+])? $(, requires [$($required:ident),+])?
+        $(, commit $hash:literal $subject:literal)? ;)*) => {
+        /// The rules of one kernel: a field a row of the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct RuleSet {
+            $($(#[doc = $does])+ pub $name: bool,)*
+        }
+
+        impl RuleSet {
+            /// The table.
+            pub const ROWS: &'static [Row] = &[$(Row {
+                name: stringify!($name),
+                does: concat!($($does),+),
+                kind: RowKind::$kind,
+                since: release!($since),
+                until: rows!(@option $(release!($until))?),
+                backports: &[$($(release!($backport)),+)?],
+                commit: rows!(@option $(super::table::Commit { hash: $hash, subject: $subject })?),
+                requires: &[$($(stringify!($required)),+)?],
+            },)*];
+
+            /// The rules of `release`; of one of no known series those of the newest known point of the series that stands in.
+            pub fn of(release: Release) -> Self {
+                let release = if release.known_series().is_none() { release.series().newest_known() } else { release };
+                let mut rows = Self::ROWS.iter();
+                Self { $($name: rows.next().is_some_and(|row| row.is_in(release)),)* }
+            }
+
+            /// Whether the rule called `name` is in force; none where there is no such rule.
+            pub fn get(&self, name: &str) -> Option<bool> {
+                match name { $(stringify!($name) => Some(self.$name),)* _ => None }
+            }
+
+            /// Sets the rule called `name`; false where there is none.
+            pub fn set(&mut self, name: &str, value: bool) -> bool {
+                match name { $(stringify!($name) => self.$name = value,)* _ => return false }
+                true
+            }
+        }
+    };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
+}
+
+macro_rules! release {
+    (($major:literal, $minor:literal)) => {
+        Release::new($major, $minor, 0)
+    };
+    (($major:literal, $minor:literal, $patch:literal)) => {
+        Release::new($major, $minor, $patch)
+    };
+}
+
+rows! {
+    // --- structures ---
+
+    /// The fair class is EEVDF: it picks the eligible entity with the earliest virtual deadline, and keeps lag over sleep.
+    eevdf: Structure, since (6, 6),
+        commit "147f3efaa241" "sched/fair: Implement an EEVDF-like scheduling policy";
+    /// Bandwidth throttles task by task, as each returns to user space (`throttle_cfs_rq_work`).
+    throttles_tasks: Structure, since (6, 18), requires [eevdf],
+        commit "e1fad12dcb66" "sched/fair: Switch to task based throttle model";
+
+    // --- what is modelled ---
+
+    /// Task groups are modelled.
+    models_groups: Fact, since (5, 10);
+    /// Scheduling domains and balancing are modelled.
+    models_balancing: Fact, since (5, 10);
+    /// There is a deadline class (SCHED_DEADLINE).
+    deadline_class: Fact, since (3, 14);
+    /// A quota may have a burst (`cpu.max.burst`).
+    cfs_burst: Fact, since (5, 14),
+        commit "f4183717b370" "sched/fair: Introduce the burstable CFS controller";
+    /// A group may be idle (`cpu.idle`).
+    idle_groups: Fact, since (5, 15),
+        commit "304000390f88" "sched: Cgroup SCHED_IDLE support";
+    /// The domain of a package is called PKG, DIE before.
+    pkg_domain: Fact, since (6, 7),
+        commit "f577cd57bfaa" "sched/topology: Rename 'DIE' domain to 'PKG'";
+    /// The kernel preempts itself, so that newidle balancing stops after the first task it pulled.
+    preemptible: Fact, since (6, 1);
+    /// The fair class asks for rescheduling lazily (PREEMPT_LAZY, the one model but full preemption).
+    lazy: Fact, since (7, 0),
+        commit "7dadeaa6e851" "sched: Further restrict the preemption modes";
+
+    // --- time, weights ---
+
+    /// The fair class charges by `rq->clock_task`, which stands still for interrupts, not by `rq->clock`.
+    task_clock: Flag, since (2, 6, 37),
+        commit "305e6835e055" "sched: Do not account irq time to current task";
+    /// Weights carry ten bits beyond the nice table's (`SCHED_LOAD_SHIFT`).
+    wide_weights: Fact, since (4, 7),
+        commit "2159197d6677" "sched/core: Enable increased load resolution on 64-bit kernels";
+    /// SCHED_IDLE weighs 3 (`WEIGHT_IDLEPRIO`), 2 before.
+    idle_weighs_3: Flag, since (2, 6, 29),
+        commit "cce7ade80369" "sched: SCHED_IDLE weight change";
+    /// Time is scaled by `__calc_delta`, which cuts off; before, by `calc_delta_mine`, which rounds.
+    calc_delta_cuts_off: Flag, since (3, 13),
+        commit "9dbdb1553232" "sched/fair: Rework sched_fair time accounting";
+    /// V is computed with all bits of the weights, not with those of the nice table, and real time becomes virtual time by dividing
+    /// by them, not by multiplying with an inverse.
+    full_weights: Flag, since (7, 1), requires [eevdf],
+        commit "4823725d9d1d" "sched/fair: Increase weight bits for avg_vruntime";
+
+    // --- charging and virtual time (CFS) ---
+
+    /// Charging no time changes nothing; before, `min_vruntime` was updated.
+    charges_time_only: Flag, since (2, 6, 29),
+        commit "34f28ecd0f4b" "sched: optimize update_curr()";
+    /// A running entity that is no longer queued does not hold `min_vruntime` back.
+    min_vruntime_of_queued: Flag, since (5, 10), until (6, 6);
+    /// Off its queue an entity's `vruntime` is relative to `min_vruntime`; before, `set_task_cpu` converted it.
+    relative_vruntime: Flag, since (2, 6, 33), until (6, 6),
+        commit "88ec22d3edb7" "sched: Remove the cfs_rq dependency from set_task_cpu()";
+    /// A new task is placed as it is forked (`task_fork_fair`); before, as it is first woken (`task_new_fair`).
+    places_on_fork: Flag, since (2, 6, 33), until (6, 6),
+        commit "cd29fe6f2637" "sched: Sanitize fork() handling";
+    /// With many tasks the period is a granularity for each; before, the latency stretched in proportion.
+    period_of_granularities: Flag, since (2, 6, 25), until (6, 6),
+        commit "4bf0b77158d5" "sched: remove do_div() from __sched_slice()";
+    /// A slice is the entity's part of its queue's period on each level of the hierarchy.
+    slice_of_hierarchy: Flag, since (2, 6, 26), until (6, 6),
+        commit "ac884dec6d4a" "sched: fair-group scheduling vs latency";
+    /// Periods follow the tasks of the whole CPU, and no slice is shorter than the granularity (ALT_PERIOD, BASE_SLICE).
+    alt_period: Flag, since (5, 13), until (6, 6), backports [(5, 10, 37)],
+        commit "0c2de3f054a5" "sched,fair: Alternative sched_slice()";
+    /// `sched_nr_latency` stays what it was on boot: latency and granularity are plain numbers in debugfs.
+    nr_latency_of_boot: Flag, since (5, 13), until (6, 6),
+        commit "8a99b6833c88" "sched: Move SCHED_DEBUG sysctl to debugfs";
+    /// SCHED_IDLE entities have a granularity of their own, and less credit for sleep.
+    idle_min_granularity: Flag, since (5, 16), until (6, 6),
+        commit "51ce83ed523b" "sched: reduce sched slice for SCHED_IDLE entities";
+    /// A new entity is not placed before the `vruntime` it copied from its parent.
+    initial_placement_goes_on: Flag, since (2, 6, 32), until (6, 6),
+        commit "b5d9d734a53e" "sched: Ensure that a child can't gain time over it's parent after fork()";
+    /// An entity that slept so long that its `vruntime` may have wrapped is placed anew.
+    places_long_sleepers_anew: Flag, since (5, 10), until (6, 6);
+    /// A tick compares the running entity with the leftmost once it ran its granularity.
+    tick_compares_leftmost: Flag, since (2, 6, 32), until (6, 6),
+        commit "f685ceacab07" "sched: Strengthen buddies and mitigate buddy induced latencies";
+    /// A tick looks at slices only where another entity waits; before, also without wakeup preemption.
+    tick_checks_contended_only: Flag, since (5, 10);
+    /// Wakeup preemption scales the granularity by the waking entity's weight (`wakeup_preempt_entity`), and nominates buddies.
+    wakeup_preempt_entity: Flag, since (2, 6, 30), until (6, 6),
+        commit "e52fb7c09723" "sched: prefer wakers";
+    /// A yielding task is skipped once (the skip buddy).
+    yield_by_skip_buddy: Flag, since (2, 6, 39), until (6, 6);
+    /// A task that is picked again keeps the CPU as it is, its slice included.
+    repick_keeps_slice: Flag, since (3, 15),
+        commit "678d5718d8d0" "sched/fair: Optimize cgroup pick_next_task_fair()";
+    /// Buddies are cleared as an entity is set to run, not as it is picked.
+    buddies_cleared_when_set: Flag, since (5, 14),
+        commit "21f56ffe4482" "sched: Introduce sched_class::pick_task()";
+
+    // --- EEVDF ---
+
+    /// Protection lasts for a time (`vprot`): the queue's shortest slice; before, while the deadline of the pick stands.
+    protects_for_time: Flag, since (6, 17), requires [eevdf],
+        commit "052c3d87c82e" "sched/fair: Limit run to parity to the min slice of enqueued entities";
+    /// Protection begins with a pick (`set_next_entity` with `first`), not with any `set_next_task`.
+    protects_picks: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
+        commit "bcd74b2ffdd0" "sched/fair: Only set slice protection at pick time";
+    /// `pick_eevdf` takes the next buddy; before, `pick_next_entity` alone.
+    buddy_in_pick_eevdf: Flag, since (6, 18), requires [eevdf];
+    /// No buddy is taken where a shorter slice is looked for.
+    buddy_only_if_protecting: Flag, since (7, 1), requires [eevdf],
+        commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
+    /// Lag is limited to the longest slice of the queue and a tick (`cfs_rq_max_slice`); before, to two slices of the entity.
+    lag_limited_by_longest_slice: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
+        commit "6e3c0a4e1ad1" "sched/fair: Fix lag clamp";
+    /// Lag does not get worse, nor (DELAY_ZERO) positive, in delayed dequeue (`update_entity_lag`).
+    bounds_lag_while_delayed: Flag, since (7, 1), requires [eevdf],
+        commit "059258b0d424" "sched/fair: Prevent negative lag increase during delayed dequeue";
+    /// Wakeup preemption of 6.19: forked and delayed tasks preempt by a shorter slice alone, the buddy is the one with the earlier
+    /// deadline, and a delayed entity that would be picked is dequeued.
+    wakeup_preempts_by_deadline: Flag, since (6, 19), backports [(6, 18, 33)], requires [eevdf],
+        commit "e837456fdca8" "sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals";
+    /// A waking task that preempts as shorter or as not idle clears the buddies of the queue.
+    preemption_clears_buddies: Flag, since (7, 1), requires [eevdf],
+        commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
+    /// A yield forfeits the rest of the request; before, it put the deadline a slice off.
+    yield_forfeits: Flag, since (6, 19), backports [(6, 12, 63), (6, 18, 2)], requires [eevdf],
+        commit "79104becf42b" "sched/fair: Forfeit vruntime on yield";
+    /// A reweighted entity is placed anew with its lag; before, it moved about V (`reweight_eevdf`).
+    reweights_by_placing: Flag, since (6, 13), requires [eevdf],
+        commit "6d71a9c61604" "sched/fair: Fix EEVDF entity placement bug causing scheduling lag";
+    /// Weights change about V and nothing else moves (`rescale_entity`).
+    rescales: Flag, since (7, 1), requires [eevdf],
+        commit "101f3498b4bd" "sched/fair: Revert 6d71a9c61604 (\"sched/fair: Fix EEVDF entity placement bug causing scheduling lag\")";
+    /// A relative deadline is scaled as its entity's weight changes off the queue.
+    rescales_relative_deadline: Flag, since (6, 13), requires [eevdf],
+        commit "6d71a9c61604" "sched/fair: Fix EEVDF entity placement bug causing scheduling lag";
+    /// A relative deadline is made absolute without PLACE_REL_DEADLINE too.
+    places_any_relative_deadline: Flag, since (6, 13), until (7, 1), requires [eevdf],
+        commit "6d71a9c61604" "sched/fair: Fix EEVDF entity placement bug causing scheduling lag";
+
+    // --- classes, changes of attributes ---
+
+    /// Real-time tasks are throttled by `rt_runtime`; later the fair server takes its place.
+    rt_throttling: Flag, since (2, 6, 25), until (6, 12),
+        commit "fa85ae2418e6" "sched: rt time limit";
+    /// The next task is picked before the previous one is charged and put.
+    picks_before_put: Flag, since (6, 12),
+        commit "fd03c5b85855" "sched: Rework pick_next_task()";
+    /// Where all tasks are fair the pick looks at no other class, nor at the fair server.
+    fair_pick_shortcut: Flag, since (6, 12);
+    /// A change of affinity requeues the task.
+    affinity_requeues: Flag, since (5, 10);
+    /// A change that leaves the priority as it is leaves the task's place, too.
+    unchanged_priority_keeps_place: Flag, since (4, 1),
+        commit "0782e63bc6fe" "sched: Handle priority boosted tasks proper in setscheduler()";
+    /// A running task whose nice level changes is put and set anew.
+    renicing_sets_anew: Flag, since (5, 10);
+    /// A task whose priority falls goes before its new equals.
+    lowered_goes_first: Flag, since (3, 15),
+        commit "81a44c5441d7" "sched: Queue RT tasks to head when prio drops";
+    /// The classes are told of changes (`switched_to`, `prio_changed`).
+    prio_changed_methods: Flag, since (2, 6, 25),
+        commit "cb4698450404" "sched: RT-balance, add new methods to sched_class";
+    /// A fair task that asks for no slice is requeued by `sched_setattr`.
+    requeues_without_slice: Flag, since (6, 12),
+        commit "857b158dc5e8" "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion";
+    /// The class that a task rose from learns of it as of a wake-up.
+    change_tells_lower_class: Flag, since (7, 0),
+        commit "704069649b5b" "sched/core: Rework sched_class::wakeup_preempt() and rq_modified_*()";
+
+    // --- the fair server, high-resolution ticks ---
+
+    /// The fair server is charged for idle time as for other time, and stops where the CPU idled for all of its runtime.
+    server_charged_for_idle: Flag, since (6, 19),
+        commit "e636ffb9e31b" "sched/deadline: Fix dl_server time accounting";
+    /// A deferring fair server's runtime is cut, too, as it starts late.
+    server_cuts_deferred_runtime: Flag, since (7, 0), until (7, 2), backports [(6, 18, 24)],
+        commit "14a857056466" "sched/deadline: Use revised wakeup rule for dl_server";
+    /// A fair server whose next period has begun begins a new one; before, it went on at once.
+    server_begins_new_period: Flag, since (6, 17),
+        commit "421fc59cf58c" "sched/deadline: Fix RT task potential starvation when expiry time passed";
+    /// HRTICK_DL is a feature apart from HRTICK.
+    hrtick_dl_apart: Flag, since (5, 13),
+        commit "e0ee463c93c4" "sched/features: Distinguish between NORMAL and DEADLINE hrtick";
+    /// The high-resolution tick is set at the end of `schedule`, for the rest of the request.
+    hrtick_set_late: Flag, since (7, 1),
+        commit "96d1610e0b20" "sched: Optimize hrtimer handling";
+
+    // --- bandwidth ---
+
+    /// A queue is throttled as it is charged; before, as it is put or picked.
+    throttles_when_charged: Flag, since (7, 2), requires [throttles_tasks],
+        commit "f666241e6bd5" "sched/fair: Unify cfs_rq throttling via account_cfs_rq_runtime()";
+    /// Load that changes below a throttled queue still reaches that queue's own.
+    propagates_to_throttled: Flag, since (6, 0),
+        commit "51bf903b64bd" "sched/fair: Optimize and simplify rq leaf_cfs_rq_list";
+
+    // --- load tracking ---
+
+    /// Sums follow what is added and taken away, as 32 bits; before, they were computed anew from the average.
+    pelt_sums_followed: Flag, since (5, 17),
+        commit "98b0d890220d" "sched/pelt: Relax the sync of util_sum with util_avg";
+    /// Sums are followed in their own 64 bits, for what is added, too (`__update_sa`).
+    pelt_sums_in_64_bits: Flag, since (7, 0),
+        commit "089d84203ad4" "sched/fair: Fold the sched_avg update";
+    /// A new task of another class is as one that just left the fair class, and expects nothing of its queue.
+    new_tasks_of_other_classes_age: Flag, since (6, 1),
+        commit "e4fe074d6c35" "sched/fair: Don't init util/runnable_avg for !fair task";
+    /// The part of a queue's load in a new task's utilisation is by the nice table's weight.
+    init_util_by_nice_weight: Flag, since (6, 10),
+        commit "72bffbf57c52" "sched/fair: Fix initial util_avg calculation";
+    /// A task that leaves an idle CPU ages by the time its clock stood still (`migrate_se_pelt_lag`).
+    migration_adds_pelt_lag: Flag, since (6, 0),
+        commit "e2f3e35f1f5a" "sched/fair: Decay task PELT values during wakeup migration";
+    /// A group's load average is updated at most once a millisecond.
+    tg_load_avg_limited: Flag, since (6, 7),
+        commit "1528c661c24b" "sched/fair: Ratelimit update to tg->load_avg";
+    /// Estimated utilisation is one moving average (`ewma`).
+    util_est_ewma_only: Flag, since (6, 8),
+        commit "11137d384996" "sched/fair: Simplify util_est";
+    /// Estimated utilisation follows a task that used more than a CPU's capacity.
+    util_est_beyond_capacity: Flag, since (6, 16),
+        commit "f2d650618bc7" "sched/fair: Allow decaying util_est when util_avg > CPU capa";
+    /// Estimated utilisation is updated before the averages of a task that goes to sleep.
+    util_est_before_dequeue: Flag, since (6, 12), until (7, 2),
+        commit "b55945c500c5" "sched: Fix pick_next_task_fair() vs try_to_wake_up() race";
+    /// A delayed task is taken off the queue's estimated utilisation once more as a call has it leave.
+    util_est_dequeued_twice: Flag, since (6, 12), until (6, 16),
+        commit "152e11f6df29" "sched/fair: Implement delayed dequeue";
+
+    // --- CPU selection ---
+
+    /// The recently used CPU of a task is its previous one; before, its waker's.
+    recent_cpu_is_previous: Flag, since (5, 15),
+        commit "89aafd67f28c" "sched/fair: Use prev instead of new target as recent_used_cpu";
+    /// One scan of the cache finds idle cores and idle CPUs; before, one each.
+    scans_idle_cpus_once: Flag, since (5, 12),
+        commit "9fe1f127b913" "sched/fair: Merge select_idle_core/cpu()";
+    /// The search of a core's siblings leaves out the CPU itself.
+    select_idle_smt_skips_target: Flag, since (6, 1),
+        commit "b9bae70440d2" "sched/fair: Avoid double search on same cpu";
+    /// The idlest group counts CPUs on which the task may not run.
+    idlest_counts_forbidden_cpus: Flag, since (6, 12), until (6, 19);
+    /// A SCHED_IDLE task prefers an idle CPU to one of SCHED_IDLE tasks (`choose_idle_cpu`).
+    idle_tasks_avoid_their_like: Flag, since (7, 1),
+        commit "fd54d81c2c0e" "sched/fair: Skip SCHED_IDLE rq for SCHED_IDLE task";
+    /// Utilisation is at least what is runnable (`cpu_util_cfs_boost`).
+    util_boosted_by_runnable: Flag, since (6, 5),
+        commit "7d0583cf9ec7" "sched/fair, cpufreq: Introduce 'runnable boosting'";
+
+    // --- balancing ---
+
+    /// An imbalance between nodes is let be up to a number of tasks of the domain; before, of two.
+    numa_imbalance_by_domain: Flag, since (5, 18),
+        commit "e496132ebedd" "sched/fair: Adjust the allowed NUMA imbalance when SD_NUMA spans multiple LLCs";
+    /// An imbalance of idle CPUs is halved after what nodes are let be is taken off.
+    imbalance_halved_last: Flag, since (6, 0),
+        commit "cb29a5c19d2d" "sched/numa: Apply imbalance limitations consistently";
+    /// A CPU of reduced capacity with one fair task counts as misfit.
+    reduced_capacity_is_misfit: Flag, since (6, 0),
+        commit "c82a69629c53" "sched/fair: fix case with reduced capacity CPU";
+    /// Balancing takes nothing from a queue of one task.
+    leaves_single_tasks: Flag, since (5, 13),
+        commit "acb4decc1e90" "sched/fair: Reduce long-tail newly idle balance cost";
+    /// An attempt counts as pinned until a task shows otherwise.
+    pinned_until_shown: Flag, since (5, 12),
+        commit "8a41dfcda7a3" "sched/fair: Don't set LBF_ALL_PINNED unnecessarily";
+    /// Active balancing leaves the count of failures.
+    active_balance_keeps_failures: Flag, since (5, 13),
+        commit "23fb06d9602b" "sched/fair: Clean up active balance nr_balance_failed trickery";
+    /// Failures lead to active balancing only where a task is to be moved.
+    active_balance_by_type: Flag, since (5, 12),
+        commit "e9b9734b7465" "sched/fair: Reduce cases for active balance";
+    /// Newidle balancing ends where a task came meanwhile.
+    newidle_ends_for_new_tasks: Flag, since (6, 0),
+        commit "792b9f65a568" "sched: Allow newidle balancing to bail out of load_balance";
+    /// Newidle balancing compares the expected idle time with what balancing costs, not with the cost of a migration.
+    newidle_by_balance_cost: Flag, since (5, 16),
+        commit "c5b0a7eefc70" "sched/fair: Remove sysctl_sched_migration_cost condition";
+    /// A CPU that goes idle has the idle CPUs' next balancing brought forward.
+    nohz_updates_next_balance: Flag, since (5, 16),
+        commit "7fd7a9e0caba" "sched/fair: Trigger nohz.next_balance updates when a CPU goes NOHZ-idle";
+    /// The more tasks of the busiest group count for each of its cores.
+    sibling_imbalance_by_cores: Flag, since (6, 6),
+        commit "7ff1693236f5" "sched/fair: Implement prefer sibling imbalance calculation between asymmetric groups";
+    /// Whether siblings are preferred is asked of the busiest group; before, of the domain below.
+    prefer_sibling_of_busiest: Flag, since (6, 5),
+        commit "43726bdedd29" "sched/fair: Use the busiest group to set prefer_sibling";
+    /// Cores with several busy siblings are relieved first (`smt_balance`).
+    smt_balance: Flag, since (6, 6),
+        commit "fee1759e4f04" "sched/fair: Determine active load balance for SMT sched groups";
+    /// Of two misfit groups the first is the busiest unless the other has more load.
+    busiest_misfit_has_more: Flag, since (6, 9),
+        commit "7f1a7229718d" "sched/fair: Do strict inequality check for busiest misfit task group";
+    /// Of fully busy groups the last that is no core's is the busiest.
+    fully_busy_prefers_no_smt: Flag, since (6, 5),
+        commit "5fd6d7f43958" "sched/fair: Keep a fully_busy SMT sched group as busiest";
+    /// Of a group's idle CPUs one of an idle core balances.
+    idle_core_balances_first: Flag, since (6, 6),
+        commit "b1bfeab9b002" "sched/fair: Consider the idle state of the whole core for load balance";
+    /// Fair tasks are counted without those in delayed dequeue (`h_nr_runnable`).
+    balance_counts_runnable: Flag, since (6, 19);
+    /// A delayed task is not moved unless load is.
+    balance_leaves_delayed: Flag, since (7, 2);
+    /// The expected idle time is updated as idling ends, not as a task wakes.
+    avg_idle_at_end_of_idle: Flag, since (7, 0),
+        commit "4b603f1551a7" "sched: Update rq->avg_idle when a task is moved to an idle CPU";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Series;
+
+    fn of(release: &str) -> RuleSet {
+        RuleSet::of(release.parse().unwrap())
+    }
+
+    #[test]
+    fn backports_begin_with_their_point_release() {
+        assert!(!of("6.12.62").yield_forfeits && of("6.12.63").yield_forfeits && of("6.12").yield_forfeits);
+        assert!(!of("6.18.16").lag_limited_by_longest_slice && of("6.18.17").lag_limited_by_longest_slice);
+        assert!(!of("6.18.32").wakeup_preempts_by_deadline && of("6.18.33").wakeup_preempts_by_deadline);
+        assert!(!of("5.10.36").alt_period && of("5.10.37").alt_period && of("6.1").alt_period);
+        assert!(of("7.2.0").rescales && of("7.2").full_weights && !of("6.18").rescales);
+    }
+
+    /// A rule that ends before a series is not in it: EEVDF has no relative virtual time, and no period.
+    #[test]
+    fn rules_end() {
+        assert!(of("6.1").relative_vruntime && !of("6.12").relative_vruntime && !of("2.6.24").relative_vruntime);
+        assert!(
+            of("6.12").util_est_before_dequeue
+                && of("6.18").util_est_before_dequeue
+                && !of("7.2").util_est_before_dequeue
+        );
+    }
+
+    #[test]
+    fn every_row_has_its_field_and_every_requirement_its_row() {
+        let mut rules = of("6.1");
+        for row in RuleSet::ROWS {
+            let before = rules.get(row.name).unwrap();
+            assert!(rules.set(row.name, !before));
+            assert_eq!(rules.get(row.name), Some(!before), "{}", row.name);
+            for required in row.requires {
+                let kind = RuleSet::ROWS.iter().find(|other| other.name == *required).map(|other| other.kind);
+                assert_eq!(kind, Some(RowKind::Structure), "{} requires {required}", row.name);
+            }
+        }
+        assert!(!rules.set("no_such_rule", true) && rules.get("no_such_rule").is_none());
+    }
+
+    /// Each row tells two known series, or two points of one, apart: else nothing would ever ask for it.
+    #[test]
+    fn every_row_makes_a_difference() {
+        for row in RuleSet::ROWS {
+            let known = Series::ALL.map(|series| row.is_in(series.newest_known()));
+            assert!(known.contains(&true) && known.contains(&false), "{} is the same in every known series", row.name);
+        }
+    }
+}

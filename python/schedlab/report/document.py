@@ -1,0 +1,285 @@
+"""What an experiment came to, in parts that a page of any kind is made from."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlab import campaign, stats
+from schedlab.report import answers, tuned
+from schedlab.report.words import interval_words, merit, percent, quantity
+from schedlab.store import Store, StoredExperiment
+
+_SIMULATION = ("kernel", "cpus", "hz", "costs", "topology", "speed", "weights", "group", "session")
+"""Options that mean nothing on a real kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, each row with as many cells as there are columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What an experiment came to.
+
+    Attributes:
+        title: its kind and what was run.
+        answers: what came out, a sentence each.
+        why: why the next command is the next one.
+        next_command: as typed.
+        about: what the experiment was, in a paragraph.
+        command: as it was typed.
+        tables: its numbers.
+        remarks: what a reader has to know before relying on them.
+        places: where it ran, as JSON.
+    """
+
+    title: str
+    answers: Sequence[str]
+    why: str
+    next_command: str
+    about: str
+    command: str
+    tables: Sequence[Table] = ()
+    remarks: Sequence[str] = ()
+    places: Sequence[str] = field(default=(), repr=False)
+
+
+def document(stored: StoredExperiment, store: Store) -> Document:
+    """Return what an experiment came to, from the store alone.
+
+    Raises:
+        InputError: the store cannot be read.
+    """
+    if stored.kind == "tune":
+        results = comparisons(stored, store)
+        sentences = _tuned_sentences(stored, results)
+        tables = [*_gains(stored), *_tables(results), tried(stored, store)]
+        why, words = _after_tuning(stored, results)
+    else:
+        results = [campaign.recall(stored, store)]
+        sentences = answers.sentences(results[0]) or ["No question has an answer yet."]
+        tables = _tables(results)
+        why, words = _after_comparing(stored, results[0])
+    return Document(
+        title=f"{stored.kind}: {stored.title}",
+        answers=sentences,
+        why=why,
+        next_command=shlex.join(["schedlab", *words]),
+        about=_about(stored),
+        command=shlex.join(["schedlab", *stored.command]),
+        tables=tables,
+        remarks=[text for result in results for text in _remarks(result)],
+        places=_places(stored, store),
+    )
+
+
+def comparisons(stored: StoredExperiment, store: Store) -> list[campaign.Result]:
+    """Return the comparisons of a tuning's winner with the default that the store has."""
+    known = {one.id: one for one in store.experiments()}
+    wanted = [] if stored.result is None else stored.result.get("comparisons", [])
+    return [campaign.recall(known[one], store) for one in wanted if one in known]
+
+
+def _means(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
+    """Return each arm's runs and the mean of its case's metric."""
+    metric_of = {case["name"]: case["metric"] for case in stored.plan["cases"]}
+    values: dict[str, list[float]] = {}
+    for (arm, _), metrics in store.values(stored.id).items():
+        metric = metric_of.get(arm.rpartition(" | ")[0], {}).get("name")
+        values.setdefault(arm, []).extend([metrics[metric]] if metric in metrics else [])
+    rows = []
+    for arm, numbers in values.items():
+        metric = metric_of.get(arm.rpartition(" | ")[0], {})
+        mean = stats.centre(numbers) if numbers else None
+        rows.append(
+            {"arm": arm, "runs": len(numbers), "mean": mean, "unit": metric.get("unit", "")}
+        )
+    return rows
+
+
+def _about(stored: StoredExperiment) -> str:
+    plan = stored.plan
+    told = [f"seed {plan['seed']}" if "seed" in plan else f"seeds {plan.get('seeds')}"]
+    if "looks" in plan:
+        told.append(f"at most {plan['looks'][-1]} blocks, looked at after {plan['looks']}")
+    told.append(f"what counts as the same: ± {plan['band']:.0%}")
+    return (
+        f"Experiment {stored.id}, session {stored.session}, {stored.state}; {stored.runs} runs, "
+        f"begun {stored.begun}, schedlab {stored.version}; {'; '.join(told)}."
+    )
+
+
+def _tables(results: Sequence[campaign.Result]) -> list[Table]:
+    return [
+        Table(
+            answers.heading(group, metric),
+            ("setting", metric["name"], *answers.COLUMNS),
+            answers.rows(result, group, metric),
+        )
+        for result in results
+        for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"])
+        for metric in result.plan["metrics"][group]
+    ]
+
+
+def _remarks(result: campaign.Result) -> list[str]:
+    found = [answers.STATISTIC, *result.notes]
+    metrics = {one["name"] for metrics in result.plan["metrics"].values() for one in metrics}
+    trends = {name: result.settled.drift(name) for name in sorted(metrics)}
+    found += [
+        f"{name} drifted by {percent(trend.change.value)} meanwhile."
+        for name, trend in trends.items()
+        if trend is not None and trend.found
+    ]
+    for name, judged in result.checks.items():
+        ratio = judged.ratio
+        told = judged.why if ratio is None else interval_words(ratio)
+        found.append(f"Compared with itself, {name}: {judged.verdict} ({told}).")
+    found += [f"{arm} was left out: {why}." for arm, why in result.settled.failures.items()]
+    return found
+
+
+def _tuned_sentences(stored: StoredExperiment, results: Sequence[campaign.Result]) -> list[str]:
+    outcome = stored.result
+    if outcome is None:
+        return ["The search did not end: there is no winner yet."]
+    best = setting_text(outcome["best"])
+    found = [f"Best by {outcome['by']}: {best}."]
+    if not outcome["best"]:
+        found = ["Nothing that was tried beats what is set at present."]
+    found += [text for result in results for text in answers.sentences(result)]
+    worth = merit(outcome["effect"], outcome.get("better"))
+    found.append(f"In the search, whose runs chose it and flatter it: {worth}.")
+    if not results:
+        found.append(tuned.UNCERTIFIED)
+    return found
+
+
+def setting_text(values: Mapping[str, str]) -> str:
+    """Return a setting as text.
+
+    >>> setting_text({"policy": "batch"}), setting_text({})
+    ('policy=batch', 'default')
+    """
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "default"
+
+
+def _gains(stored: StoredExperiment) -> list[Table]:
+    if stored.result is None:
+        return []
+    rows = [tuned.gain_row(gain) for gain in stored.result["gains"]]
+    return [Table("The runs that chose the setting", tuned.GAIN_COLUMNS, rows)]
+
+
+def tried(stored: StoredExperiment, store: Store) -> Table:
+    """Return the settings that a tuning ran, with the mean of each one's runs."""
+    rows = [
+        (
+            row["arm"],
+            str(row["runs"]),
+            "-" if row["mean"] is None else quantity(row["mean"], row["unit"]),
+        )
+        for row in _means(stored, store)
+    ]
+    return Table("All that was tried", ("setting", "runs", "geometric mean"), rows)
+
+
+def _after_comparing(stored: StoredExperiment, result: campaign.Result) -> tuple[str, list[str]]:
+    """Return why a command is the next one, and its words."""
+    words = list(stored.command)
+    if stored.state != "done":
+        return "It did not end: the same command goes on where it stopped.", words
+    if _undecided(result):
+        blocks = str(2 * stored.plan["looks"][-1])
+        return "Not every question has an answer: more blocks may give one.", with_option(
+            words, "--blocks", blocks
+        )
+    if words and _simulated(result):
+        for option in _SIMULATION:
+            words = without_option(words, f"--{option}")
+        return "So says the simulator: ask this kernel.", with_option(words, "--on", "host")
+    return _all_runs(stored)
+
+
+def _after_tuning(
+    stored: StoredExperiment, results: Sequence[campaign.Result]
+) -> tuple[str, list[str]]:
+    """Return why a command is the next one, and its words."""
+    words, outcome = list(stored.command), stored.result
+    if stored.state != "done" or outcome is None:
+        return "It did not end: the same command goes on where it stopped.", words
+    if not outcome["best"]:
+        why, option = (
+            "A wider search may find more.",
+            ("--executions", 2 * stored.plan["executions"]),
+        )
+    elif not results:
+        why, option = "Compare the winner with the default in fresh runs.", ("--verify", None)
+    elif outcome.get("certified") and _simulated(results[-1]):
+        why, option = "So says the simulator: ask this kernel.", ("--verify", "host")
+    elif outcome.get("certified"):
+        of_tasks = {"policy", "slice", "nice"} & set(outcome["best"])
+        why, option = "Make it permanent.", ("--export", "systemd" if of_tasks else "tuned")
+    elif _undecided(results[-1]):
+        more = 2 * results[-1].plan["looks"][-1]
+        why, option = "Fresh runs do not decide: more of them may.", ("--blocks", more)
+    else:
+        return _all_runs(stored)
+    name, value = option
+    if value is None:
+        return why, without_option(words, name)
+    return why, with_option(words, name, str(value))
+
+
+def _simulated(result: campaign.Result) -> bool:
+    return all(cell["target"] == "sim" for cell in result.plan["cells"])
+
+
+def _undecided(result: campaign.Result) -> bool:
+    deciding = [one.judged for one in result.settled.answers if one.question.decisive]
+    return any(not judged.decided for judged in deciding)
+
+
+def _all_runs(stored: StoredExperiment) -> tuple[str, list[str]]:
+    short = stored.id[:8]
+    return "All its runs, a line a run.", ["report", short, "--output", f"{short}.csv"]
+
+
+def with_option(words: Sequence[str], name: str, value: str) -> list[str]:
+    """Return a command's words with an option set, before a command of the user's.
+
+    >>> with_option(["compare", "--blocks=9", "--", "./a", "--blocks", "1"], "--blocks", "18")
+    ['compare', '--blocks', '18', '--', './a', '--blocks', '1']
+    """
+    cleared = without_option(words, name)
+    place = cleared.index("--") if "--" in cleared else len(cleared)
+    return [*cleared[:place], name, value, *cleared[place:]]
+
+
+def without_option(words: Sequence[str], name: str) -> list[str]:
+    """Return a command's words without an option and its value, however often it is given.
+
+    >>> without_option(["compare", "pipe", "--cpus", "2", "--hz=250"], "--cpus")
+    ['compare', 'pipe', '--hz=250']
+    """
+    place = list(words).index("--") if "--" in words else len(words)
+    found, skip = [], False
+    for word in words[:place]:
+        if skip or word == name or word.startswith(f"{name}="):
+            skip = word == name and not skip
+            continue
+        found.append(word)
+    return [*found, *words[place:]]
+
+
+def _places(stored: StoredExperiment, store: Store) -> list[str]:
+    """Return where it was run, each place once."""
+    seen = {json.dumps(run.facts, sort_keys=True): run.facts for run in store.runs(stored.id)}
+    return [json.dumps(dict(facts), indent=1) for facts in seen.values()]
