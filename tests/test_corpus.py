@@ -18,7 +18,8 @@ FILES = sorted(path for path in (TESTS / "corpus").glob("*/*") if path.is_file()
 def test_an_input_that_once_was_a_fault_is_read_or_refused(path: Path) -> None:
     # A process of its own: the fault may be a crash, or memory that its limit ends.
     done = subprocess.run(
-        [sys.executable, TESTS / "fuzzing.py", path],
+        [sys.executable, "-m", "tests.fuzzing", path],
+        cwd=TESTS.parent,
         env={**os.environ, "MALLOC_ARENA_MAX": "1"},
         capture_output=True,
         text=True,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedlab import processes
+from schedlab.arguments import is_directory
 from schedlab.errors import InputError, RunError
 from schedlab.model import Workload
 from schedlab.targets import host
@@ -95,7 +96,7 @@ def record(
         raise InputError(f"a buffer of {buffer} KiB; allowed: 1 to {_MOST_KIB}")
     if timeout <= 0:
         raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
-    if not path.parent.is_dir():
+    if not is_directory(path.parent):
         raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
     runner = str(host.runner()) if guest is None else guest.inside(host.runner())
     if isinstance(what, Workload):

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from schedlab.arguments import is_directory
 from schedlab.calibration import references
 from schedlab.errors import InputError
 from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
@@ -220,7 +221,7 @@ def output(path: Path | None) -> Path | None:
     Raises:
         InputError: it cannot be written there.
     """
-    if path is not None and not path.parent.is_dir():
+    if path is not None and not is_directory(path.parent):
         raise InputError(f"cannot write '{path}': there is no directory '{path.parent}'")
     return path
 

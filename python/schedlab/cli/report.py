@@ -1,6 +1,7 @@
 """``schedlab report``."""
 
 import json as jsonlib
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,7 +51,7 @@ def command(
     options.output(output)
     if listed:
         _list(store, json=json)
-    elif what is None or what.endswith(".json") or "/" in what or Path(what).is_file():
+    elif what is None or what.endswith(".json") or "/" in what or os.path.isfile(what):  # noqa: PTH113
         _demo(_DEMO if what is None else Path(what), output, json=json)
     else:
         _experiment(what, store, output, json=json)

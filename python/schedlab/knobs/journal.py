@@ -118,7 +118,7 @@ def _entry(line: str) -> tuple[int, int, Entry] | None:
         numbers = [value[name] for name in ("number", "of", "pid")]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    wanted = place.known and all(isinstance(text, str) for text in (*texts, *own))
+    wanted = place.known and all(isinstance(text, str) for text in (place.flag, *texts, *own))
     if not wanted or not all(isinstance(number, int) for number in numbers):
         return None
     knob, original, setting, boot = texts

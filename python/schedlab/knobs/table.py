@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import _core
+from schedlab.arguments import check_text
 from schedlab.errors import InputError
 from schedlab.model import format_time
 
@@ -89,6 +90,7 @@ def find(name: str, release: str, cpus: int = 1) -> Knob:
     >>> find("latency", "5.10", 2).default_text
     '12ms'
     """
+    check_text(name, "knob")
     for knob in table(release, cpus):
         if knob.name == name:
             if not knob.exists:

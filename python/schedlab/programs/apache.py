@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from schedlab import leftovers, processes
 from schedlab.errors import InputError, RunError
-from schedlab.programs.program import Option, Program, Start, need, number
+from schedlab.programs.program import Option, Program, Start, need, number, reading_output
 from schedlab.subjects import Metric
 from schedlab.targets.starting import starting
 
@@ -200,7 +200,7 @@ def read_wrk(text: str) -> dict[str, float]:
     {'requests': 22464.31, 'latency_50': 0.000635, 'latency_99': 0.0025, 'errors': 0.0}
     """
     values = {"requests": number(r"^Requests/sec:\s+([0-9.]+)", text, "wrk")}
-    values |= _latencies(text, r"([0-9.]+)(us|ms|s|m)")
+    values |= _latencies("wrk", text, r"([0-9.]+)(us|ms|s|m)")
     total = number(r"^\s+(\d+) requests in ", text, "wrk")
     broken = re.search(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
@@ -220,7 +220,7 @@ def read_ab(text: str) -> dict[str, float]:
     """
     values = {"requests": number(r"^Requests per second:\s+([0-9.]+)", text, "ab")}
     # Whole milliseconds, without their unit.
-    values |= _latencies(text, r"(\d+)()")
+    values |= _latencies("ab", text, r"(\d+)()")
     total = number(r"^Complete requests:\s+(\d+)", text, "ab")
     failed = number(r"^Failed requests:\s+(\d+)", text, "ab")
     refused = re.search(r"^Non-2xx responses:\s+(\d+)", text, re.MULTILINE)
@@ -230,17 +230,18 @@ def read_ab(text: str) -> dict[str, float]:
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1e-3, "s": 1.0, "m": 60.0}
 
 
-def _latencies(text: str, time: str) -> dict[str, float]:
+def _latencies(program: str, text: str, time: str) -> dict[str, float]:
     """Return the percentiles that were printed, in seconds; a time is a number and its unit."""
     found = (
         (percent, re.search(rf"^\s+{percent}%\s+{time}\s*$", text, re.MULTILINE))
         for percent in (50, 99)
     )
-    return {
-        f"latency_{percent}": round(float(match[1]) * _SECONDS[match[2]], 9)
-        for percent, match in found
-        if match is not None
-    }
+    with reading_output(program, text):
+        return {
+            f"latency_{percent}": round(float(match[1]) * _SECONDS[match[2]], 9)
+            for percent, match in found
+            if match is not None
+        }
 
 
 def _errors(client: str, broken: int, refused: int, total: float) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,7 +137,10 @@ def _direction(pattern: str) -> Better:
 
 def _compile(pattern: str) -> "re.Pattern[str]":
     try:
-        compiled = re.compile(pattern, re.MULTILINE)
+        with warnings.catch_warnings():
+            # What a later Python may read otherwise, such as `[[a]`, is taken as this one reads it.
+            warnings.simplefilter("ignore", FutureWarning)
+            compiled = re.compile(pattern, re.MULTILINE)
     except re.error as error:
         raise InputError(f"metric '{pattern}' is no regular expression: {error}") from None
     if compiled.groups != 1:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from schedlab import leftovers
 from schedlab.errors import RunError
-from schedlab.programs.program import Option, Program, Start, need
+from schedlab.programs.program import Option, Program, Start, need, reading_output
 from schedlab.subjects import Metric
 
 _PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
@@ -78,7 +78,7 @@ def read_fio(text: str) -> dict[str, float]:
     ...          '{"50.000000": 2000, "99.000000": 9000}}}}]}')["latency_99"]
     9e-06
     """
-    try:
+    with reading_output("fio", text):
         # Warnings may stand before the JSON.
         job = json.loads(text[text.index("{") :])["jobs"][0]
         if job["error"]:
@@ -99,8 +99,6 @@ def read_fio(text: str) -> dict[str, float]:
             if latencies:
                 values[f"latency_{percent}"] = max(latencies) / 1e9
         runtime = max(side.get("runtime", 0) for side in sides) / 1000
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise RunError(f"fio printed something unknown: {text.strip()[:200]!r}") from None
     if runtime:
         values["seconds"] = runtime
     return values

@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedlab.errors import RunError
 from schedlab.model import Attributes
-from schedlab.programs.program import Option, Program, Start, find, need
+from schedlab.programs.program import Option, Program, Start, find, need, reading_output
 from schedlab.subjects import Metric
 
 _CONFIGURATION = re.compile(
@@ -90,19 +89,18 @@ def read_hackbench(text: str) -> Hackbench:
     Hackbench(seconds=0.049, tasks=200, messages=20000, bytes=2000000, threads=False)
     """
     found = [pattern.search(text) for pattern in (_CONFIGURATION, _MESSAGES, _TIME)]
-    if any(match is None for match in found):
-        raise RunError(f"hackbench printed something unknown: {text.strip()[:200]!r}")
-    configuration, sent, time = (match for match in found if match is not None)
-    groups, tasks = int(configuration["groups"]), int(configuration["tasks"])
-    pairs = groups * (tasks // groups // 2) ** 2
-    messages = pairs * int(sent["loops"])
-    return Hackbench(
-        seconds=float(time["seconds"]),
-        tasks=tasks,
-        messages=messages,
-        bytes=messages * int(sent["bytes"]),
-        threads=configuration["mode"] == "threaded",
-    )
+    with reading_output("hackbench", text):
+        configuration, sent, time = (match.groupdict() for match in found if match is not None)
+        groups, tasks = int(configuration["groups"]), int(configuration["tasks"])
+        pairs = groups * (tasks // groups // 2) ** 2
+        messages = pairs * int(sent["loops"])
+        return Hackbench(
+            seconds=float(time["seconds"]),
+            tasks=tasks,
+            messages=messages,
+            bytes=messages * int(sent["bytes"]),
+            threads=configuration["mode"] == "threaded",
+        )
 
 
 class RtHackbench(Program):

@@ -3,8 +3,8 @@
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -244,6 +244,33 @@ class Program(ABC):
         return Measured(values, kept, watch.found)
 
 
+@contextmanager
+def reading_output(program: str, text: str) -> Iterator[None]:
+    """Refuse what a program printed where it has another shape than a block reads.
+
+    Args:
+        program: its name, for the message.
+        text: what it printed.
+
+    Raises:
+        RunError: a value is missing, or of another kind.
+
+    >>> with reading_output("ab", "5...5"):
+    ...     float("5...5")
+    Traceback (most recent call last):
+    ...
+    schedlab.errors.RunError: ab printed something unknown: '5...5'
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        raise RunError(f"{program} printed something unknown: {_beginning(text)}") from None
+
+
+def _beginning(text: str) -> str:
+    return repr(" ".join(text[:2000].split())[:200])
+
+
 def number(pattern: str, text: str, program: str) -> float:
     """Return the number that a pattern finds.
 
@@ -252,6 +279,6 @@ def number(pattern: str, text: str, program: str) -> float:
     """
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
-        said = " ".join(text.split())[:200]
-        raise RunError(f"{program} printed something unknown: {said!r}")
-    return float(match[1])
+        raise RunError(f"{program} printed something unknown: {_beginning(text)}")
+    with reading_output(program, text):
+        return float(match[1])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.arguments import exists
+from schedlab.arguments import exists, is_directory
 from schedlab.errors import InputError, SchedlabError, StorageError
 
 VERSION = 1
@@ -87,9 +87,9 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
             raise InputError(f"store '{path}': No such file")
     elif not path.is_file():
         raise InputError(f"store '{path}' is no regular file; allowed: a store, or a new file")
-    if not path.parent.is_dir():
+    if not is_directory(path.parent):
         raise InputError(f"store '{path}': there is no directory '{path.parent}'")
-    readable = not path.exists() or os.access(path, os.W_OK)
+    readable = not exists(path) or os.access(path, os.W_OK)
     mode = "rwc" if create else "rw" if readable else "ro"
     with failures(path):
         connection = sqlite3.connect(
@@ -188,3 +188,6 @@ def failures(path: Path) -> Iterator[None]:
         raise InputError(f"store '{path}': {error}") from None
     except sqlite3.DatabaseError as error:
         raise InputError(f"store '{path}': {error}") from None
+    except UnicodeDecodeError as error:
+        # SQLite's own message may quote bytes of a damaged file.
+        raise InputError(f"store '{path}' is damaged: {error}") from None
