@@ -72,7 +72,7 @@ def has_threads(pid: int, count: int) -> bool:
 
 def cpu_time(pid: int) -> int:
     """Return the CPU time of a process's threads in nanoseconds, those that ended included."""
-    # The clock of another process (include/linux/posix-timers.h, make_process_cpuclock), CPUCLOCK_SCHED.
+    # Another process's clock, of kind CPUCLOCK_SCHED (make_process_cpuclock, posix-timers.h).
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -38,7 +39,7 @@ def _words(data: bytes, parts: int) -> list[str]:
 
 def read_scheduler(data: bytes) -> None:
     release, hz, knob, value, weights = _words(data, 5)
-    number = int(hz) if hz.isascii() and hz.lstrip("-").isdigit() and len(hz) < 50 else 250
+    number = int(hz) if re.fullmatch("-?[0-9]{1,50}", hz) else 250
     Scheduler(release, hz=number, knobs={knob: value} if knob else None, weights=weights or "none")
 
 
