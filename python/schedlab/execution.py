@@ -110,8 +110,9 @@ _ATTEMPTS = 3
 def calmest(measure: Callable[[], Measured]) -> Measured:
     """Measure until others do not disturb it, at most three times, and return the calmest run.
 
-    Its values also say what others took, where that is known, and whether it is disturbed. Runs of
-    every arm are repeated by the same rule, which does not look at what they came to.
+    Its values also say what others took, where that is known, and whether it is disturbed; its
+    outcome says how often it was repeated (``repeats``), if it was. Runs of every arm are repeated
+    by the same rule, which does not look at what they came to.
 
     >>> from schedlab.disturbance import Disturbance
     >>> quiet, loud = Disturbance(1, 100, 1, 0, 1, False), Disturbance(1, 100, 50, 0, 1, True)
@@ -120,7 +121,7 @@ def calmest(measure: Callable[[], Measured]) -> Measured:
     {'seconds': 5.0, 'others': 0.01}
     """
     best: Measured | None = None
-    for _ in range(_ATTEMPTS):
+    for repeats in range(_ATTEMPTS):
         measured = measure()
         found = measured.disturbance
         if found is None:
@@ -135,11 +136,17 @@ def calmest(measure: Callable[[], Measured]) -> Measured:
             outcome={**measured.outcome, "notes": notes},
         )
         if not found.disturbed:
-            return measured
+            return _repeated(measured, repeats)
         if best is None or best.disturbance is None or found.share < best.disturbance.share:
             best = measured
     assert best is not None
-    return best
+    return _repeated(best, _ATTEMPTS - 1)
+
+
+def _repeated(measured: Measured, repeats: int) -> Measured:
+    if not repeats:
+        return measured
+    return replace(measured, outcome={**measured.outcome, "repeats": repeats})
 
 
 def stored(

@@ -196,7 +196,7 @@ class Workload:
             raise InputError(f"{where}: {error}") from None
         for note in notes:
             _log.warning("%s: %s", where, note)
-        return cls(json.loads(checked)["name"], checked)
+        return cls(name, checked)
 
     def export(self) -> str:
         """Return the workload as rt-app's JSON; what rt-app has no word for as further keys.
@@ -209,10 +209,10 @@ class Workload:
     @classmethod
     def _from_json(cls, text: str, where: str = "") -> Self:
         try:
-            checked = _core.check_workload(text)
+            name, checked = _core.check_workload(text)
         except InputError as error:
             raise InputError(f"{where}{error}") from None
-        return cls(json.loads(checked)["name"], checked)
+        return cls(name, checked)
 
     def with_attributes(self, attributes: Attributes) -> "Workload":
         """Return the workload with every task under the same scheduling attributes."""
@@ -237,6 +237,12 @@ class Workload:
         return Workload(self.name, _core.with_groups(self.json, *placed))
 
 
+def _switch(name: object, on: object) -> bool:
+    if not isinstance(on, bool):
+        raise InputError(f"rule '{name}' is {on!r}; allowed: True or False")
+    return on
+
+
 class Scheduler:
     """A kernel release with the settings of its knobs.
 
@@ -247,11 +253,15 @@ class Scheduler:
         knobs: settings by name, also those whose names are no Python names (``feature.NAME``).
         weights: what the number of a process's threads does to their weights: ``none``, ``pfs`` or
             ``dw-cfs:beta=1.1``.
+        rules: rules switched on (true) or off against what the release has, by their names in
+            ``schedlab kernels rules``. A structure, such as ``eevdf``, takes its parts with it.
         settings: settings by name; what is not set has the release's default.
 
     Raises:
-        InputError: an unknown release or knob, or a value out of range or without its unit.
+        InputError: an unknown release, knob or rule, or a value out of range or without its unit.
 
+    >>> Scheduler("6.12", rules={"yield_forfeits": False}).label
+    '6.12.95, hybrid: yield_forfeits=off'
     >>> Scheduler("6.1", latency="20ms")
     Scheduler('6.1.192', hz=250, knobs={'latency': '20ms'})
     >>> Scheduler("~6.8").notes[0]
@@ -264,12 +274,13 @@ class Scheduler:
     number and a unit: ns, us, ms or s, as in 20ms); allowed: 100us to 1s
     """
 
-    __slots__ = ("hz", "json", "knobs", "release", "weights")
+    __slots__ = ("_resolved", "hz", "json", "knobs", "release", "rules", "weights")
 
     release: str
     hz: int
     knobs: Mapping[str, str]
     weights: str
+    rules: Mapping[str, bool]
     json: str
 
     def __init__(
@@ -279,6 +290,7 @@ class Scheduler:
         hz: int = 250,
         knobs: Mapping[str, object] | None = None,
         weights: str = "none",
+        rules: Mapping[str, bool] | None = None,
         **settings: object,
     ) -> None:
         check_text(release, "release")
@@ -288,8 +300,13 @@ class Scheduler:
             (check_text(name, "knob"), check_text(_setting(value), f"knob '{name}'"))
             for name, value in {**(knobs or {}), **settings}.items()
         ]
-        self.json = _core.scheduler(release, hz, given, weights)
+        switches = [
+            (check_text(name, "rule"), _switch(name, on)) for name, on in (rules or {}).items()
+        ]
+        self.json = _core.scheduler(release, hz, given, weights, switches)
         value = json.loads(self.json)
+        self._resolved: dict[str, Any] = json.loads(_core.resolved_rules(self.json))
+        self.rules = MappingProxyType(value.get("rules", {}))
         self.release = value["release"]
         self.hz = hz
         self.weights = value.get("weights", "none")
@@ -297,18 +314,39 @@ class Scheduler:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before relying on its rules: a sentence where others stand in for them."""
-        note = json.loads(_core.release(self.release))["note"]
-        return () if note is None else (note,)
+        """What to know before relying on its rules: where others stand in, where it is a hybrid."""
+        return tuple(self._resolved["notes"])
+
+    @property
+    def label(self) -> str:
+        """The release, and which rules are switched if no kernel has them so."""
+        label: str = self._resolved["label"]
+        return label
+
+    @property
+    def knobs_release(self) -> str:
+        """The release whose knobs there are: another one's if the fair class was switched."""
+        release: str = self._resolved["knobs_release"]
+        return release
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether tasks may have slices of their own: EEVDF's may."""
+        eevdf: bool = self._resolved["eevdf"]
+        return eevdf
 
     def with_knobs(self, knobs: Mapping[str, object]) -> "Scheduler":
         """Return the scheduler with further settings."""
         merged = {**self.knobs, **knobs}
-        return Scheduler(self.release, hz=self.hz, knobs=merged, weights=self.weights)
+        return Scheduler(
+            self.release, hz=self.hz, knobs=merged, weights=self.weights, rules=self.rules
+        )
 
     def with_weights(self, weights: str) -> "Scheduler":
         """Return the scheduler with another rule of thread weights."""
-        return Scheduler(self.release, hz=self.hz, knobs=self.knobs, weights=weights)
+        return Scheduler(
+            self.release, hz=self.hz, knobs=self.knobs, weights=weights, rules=self.rules
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheduler) and self.json == other.json
@@ -318,12 +356,14 @@ class Scheduler:
 
     def __repr__(self) -> str:
         weights = "" if self.weights == "none" else f", weights={self.weights!r}"
-        return f"Scheduler({self.release!r}, hz={self.hz}, knobs={dict(self.knobs)!r}{weights})"
+        rules = f", rules={dict(self.rules)!r}" if self.rules else ""
+        knobs = f"knobs={dict(self.knobs)!r}"
+        return f"Scheduler({self.release!r}, hz={self.hz}, {knobs}{weights}{rules})"
 
     def __str__(self) -> str:
         knobs = "".join(f", {name}={value}" for name, value in self.knobs.items())
         weights = "" if self.weights == "none" else f", {self.weights} weights"
-        return f"{self.release}, {self.hz} Hz{knobs}{weights}"
+        return f"{self.label}, {self.hz} Hz{knobs}{weights}"
 
 
 @dataclass(frozen=True, slots=True)

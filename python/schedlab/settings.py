@@ -74,7 +74,9 @@ class Setting:
             NotPermittedError: a knob that may not be set there.
         """
         _ = self.attributes
-        if "slice" in self.values and not has_slices(target.release):
+        simulated = target.scheduler if isinstance(target, Simulated) else None
+        slices = has_slices(target.release) if simulated is None else simulated.has_slices
+        if "slice" in self.values and not slices:
             raise InputError(
                 f"tasks of {target.release} have no slices of their own: a slice does nothing there"
                 " (6.12 on)"

@@ -7,14 +7,14 @@ from pathlib import Path
 from tests.fuzzing import parser
 
 LIMIT = 4 << 30
-"""Bytes of memory, code and reservations of threads included."""
+"""Bytes of memory, reservations of threads included."""
 
 
 def main() -> None:
     """Read the file that is named."""
     path = Path(sys.argv[1])
     one = parser(path.parent.name)
-    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
     one.check(path.read_bytes())
 
 

@@ -7,7 +7,7 @@ use schedlab_sched::weight_of_nice;
 use crate::shared::{IDLE_LEVEL, LEVELS, MOST_THREADS};
 
 /// Whose nice levels are taken: every series that has sched_ext has the same.
-const SERIES: Series = Series::V7_2;
+const SERIES: Series = Series::NEWEST;
 
 /// The least weight of a thread, whatever its factor, with the kernel's ten extra bits.
 pub const LEAST_WEIGHT: u64 = MIN_WEIGHT << 10;

@@ -47,7 +47,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_metrics::Behaved;
-use schedlab_model::{Costs, Time, Workload};
+use schedlab_model::{Costs, RuleSet, Time, Workload};
 use schedlab_trace::{Head, Reader, Record, RecordKind, open};
 use serde::Serialize;
 
@@ -221,7 +221,7 @@ impl Known {
         let recorded = settings::recorded(head)?;
         let tunables =
             recorded.scheduler.tunables(recorded.cpus).map_err(|error| InferError::Head(error.to_string()))?;
-        let slice = recorded.scheduler.series().is_eevdf().then_some(tunables.base_slice);
+        let slice = RuleSet::of(recorded.scheduler.release).eevdf.then_some(tunables.base_slice);
         let recorders = head.recorder();
         Ok(Self {
             people: people::people(head, recorded.cpus, slice)?,

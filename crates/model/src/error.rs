@@ -51,6 +51,14 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
+    /// A rule that cannot be switched so.
+    #[error("rule '{name}': {why}")]
+    Rule {
+        /// The rule's name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A workload that cannot run as written.
     #[error("workload '{workload}', {place}: {why}")]
     Workload {

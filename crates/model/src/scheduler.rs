@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::knobs::set_feature;
-use crate::{Features, KnobKind, KnobValue, ModelError, Release, Series, ThreadWeights, Time, find_knob};
+use crate::{Features, KnobKind, KnobValue, ModelError, Release, RuleSet, Series, ThreadWeights, Time, find_knob};
 
 /// A kernel release with knobs; what is not set has the release's default for the machine's number of CPUs.
 ///
@@ -32,6 +32,9 @@ pub struct Scheduler {
     /// What the number of a process's threads does to their weights.
     #[serde(default, skip_serializing_if = "ThreadWeights::is_none")]
     pub weights: ThreadWeights,
+    /// Rules switched on or off against what the release has, by name. See [`RuleSet::switched`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<String, bool>,
 }
 
 const fn default_hz() -> u32 {
@@ -74,7 +77,61 @@ pub struct Tunables {
 impl Scheduler {
     /// The release with every knob at its default and 250 timer interrupts a second, as Debian builds its kernels.
     pub const fn new(release: Release) -> Self {
-        Self { release, hz: default_hz(), knobs: BTreeMap::new(), weights: ThreadWeights::None }
+        Self { release, hz: default_hz(), knobs: BTreeMap::new(), weights: ThreadWeights::None, rules: BTreeMap::new() }
+    }
+
+    /// The rules in force: the release's, with those that are switched.
+    ///
+    /// # Errors
+    /// [`ModelError::Rule`] for a rule that cannot be switched so.
+    pub fn rule_set(&self) -> Result<RuleSet, ModelError> {
+        RuleSet::switched(self.release, &self.rules)
+    }
+
+    /// What runs: the release, and if rules are switched so that no kernel has them all, that it is a hybrid, and which.
+    ///
+    /// ```
+    /// use schedlab_model::Scheduler;
+    /// let mut scheduler = Scheduler::new("6.12".parse()?);
+    /// scheduler.switch("yield_forfeits", false)?;
+    /// assert_eq!(scheduler.label(), "6.12.95, hybrid: yield_forfeits=off");
+    /// # Ok::<(), schedlab_model::ModelError>(())
+    /// ```
+    pub fn label(&self) -> String {
+        match RuleSet::hybrid(self.release, &self.rules) {
+            Ok(Some(hybrid)) => format!("{}, hybrid: {hybrid}", self.release),
+            _ => self.release.to_string(),
+        }
+    }
+
+    /// What to know before relying on its rules: a sentence where others stand in for the release's, one where no kernel has them.
+    pub fn notes(&self) -> Vec<String> {
+        let hybrid = RuleSet::hybrid(self.release, &self.rules).ok().flatten();
+        let hybrid =
+            hybrid.map(|rules| format!("the rules are a hybrid that no kernel has: {} with {rules}", self.release));
+        self.release.note().into_iter().chain(hybrid).collect()
+    }
+
+    /// Switches a rule on or off.
+    ///
+    /// # Errors
+    /// [`ModelError::Rule`]; the scheduler is left as it was.
+    pub fn switch(&mut self, name: &str, on: bool) -> Result<(), ModelError> {
+        let mut rules = self.rules.clone();
+        rules.insert(name.to_owned(), on);
+        RuleSet::switched(self.release, &rules)?;
+        self.rules = rules;
+        Ok(())
+    }
+
+    /// The release whose knobs and features there are: with another fair class than the release's own, those of that class.
+    pub fn knobs_release(&self) -> Release {
+        let own = RuleSet::of(self.release).eevdf;
+        match self.rule_set().map_or(own, |set| set.eevdf) {
+            eevdf if eevdf == own => self.release,
+            true => Series::FIRST_EEVDF.newest_known(),
+            false => Series::LAST_CFS.newest_known(),
+        }
     }
 
     /// Sets a knob from the text a person wrote, checking name, release, form and range.
@@ -82,6 +139,7 @@ impl Scheduler {
     /// # Errors
     /// Any of [`ModelError`]'s knob variants; the scheduler is left as it was.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ModelError> {
+        let release = self.knobs_release();
         let value = if let Some(feature) = name.strip_prefix("feature.") {
             let on = match value {
                 "0" | "off" | "false" => false,
@@ -91,11 +149,11 @@ impl Scheduler {
                     return Err(ModelError::KnobValue { name: name.to_owned(), found: value.to_owned(), why });
                 }
             };
-            set_feature(&mut Features::default(), self.release, feature, KnobValue::Switch(on))?;
+            set_feature(&mut Features::default(), release, feature, KnobValue::Switch(on))?;
             KnobValue::Switch(on)
         } else {
             let knob = find_knob(name)?;
-            knob.default(self.release, 1)?;
+            knob.default(release, 1)?;
             knob.parse(value)?
         };
         self.knobs.insert(name.to_owned(), value);
@@ -111,10 +169,12 @@ impl Scheduler {
         if !(24..=10_000).contains(&self.hz) {
             return Err(ModelError::Machine(format!("hz = {} is out of range; allowed: 24 to 10000", self.hz)));
         }
-        let mut features = Features::defaults(self.release.series());
+        self.rule_set()?;
+        let release = self.knobs_release();
+        let mut features = Features::defaults(release.series());
         for (name, value) in &self.knobs {
             if let Some(feature) = name.strip_prefix("feature.") {
-                set_feature(&mut features, self.release, feature, *value)?;
+                set_feature(&mut features, release, feature, *value)?;
             } else {
                 let knob = find_knob(name)?;
                 let written = match (knob.kind, value) {
@@ -122,12 +182,12 @@ impl Scheduler {
                     _ => value.to_string(),
                 };
                 knob.parse(&written)?;
-                knob.default(self.release, cpus)?;
+                knob.default(release, cpus)?;
             }
         }
         let time = |name: &str, absent: Time| -> Result<Time, ModelError> {
             let knob = find_knob(name)?;
-            match self.knobs.get(name).copied().map_or_else(|| knob.default(self.release, cpus), Ok) {
+            match self.knobs.get(name).copied().map_or_else(|| knob.default(release, cpus), Ok) {
                 Ok(KnobValue::Time(time)) => Ok(time),
                 Ok(_) | Err(ModelError::KnobNotInRelease { .. }) => Ok(absent),
                 Err(error) => Err(error),
@@ -135,7 +195,7 @@ impl Scheduler {
         };
         let switch = |name: &str| -> bool {
             let value = self.knobs.get(name).copied();
-            let value = value.or_else(|| find_knob(name).and_then(|knob| knob.default(self.release, cpus)).ok());
+            let value = value.or_else(|| find_knob(name).and_then(|knob| knob.default(release, cpus)).ok());
             matches!(value, Some(KnobValue::Switch(true) | KnobValue::Count(1)))
         };
         let base_slice = time("base_slice", Time::from_micros(700))?;
@@ -143,7 +203,7 @@ impl Scheduler {
         let rt_period = time("rt_period", second)?;
         let rt_runtime = match self.knobs.get("rt_runtime") {
             Some(KnobValue::Unlimited) => None,
-            _ if self.series() == Series::V2_6_24 => None,
+            _ if find_knob("rt_runtime")?.setting(release.series()).is_none() => None,
             _ => Some(time("rt_runtime", rt_period)?),
         };
         let fair_server_runtime = time("fair_server_runtime", Time::ZERO)?;
@@ -181,7 +241,7 @@ impl Scheduler {
         match self.knobs.get("autogroup") {
             Some(KnobValue::Switch(on)) => *on,
             Some(KnobValue::Count(count)) => *count != 0,
-            _ => self.series() != Series::V2_6_24,
+            _ => find_knob("autogroup").is_ok_and(|knob| knob.setting(self.series()).is_some()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use schedlab_model::{Attributes, Clamp, Policy, Release, Time};
+use schedlab_model::{Attributes, Clamp, Policy, Release, RuleSet, Time};
 
 use crate::system::{SchedAttr, in_child, limit, sched_getattr, sched_set_clamps, sched_setattr, set_affinity};
 
@@ -116,7 +116,7 @@ pub(crate) fn slices_supported() -> bool {
 
 /// Why a slice cannot be set here.
 pub(crate) fn slice_refusal(slice: Time, release: &str) -> String {
-    let old = Release::or_nearest(release).is_ok_and(|release| !release.series().is_eevdf());
+    let old = Release::or_nearest(release).is_ok_and(|release| !RuleSet::of(release).eevdf);
     let since = if old { " (slices came with 6.12)" } else { "" };
     format!("setting slice {slice}: kernel {release} gives tasks no slices of their own{since}")
 }

@@ -1,7 +1,7 @@
 //! The knob table and the known releases.
 
 use pyo3::prelude::*;
-use schedlab_model::{Features, KNOBS, Knob, KnobKind, KnobSetting, Release, Scaling, Series};
+use schedlab_model::{Features, KNOBS, Knob, KnobKind, KnobSetting, Release, RuleSet, Scaling, Series};
 use serde::Serialize;
 
 use crate::errors;
@@ -71,19 +71,10 @@ impl KnobRow {
             default,
             default_text: default.map(|value| value.to_string()),
             scales_with_cpus: false,
-            path: exists.then(|| feature_file(series).to_owned()),
+            path: exists.then(|| Features::file(series).to_owned()),
             unit: 1,
             simulated: true,
         }
-    }
-}
-
-/// Where the flags are written: a file that takes `NAME` and `NO_NAME`.
-const fn feature_file(series: Series) -> &'static str {
-    match series {
-        Series::V2_6_24 => "/proc/sys/kernel/sched_features",
-        Series::V5_10 => "/sys/kernel/debug/sched_features",
-        Series::V6_1 | Series::V6_12 | Series::V6_18 | Series::V7_2 => "/sys/kernel/debug/sched/features",
     }
 }
 
@@ -124,7 +115,7 @@ impl From<Release> for ReleaseRow {
             series: release.series().to_string(),
             known: release.known_series().is_some(),
             note: release.note(),
-            eevdf: release.series().is_eevdf(),
+            eevdf: RuleSet::of(release).eevdf,
         }
     }
 }

@@ -11,6 +11,7 @@ mod language;
 mod nouns;
 mod policy;
 mod replay;
+mod rules;
 mod simulate;
 mod wakeups;
 
@@ -35,6 +36,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(knobs::knobs, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::release, module)?)?;
     module.add_function(wrap_pyfunction!(knobs::releases, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::rules, module)?)?;
+    module.add_function(wrap_pyfunction!(rules::resolved_rules, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::workload, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::check_workload, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::workloads, module)?)?;

@@ -18,13 +18,22 @@ pub fn format_time(nanoseconds: u64) -> String {
     Time::from_nanos(nanoseconds).to_string()
 }
 
-/// A release with its knobs and its rule of thread weights, each checked, as JSON.
+/// A release with its knobs, its rule of thread weights and switched rules, each checked, as JSON.
 #[pyfunction]
-#[pyo3(signature = (release, hz, knobs, weights = "none"))]
-pub fn scheduler(release: &str, hz: u32, knobs: Vec<(String, String)>, weights: &str) -> PyResult<String> {
+#[pyo3(signature = (release, hz, knobs, weights = "none", rules = Vec::new()))]
+pub fn scheduler(
+    release: &str,
+    hz: u32,
+    knobs: Vec<(String, String)>,
+    weights: &str,
+    rules: Vec<(String, bool)>,
+) -> PyResult<String> {
     let mut scheduler = Scheduler::new(release.parse().map_err(errors::input)?);
     scheduler.hz = hz;
     scheduler.weights = weights.parse().map_err(errors::input)?;
+    // What there is to set depends on the fair class.
+    scheduler.rules = rules.into_iter().collect();
+    scheduler.rule_set().map_err(errors::input)?;
     for (name, value) in &knobs {
         scheduler.set(name, value).map_err(errors::input)?;
     }

@@ -25,12 +25,13 @@ pub fn workload(text: &str) -> PyResult<String> {
     serde_json::to_string(&workload).map_err(errors::json("workload"))
 }
 
-/// Checks a workload given as JSON and hands it back complete.
+/// Checks a workload given as JSON and hands back its name, and it complete.
 #[pyfunction]
-pub fn check_workload(text: &str) -> PyResult<String> {
+pub fn check_workload(text: &str) -> PyResult<(String, String)> {
     let workload: Workload = serde_json::from_str(text).map_err(errors::json("workload"))?;
     Program::compile(&workload).map_err(errors::input)?;
-    serde_json::to_string(&workload).map_err(errors::json("workload"))
+    let complete = serde_json::to_string(&workload).map_err(errors::json("workload"))?;
+    Ok((workload.name, complete))
 }
 
 /// The built-in workloads with their keys, as a JSON array.

@@ -1,6 +1,6 @@
 //! The bits of `ENQUEUE_*`, `DEQUEUE_*` and `WF_*`, which moved between releases (`kernel/sched/sched.h`).
 
-use schedlab_model::{Release, Series};
+use schedlab_model::RuleSet;
 use schedlab_trace::{Context, Flags};
 
 /// The bits that a recording's meaning hangs on. Those of enqueueing and dequeueing have the same values.
@@ -41,13 +41,13 @@ pub(crate) const fn may_yield(flags: Flags) -> bool {
 }
 
 impl FlagBits {
-    pub(crate) fn of(release: Release) -> Self {
-        // From 6.19 on DELAYED stands below the bits that only one of the two has.
-        let delayed = if release < Release::new(6, 19, 0) { 0x200 } else { 0x20 };
-        let fork = if release.series() <= Series::V5_10 { 0x2 } else { 0x4 };
-        // x86 took to the numbers of all architectures.
-        let need_resched = if release < Release::new(6, 19, 0) { 3 } else { 4 };
-        let lazy = release.series() >= Series::V7_2;
-        Self { delayed, fork, need_resched, lazy, places_forks: !release.series().is_eevdf() }
+    pub(crate) fn of(set: &RuleSet) -> Self {
+        Self {
+            delayed: if set.delayed_flag_0x20 { 0x20 } else { 0x200 },
+            fork: if set.wake_flags_select { 0x4 } else { 0x2 },
+            need_resched: if set.need_resched_bit_4 { 4 } else { 3 },
+            lazy: set.lazy,
+            places_forks: !set.eevdf,
+        }
     }
 }

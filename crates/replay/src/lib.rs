@@ -86,11 +86,11 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
         return classes::replay(&hold_yields(records), settings);
     }
-    let recording = Recording::sort(records.into_iter().map(Ok), settings.level, settings.release.series())?;
+    let recording = Recording::sort(records.into_iter().map(Ok), settings.level, &settings.rule_set())?;
     let records = &recording.records;
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report::of(first, last, Level::of(records), records.len(), settings);
-    let sight = FirstSight::of(records, RuleSet::of(settings.release));
+    let sight = FirstSight::of(records, settings.rule_set());
     let level = report.level;
     let mut replayer = Replayer::new(settings, &sight, &recording, report);
     let mut at = 0;
@@ -151,7 +151,7 @@ pub fn replay_file(
         return Err(ReplayError::Settings(format!("the recording is of kernel {found}, not of {asked}")));
     }
     if let Some(eevdf) = probes_eevdf(&records)
-        && eevdf != found.series().is_eevdf()
+        && eevdf != RuleSet::of(found).eevdf
     {
         let class = |eevdf| if eevdf { "EEVDF" } else { "CFS" };
         let (probes, rules) = (class(eevdf), class(!eevdf));
@@ -171,7 +171,7 @@ pub fn replay_file(
 /// The release of a recording that does not say it: 6.1, if its probes are CFS's.
 fn default_release(records: &[Record]) -> Result<Release, ReplayError> {
     match probes_eevdf(records) {
-        Some(false) => Ok(Series::V6_1.newest_known()),
+        Some(false) => Ok(Series::LAST_CFS.newest_known()),
         Some(true) => Err(ReplayError::Settings(
             "the recording does not say its kernel, and its probes are of EEVDF: name it (--kernel 6.12, say)"
                 .to_owned(),

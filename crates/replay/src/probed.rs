@@ -229,7 +229,7 @@ pub(crate) fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<
 
 #[cfg(test)]
 mod tests {
-    use schedlab_model::Series;
+    use schedlab_model::{RuleSet, Series};
     use schedlab_trace::Reader;
 
     use super::*;
@@ -244,7 +244,7 @@ mod tests {
  <idle>-0 0dNh5. 893.880250862: sched_wakeup: comm=migration/0 pid=19 prio=0 target_cpu=0
 ";
         let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
-        let (step, length) = next_step(&records, FlagBits::of(Series::V7_2.newest_known()));
+        let (step, length) = next_step(&records, FlagBits::of(&RuleSet::of(Series::V7_2.newest_known())));
         assert!(matches!(step, Step::WakeHigher { .. }) && length == 3, "{step:?} {length}");
     }
 
@@ -260,7 +260,7 @@ mod tests {
  a-660 0dN.2. 420.202293543: k_pnt: c=420196022522 ct=420196022522
 ";
         let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap();
-        let (step, length) = next_step(&records, FlagBits::of(Series::V6_12.newest_known()));
+        let (step, length) = next_step(&records, FlagBits::of(&RuleSet::of(Series::V6_12.newest_known())));
         let charged = |runtime: Option<Runtime>| runtime.is_some_and(|runtime| runtime.runtime == 757_472);
         assert!(matches!(step, Step::WaitInactive { pid: 779, runtime } if charged(runtime)), "{step:?}");
         assert_eq!(length, 4);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::Series;
+use schedlab_model::RuleSet;
 use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
 
 use crate::ReplayError;
@@ -42,7 +42,7 @@ impl Recording {
     pub(crate) fn sort(
         records: impl IntoIterator<Item = Result<Record, TraceError>>,
         level: Option<Level>,
-        series: Series,
+        set: &RuleSet,
     ) -> Result<Self, ReplayError> {
         let mut sorted = Self::default();
         let mut clocks = None;
@@ -83,7 +83,7 @@ impl Recording {
             // A yield's own charge is where it happens, whether there is something to charge or not.
             let charges = matches!(record.kind, RecordKind::Probe(Probe::UpdateCurr { .. }));
             let yields = charges && may_yield(record.flags) && yielding.remove(&record.pid);
-            if !yields && accompanies(&record.kind, series) {
+            if !yields && accompanies(&record.kind, set) {
                 clocks = record.clocks.or(clocks);
                 continue;
             }
@@ -105,10 +105,10 @@ impl Recording {
 const YIELD: &str = "sys_enter_sched_yield";
 
 /// Whether a record only accompanies others, so that the sequences are found without it.
-const fn accompanies(kind: &RecordKind, series: Series) -> bool {
+const fn accompanies(kind: &RecordKind, set: &RuleSet) -> bool {
     let RecordKind::Probe(probe) = kind else { return false };
     match probe {
-        Probe::SetTask { .. } => !matches!(series, Series::V7_2),
+        Probe::SetTask { .. } => !set.set_next_task_is_a_step,
         Probe::UpdateCurr { .. } => true,
         Probe::Move { .. } | Probe::Account { .. } | Probe::Refill { .. } => true,
         Probe::RtEnqueue { .. } | Probe::RtDequeue { .. } | Probe::RtCharge { .. } | Probe::RtTick { .. } => true,

@@ -97,7 +97,7 @@ impl<'a> Replayer<'a> {
             recorded: &[],
             report,
         };
-        match Start::of(recording, settings.release.series()) {
+        match Start::of(recording, settings.rule_set().eevdf) {
             Some(start) => replayer.begin_from(&start),
             None => replayer.begin(),
         }
@@ -105,7 +105,7 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn eevdf(&self) -> bool {
-        self.settings.release.series().is_eevdf()
+        self.sched.rules().eevdf
     }
 
     pub(crate) fn pid(&self, task: TaskId) -> Pid {
@@ -289,7 +289,7 @@ impl<'a> Replayer<'a> {
     pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
         if self.report.differences.len() < KEPT {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
-            let rule = rule::of(what, self.settings.release.series());
+            let rule = rule::of(what, self.eevdf());
             let recorded =
                 self.recorded.iter().map(|record| format!("line {}: {:?}", record.line, record.kind)).collect();
             let (line, time) = (self.line, self.time);

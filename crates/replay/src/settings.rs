@@ -134,7 +134,7 @@ impl Settings {
                 .ok_or_else(|| settings(format!("the snapshot has no number called sysctl_sched_{name}")))
         };
         let tunables = &mut result.tunables;
-        if release.series().is_eevdf() {
+        if RuleSet::of(release).eevdf {
             tunables.base_slice = time("base_slice")?;
             set_features(&mut tunables.features, EEVDF_FEATURES, number("features")?);
         } else {
@@ -243,20 +243,25 @@ impl Settings {
         }
     }
 
+    /// Which rules the recorded kernel has.
+    pub(crate) fn rule_set(&self) -> RuleSet {
+        RuleSet::of(self.release)
+    }
+
     /// The rules of all classes.
     pub(crate) fn rules_of_classes(&self) -> Rules {
-        let rules = Rules::from_tunables(RuleSet::of(self.release), self.hz, self.tunables);
+        let rules = Rules::from_tunables(self.rule_set(), self.hz, self.tunables);
         Rules { cfs_bandwidth_slice: self.cfs_bandwidth_slice.as_nanos(), ..rules }
     }
 
     pub(crate) fn flags(&self) -> FlagBits {
-        FlagBits::of(self.release)
+        FlagBits::of(&self.rule_set())
     }
 
     pub(crate) fn rules(&self) -> Rules {
         // The recording shows who ran: nobody is to be throttled here too.
         let tunables = Tunables { rt_runtime: None, fair_server_runtime: Time::ZERO, ..self.tunables };
-        Rules::from_tunables(RuleSet::of(self.release), HZ, tunables)
+        Rules::from_tunables(self.rule_set(), HZ, tunables)
     }
 }
 
@@ -264,8 +269,7 @@ impl Settings {
 const HZ: u32 = 250;
 
 fn supported(release: Release) -> Result<(), ReplayError> {
-    use schedlab_model::Series::{V5_10, V6_1, V6_12, V7_2};
-    if matches!(release.series(), V5_10 | V6_1 | V6_12 | V7_2) {
+    if release.series().is_replayed() {
         return Ok(());
     }
     let why = "so far recordings of kernels with the rules of 5.10, 6.1, 6.12 and 7.2 can be";

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{Attributes, Policy, Series, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{EevdfSnap, Pid, Probe, RecordKind, TaskSnap};
 
@@ -25,7 +25,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// None if the recorder did not look.
-    pub(crate) fn of(recording: &Recording, series: Series) -> Option<Self> {
+    pub(crate) fn of(recording: &Recording, eevdf: bool) -> Option<Self> {
         let first = recording.snapped.first()?.clone();
         let recorder = recording.records.first()?.pid;
         let mut woken: BTreeMap<Pid, u64> = BTreeMap::new();
@@ -47,7 +47,7 @@ impl Start {
         let mut seen = BTreeSet::from([0]);
         for snapped in recording.snapped.iter().filter(|snapped| seen.insert(snapped.task.pid)) {
             let mut task = snapped.task.clone();
-            task.eevdf = task.eevdf.filter(|_| series.is_eevdf());
+            task.eevdf = task.eevdf.filter(|_| eevdf);
             if woken.get(&task.pid).is_some_and(|line| *line < snapped.line) {
                 let placed = placed.get(&task.pid).copied();
                 fall_asleep(&mut task, placed);

@@ -10,7 +10,7 @@ use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::custom::Custom;
 use crate::deadline::DlEntity;
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct};
+use crate::entity::{CfsRqId, Entity, EntityId, Life, TaskStruct, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::{GroupId, TaskGroup};
 use crate::fair::weight::weight_of_nice;
@@ -228,7 +228,10 @@ impl<D: Decider> Sched<D> {
                 self.task_new_fair(cpu, task, parent_cpu);
             } else {
                 // Without a parent it comes in where the queue stands.
-                self.entities[se.index()].vruntime = self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].min_vruntime;
+                let cfs = self.entities[se.index()].cfs_rq;
+                let standing = self.cfs_rqs[cfs.index()].min_vruntime;
+                self.entities[se.index()].vruntime =
+                    if self.rules.relative_vruntime { Vruntime::default() } else { standing };
                 self.enqueue_task(cpu, task, EnqueueFlags::default());
             }
             self.account_enqueue(cpu);

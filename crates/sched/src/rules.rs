@@ -49,8 +49,10 @@ impl Rules {
     /// What [`Scheduler::tunables`] refuses.
     pub fn new(scheduler: &Scheduler, cpus: u32) -> Result<Self, ModelError> {
         let tunables = scheduler.tunables(cpus)?;
-        let rules = Self::from_tunables(RuleSet::of(scheduler.release), scheduler.hz, tunables);
-        let mut rules = Self { weights: scheduler.weights, ..rules };
+        let rules = Self::from_tunables(scheduler.rule_set()?, scheduler.hz, tunables);
+        // The fast path leaves out what has no effect in kernels that there are.
+        let has_fast_path = rules.has_fast_path && RuleSet::hybrid(scheduler.release, &scheduler.rules)?.is_none();
+        let mut rules = Self { weights: scheduler.weights, has_fast_path, ..rules };
         if let Some(KnobValue::Time(slice)) = scheduler.knobs.get("cfs_bandwidth_slice") {
             rules.cfs_bandwidth_slice = slice.as_nanos();
         }

@@ -101,10 +101,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let mut prices = Prices::new(&machine.costs, &machine.devices, scheduler.release, machine.cpus)?;
+        let mut prices = Prices::new(&machine.costs, &machine.devices, &rules.set, machine.cpus)?;
         prices.clocked &= machine.speed.is_nominal();
         let mut arena = std::mem::take(arena);
-        arena.reset(program, machine.cpus, Keeps::of(scheduler.release));
+        arena.reset(program, machine.cpus, Keeps::of(&rules.set));
         let mut sched = Sched::new(rules, machine.cpus, Ours);
         sched.start_pelt_clocks();
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);

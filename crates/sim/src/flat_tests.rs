@@ -68,7 +68,7 @@ fn run<S: EventSink + Default>(
             states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
         }
         states.push(format!("timer {:?}", sched.next_timer()));
-        (format!("{:?}", engine.outcome(Series::V6_1.newest_known())), states)
+        (format!("{:?}", engine.outcome(&Scheduler::new(Series::V6_1.newest_known()))), states)
     });
     drop(engine);
     (left, sink)

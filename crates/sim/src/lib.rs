@@ -129,7 +129,7 @@ pub fn simulate<S: EventSink>(
     let mut arena = Arena::default();
     let mut engine = Engine::new(program, scheduler, machine, options, &mut arena, sink)?;
     engine.run()?;
-    Ok(engine.outcome(scheduler.release))
+    Ok(engine.outcome(scheduler))
 }
 
 /// The same with a policy of the user's own in the place of the release's fair class. `docs/guides/write-a-policy.md` writes one.
@@ -159,5 +159,5 @@ pub fn simulate_policy<S: EventSink>(
     }
     engine.sched.set_custom_class(policy);
     engine.run()?;
-    Ok(engine.outcome(scheduler.release))
+    Ok(engine.outcome(scheduler))
 }

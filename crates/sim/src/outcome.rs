@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, Release, TaskOutcome, TaskState, Time};
+use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, Scheduler, TaskOutcome, TaskState, Time};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
@@ -76,12 +76,12 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// What the run came to.
-    pub(crate) fn outcome(&self, release: Release) -> Outcome {
+    pub(crate) fn outcome(&self, scheduler: &Scheduler) -> Outcome {
         let summary = self.summary();
         let turnaround = summary.turnaround.as_nanos();
         Outcome {
             workload: self.program.name().to_owned(),
-            release: release.to_string(),
+            release: scheduler.label(),
             target: "sim".to_owned(),
             cpus: self.arena.cpus.len() as u32,
             seed: self.seed,
@@ -95,7 +95,7 @@ impl<S: EventSink> Engine<'_, S> {
             groups: self.group_outcomes(),
             latencies: self.latencies(),
             disturbance: None,
-            notes: release.note().into_iter().chain(self.prices.notes()).collect(),
+            notes: scheduler.notes().into_iter().chain(self.prices.notes()).collect(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use schedlab_model::{Access, Costs, Devices, ModelError, Release, TaskKind, Time, Topology};
+use schedlab_model::{Access, Costs, Devices, ModelError, RuleSet, TaskKind, Time, Topology};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
@@ -86,7 +86,7 @@ pub(crate) struct Prices {
 impl Prices {
     /// # Errors
     /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
-    pub(crate) fn new(costs: &Costs, devices: &Devices, release: Release, cpus: u32) -> Result<Self, ModelError> {
+    pub(crate) fn new(costs: &Costs, devices: &Devices, set: &RuleSet, cpus: u32) -> Result<Self, ModelError> {
         let of_devices = [
             ("devices.memory_per_kib", devices.memory_per_kib),
             ("devices.memory_chase", devices.memory_chase),
@@ -163,7 +163,7 @@ impl Prices {
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
             disk_access: devices.disk_access.as_nanos(),
-            table_after_inode: release >= Release::new(6, 5, 0),
+            table_after_inode: set.table_after_inode,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
         })

@@ -1,6 +1,6 @@
 //! Memory for messages on their way through sockets, as far as it takes time: pages are fetched as queues grow beyond what there was.
 
-use schedlab_model::Release;
+use schedlab_model::RuleSet;
 
 use crate::channel::PAGE;
 
@@ -15,9 +15,8 @@ pub(crate) struct Keeps {
 }
 
 impl Keeps {
-    pub(crate) fn of(release: Release) -> Self {
-        let two = release >= Release::new(6, 15, 0);
-        Self { pages_of_a_pipe: 1 + u8::from(two), slabs: release >= Release::new(7, 0, 0) }
+    pub(crate) fn of(set: &RuleSet) -> Self {
+        Self { pages_of_a_pipe: 1 + u8::from(set.pipe_keeps_two_pages), slabs: set.slabs_kept }
     }
 }
 
@@ -70,7 +69,7 @@ mod tests {
     #[test]
     fn releases_keep_more_and_more() {
         // Two pages of a pipe since 6.15, and from 7.0 on whatever sockets had before the run.
-        let kept = |release: &str| Keeps::of(release.parse().unwrap());
+        let kept = |release: &str| Keeps::of(&RuleSet::of(release.parse().unwrap()));
         assert_eq!(["6.12.107", "6.18", "7.2"].map(|release| kept(release).pages_of_a_pipe), [1, 2, 2]);
         let fresh = |release| Slabs::new(kept(release)).fresh_pages(1 << 20);
         assert_eq!([fresh("6.18"), fresh("7.2")], [256 - 30, 0]);

@@ -139,7 +139,7 @@ fn bad_text_gets_one_clear_line() {
         ("hackbench:loops", &["loops = ''", "whole number"]),
         ("hackbench:groups=99999999999999999999", &["out of range", "1 to 100000"]),
         // 100,000 · 10,000 · 2 + 1 tasks.
-        ("hackbench:groups=100000,fds=10000", &["2000000001 tasks", "at most 1000000"]),
+        ("hackbench:groups=100000,fds=10000", &["2000000001 tasks", "at most 262144"]),
         ("hackbench:groups=1,groups=2", &["'groups'", "twice"]),
         ("hackbench:pipe=2", &["pipe = '2'", "0 or 1"]),
         ("hackbench:datasize=0", &["datasize = '0'", "1 to 1m bytes"]),

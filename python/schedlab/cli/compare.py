@@ -39,6 +39,7 @@ def command(
     hz: options.Hz = None,
     costs: options.Costs = None,
     weights: options.Weights = None,
+    rule: options.Rule = None,
     group: options.Group = None,
     session: options.Session = None,
     blocks: comparing.Blocks = comparing.BUDGET,
@@ -64,7 +65,7 @@ def command(
     pairs += [f"slice={time_slice}"] if time_slice is not None else []
     axes = settings.axes([*pairs, *(given or [])])
     simulation = comparing.Simulation(
-        kernel, cpus, hz, costs, topology, speed, weights, group, session
+        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
     )
     comparing.carry_out(
         "compare",

@@ -12,6 +12,7 @@ import typer
 from schedlab import campaign
 from schedlab.cli import options
 from schedlab.errors import InputError
+from schedlab.model import Scheduler
 from schedlab.programs import FAMILIES, subject
 from schedlab.programs.command import command as command_of
 from schedlab.report import answers
@@ -93,6 +94,7 @@ class Simulation:
         weights: of threads.
         groups: control groups of the tasks.
         sessions: of the tasks.
+        rules: switched, as ``NAME=on``.
     """
 
     kernel: str | None = None
@@ -104,6 +106,11 @@ class Simulation:
     weights: str | None = None
     groups: Sequence[str] | None = None
     sessions: Sequence[str] | None = None
+    rules: Sequence[str] | None = None
+
+    def scheduler(self, knobs: list[str] | None = None) -> Scheduler:
+        """Return the scheduler, with these knobs set."""
+        return options.scheduler_of(self.kernel, self.hz, knobs, self.weights, self.rules)
 
 
 _AS_HERE = Simulation()
@@ -155,6 +162,16 @@ def _grouped(
     return found
 
 
+def _refuse_simulated(simulation: Simulation) -> None:
+    """Refuse options that act in the simulator alone."""
+    if simulation.weights is not None:
+        raise InputError("--weights means nothing but on sim: leave it out, or see ext:RULE")
+    if simulation.rules:
+        raise InputError("--rule means nothing but on sim: leave it out")
+    if simulation.groups or simulation.sessions:
+        raise InputError("--group and --session mean nothing but on sim: leave them out")
+
+
 def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
     """Return where it is run.
 
@@ -164,16 +181,12 @@ def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
     names = [name.strip() for name in on.split(",") if name.strip()]
     kernel, cpus, hz = simulation.kernel, simulation.cpus, simulation.hz
     costs, topology, speed = simulation.costs, simulation.topology, simulation.speed
-    weights = simulation.weights
     if any(name != "sim" for name in names):
-        if weights is not None:
-            raise InputError("--weights means nothing but on sim: leave it out, or see ext:RULE")
-        if simulation.groups or simulation.sessions:
-            raise InputError("--group and --session mean nothing but on sim: leave them out")
+        _refuse_simulated(simulation)
     found: list[Target] = []
     for name in names:
         if name == "sim":
-            scheduler = options.scheduler_of(kernel, hz, None, weights)
+            scheduler = simulation.scheduler()
             machine = options.machine_of(cpus, costs, topology, speed)
             options.note_costs(machine)
             found.append(Simulated(scheduler, machine))

@@ -1,13 +1,14 @@
-"""``schedlab kernels`` and ``schedlab kernels get``."""
+"""``schedlab kernels``: kernels known, fetched and available, and the rules of each."""
 
 import json as jsonlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from schedlab import _core
 from schedlab.cli import options
 from schedlab.errors import SchedlabError
+from schedlab.model import Scheduler
 from schedlab.report.terminal import emit_json, heading, note, progress, say, show
 from schedlab.targets.facts import facts
 from schedlab.vm import archive, cached
@@ -79,6 +80,86 @@ def get_command(
         emit_json(kernel)
     else:
         say(f"{kernel.release} from {kernel.suite}: {kernel.image}")
+
+
+@app.command("rules")
+def rules_command(
+    kernel: Annotated[str, typer.Argument(metavar="RELEASE", help="Such as 6.12 or 6.12.63.")],
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also the rules that the release does not have.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """List the scheduling rules that differ between kernels, and which a release has.
+
+    Example: [bold]schedlab kernels rules 6.12[/bold]
+    """
+    known = _rules(kernel)
+    release = Scheduler(kernel).release
+    if json:
+        emit_json({"release": release, "rules": known})
+        return
+    for text in Scheduler(kernel).notes:
+        note(text)
+    shown = [row for row in known if row["on"] or every]
+    for kind, title in _KINDS.items():
+        found = [row for row in shown if row["kind"] == kind]
+        if found:
+            heading(f"{title}, of {release}")
+        for row in found:
+            _show_rule(row, "" if row["on"] else " (off)")
+    say(f"switch one in a simulation: schedlab run pipe --kernel {kernel} --rule NAME=on|off")
+
+
+@app.command("diff")
+def diff_command(
+    one: Annotated[str, typer.Argument(metavar="A", help="A release, such as 6.1.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="Another, such as 6.12.")],
+    json: options.Json = False,
+) -> None:
+    """List the rules by which two releases differ, with the kernel commit of each.
+
+    Example: [bold]schedlab kernels diff 6.1 6.12[/bold]
+    """
+    before = {row["name"]: row["on"] for row in _rules(one)}
+    changed = [row for row in _rules(other) if row["on"] != before[row["name"]]]
+    releases = Scheduler(one).release, Scheduler(other).release
+    if json:
+        emit_json({"from": releases[0], "to": releases[1], "changed": changed})
+        return
+    for text in dict.fromkeys([*Scheduler(one).notes, *Scheduler(other).notes]):
+        note(text)
+    if not changed:
+        say(f"{releases[0]} and {releases[1]} have the same rules")
+    for kind, title in _KINDS.items():
+        found = [row for row in changed if row["kind"] == kind]
+        if found:
+            heading(f"{title}, from {releases[0]} to {releases[1]}")
+        for row in found:
+            _show_rule(row, ": on" if row["on"] else ": off")
+
+
+_KINDS = {
+    "structure": "structures (switched with all that belongs to them)",
+    "flag": "rules (each may be switched alone)",
+    "fact": "facts (never switched)",
+}
+
+
+def _rules(release: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = jsonlib.loads(_core.rules(release))
+    return found
+
+
+def _show_rule(row: dict[str, Any], state: str) -> None:
+    commit = row["commit"]
+    points = [f"since {row['since']}", *([f"until {row['until']}"] if row["until"] else [])]
+    points += [f"also {point} and later of its series" for point in row["backports"]]
+    named = f"{commit['hash']} {commit['subject']}" if commit else "commit not found"
+    say(f"{row['name']}{state}")
+    say(f"  {row['does']}")
+    say(f"  {', '.join(points)}; {named}")
 
 
 def _offers() -> list[Offer]:

@@ -1,7 +1,7 @@
 """Options that several commands share, and what they stand for."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from pathlib import Path
@@ -109,6 +109,15 @@ Weights = Annotated[
         help="Weights by number of threads: none, pfs, or dw-cfs:beta=1.1 (any beta above 1).",
     ),
 ]
+Rule = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="NAME=on|off",
+        help="Switch a rule of the simulated kernel ('schedlab kernels rules 6.12' lists them). "
+        "May be given several times.",
+    ),
+]
 Group = Annotated[
     list[str] | None,
     typer.Option(
@@ -138,8 +147,32 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every ra
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
+def rules_of(switches: Sequence[str]) -> dict[str, bool]:
+    """Return the rules that ``NAME=on`` and ``NAME=off`` switch.
+
+    Raises:
+        InputError: another form, or a rule twice.
+
+    >>> rules_of(["yield_forfeits=off"])
+    {'yield_forfeits': False}
+    """
+    found: dict[str, bool] = {}
+    for text in switches:
+        name, _, value = text.partition("=")
+        if not name or value not in ("on", "off"):
+            raise InputError(f"--rule is '{text}'; allowed: NAME=on or NAME=off")
+        if name in found:
+            raise InputError(f"--rule names '{name}' twice")
+        found[name] = value == "on"
+    return found
+
+
 def scheduler_of(
-    kernel: str | None, hz: int | None, pairs: list[str] | None, weights: str | None = None
+    kernel: str | None,
+    hz: int | None,
+    pairs: list[str] | None,
+    weights: str | None = None,
+    rules: Sequence[str] | None = None,
 ) -> Scheduler:
     """Return the scheduler that the options name, by default this kernel's.
 
@@ -152,7 +185,13 @@ def scheduler_of(
     if kernel is None:
         here = facts().rules
         kernel, hz, given = here.release, here.hz if hz is None else hz, {**here.knobs, **given}
-    return Scheduler(kernel, hz=250 if hz is None else hz, knobs=given, weights=weights or "none")
+    return Scheduler(
+        kernel,
+        hz=250 if hz is None else hz,
+        knobs=given,
+        weights=weights or "none",
+        rules=rules_of(rules or ()),
+    )
 
 
 def machine_of(

@@ -17,7 +17,8 @@ PANELS = {
     "Settings": "--set --policy --slice --nice",
     "Search": "--knobs --by --scale --executions --repeats --seeds",
     "Where it runs": "--on --cpus --clock",
-    "What is simulated": "--kernel --hz --topology --speed --costs --weights --group --session",
+    "What is simulated": "--kernel --hz --topology --speed --costs --weights --rule --group "
+    "--session",
     "Comparison": "--verify --blocks --band --check/--no-check",
     "Runs kept": "--store --afresh",
     "Output": "--export --uncertified --trace --all --json",

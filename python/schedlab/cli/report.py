@@ -188,10 +188,14 @@ def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
 def _page(summary: Any) -> tuple[str, list[str]]:
     """Return the page and what it says first."""
     # Drawing loads a library that the other commands do without.
+    from schedlab.report.charts import drawing  # noqa: PLC0415
+
     if "study" in summary:
         from schedlab.report import study_page  # noqa: PLC0415
 
-        return study_page.report(summary), list(summary["answers"])
+        with drawing():
+            return study_page.report(summary), list(summary["answers"])
     from schedlab.report import html  # noqa: PLC0415
 
-    return html.report(summary), html.answers(summary)
+    with drawing():
+        return html.report(summary), html.answers(summary)

@@ -15,7 +15,6 @@ from schedlab.outcome import Outcome
 from schedlab.report.terminal import emit_json, note, say, waiting
 from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted
-from schedlab.settings import has_slices
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate, trace_format
@@ -37,6 +36,7 @@ def command(
     time_slice: options.Slice = None,
     nice: options.Nice = None,
     weights: options.Weights = None,
+    rule: options.Rule = None,
     group: options.Group = None,
     session: options.Session = None,
     costs: options.Costs = None,
@@ -71,12 +71,12 @@ def command(
         options.refuse(on, timeout=timeout, clock=clock)
         if trace is not None:
             trace_format(trace)
-        scheduler = options.scheduler_of(kernel, hz, knobs, weights)
+        scheduler = options.scheduler_of(kernel, hz, knobs, weights, rule)
         machine = options.machine_of(cpus, costs, topology, speed)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
-        if time_slice is not None and not has_slices(scheduler.release):
-            note(f"tasks of {scheduler.release} have no slices of their own: --slice does nothing")
+        if time_slice is not None and not scheduler.has_slices:
+            note(f"tasks of {scheduler.label} have no slices of their own: --slice does nothing")
         attributes = options.attributes_of(policy, time_slice, nice)
         with waiting("simulating"):
             outcome = simulate(
@@ -90,7 +90,7 @@ def command(
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
-        simulated["speed"] = speed
+        simulated |= {"speed": speed, "rule": rule}
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:

@@ -32,6 +32,7 @@ def command(
     hz: options.Hz = None,
     costs: options.Costs = None,
     weights: options.Weights = None,
+    rule: options.Rule = None,
     group: options.Group = None,
     session: options.Session = None,
     blocks: comparing.Blocks = comparing.BUDGET,
@@ -51,7 +52,7 @@ def command(
     if not axes:
         raise InputError("nothing to sweep over: --set names a knob and values")
     simulation = comparing.Simulation(
-        kernel, cpus, hz, costs, topology, speed, weights, group, session
+        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
     )
     comparing.carry_out(
         "sweep",

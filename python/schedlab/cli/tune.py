@@ -23,7 +23,7 @@ from schedlab.sequential import Protocol
 from schedlab.settings import Setting
 from schedlab.store import Store
 from schedlab.subjects import Subject
-from schedlab.targets.target import Simulated, Target
+from schedlab.targets.target import Simulated, Target, label
 from schedlab.tuning.exporting import FILES
 from schedlab.tuning.searches import DRAWS_NOTHING
 from schedlab.tuning.tuner import summary
@@ -104,6 +104,7 @@ def command(
     given: options.Set = None,
     costs: options.Costs = None,
     weights: options.Weights = None,
+    rule: options.Rule = None,
     group: options.Group = None,
     session: options.Session = None,
     seed: options.Seed = 1,
@@ -149,10 +150,10 @@ def command(
     'time: (.*)' -- ./my-benchmark --flag[/bold]
     """
     simulation = comparing.Simulation(
-        kernel, cpus, hz, costs, topology, speed, weights, group, session
+        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
     )
     target = comparing.targets(_one(on), simulation)[0]
-    target = _with_knobs(target, kernel, hz, given, weights)
+    target = _with_knobs(target, simulation, given)
     what = comparing.subjects(workloads, run, metric, better, simulation)
     if by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
@@ -161,6 +162,10 @@ def command(
     file = _export_file(exported)
     where = _verified_on(verify, target)
     _check_export(file, where, uncertified=uncertified)
+    if file is not None and label(target) != target.release:
+        raise InputError(
+            "--export writes settings of a kernel, and none has these rules: leave out --rule"
+        )
     searched = tuning.parameters(
         target,
         knobs=_names(knobs),
@@ -247,13 +252,13 @@ def _one(on: str) -> str:
 
 
 def _with_knobs(
-    target: Target, kernel: str | None, hz: int | None, given: list[str] | None, weights: str | None
+    target: Target, simulation: comparing.Simulation, given: list[str] | None
 ) -> Target:
     if not given:
         return target
     if not isinstance(target, Simulated):
         raise InputError(f"--set means nothing with --on {target.name}: leave it out")
-    return Simulated(options.scheduler_of(kernel, hz, given, weights), target.machine)
+    return Simulated(simulation.scheduler(given), target.machine)
 
 
 def _check_export(

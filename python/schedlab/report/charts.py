@@ -1,6 +1,7 @@
 """Kinds of figures that several studies draw, as Vega-Lite specifications."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from schedlab.extras import Lazy
@@ -16,6 +17,22 @@ Chart = dict[str, Any]
 
 PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8a4fa3", "#b33a3a", "#6b7280", "#0f766e", "#a16207")
 _WIDTH, _HEIGHT = 420, 220
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Turn the library's refusal of values into a `ValueError` of one line.
+
+    Raises:
+        ValueError: of the values no figure can be drawn.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ != "SchemaValidationError":
+            raise
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"no figure can be drawn of it: {said}") from None
 
 
 def facets(values: Values, *, x: str, y: str, color: str, facet: str, title: str = "") -> Chart:

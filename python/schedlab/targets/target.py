@@ -198,3 +198,18 @@ class Host:
             ext.scheduling(attributes),
         ):
             return processes.watched(command, timeout=timeout, prepare=starting(attributes))
+
+
+def label(target: Target) -> str:
+    """Return whose rules a target has: a release, or a hybrid of its rules.
+
+    >>> rules = {"yield_forfeits": False}
+    >>> label(Simulated(Scheduler("6.12", rules=rules), Machine(1, "ideal")))
+    '6.12.95, hybrid: yield_forfeits=off'
+    """
+    return target.scheduler.label if isinstance(target, Simulated) else target.release
+
+
+def knobs_release(target: Target) -> str:
+    """Return the release whose knobs a target has, see `Scheduler.knobs_release`."""
+    return target.scheduler.knobs_release if isinstance(target, Simulated) else target.release

@@ -9,7 +9,7 @@ from schedlab.errors import InputError
 from schedlab.knobs import Knob, find
 from schedlab.model import format_time, parse_time
 from schedlab.settings import Setting
-from schedlab.targets.target import Simulated, Target
+from schedlab.targets.target import Simulated, Target, knobs_release
 from schedlab.tune import Dimension, Space
 from schedlab.tune.space import FloatArray
 
@@ -192,7 +192,7 @@ def parameters(
 
 def _knob(text: str, target: Target, scale: Scale) -> Range | Options:
     name, equals, rest = text.partition("=")
-    knob = find(name, target.release, target.cpus)
+    knob = find(name, knobs_release(target), target.cpus)
     if isinstance(target, Simulated) and not knob.simulated:
         raise InputError(f"the simulator does not act on knob '{knob.name}' yet")
     if knob.kind == "switch":

@@ -159,7 +159,7 @@ class Runs:
     ) -> dict[Setting, float]:
         assert isinstance(case.subject, Described)
         names = list(members[0].knobs)
-        table = [find(name, target.release, target.cpus) for name in names]
+        table = [find(name, target.scheduler.knobs_release, target.cpus) for name in names]
         rows = [
             [
                 parse_time(setting.knobs[knob.name])

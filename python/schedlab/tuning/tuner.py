@@ -16,7 +16,7 @@ from schedlab.settings import Setting
 from schedlab.store import Store
 from schedlab.subjects import Described, Subject
 from schedlab.targets import host
-from schedlab.targets.target import Host, Simulated, Target
+from schedlab.targets.target import Host, Simulated, Target, label
 from schedlab.tune import History, Pinned, ResponseSurface, Search, run_many
 from schedlab.tune.response_surface import Stage
 from schedlab.tune.space import FloatArray
@@ -308,7 +308,7 @@ def tune_subjects(
         id=identity,
         by=by,
         target=target.name,
-        release=target.release,
+        release=label(target),
         cpus=target.cpus,
         parameters=searched,
         seeds=chosen,

@@ -8,6 +8,7 @@ use crate::Release;
 macro_rules! rows {
     ($($(#[doc = $does:literal])+ $name:ident: $kind:ident, since $since:tt
         $(, until $until:tt)? $(, backports [$($backport:tt),+])? $(, requires [$($required:ident),+])?
+        $(, excludes [$($excluded:ident),+])?
         $(, commit $hash:literal $subject:literal)? ;)*) => {
         /// The rules of one kernel: a field a row of the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,7 @@ macro_rules! rows {
                 backports: &[$($(release!($backport)),+)?],
                 commit: rows!(@option $(super::table::Commit { hash: $hash, subject: $subject })?),
                 requires: &[$($(stringify!($required)),+)?],
+                excludes: &[$($(stringify!($excluded)),+)?],
             },)*];
 
             /// The rules of `release`; of one of no known series those of the newest known point of the series that stands in.
@@ -69,6 +71,24 @@ rows! {
     /// Bandwidth throttles task by task, as each returns to user space (`throttle_cfs_rq_work`).
     throttles_tasks: Structure, since (6, 18), requires [eevdf],
         commit "e1fad12dcb66" "sched/fair: Switch to task based throttle model";
+
+    // --- the form of recordings, and of the memory that costs time ---
+
+    /// Wake-up flags say why a CPU is selected, and `WF_FORK` is 0x4; before, the flags of scheduling domains do.
+    wake_flags_select: Fact, since (5, 11),
+        commit "3aef1551e942" "sched: Remove select_task_rq()'s sd_flag parameter";
+    /// `ENQUEUE_DELAYED` and `DEQUEUE_DELAYED` are 0x20; before, 0x200.
+    delayed_flag_0x20: Fact, since (6, 19);
+    /// `TIF_NEED_RESCHED` is bit 4 of x86's thread flags; before, bit 3.
+    need_resched_bit_4: Fact, since (6, 19);
+    /// A recording shows `set_next_task_fair` as a step of its own.
+    set_next_task_is_a_step: Fact, since (7, 0);
+    /// A pipe keeps two pages of what was read for what is written next (`tmp_page`); before, one.
+    pipe_keeps_two_pages: Fact, since (6, 15);
+    /// CPUs and nodes keep blocks of memory in sheaves (`mm/slub.c`), so that no slab of messages is given back.
+    slabs_kept: Fact, since (7, 0);
+    /// A synchronous write looks at the inode's table block after the inode.
+    table_after_inode: Fact, since (6, 5);
 
     // --- what is modelled ---
 
@@ -118,43 +138,43 @@ rows! {
     charges_time_only: Flag, since (2, 6, 29),
         commit "34f28ecd0f4b" "sched: optimize update_curr()";
     /// A running entity that is no longer queued does not hold `min_vruntime` back.
-    min_vruntime_of_queued: Flag, since (5, 10), until (6, 6);
+    min_vruntime_of_queued: Flag, since (5, 10), until (6, 6), excludes [eevdf];
     /// Off its queue an entity's `vruntime` is relative to `min_vruntime`; before, `set_task_cpu` converted it.
-    relative_vruntime: Flag, since (2, 6, 33), until (6, 6),
+    relative_vruntime: Flag, since (2, 6, 33), until (6, 6), excludes [eevdf],
         commit "88ec22d3edb7" "sched: Remove the cfs_rq dependency from set_task_cpu()";
     /// A new task is placed as it is forked (`task_fork_fair`); before, as it is first woken (`task_new_fair`).
-    places_on_fork: Flag, since (2, 6, 33), until (6, 6),
+    places_on_fork: Flag, since (2, 6, 33), until (6, 6), excludes [eevdf],
         commit "cd29fe6f2637" "sched: Sanitize fork() handling";
     /// With many tasks the period is a granularity for each; before, the latency stretched in proportion.
-    period_of_granularities: Flag, since (2, 6, 25), until (6, 6),
+    period_of_granularities: Flag, since (2, 6, 25), until (6, 6), excludes [eevdf],
         commit "4bf0b77158d5" "sched: remove do_div() from __sched_slice()";
     /// A slice is the entity's part of its queue's period on each level of the hierarchy.
-    slice_of_hierarchy: Flag, since (2, 6, 26), until (6, 6),
+    slice_of_hierarchy: Flag, since (2, 6, 26), until (6, 6), excludes [eevdf],
         commit "ac884dec6d4a" "sched: fair-group scheduling vs latency";
     /// Periods follow the tasks of the whole CPU, and no slice is shorter than the granularity (ALT_PERIOD, BASE_SLICE).
-    alt_period: Flag, since (5, 13), until (6, 6), backports [(5, 10, 37)],
+    alt_period: Flag, since (5, 13), until (6, 6), backports [(5, 10, 37)], excludes [eevdf],
         commit "0c2de3f054a5" "sched,fair: Alternative sched_slice()";
     /// `sched_nr_latency` stays what it was on boot: latency and granularity are plain numbers in debugfs.
-    nr_latency_of_boot: Flag, since (5, 13), until (6, 6),
+    nr_latency_of_boot: Flag, since (5, 13), until (6, 6), excludes [eevdf],
         commit "8a99b6833c88" "sched: Move SCHED_DEBUG sysctl to debugfs";
     /// SCHED_IDLE entities have a granularity of their own, and less credit for sleep.
-    idle_min_granularity: Flag, since (5, 16), until (6, 6),
+    idle_min_granularity: Flag, since (5, 16), until (6, 6), excludes [eevdf],
         commit "51ce83ed523b" "sched: reduce sched slice for SCHED_IDLE entities";
     /// A new entity is not placed before the `vruntime` it copied from its parent.
-    initial_placement_goes_on: Flag, since (2, 6, 32), until (6, 6),
+    initial_placement_goes_on: Flag, since (2, 6, 32), until (6, 6), excludes [eevdf],
         commit "b5d9d734a53e" "sched: Ensure that a child can't gain time over it's parent after fork()";
     /// An entity that slept so long that its `vruntime` may have wrapped is placed anew.
-    places_long_sleepers_anew: Flag, since (5, 10), until (6, 6);
+    places_long_sleepers_anew: Flag, since (5, 10), until (6, 6), excludes [eevdf];
     /// A tick compares the running entity with the leftmost once it ran its granularity.
-    tick_compares_leftmost: Flag, since (2, 6, 32), until (6, 6),
+    tick_compares_leftmost: Flag, since (2, 6, 32), until (6, 6), excludes [eevdf],
         commit "f685ceacab07" "sched: Strengthen buddies and mitigate buddy induced latencies";
     /// A tick looks at slices only where another entity waits; before, also without wakeup preemption.
     tick_checks_contended_only: Flag, since (5, 10);
     /// Wakeup preemption scales the granularity by the waking entity's weight (`wakeup_preempt_entity`), and nominates buddies.
-    wakeup_preempt_entity: Flag, since (2, 6, 30), until (6, 6),
+    wakeup_preempt_entity: Flag, since (2, 6, 30), until (6, 6), excludes [eevdf],
         commit "e52fb7c09723" "sched: prefer wakers";
     /// A yielding task is skipped once (the skip buddy).
-    yield_by_skip_buddy: Flag, since (2, 6, 39), until (6, 6);
+    yield_by_skip_buddy: Flag, since (2, 6, 39), until (6, 6), excludes [eevdf];
     /// A task that is picked again keeps the CPU as it is, its slice included.
     repick_keeps_slice: Flag, since (3, 15),
         commit "678d5718d8d0" "sched/fair: Optimize cgroup pick_next_task_fair()";

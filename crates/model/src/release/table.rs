@@ -41,6 +41,8 @@ pub struct Row {
     pub commit: Option<Commit>,
     /// The structures that it is a part of.
     pub requires: &'static [&'static str],
+    /// The structures that took its place.
+    pub excludes: &'static [&'static str],
 }
 
 impl Row {

@@ -26,7 +26,7 @@ impl<'a> Classes<'a> {
             // A task that is about to sleep is told to go on, without any queueing.
             return;
         }
-        let Some(task) = self.known(pid, enqueue) else { return };
+        let Some(task) = self.known(pid, enqueue).filter(|task| *task != TaskId::IDLE) else { return };
         self.compare_before(section);
         let answer = self.answer(section, task);
         let runnable = self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed;
@@ -63,6 +63,9 @@ impl<'a> Classes<'a> {
             Some(task) => task,
             None => self.add_stopper(pid),
         };
+        if task == TaskId::IDLE {
+            return;
+        }
         self.sched.decider.expect_nothing();
         self.sched.try_to_wake_up(task, CPU);
         self.sched.assume_need_resched(CPU, true);
@@ -71,7 +74,7 @@ impl<'a> Classes<'a> {
     }
 
     pub(super) fn wake_new(&mut self, pid: Pid, section: &[Entry<'a>]) {
-        let Some(task) = self.known(pid, section.first()) else { return };
+        let Some(task) = self.known(pid, section.first()).filter(|task| *task != TaskId::IDLE) else { return };
         self.compare_before(section);
         let answer = self.answer(section, task);
         self.sched.decider.expect_preempt(answer.resched);

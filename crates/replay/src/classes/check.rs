@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_model::{Series, TaskId};
+use schedlab_model::TaskId;
 use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
 use schedlab_trace::Record;
 
@@ -328,9 +328,7 @@ impl<'a> Classes<'a> {
             let Some(address) = entry.record.number("cfs") else { continue };
             let Some(queue) = self.queues.get(&address) else { continue };
             match entry.what {
-                What::Unthrottle if self.settings.release.series() < Series::V6_18 => {
-                    ends.insert(queue.0, (*queue, false))
-                }
+                What::Unthrottle if !self.sched.rules().throttles_tasks => ends.insert(queue.0, (*queue, false)),
                 // Who runs there may have used up meanwhile what it got.
                 What::Throttle | What::Unthrottle => {
                     let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
@@ -382,7 +380,7 @@ impl<'a> Classes<'a> {
                 let equal = self.report.state.min_vruntime.add(least, kernels);
                 self.expect_equal("min_vruntime", equal, least, kernels);
             }
-            if self.settings.release.series() == Series::V6_12 && !lingered {
+            if self.sched.rules().eevdf && !self.sched.rules().full_weights && !lingered {
                 self.compare_sum(*queue, *running, now, record);
             }
         }

@@ -38,7 +38,6 @@ const LOAD_SHIFT: u32 = 10;
 /// Our side of the replay.
 struct Classes<'a> {
     sched: Sched<Forced>,
-    settings: &'a Settings,
     flags: FlagBits,
     tasks: KnownTasks,
     /// Groups by the inode of their cgroup, by the path of it, and by the kernel's address.
@@ -126,10 +125,9 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
 }
 
 impl<'a> Classes<'a> {
-    fn new(settings: &'a Settings, entries: &[Entry<'a>], report: Report) -> Self {
+    fn new(settings: &Settings, entries: &[Entry<'a>], report: Report) -> Self {
         let mut classes = Self {
             sched: Sched::new(settings.rules_of_classes(), 1, Forced::default()),
-            settings,
             flags: settings.flags(),
             tasks: KnownTasks::default(),
             by_cgroup: BTreeMap::new(),
@@ -165,7 +163,7 @@ impl<'a> Classes<'a> {
     }
 
     fn eevdf(&self) -> bool {
-        self.settings.release.series().is_eevdf()
+        self.sched.rules().eevdf
     }
 
     fn pid(&self, task: TaskId) -> Pid {
@@ -325,7 +323,7 @@ impl<'a> Classes<'a> {
     fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString) {
         if self.report.differences.len() < KEPT {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), self.queue_lines());
-            let rule = rule::of(what, self.settings.release.series());
+            let rule = rule::of(what, self.eevdf());
             let line = |record: &&Record| match &record.kind {
                 RecordKind::Other { .. } | RecordKind::Probe(_) => {
                     format!("line {}: {} {}", record.line, record.event, record.text)

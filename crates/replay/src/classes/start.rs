@@ -114,13 +114,13 @@ impl<'a> Classes<'a> {
         let (queued, lingers) = woken.map_or((number("onrq") != 0, number("del") != 0), Woken::before);
         // What placing a task changes, it shows first.
         let placed = woken.and_then(|woken| woken.placed).unwrap_or(record);
+        let delayed = lingers && queued && self.eevdf();
         let entity = self.sched.entity_mut(task);
         entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
         entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));
         entity.vlag = placed.signed("vlag").unwrap_or(0);
         entity.rel_deadline = placed.number("rel").is_some_and(|relative| relative != 0);
-        // Who lingers is queued.
-        entity.sched_delayed = lingers && queued && self.settings.release.series().is_eevdf();
+        entity.sched_delayed = delayed;
         entity.exec_start = number("xs");
         entity.sum_exec_runtime = number("sum");
         entity.prev_sum_exec_runtime = number("psum");

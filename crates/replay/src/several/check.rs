@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 use schedlab_sched::pelt::SchedAvg;
 use schedlab_sched::{EntityId, Vruntime};
 use schedlab_trace::{Pid, Record};
@@ -188,7 +188,7 @@ impl<'a> Several<'a> {
             let equal = self.report.state.min_vruntime.add(least, kernels);
             self.expect_equal(cpu, "min_vruntime", equal, least, kernels);
         }
-        if self.settings.release.series() == Series::V6_12 {
+        if self.sched.rules().eevdf && !self.sched.rules().full_weights {
             self.compare_sum(cpu, before, now, record);
         }
     }

@@ -208,7 +208,7 @@ impl<'a> Several<'a> {
     }
 
     fn eevdf(&self) -> bool {
-        self.settings.release.series().is_eevdf()
+        self.sched.rules().eevdf
     }
 
     fn pid(&self, task: TaskId) -> Pid {
@@ -346,7 +346,7 @@ impl<'a> Several<'a> {
     fn differ(&mut self, cpu: CpuId, what: &'static str, ours: impl ToString, kernels: impl ToString) {
         if self.report.differences.len() < KEPT {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), self.queue_lines(cpu));
-            let rule = rule::of(what, self.settings.release.series());
+            let rule = rule::of(what, self.eevdf());
             let line = |record: &&Record| format!("line {}: {} {}", record.line, record.event, record.text);
             let recorded = self.recorded.iter().map(line).collect();
             let (line, time) = (self.line, self.time);

@@ -1,6 +1,6 @@
 //! Tasks that come: woken here or from elsewhere, forked; and the CPU that is chosen for them.
 
-use schedlab_model::{CpuId, Series, TaskId};
+use schedlab_model::{CpuId, TaskId};
 use schedlab_sched::WakeKind;
 use schedlab_trace::{Pid, Record, RecordKind};
 
@@ -89,14 +89,13 @@ impl<'a> Several<'a> {
     /// Why a CPU is chosen, by the `WF_*` flags; 5.10 has them apart, as flags of domains.
     fn kind_of(&self, record: &Record) -> WakeKind {
         let flags = record.number("wf").unwrap_or(0);
-        let (exec, fork, sync) = match self.settings.release.series() {
-            Series::V5_10 => {
-                const BALANCE_EXEC: u64 = 0x4;
-                const BALANCE_FORK: u64 = 0x8;
-                let domain = record.number("sd").unwrap_or(0);
-                (domain & BALANCE_EXEC != 0, domain & BALANCE_FORK != 0, flags & 0x1 != 0)
-            }
-            _ => (flags & 0x2 != 0, flags & 0x4 != 0, flags & 0x10 != 0),
+        let (exec, fork, sync) = if self.sched.rules().wake_flags_select {
+            (flags & 0x2 != 0, flags & 0x4 != 0, flags & 0x10 != 0)
+        } else {
+            const BALANCE_EXEC: u64 = 0x4;
+            const BALANCE_FORK: u64 = 0x8;
+            let domain = record.number("sd").unwrap_or(0);
+            (domain & BALANCE_EXEC != 0, domain & BALANCE_FORK != 0, flags & 0x1 != 0)
         };
         match (exec, fork) {
             (true, _) => WakeKind::Exec,

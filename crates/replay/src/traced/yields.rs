@@ -83,7 +83,8 @@ mod tests {
     /// What the sequences of these lines are, without those that concern no queue.
     fn steps(text: &str, kernel: &str) -> Vec<&'static str> {
         let records: Vec<Record> = Reader::new(text.as_bytes()).map(|record| record.expect("a line")).collect();
-        let mut traced = Traced::new(&records, FlagBits::of(kernel.parse().expect("a release")));
+        let mut traced =
+            Traced::new(&records, FlagBits::of(&schedlab_model::RuleSet::of(kernel.parse().expect("a release"))));
         let (mut at, mut found) = (0, Vec::new());
         while at < records.len() {
             let (step, length) = traced.next(at);

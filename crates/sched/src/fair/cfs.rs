@@ -444,15 +444,19 @@ impl<D: Decider> Sched<D> {
 
     /// 2.6.24's `task_new_fair`: places and queues a new task at its first wake-up and always reschedules.
     pub(crate) fn task_new_fair(&mut self, cpu: CpuId, child: TaskId, parent_cpu: CpuId) {
-        let cfs = self.rqs[cpu.index()].cfs;
         let se = self.tasks[child.index()].se;
-        self.entities[se.index()].cfs_rq = cfs;
+        let cfs = self.entities[se.index()].cfs_rq;
         self.update_curr_cfs(cfs);
         self.place_entity(cfs, se, true);
         if let Some(curr) = self.cfs_rqs[cfs.index()].curr
             && cpu == parent_cpu
         {
             self.swap_if_child_first(cpu, curr, se);
+        }
+        if self.rules.relative_vruntime {
+            let base = self.cfs_rqs[cfs.index()].min_vruntime.0;
+            let entity = &mut self.entities[se.index()];
+            entity.vruntime = Vruntime(entity.vruntime.0.wrapping_sub(base));
         }
         self.enqueue_task_fair(child, crate::class::EnqueueFlags::default());
         self.resched_curr(cpu);

@@ -8,6 +8,15 @@ use crate::decider::{Decider, Pick};
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::load::Action;
 
+/// Where the way down through groups ended.
+enum Descent {
+    Task(TaskId),
+    /// A group was throttled, or a delayed one left, on the way: the pick starts anew.
+    Anew,
+    /// No entity can be picked, as where a recording that is no kernel's queued what cannot be.
+    Nothing,
+}
+
 impl<D: Decider> Sched<D> {
     /// `put_prev_task_fair`.
     pub(crate) fn put_prev_task_fair(&mut self, task: TaskId) {
@@ -111,7 +120,11 @@ impl<D: Decider> Sched<D> {
             if self.cfs_rqs[root.index()].nr_running == 0 {
                 return None;
             }
-            let Some(ours) = self.descend(root) else { continue };
+            let ours = match self.descend(root) {
+                Descent::Task(task) => task,
+                Descent::Anew => continue,
+                Descent::Nothing => return None,
+            };
             let candidates = self.cfs_rqs[root.index()].h_nr_running;
             let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
             let lingers = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
@@ -125,9 +138,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// From the root queue down through groups to the task that should run; none if a group was throttled, or one that lingered
-    /// left, on the way: then the pick starts anew.
-    fn descend(&mut self, root: CfsRqId) -> Option<TaskId> {
+    /// From the root queue down through groups to the task that should run.
+    fn descend(&mut self, root: CfsRqId) -> Descent {
         let mut cfs = root;
         let mut throttled = false;
         loop {
@@ -139,16 +151,17 @@ impl<D: Decider> Sched<D> {
             let looks = self.rules.eevdf || self.cfs_rqs[cfs.index()].curr.is_some();
             if looks && !self.rules.throttles_when_charged && self.check_cfs_rq_runtime(cfs) {
                 if !self.rules.throttles_tasks {
-                    return None;
+                    return Descent::Anew;
                 }
                 throttled = true;
             }
-            let se = if self.rules.eevdf { self.pick_next_eevdf(cfs)? } else { self.pick_next_entity(cfs, curr)? };
+            let picked = if self.rules.eevdf { self.pick_next_eevdf(cfs) } else { self.pick_next_entity(cfs, curr) };
+            let Some(se) = picked else { return Descent::Nothing };
             let entity = &self.entities[se.index()];
             match entity.my_q {
                 Some(_) if entity.sched_delayed => {
                     self.dequeue_entities(se, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), 0);
-                    return None;
+                    return Descent::Anew;
                 }
                 Some(group) => cfs = group,
                 None => {
@@ -156,7 +169,7 @@ impl<D: Decider> Sched<D> {
                     if throttled {
                         self.setup_throttle_work(task);
                     }
-                    return Some(task);
+                    return Descent::Task(task);
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! Random workloads that always come to an end.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, Scheduler, Series, Speed,
-    Step, Task, TaskKind, Time, Topology, Workload,
+    Attributes, Channel, ChannelKind, Costs, Duration, Group, GroupMax, Machine, Policy, RowKind, RuleSet, Scheduler,
+    Series, Speed, Step, Task, TaskKind, Time, Topology, Workload,
 };
 
 use super::{RELEASES, leave_idle_at_once, scheduler, some_costs, word};
@@ -179,6 +181,26 @@ pub fn grouped_case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// The same, or one of tasks without groups, with one to three rules switched against what the release has.
+pub fn hybrid_case() -> impl Strategy<Value = Case> {
+    let switchable: Vec<&'static str> =
+        RuleSet::ROWS.iter().filter(|row| row.kind != RowKind::Fact).map(|row| row.name).collect();
+    let switches = prop::collection::vec((prop::sample::select(switchable), any::<bool>()), 1..4);
+    (prop_oneof![case().boxed(), grouped_case().boxed()], switches).prop_map(|(mut case, switches)| {
+        let plain = Scheduler { knobs: BTreeMap::new(), ..case.scheduler.clone() };
+        let mut scheduler = plain.clone();
+        for (name, on) in switches {
+            // What cannot be, such as a part of EEVDF in a CFS, is refused.
+            let _ = scheduler.switch(name, on);
+        }
+        if scheduler.rule_set().expect("what was switched").eevdf == RuleSet::of(plain.release).eevdf {
+            scheduler.knobs.clone_from(&case.scheduler.knobs);
+        }
+        case.scheduler = scheduler;
+        case
+    })
+}
+
 /// With the high-resolution tick on or off, where that is said and the release has it.
 fn timed(mut scheduler: Scheduler, hrtick: Option<bool>) -> Scheduler {
     for name in ["feature.HRTICK", "feature.HRTICK_DL"] {
@@ -190,12 +212,13 @@ fn timed(mut scheduler: Scheduler, hrtick: Option<bool>) -> Scheduler {
 
 /// With real-time tasks limited to so much of each 25 ms, where the release can.
 pub fn limited(mut scheduler: Scheduler, runtime: Option<&str>) -> Scheduler {
-    if let (Some(runtime), true) = (runtime, matches!(scheduler.series(), Series::V5_10 | Series::V6_1)) {
+    let series = scheduler.knobs_release().series();
+    if let (Some(runtime), true) = (runtime, matches!(series, Series::V5_10 | Series::V6_1)) {
         for (name, value) in [("rt_period", "25ms"), ("rt_runtime", runtime)] {
             scheduler.set(name, value).expect("a knob of the release");
         }
         // CPUs share on 5.10, so that both are tried.
-        if scheduler.series() == Series::V5_10 {
+        if series == Series::V5_10 {
             scheduler.set("feature.RT_RUNTIME_SHARE", "1").expect("a feature of the release");
         }
     }

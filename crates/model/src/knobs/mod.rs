@@ -6,7 +6,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Features, ModelError, Release, Series, Time};
+use crate::{ModelError, Release, Series, Time};
+
+mod features;
+
+pub use features::Features;
 
 /// What a knob's value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -91,6 +91,15 @@ features! {
 }
 
 impl Features {
+    /// The file in which a kernel of `series` has the flags, which takes `NAME` and `NO_NAME`.
+    pub const fn file(series: Series) -> &'static str {
+        match series {
+            Series::V2_6_24 => "/proc/sys/kernel/sched_features",
+            Series::V5_10 => "/sys/kernel/debug/sched_features",
+            Series::V6_1 | Series::V6_12 | Series::V6_18 | Series::V7_2 => "/sys/kernel/debug/sched/features",
+        }
+    }
+
     /// What a kernel of `series` starts with.
     ///
     /// Source: 2.6.24 `kernel/sched.c`, `sysctl_sched_features`; `kernel/sched/features.h` from then on. The older kernel calls

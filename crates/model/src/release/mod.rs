@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::ModelError;
 
 mod rows;
+mod switch;
 mod table;
 
 pub use rows::RuleSet;
@@ -31,6 +32,13 @@ pub enum Series {
 }
 
 impl Series {
+    /// The last known series whose fair class is CFS.
+    pub const LAST_CFS: Self = Self::V6_1;
+    /// The first known series whose fair class is EEVDF.
+    pub const FIRST_EEVDF: Self = Self::V6_12;
+    /// The newest known series.
+    pub const NEWEST: Self = Self::V7_2;
+
     /// Every known series, oldest first.
     pub const ALL: [Self; 6] = [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18, Self::V7_2];
 
@@ -44,6 +52,11 @@ impl Series {
             Self::V6_18 => Release::new(6, 18, 44),
             Self::V7_2 => Release::new(7, 2, 13),
         }
+    }
+
+    /// Whether recordings of its kernels can be replayed.
+    pub const fn is_replayed(self) -> bool {
+        !matches!(self, Self::V2_6_24 | Self::V6_18)
     }
 
     /// Whether the fair class is EEVDF (from 6.6 on) rather than CFS.
