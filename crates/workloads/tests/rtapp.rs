@@ -170,8 +170,8 @@ fn bad_files_get_one_clear_line() {
             &["tasks.t.phases.p.loop", "1 or more"],
         ),
         (
-            "{\"tasks\": {\"a\": {\"instance\": 600000, \"run\": 1}, \"b\": {\"instance\": 600000, \"run\": 1}}}",
-            &["1200000 tasks", "1 to 262144"],
+            "{\"tasks\": {\"a\": {\"instance\": 200000, \"run\": 1}, \"b\": {\"instance\": 200000, \"run\": 1}}}",
+            &["400000 tasks", "1 to 262144"],
         ),
         ("{\"tasks\": {\"t\": {\"run\": 1}}, \"global\": {\"duratoin\": 1}}", &["global.duratoin", "known: duration"]),
         (
