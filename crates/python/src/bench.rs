@@ -3,17 +3,25 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use pyo3::prelude::*;
+use schedlab_model::Machine;
 use schedlab_sim::speed::{SCENARIOS, Scenario, Set, facts, measure, measure_batch};
 
 use crate::{background, errors};
 
 /// The sets of scenarios beside single ones' names.
-const SETS: [(&str, Set); 4] =
-    [("basic", Set::Basic), ("floor", Set::Floor), ("scaling", Set::Scaling), ("large", Set::Large)];
+const SETS: [(&str, Set); 5] = [
+    ("basic", Set::Basic),
+    ("typical", Set::Typical),
+    ("floor", Set::Floor),
+    ("scaling", Set::Scaling),
+    ("large", Set::Large),
+];
 
-/// Measures the scenarios of these names or sets (`batch` among them), each `repeats` times, and returns the figures as JSON.
+/// Measures the scenarios of these names or sets (`batch` among them), each `repeats` times, and returns the figures as JSON. The typical
+/// scenarios have the costs of `machine`.
 #[pyfunction]
-pub fn bench(py: Python<'_>, names: Vec<String>, repeats: usize) -> PyResult<String> {
+pub fn bench(py: Python<'_>, names: Vec<String>, repeats: usize, machine: &str) -> PyResult<String> {
+    let machine: Machine = serde_json::from_str(machine).map_err(errors::json("machine"))?;
     if repeats == 0 {
         return Err(errors::input("repeats = 0 is out of range; allowed: 1 or more"));
     }
@@ -32,7 +40,8 @@ pub fn bench(py: Python<'_>, names: Vec<String>, repeats: usize) -> PyResult<Str
         }
     }
     let (scenarios, batch) = background::run(py, move |abandoned| {
-        let scenarios = measure(&chosen, repeats, |_| !abandoned.load(Relaxed)).map_err(errors::input)?;
+        let scenarios =
+            measure(&chosen, repeats, &machine.costs, |_| !abandoned.load(Relaxed)).map_err(errors::input)?;
         let batch = batch.then(|| measure_batch(1_000, 2, repeats)).transpose().map_err(errors::input)?;
         PyResult::Ok((scenarios, batch))
     })??;

@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
 
+use schedlab_model::Costs;
 use schedlab_sim::speed::{Measured, SCENARIOS, Scenario, Set, facts, measure, measure_batch};
 
 const HISTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/history.csv");
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let commit = commit();
     let machine = facts();
     let chosen = choose(&names)?;
-    for figures in measure(&chosen, repeats, |_| true)? {
+    for figures in measure(&chosen, repeats, &Costs::ideal(), |_| true)? {
         println!("{}", row(&figures));
         writeln!(
             lines,
@@ -72,7 +73,13 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
             "floor" => chosen.extend(SCENARIOS.iter().filter(|scenario| scenario.set == Set::Floor)),
             "large" => chosen.extend(SCENARIOS.iter().filter(|scenario| scenario.set == Set::Large)),
             "batch" => {}
-            name => chosen.push(Scenario::find(name).ok_or_else(|| format!("there is no scenario '{name}'"))?),
+            name => {
+                let found = Scenario::find(name).ok_or_else(|| format!("there is no scenario '{name}'"))?;
+                if found.set == Set::Typical {
+                    return Err(format!("'{name}' has the costs that the package ships: schedlab bench {name}"));
+                }
+                chosen.push(found);
+            }
         }
     }
     Ok(chosen)
@@ -81,7 +88,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, String> {
 fn row(figures: &Measured) -> String {
     let optional = |value: Option<f64>, what: &str| value.map_or(String::new(), |value| format!("  {what} {value:.0}"));
     format!(
-        "{:<19} {:9.2} ms ({:.2} to {:.2}, {} runs){}{}{}{}{}{}",
+        "{:<19} {:9.2} ms ({:.2} to {:.2}, {} runs){}{}{}{}{}",
         figures.name,
         figures.wall_ms,
         figures.least_ms,
@@ -91,7 +98,6 @@ fn row(figures: &Measured) -> String {
         optional(figures.ns_per_pair, "ns a pair"),
         figures.operations_per_pair.map_or(String::new(), |count| format!("  {count:.1} operations")),
         optional(figures.goal_ms, "goal"),
-        optional(figures.linsched_ms, "LinSched"),
         optional(figures.peak_mib, "peak MiB"),
     )
 }

@@ -7,7 +7,7 @@ use schedlab_sim::speed::{Scenario, peak_memory};
 fn as_many_tasks_and_cpus_as_there_may_be_take_less_than_two_gibibytes() {
     let large = Scenario::find("large-100000x512").expect("a scenario").lasting(2);
     assert_eq!((large.tasks, large.cpus), (100_000, 512));
-    let counts = large.prepare().expect("it compiles").run().expect("it runs");
+    let counts = large.prepare(&schedlab_model::Costs::ideal()).expect("it compiles").run().expect("it runs");
     // 512 CPUs for 2 ms, 50 µs each time: 20,480 tasks have run and sleep.
     assert!(counts.pairs >= 19_000, "{counts:?}");
     let peak = peak_memory().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use schedlab_model::Costs;
 use serde::Serialize;
 
 use crate::SimError;
@@ -33,10 +34,10 @@ pub struct Measured {
     pub operations_per_pair: Option<f64>,
     /// Nanoseconds a pair, by the median.
     pub ns_per_pair: Option<f64>,
+    /// Nanoseconds a switch, by the median.
+    pub ns_per_switch: Option<f64>,
     /// Milliseconds that it must take at most, if anything was set.
     pub goal_ms: Option<f64>,
-    /// Milliseconds that LinSched takes, where that is known.
-    pub linsched_ms: Option<f64>,
     /// The release simulated.
     pub release: String,
     /// Tasks.
@@ -50,16 +51,17 @@ pub struct Measured {
 }
 
 /// Runs each scenario `repeats` times, in turn, so that a slow spell of the machine falls on all of them alike. `progress` is told of
-/// each run before it begins, and ends the measurement by saying false.
+/// each run before it begins, and ends the measurement by saying false. `costs` are those of the typical scenarios.
 ///
 /// # Errors
 /// [`SimError`], as a run's; [`SimError::Cancelled`] where `progress` said so.
 pub fn measure(
     scenarios: &[&'static Scenario],
     repeats: usize,
+    costs: &Costs,
     mut progress: impl FnMut(&str) -> bool,
 ) -> Result<Vec<Measured>, Box<dyn std::error::Error + Send + Sync>> {
-    let prepared = scenarios.iter().map(|scenario| scenario.prepare()).collect::<Result<Vec<Prepared>, _>>()?;
+    let prepared = scenarios.iter().map(|scenario| scenario.prepare(costs)).collect::<Result<Vec<Prepared>, _>>()?;
     let mut times = vec![Vec::new(); scenarios.len()];
     let mut cpu_times: Vec<Option<u64>> = vec![None; scenarios.len()];
     let mut counts = vec![None; scenarios.len()];
@@ -95,8 +97,8 @@ pub fn measure(
                 switches: counts.switches,
                 operations_per_pair: per_pair(counts.operations as f64 / counts.pairs as f64),
                 ns_per_pair: per_pair(wall_ms * 1e6 / counts.pairs as f64),
+                ns_per_switch: (counts.switches > 0).then(|| wall_ms * 1e6 / counts.switches as f64),
                 goal_ms: scenario.goal_ms,
-                linsched_ms: scenario.linsched_ms,
                 release: scenario.release.to_owned(),
                 tasks: scenario.tasks,
                 cpus: scenario.cpus,
@@ -120,9 +122,13 @@ pub fn peak_memory() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
 }
 
-/// The CPU time that this thread got so far, in nanoseconds (`/proc/thread-self/schedstat`); none where it is not told.
+/// The CPU time that this thread got so far, in nanoseconds. Its own clock counts to the present, `schedstat` to the last tick.
 fn cpu_time() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_ascii_whitespace().next()?.parse().ok()
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock writes one timespec, which outlives the call.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
+    let nanoseconds = || Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?);
+    if failed { None } else { nanoseconds() }
 }
 
 /// The machine on which this runs: its processor and how many of them.
@@ -143,11 +149,22 @@ mod tests {
         assert_eq!((median(&[1.0, 2.0, 9.0]), median(&[1.0, 2.0, 4.0, 9.0])), (2.0, 3.0));
     }
 
+    /// Ten milliseconds of computing are nine at least by the thread's own clock; `schedstat` has whole ticks, of 1 to 10 ms.
+    #[test]
+    fn cpu_time_counts_what_is_shorter_than_a_tick() {
+        let before = cpu_time().unwrap();
+        let mut steps = 0u64;
+        while cpu_time().unwrap() - before < 50_000 {
+            steps += 1;
+        }
+        assert!(steps > 0 && cpu_time().unwrap() - before < 50_000_000);
+    }
+
     #[test]
     fn a_figure_tells_its_goal_and_what_was_done() {
         let scenario = Scenario::find("ceiling").unwrap();
         let mut asked = 0;
-        let measured = measure(&[scenario], 2, |_| {
+        let measured = measure(&[scenario], 2, &Costs::ideal(), |_| {
             asked += 1;
             true
         });
@@ -155,6 +172,6 @@ mod tests {
         // 400 tasks, 10 a CPU a ms on 4 CPUs: each every 10 ms, 6000 times in 60 s.
         assert_eq!((asked, measured.repeats, measured.pairs), (2, 2, 2_400_000));
         assert!(measured.least_ms <= measured.wall_ms && measured.wall_ms <= measured.most_ms);
-        assert!(measure(&[scenario], 1, |_| false).is_err());
+        assert!(measure(&[scenario], 1, &Costs::ideal(), |_| false).is_err());
     }
 }

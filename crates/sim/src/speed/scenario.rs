@@ -1,6 +1,6 @@
 //! What is measured: workloads of CPU-bound tasks and of tasks that block and wake.
 
-use schedlab_model::{Attributes, Duration, Machine, NoEvents, Scheduler, Step, Task, Time, Workload};
+use schedlab_model::{Attributes, Costs, Duration, Group, Machine, NoEvents, Scheduler, Step, Task, Time, Workload};
 use schedlab_program::Program;
 
 use crate::arena::Arena;
@@ -11,6 +11,12 @@ use crate::{Options, SimError};
 
 /// How long a task of a pair computes.
 const RUN: Time = Time::from_micros(50);
+
+/// A time drawn anew each time, `mean` on average.
+fn half_to_one_and_a_half(mean: Time) -> Duration {
+    let half = Time::from_nanos(mean.as_nanos() / 2);
+    Duration::Uniform { low: mean - half, high: mean + half }
+}
 
 /// Which scenarios belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +29,8 @@ pub enum Set {
     Large,
     /// The averages of load that the basic ones keep, and nothing else.
     Floor,
+    /// What users run: the costs of a measured machine, newer kernels, groups.
+    Typical,
 }
 
 /// What the tasks of a scenario do.
@@ -34,6 +42,10 @@ enum Load {
     Pairs,
     /// As [`Load::Pairs`], but only the timers, and no rules.
     Timers,
+    /// They run 50 µs and sleep 10 ms on average, with a machine's costs, the first so many of them in a group each.
+    Cycles(u32),
+    /// As [`Load::Hogs`], with a machine's costs.
+    CostlyHogs,
     /// As [`Load::Hogs`], but only the averages of load, with so many ticks from switch to switch.
     AveragesOfHogs(u32),
     /// As [`Load::Pairs`], but only the averages of load and the timers.
@@ -49,8 +61,6 @@ pub struct Scenario {
     pub set: Set,
     /// Milliseconds that it must take at most, if anything was set.
     pub goal_ms: Option<f64>,
-    /// Milliseconds that LinSched takes on this kind of machine, where that is known.
-    pub linsched_ms: Option<f64>,
     /// The kernel whose rules apply.
     pub release: &'static str,
     /// How many tasks.
@@ -63,12 +73,19 @@ pub struct Scenario {
 }
 
 const fn basic(name: &'static str, load: Load, tasks: u32, cpus: u32) -> Scenario {
-    let (goal_ms, linsched_ms, set) = (None, None, Set::Basic);
-    Scenario { name, set, goal_ms, linsched_ms, release: "6.1", tasks, cpus, simulated_ms: 60_000, load }
+    Scenario { name, set: Set::Basic, goal_ms: None, release: "6.1", tasks, cpus, simulated_ms: 60_000, load }
 }
 
 const fn scaling(name: &'static str, tasks: u32) -> Scenario {
     Scenario { set: Set::Scaling, simulated_ms: 10_000, ..basic(name, Load::Pairs, tasks, 4) }
+}
+
+const fn typical(name: &'static str, release: &'static str, load: Load, tasks: u32) -> Scenario {
+    Scenario { set: Set::Typical, release, simulated_ms: 10_000, ..basic(name, load, tasks, 4) }
+}
+
+const fn typical_hogs(name: &'static str, release: &'static str) -> Scenario {
+    Scenario { simulated_ms: 60_000, ..typical(name, release, Load::CostlyHogs, 64) }
 }
 
 const fn floor(name: &'static str, load: Load, tasks: u32, cpus: u32) -> Scenario {
@@ -76,10 +93,10 @@ const fn floor(name: &'static str, load: Load, tasks: u32, cpus: u32) -> Scenari
 }
 
 /// Every scenario.
-pub static SCENARIOS: [Scenario; 13] = [
-    Scenario { goal_ms: Some(5.0), linsched_ms: Some(25.0), ..basic("hogs-64x4", Load::Hogs, 64, 4) },
-    Scenario { goal_ms: Some(100.0), linsched_ms: Some(473.0), ..basic("hogs-400x64", Load::Hogs, 400, 64) },
-    Scenario { goal_ms: Some(240.0), linsched_ms: Some(590.0), ..basic("pairs-400x4-cfs", Load::Pairs, 400, 4) },
+pub static SCENARIOS: [Scenario; 22] = [
+    Scenario { goal_ms: Some(5.0), ..basic("hogs-64x4", Load::Hogs, 64, 4) },
+    Scenario { goal_ms: Some(100.0), ..basic("hogs-400x64", Load::Hogs, 400, 64) },
+    Scenario { goal_ms: Some(240.0), ..basic("pairs-400x4-cfs", Load::Pairs, 400, 4) },
     Scenario { goal_ms: Some(300.0), release: "6.12", ..basic("pairs-400x4-eevdf", Load::Pairs, 400, 4) },
     basic("ceiling", Load::Timers, 400, 4),
     scaling("scaling-100", 100),
@@ -90,6 +107,15 @@ pub static SCENARIOS: [Scenario; 13] = [
     floor("floor-hogs-64x4", Load::AveragesOfHogs(3), 64, 4),
     floor("floor-hogs-400x64", Load::AveragesOfHogs(4), 400, 64),
     floor("floor-pairs-400x4", Load::AveragesOfPairs, 400, 4),
+    typical("typical-6.1", "6.1", Load::Cycles(0), 400),
+    typical("typical-6.12", "6.12", Load::Cycles(0), 400),
+    typical("typical-6.18", "6.18", Load::Cycles(0), 400),
+    typical("typical-7.2", "7.2", Load::Cycles(0), 400),
+    typical("typical-groups-6.1", "6.1", Load::Cycles(2), 400),
+    typical("typical-groups-7.2", "7.2", Load::Cycles(2), 400),
+    typical_hogs("typical-hogs-6.1", "6.1"),
+    typical_hogs("typical-hogs-6.12", "6.12"),
+    typical_hogs("typical-hogs-7.2", "7.2"),
     Scenario { set: Set::Large, simulated_ms: 1_000, ..basic("large-100000x512", Load::Pairs, 100_000, 512) },
 ];
 
@@ -129,21 +155,36 @@ impl Scenario {
     /// tasks / (10 · CPUs) ms on average.
     fn workload(&self) -> Workload {
         let steps = match self.load {
-            Load::Hogs | Load::AveragesOfHogs(_) => {
+            Load::Hogs | Load::CostlyHogs | Load::AveragesOfHogs(_) => {
                 vec![Step::Run(Duration::Fixed(Time::from_millis(10 * self.simulated_ms)))]
             }
             Load::Pairs | Load::Timers | Load::AveragesOfPairs => {
                 let run = RUN;
                 let sleep = self.round() - run;
-                let half = Time::from_nanos(sleep.as_nanos() / 2);
-                let sleep = Duration::Uniform { low: sleep - half, high: sleep + half };
-                vec![Step::Forever(vec![Step::Run(Duration::Fixed(run)), Step::Sleep(sleep)])]
+                vec![Step::Forever(vec![Step::Run(Duration::Fixed(run)), Step::Sleep(half_to_one_and_a_half(sleep))])]
+            }
+            Load::Cycles(_) => {
+                let sleep = half_to_one_and_a_half(Time::from_millis(10));
+                vec![Step::Forever(vec![Step::Run(Duration::Fixed(RUN)), Step::Sleep(sleep)])]
             }
         };
-        let attributes = Some(Attributes::default());
-        let task = Task { name: "task".into(), instances: self.tasks, attributes, steps, ..Task::default() };
-        let duration = Some(Time::from_millis(self.simulated_ms));
-        Workload { name: self.name.into(), duration, tasks: vec![task], ..Workload::default() }
+        let groups = if let Load::Cycles(groups) = self.load { groups } else { 0 };
+        let parts = groups.max(1);
+        let task = |number: u32| Task {
+            name: format!("task{number}"),
+            instances: self.tasks / parts,
+            attributes: Some(Attributes::default()),
+            steps: steps.clone(),
+            taskgroup: (groups > 0).then(|| format!("/{number}")),
+            ..Task::default()
+        };
+        Workload {
+            name: self.name.into(),
+            duration: Some(Time::from_millis(self.simulated_ms)),
+            tasks: (0..parts).map(task).collect(),
+            groups: (0..groups).map(|number| (format!("/{number}"), Group::default())).collect(),
+            ..Workload::default()
+        }
     }
 
     /// From one wake-up of a task to its next, on average.
@@ -151,16 +192,18 @@ impl Scenario {
         Time::from_micros(100 * u64::from(self.tasks) / u64::from(self.cpus))
     }
 
-    /// Everything up to the run itself. HZ is 1000, operations but computing cost nothing, and load is balanced as in any run.
+    /// Everything up to the run itself. HZ is 1000, and load is balanced as in any run. Operations cost what `costs` says in the typical
+    /// scenarios; in the others operations but computing cost nothing.
     ///
     /// # Errors
-    /// None that a scenario of [`SCENARIOS`] has.
-    pub fn prepare(&self) -> Result<Prepared, Box<dyn std::error::Error + Send + Sync>> {
+    /// None that a scenario of [`SCENARIOS`] has with the costs of a machine.
+    pub fn prepare(&self, costs: &Costs) -> Result<Prepared, Box<dyn std::error::Error + Send + Sync>> {
+        let ideal = Machine::ideal(self.cpus);
         Ok(Prepared {
             scenario: self.clone(),
             program: Program::compile(&self.workload())?,
             scheduler: Scheduler { hz: 1000, ..Scheduler::new(self.release.parse()?) },
-            machine: Machine::ideal(self.cpus),
+            machine: if self.set == Set::Typical { Machine { costs: costs.clone(), ..ideal } } else { ideal },
         })
     }
 }
@@ -195,7 +238,7 @@ impl Prepared {
                 let switches = floor_of_hogs(tasks, cpus, scenario.simulated_ms, slice);
                 return Ok(Counts { pairs: 0, switches, operations: 0 });
             }
-            Load::Hogs | Load::Pairs => {}
+            Load::Hogs | Load::Pairs | Load::Cycles(_) | Load::CostlyHogs => {}
         }
         let (mut arena, mut sink) = (Arena::default(), NoEvents);
         let mut engine = Engine::new(&self.program, &self.scheduler, &self.machine, options, &mut arena, &mut sink)?;
@@ -214,9 +257,21 @@ mod tests {
     fn operations(release: &'static str, tasks: u32) -> f64 {
         let [before, after] = [2_000, 3_000].map(|simulated_ms| {
             let scenario = Scenario { release, simulated_ms, ..scaling("scaling", tasks) };
-            scenario.prepare().unwrap().run().unwrap()
+            scenario.prepare(&Costs::ideal()).unwrap().run().unwrap()
         });
         (after.operations - before.operations) as f64 / (after.pairs - before.pairs) as f64
+    }
+
+    /// In a second 400 tasks that run 50 µs and sleep 10 ms block 99.5 times each, and once more where the last sleep lasts beyond it;
+    /// until the last one first runs 5 ms pass.
+    #[test]
+    fn typical_tasks_run_and_sleep_as_often_as_their_times_allow() {
+        for name in ["typical-6.1", "typical-7.2", "typical-groups-7.2"] {
+            let prepared = Scenario::find(name).unwrap().lasting(1_000).prepare(&Costs::ideal()).unwrap();
+            let cycles = prepared.run().unwrap().pairs;
+            assert!((39_000..=40_200).contains(&cycles), "{name}: {cycles}");
+            assert_eq!(prepared.program.groups().len(), if name.contains("groups") { 2 } else { 0 }, "{name}");
+        }
     }
 
     /// Sleepers' timers take O(1) or as many steps as their times have digits, runnable tasks are in sorted runs that are searched by halves.
