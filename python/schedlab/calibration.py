@@ -285,7 +285,7 @@ def reference(name: str = "") -> Calibration:
 
 
 def default() -> Costs:
-    """Return the costs of a machine that nobody chose any for.
+    """Return the costs of a machine for which none were chosen.
 
     Returns:
         The calibrated ones of this machine. Where it was never calibrated the reference costs, with

@@ -149,7 +149,7 @@ def communicate(
 
 
 def _write(process: "subprocess.Popen[str]", left: memoryview) -> memoryview:
-    """Write a part of the input, and return the rest: none where nobody reads any more."""
+    """Write a part of the input, and return the rest: none once the reader is gone."""
     assert process.stdin is not None
     try:
         return left[os.write(process.stdin.fileno(), left[:_PIECE]) :]

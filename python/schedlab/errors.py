@@ -52,7 +52,8 @@ class StorageError(SchedlabError, OSError):
 def reading(what: str) -> Iterator[None]:
     """Refuse data that have another shape than what schedlab writes.
 
-    For files that schedlab wrote and somebody changed: what is missing shows only where it is used.
+    For files that schedlab wrote and that were changed since: what is missing shows only where it
+    is used.
 
     Args:
         what: the file, and what should be in it, for the message.

@@ -104,7 +104,7 @@ DISTURBED = "disturbed"
 """A value of a run that stayed disturbed however often it was repeated: 1."""
 
 _ATTEMPTS = 3
-"""How often something is run at most until nobody disturbs it."""
+"""How often a disturbed run is made at most."""
 
 
 def calmest(measure: Callable[[], Measured]) -> Measured:

@@ -440,7 +440,7 @@ class Costs:
 
         Args:
             name: where they come from.
-            times: by field, with their units; ``unknown`` lists those that nobody measured.
+            times: by field, with their units; ``unknown`` lists those that were not measured.
             devices: what memory and disk take, as far as it is known.
             remark: what a reader of every outcome has to know of them.
 

@@ -57,7 +57,7 @@ fn wake_ups_of_calls_of_their_own_stay_apart() {
     assert_eq!(steps_of_go(&part), [run(20_000), a, run(20), together, run(980)]);
 }
 
-/// Wake-ups and switches in their order: whom, and when in microseconds.
+/// Wake-ups and switches in their order: the task, and the time in microseconds.
 #[derive(Default)]
 struct Seen(Vec<(u64, &'static str, u32)>);
 

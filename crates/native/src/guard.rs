@@ -235,7 +235,7 @@ impl Tree {
         }
     }
 
-    /// Collects who has ended. False once nobody is left.
+    /// Collects ended processes. False once none is left.
     fn collect(&mut self) -> bool {
         loop {
             // SAFETY: all zero bytes are a valid `rusage`; status and usage are written.
@@ -280,7 +280,7 @@ impl Tree {
             // Who is stopped forks no more.
             for signal in [libc::SIGSTOP, libc::SIGKILL] {
                 for pid in &all {
-                    // SAFETY: a process below this one, which nobody else collects.
+                    // SAFETY: a process below this one, which no other process collects.
                     unsafe { libc::kill(*pid, signal) };
                 }
             }

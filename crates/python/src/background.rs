@@ -54,7 +54,7 @@ pub fn run<T: Send + 'static>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> 
     thread::Builder::new()
         .name(NAME.to_owned())
         .spawn(move || {
-            // A panic is a mistake of ours: it is told as one, and the process goes on.
+            // A panic is a mistake of ours: it is reported as one, and the process goes on.
             let done = catch_unwind(AssertUnwindSafe(|| work(&flag))).map_err(|_| LAST_PANIC.take());
             // Nobody listens any more after an interrupt.
             let _ = sender.send(done);

@@ -11,7 +11,7 @@
 //!   skipped and made up for before the queue is looked at again, which changes no event and no outcome.
 //! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
 //!   task since it ran there last (at most for each other living task; a task that comes from another core pays the limit, from
-//!   another last-level cache `cache_refill_llc` besides); coming back to a CPU that nobody else had costs nothing. Wake-ups are billed to the waker, or to whoever a timer interrupts, and so is the interrupt (`ipi`) that
+//!   another last-level cache `cache_refill_llc` besides); coming back to a CPU that no other task had costs nothing. Wake-ups are billed to the waker, or to the task that a timer interrupts, and so is the interrupt (`ipi`) that
 //!   tells another CPU, if it idles or has to switch; a task that such an interrupt comes upon pays `ipi_taken`; migration to
 //!   the task that is pulled; a tick to whoever runs. Whoever is told to go by a wake-up first does what that takes and one pass of the
 //!   scheduler (`schedule`), and so does the interrupt that wakes a task on an idle CPU. A CPU that idles takes its timers' interrupts, and

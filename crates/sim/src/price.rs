@@ -367,7 +367,7 @@ impl Between {
         ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "tick_restart", "migration"];
 }
 
-/// Costs that nobody measured. Those between CPUs are counted as they would be charged; of the others, which every run may need, it is not
+/// Costs that were not measured. Those between CPUs are counted as they would be charged; of the others, which every run may need, it is not
 /// known how often.
 #[derive(Debug, Clone, Default)]
 struct Unknown {

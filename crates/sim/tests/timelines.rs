@@ -47,7 +47,7 @@ fn two_hogs_take_turns_of_a_tick() {
         assert_eq!(shares(&outcome, 0), [20_000, 12_000, 8000, 0]);
         assert_eq!(shares(&outcome, 1), [24_000, 12_000, 12_000, 0]);
         assert_eq!((outcome.tasks[0].involuntary, outcome.tasks[1].involuntary), (2, 2));
-        // Seven times somebody else comes; four of these a task that could go on was taken off.
+        // Seven times another task comes; four of these a task that could go on was taken off.
         assert_eq!((outcome.tasks[0].voluntary, outcome.switches), (0, 4));
     }
     // At 1000 Hz the tick at 3 ms finds more than the slice already: __calc_delta multiplies with an inverse weight of 32 bits,
@@ -240,7 +240,7 @@ fn writer_and_reader() -> Workload {
 
 #[test]
 fn the_waker_of_an_idle_cpu_pays_for_the_interrupt() {
-    // As before, with an interrupt of 3 µs: the writer pays 4 + 6 + 3 and ends at 1063, and then the reader's CPU is told.
+    // As before, with an interrupt of 3 µs: the writer pays 4 + 6 + 3 and ends at 1063, and then the reader's CPU is notified.
     let costs = Costs {
         wakeup: micros(4),
         wakeup_remote: micros(6),

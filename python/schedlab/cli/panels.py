@@ -50,7 +50,7 @@ def grouped(command: Command) -> Command:
 
 
 def _option(parameter: inspect.Parameter) -> OptionInfo | None:
-    """Return what Typer is told of a parameter, None if it is no option."""
+    """Return what Typer knows of a parameter, None if it is no option."""
     if get_origin(parameter.annotation) is not Annotated:
         return None
     found = [one for one in get_args(parameter.annotation) if isinstance(one, OptionInfo)]

@@ -38,7 +38,7 @@ class Entry:
     own: tuple[str, ...] = ()
 
     def is_own(self, raw: str) -> bool:
-        """Whether a value that the place holds is ours, and not somebody else's."""
+        """Whether a value that the place holds is ours, and not another program's."""
         return raw in (self.own or (self.setting,))
 
 

@@ -36,7 +36,7 @@ def lock(path: Path) -> int | None:
     """
     before("lock")
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    # Whoever may open it, even for reading, may lock it.
+    # A file that can be opened, even for reading, can be locked.
     descriptor = os.open(path, flags, 0o600)
     try:
         os.fchmod(descriptor, 0o600)

@@ -1,7 +1,7 @@
 """Where the journal of knobs is, and the lock that lets one run at a time set them.
 
-What is in the directory is believed and carried out, by root as a rule. So nobody else may write
-there, and nobody else may open the lock: whoever can open a file can lock it.
+What is in the directory is believed and carried out, by root as a rule. So no other user may write
+there, or open the lock: a file that can be opened can be locked.
 """
 
 import errno
@@ -82,7 +82,7 @@ def locked() -> Iterator[None]:
 
 
 def check_directory() -> None:
-    """See that nobody but us and root can put anything into the directory.
+    """Check that only we and root can write into the directory.
 
     Raises:
         RunError: it is another user's or a link, or it or a directory above it may be written by
@@ -101,7 +101,7 @@ def check_directory() -> None:
                 f"the state directory {what} belongs to user {about.st_uid}, not to "
                 f"{os.geteuid()}; {NOTHING_DONE}"
             )
-        # In a directory like /tmp, with the sticky bit, nobody can replace what is another's.
+        # In a directory like /tmp, with the sticky bit, no user can replace another user's files.
         others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if others and (number == 0 or not about.st_mode & stat.S_ISVTX):
             raise RunError(

@@ -197,7 +197,7 @@ def time_left(seconds: float) -> str:
 
 
 PATIENCE = 2.0
-"""Seconds after which a terminal is told that something still runs."""
+"""Seconds after which a terminal shows that the run goes on."""
 
 
 @contextmanager
