@@ -204,3 +204,21 @@ def test_a_server_that_answers_nothing_has_failed() -> None:
     text = "  0 requests in 2.00s, 0.00B read\nRequests/sec:      0.00\n"
     with pytest.raises(RunError, match="no request was answered"):
         read_wrk(text)
+
+
+def test_an_interrupt_before_any_arm_ran_is_no_mistake(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The default is compared with itself first: until that is done no arm has a run.
+    measure, calls = Command.measure, iter(range(1, 100))
+
+    def interrupted(self: Command, target: Any, under: Conditions) -> Any:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return measure(self, target, under)
+
+    monkeypatch.setattr(Command, "measure", interrupted)
+    words = ["compare", "--on", "host", "--policy", "other,batch", "--command", "echo v 7"]
+    words += ["--metric", "v (.*)", "--better", "lower", "--store", str(tmp_path / "runs.db")]
+    assert invoke(words) == 130
+    assert capsys.readouterr().err.endswith("error: interrupted\n")

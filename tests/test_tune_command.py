@@ -86,7 +86,7 @@ def test_a_stopped_tuning_goes_on(
     os.kill(process.pid, number)
     _, said = process.communicate()
     if number != signal.SIGKILL:
-        assert process.returncode == 130
+        assert process.returncode == 130, said
         assert "runs are kept in" in said.decode()
         assert said.decode().endswith("error: interrupted\n")
     with sqlite3.connect(tmp_path / "runs.db") as connection:

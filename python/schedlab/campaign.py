@@ -200,7 +200,8 @@ class Result:
         """Simulated groups in which every seed gives the same run: their pairs are one."""
         runs: dict[str, list[list[Values]]] = {}
         for cell in self.plan["cells"]:
-            values = list(self.settled.values[cell["name"]].values())
+            # Interrupted while the default is compared with itself, it has no runs of the arms yet.
+            values = list(self.settled.values.get(cell["name"], {}).values())
             if cell["simulated"] is not None and values:
                 runs.setdefault(cell["group"], []).append(values)
         return [
