@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.family import runs
@@ -73,3 +74,26 @@ def test_the_command_of_a_dead_run_does_not_end_itself(monkeypatch: pytest.Monke
     monkeypatch.setenv(leftovers.VARIABLE, _dead_mark())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "alive\n"
+
+
+def test_a_ctrl_c_while_a_directory_is_removed_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unlink, calls = os.unlink, iter(range(100))
+
+    def interrupted(*words: Any, **named: Any) -> None:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        unlink(*words, **named)
+
+    def leave(place: Path) -> None:
+        for number in range(3):
+            (place / str(number)).touch()
+        monkeypatch.setattr(os, "unlink", interrupted)
+
+    kept: list[Path] = []
+    with pytest.raises(KeyboardInterrupt), leftovers.directory("example") as place:
+        kept.append(place)
+        leave(place)
+    monkeypatch.undo()
+    assert not kept[0].exists()

@@ -61,8 +61,16 @@ def directory(kind: str, inside: str | None = None) -> Iterator[Path]:
     True
     """
     prefix = f"schedlab-{kind}-{mark()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=inside) as name:
-        yield Path(name)
+    made = tempfile.TemporaryDirectory(prefix=prefix, dir=inside)
+    try:
+        yield Path(made.name)
+    finally:
+        try:
+            made.cleanup()
+        except KeyboardInterrupt:
+            # Large files take time to remove: a Ctrl-C then must not leave them.
+            shutil.rmtree(made.name, ignore_errors=True)
+            raise
 
 
 @cache
