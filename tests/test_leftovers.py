@@ -86,14 +86,16 @@ def test_a_ctrl_c_while_a_directory_is_removed_leaves_nothing(
             raise KeyboardInterrupt
         unlink(*words, **named)
 
-    def leave(place: Path) -> None:
-        for number in range(3):
-            (place / str(number)).touch()
-        monkeypatch.setattr(os, "unlink", interrupted)
-
     kept: list[Path] = []
-    with pytest.raises(KeyboardInterrupt), leftovers.directory("example") as place:
-        kept.append(place)
-        leave(place)
+
+    def leave() -> None:
+        with leftovers.directory("example") as place:
+            kept.append(place)
+            for number in range(3):
+                (place / str(number)).touch()
+            monkeypatch.setattr(os, "unlink", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        leave()
     monkeypatch.undo()
     assert not kept[0].exists()

@@ -76,3 +76,30 @@ def test_a_reader_that_leaves_is_no_crash() -> None:
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("hackbench:")
     assert "Traceback" not in done.stderr
+
+
+# Raises an interrupt where Python drops it, as it does in the logging library's hook of fork.
+DROPPED = """
+import os, sys
+from schedlab.cli.main import main
+interrupts = iter([KeyboardInterrupt])
+def drop():
+    for interrupt in interrupts:
+        raise interrupt
+os.register_at_fork(after_in_parent=drop)
+main(sys.argv[1:])
+"""
+
+
+def test_an_interrupt_that_python_drops_is_raised_again(popen: Popen, tmp_path: Path) -> None:
+    words = ["compare", "--on", "host", "--policy", "other,batch", "--command", "sleep 20"]
+    process = popen(
+        [sys.executable, "-c", DROPPED, *words, "--store", str(tmp_path / "runs.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert err.endswith("error: interrupted\n")
+    assert "Traceback" not in err

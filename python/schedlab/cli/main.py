@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -132,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     # A termination gets the same orderly end as Ctrl-C: whatever was started is ended first.
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = _raise_again
     # So does a closed terminal, unless whoever started us had it ignored (nohup).
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _interrupt)
@@ -141,6 +143,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _interrupt(number: int, frame: object) -> None:
     del number, frame
     raise KeyboardInterrupt
+
+
+def _raise_again(dropped: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more where Python drops an interrupt: in a hook of fork, or in a finalizer."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        # Later, as what is raised in here is dropped as well.
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def invoke(arguments: Sequence[str] | None = None) -> int:
