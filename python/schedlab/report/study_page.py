@@ -93,7 +93,30 @@ def report(summary: Values) -> str:
 
 def svg(chart: Values) -> str:
     """Return a Vega-Lite figure as SVG text."""
+    _check_sizes(chart)
     return vl_convert.vegalite_to_svg(dict(chart))
+
+
+_SIZES = ("width", "height", "columns", "step", "spacing", "padding", "tickCount", "fontSize")
+_LARGEST = 10_000
+"""The most that each of these may be: a legend of a billion columns fills the memory."""
+
+
+def _check_sizes(part: object, name: str = "") -> None:
+    """Refuse a chart with a size that no study draws.
+
+    Raises:
+        ValueError: one is larger.
+    """
+    if isinstance(part, Mapping):
+        for key, one in part.items():
+            if key not in ("data", "datasets"):
+                _check_sizes(one, key)
+    elif isinstance(part, list):
+        for one in part:
+            _check_sizes(one, name)
+    elif name in _SIZES and isinstance(part, int | float) and abs(part) > _LARGEST:
+        raise ValueError(f"a chart has {name} {part:g}; allowed: at most {_LARGEST}")
 
 
 def _ways(summary: Values) -> str:
