@@ -9,7 +9,7 @@ from schedlab.cli.main import invoke
 WRONG = [
     ("run hackbench:groups=0", "allowed: 1 to 100000"),
     ("run hackbench:groups=99999999999999999999", "allowed: 1 to 100000"),
-    ("run hackbench:groups=100000,fds=10000", "at most 1000000"),
+    ("run hackbench:groups=100000,fds=10000", "at most 262144"),
     ("run hackbench:loop=3", "known: groups"),
     ("run nosuch", "known: hackbench"),
     # Nothing about lines and columns of a text that the user has never seen.

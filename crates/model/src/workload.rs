@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Clamp, File, Group, ModelError, Step, Time};
 
-/// The most tasks of a run: what Linux lets a machine of 32 GiB have (`set_max_threads`, kernel/fork.c), and what their description takes
-/// less than a gigabyte for.
-pub const MAX_TASKS: u64 = 1 << 18;
+/// The most tasks one run may have, so that a slip of the keyboard does not eat the machine's memory.
+pub const MAX_TASKS: u64 = 1_000_000;
 
 /// Tasks, and the channels and latches through which they meet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

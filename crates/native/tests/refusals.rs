@@ -103,7 +103,7 @@ fn what_this_machine_has_not_is_refused_in_one_line() {
         (text(r#""iorun": 1"#, r#", "global": {"io_device": "/nonexistent/x"}"#), &["/nonexistent/x", "io_device"]),
         (text(r#""nodes_membind": [900]"#, ""), &["task 't'", "NUMA"]),
         (text(r#""cpus": [4000]"#, ""), &["task 't'", "CPUs 4000"]),
-        (text(r#""instance": 262144"#, ""), &["262144 tasks"]),
+        (text(r#""instance": 1000000"#, ""), &["1000000 tasks"]),
     ] {
         refused(&feed_text(native().args(["run", "-"]), &text), 2, parts);
     }

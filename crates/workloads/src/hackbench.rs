@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{Channel, ChannelKind, MAX_TASKS, Step, Task, TaskKind, Workload};
+use schedlab_model::{Channel, ChannelKind, Step, Task, TaskKind, Workload};
 
 use crate::keys::Values;
 use crate::{Key, KeyKind, WorkloadError};
+
+/// The most tasks: each group's channels and steps are described one by one, in some three kilobytes a task.
+const MOST_TASKS: u64 = 1 << 18;
 
 /// The workload of rt-tests' `hackbench`: in each group `fds` senders write `loops` messages to each of `fds` receivers.
 ///
@@ -78,7 +81,7 @@ impl Hackbench {
     ///
     /// # Errors
     /// [`WorkloadError::Value`] for a field out of its range, [`WorkloadError::Together`] where groups · fds · 2 workers and the main
-    /// task are more than [`MAX_TASKS`].
+    /// task are more than 2^18.
     pub fn build(&self) -> Result<Workload, WorkloadError> {
         self.check()?;
         let kind = if self.threads { TaskKind::Thread } else { TaskKind::Process };
@@ -150,8 +153,8 @@ impl Hackbench {
             Key::check(NAME, Self::KEYS, key, value)?;
         }
         let tasks = u64::from(self.groups) * u64::from(self.fds) * 2 + 1;
-        if tasks > MAX_TASKS {
-            let why = format!("groups * fds * 2 + 1 = {tasks} tasks are too many; allowed: at most {MAX_TASKS}");
+        if tasks > MOST_TASKS {
+            let why = format!("groups * fds * 2 + 1 = {tasks} tasks are too many; allowed: at most {MOST_TASKS}");
             return Err(WorkloadError::Together { workload: NAME, why });
         }
         Ok(())

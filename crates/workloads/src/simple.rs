@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_model::{Duration, MAX_TASKS, Step, Task, TaskKind, Time, Workload};
+use schedlab_model::{Duration, Step, Task, TaskKind, Time, Workload};
 
 use crate::keys::Values;
 use crate::{Key, KeyKind, WorkloadError};
 
-const TASKS: KeyKind = KeyKind::Count { low: 1, high: MAX_TASKS };
+const TASKS: KeyKind = KeyKind::Count { low: 1, high: 1_000_000 };
 const TIME: KeyKind = KeyKind::Time { low: Time::from_micros(1), high: Time::from_millis(86_400_000) };
 
 /// Tasks that compute for `time` each and never sleep.

@@ -157,7 +157,7 @@ fn bad_files_get_one_clear_line() {
         (&event("\"lock_order\": [\"r0\"]"), &["tasks.t.lock_order", "expected a text", "an array"]),
         (&event("\"timer\": {\"ref\": \"x\", \"mode\": \"odd\"}"), &["tasks.t.timer.mode", "relative, absolute"]),
         (&event("\"wait\": {\"ref\": \"x\"}"), &["'mutex' is missing"]),
-        (&event("\"instance\": 1000001, \"run\": 1"), &["tasks.t.instance", "0 to 262144"]),
+        (&event("\"instance\": 1000001, \"run\": 1"), &["tasks.t.instance", "0 to 1000000"]),
         (&event("\"priority\": 20, \"run\": 1"), &["priority 20", "-20 to 19"]),
         (&event("\"policy\": \"SCHED_FIFO\", \"priority\": 0, \"run\": 1"), &["priority 0", "1 to 99"]),
         (&event("\"policy\": \"SCHED_NONE\", \"run\": 1"), &["SCHED_OTHER", "SCHED_NONE"]),
@@ -170,8 +170,8 @@ fn bad_files_get_one_clear_line() {
             &["tasks.t.phases.p.loop", "1 or more"],
         ),
         (
-            "{\"tasks\": {\"a\": {\"instance\": 200000, \"run\": 1}, \"b\": {\"instance\": 200000, \"run\": 1}}}",
-            &["400000 tasks", "1 to 262144"],
+            "{\"tasks\": {\"a\": {\"instance\": 600000, \"run\": 1}, \"b\": {\"instance\": 600000, \"run\": 1}}}",
+            &["1200000 tasks", "1 to 1000000"],
         ),
         ("{\"tasks\": {\"t\": {\"run\": 1}}, \"global\": {\"duratoin\": 1}}", &["global.duratoin", "known: duration"]),
         (

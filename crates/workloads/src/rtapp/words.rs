@@ -1,7 +1,5 @@
 //! The words of the language but events': one table for reading, for the schema and for the reference.
 
-use schedlab_model::MAX_TASKS;
-
 /// What a key takes.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
@@ -106,11 +104,7 @@ pub const SCHEDULING: &[Word] = &[
 
 /// What a task may say besides.
 pub const TASK: &[Word] = &[
-    word(
-        "instance",
-        Form::Count(0, MAX_TASKS as i64),
-        "How many of them are there from the start; 1 where nothing is said.",
-    ),
+    word("instance", Form::Count(0, 1_000_000), "How many of them are there from the start; 1 where nothing is said."),
     word("delay", Form::Time, "It sleeps until so long after the start, and its timers count from then."),
     word("loop", Form::Count(-1, i64::MAX), "How often its phases are gone through; −1, or nothing, for ever."),
     word("phases", Form::Phases, "Its phases in their order; without them its events stand in the task itself."),
