@@ -196,7 +196,7 @@ class Workload:
             raise InputError(f"{where}: {error}") from None
         for note in notes:
             _log.warning("%s: %s", where, note)
-        return cls(name, checked)
+        return cls(json.loads(checked)["name"], checked)
 
     def export(self) -> str:
         """Return the workload as rt-app's JSON; what rt-app has no word for as further keys.
