@@ -15,8 +15,11 @@ def test_each_mutation_has_its_place_in_the_code() -> None:
     for mutation in tomllib.loads((ROOT / "scripts" / "mutations.toml").read_text())["mutation"]:
         assert (ROOT / mutation["file"]).read_text().count(mutation["find"]) == 1, mutation["rule"]
         package, target, test = mutation["tests"]
-        tests = ROOT / "crates" / package.removeprefix("schedlab-") / "tests"
+        crate = ROOT / "crates" / package.removeprefix("schedlab-")
+        tests = crate / "tests"
         sources = [*tests.glob(f"{target}.rs"), *(tests / target).rglob("*.rs")]
+        if target == "lib":
+            sources = [*(crate / "src").rglob("*.rs")]
         name = f"fn {test.rpartition('::')[2]}("
         assert any(name in source.read_text() for source in sources), mutation["rule"]
 

@@ -21,52 +21,8 @@ use schedlab_model::{CpuId, Policy, TaskState, Time};
 use crate::class::Class;
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::divisor::Divisor;
 use crate::entity::{CfsRqId, EntityId};
-use crate::rules::Rules;
 use crate::runqueue::Clocks;
-
-/// Coming ticks under CFS that find no more than the `ideal` runtime used up, where the first one will find `first` used.
-#[inline]
-const fn ticks_until_ideal(first: u64, ideal: u64, in_ticks: &Divisor) -> u64 {
-    if first > ideal { 0 } else { in_ticks.quotient(ideal - first) + 1 }
-}
-
-impl Rules {
-    /// Coming ticks under CFS that leave a task running whose slice is `ideal`. The first one will find that it has run for `first`, and
-    /// that it is so far `ahead` of the first in the queue in virtual time; each further one finds it a `step` further.
-    #[inline(always)]
-    pub(crate) fn inactive_ticks_cfs(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
-        let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
-        // What is no further ahead than it ran, and gets no further at a tick than that is long, is so until the ideal runtime ends.
-        let never_ahead = step <= self.tick && (ahead <= 0 || ahead as u64 <= first);
-        if never_ahead || !self.tick_compares_leftmost {
-            return until_ideal;
-        }
-        self.inactive_ticks_until_ahead(first, ideal, ahead, step)
-    }
-
-    /// The same of a task that may get ahead.
-    #[inline(never)]
-    fn inactive_ticks_until_ahead(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
-        let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);
-        // Or once it has run a granularity and is further ahead of the first in the queue than the ideal runtime.
-        // Beyond a signed number's range there is room for ages.
-        let room = (ideal.min(i64::MAX as u64) as i64).saturating_sub(ahead);
-        if room >= 0 && u128::from(step) * u128::from(until_ideal.saturating_sub(1)) <= room as u128 {
-            // room / step + 1 is no less: no need to divide.
-            return until_ideal;
-        }
-        let granularity = self.tunables.min_granularity.as_nanos();
-        let until_granularity = granularity.saturating_sub(first).div_ceil(self.tick);
-        let until_ahead = match (room < 0, step) {
-            (true, _) => 0,
-            (false, 0) => u64::MAX,
-            (false, step) => room as u64 / step + 1,
-        };
-        until_ideal.min(until_granularity.max(until_ahead))
-    }
-}
 
 impl<D: Decider> Sched<D> {
     /// How many of the coming ticks, the first at `next_tick`, would change nothing but accounting: a lower bound, and
@@ -138,7 +94,9 @@ impl<D: Decider> Sched<D> {
             return until_server;
         }
         if self.rules.eevdf {
-            return self.inactive_ticks_eevdf(se, next_tick).min(until_server);
+            let (entity, queue) = (&mut self.entities[se.index()], &self.cfs_rqs[cfs.index()]);
+            let partial = next_tick.saturating_sub(entity.exec_start);
+            return self.rules.ticks_until_unprotected(queue, entity, partial).min(until_server);
         }
         if let Some(until_hrtick) = self.ticks_until_hrtick(cpu, next_tick) {
             return until_hrtick;
@@ -149,42 +107,10 @@ impl<D: Decider> Sched<D> {
 
     /// Of a task that is not alone under CFS, whose slice is `ideal`.
     fn inactive_ticks_cfs(&mut self, cfs: CfsRqId, se: EntityId, ideal: u64, next_tick: u64) -> u64 {
-        // The k-th tick, from 0, finds delta_exec = first + k · tick and acts once that exceeds the ideal runtime.
-        let tick = self.rules.tick;
-        let entity = &self.entities[se.index()];
+        let entity = &mut self.entities[se.index()];
         let partial = next_tick.saturating_sub(entity.exec_start);
-        let first = entity.sum_exec_runtime - entity.prev_sum_exec_runtime + partial;
-        let Some(leftmost) = self.cfs_rqs[cfs.index()].timeline.first_key() else {
-            return ticks_until_ideal(first, ideal, &self.rules.in_ticks);
-        };
-        let ahead = entity.vruntime.plus(self.calc_delta_fair(partial, se)).since(leftmost);
-        let step = self.calc_delta_fair(tick, se);
-        self.rules.inactive_ticks_cfs(first, ideal, ahead, step)
-    }
-
-    /// A protected task goes on until its virtual time reaches the end of its protection, a slice or less. An unprotected one has to go
-    /// at any tick; on 6.12 once its request is served or, under PREEMPT_SHORT, it is not eligible any more.
-    fn inactive_ticks_eevdf(&mut self, se: EntityId, next_tick: u64) -> u64 {
-        let protected = self.protect_slice(se);
-        if !protected && self.rules.protects_for_time {
-            return 0;
-        }
-        let entity = &self.entities[se.index()];
-        let partial = next_tick.saturating_sub(entity.exec_start);
-        let first = entity.vruntime.plus(self.calc_delta_fair(partial, se));
-        let step = self.calc_delta_fair(self.rules.tick, se).max(1);
-        let entity = &self.entities[se.index()];
-        let end = if protected { entity.vprot.min(entity.deadline) } else { entity.deadline };
-        let left = end.since(first);
-        let until_served = if left <= 0 { 0 } else { (left as u64).div_ceil(step) };
-        if protected || !self.rules.tunables.features.preempt_short {
-            return until_served;
-        }
-        // What others are queued have an average; beyond that it is not eligible.
-        let queue = &self.cfs_rqs[entity.cfs_rq.index()];
-        let room = queue.avg_vruntime.div_euclid(queue.avg_load.max(1)) - first.since(queue.zero_vruntime);
-        let until_ineligible = if room < 0 { 0 } else { room as u64 / step + 1 };
-        until_served.min(until_ineligible)
+        let first_key = self.cfs_rqs[cfs.index()].timeline.first_key();
+        self.rules.ticks_until_preempted(entity, partial, ideal, first_key)
     }
 
     /// Does what `count` ticks would have done, the first at `first`, one tick apart: none of them may act
@@ -251,11 +177,9 @@ impl<D: Decider> Sched<D> {
     fn charge_whole_ticks(&mut self, cpu: CpuId, count: u64) {
         let now = self.rqs[cpu.index()].clock_task;
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
-        let step = self.calc_delta_fair(self.rules.tick, se);
         let entity = &mut self.entities[se.index()];
-        entity.exec_start = now;
-        entity.sum_exec_runtime += self.rules.tick * count;
-        entity.vruntime = entity.vruntime.plus(step.wrapping_mul(count));
+        entity.update_se_by_ticks(count, &self.rules);
+        debug_assert_eq!(entity.exec_start, now);
         let cfs = entity.cfs_rq;
         self.update_min_vruntime(cfs);
     }

@@ -5,28 +5,15 @@ use schedlab_model::{CpuId, Policy, TaskId};
 use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::rules::TickPreempt;
 use crate::fair::weight::calc_delta;
 
 impl<D: Decider> Sched<D> {
-    /// `__sched_period`: the period in which `nr_running` tasks run once each.
-    ///
-    /// 2.6.24 stretches it to latency · nr / nr_latency, later kernels to nr · min_granularity.
-    pub(crate) fn sched_period(&self, nr_running: u64) -> u64 {
-        let latency = self.rules.tunables.latency.as_nanos();
-        if nr_running <= self.rules.nr_latency {
-            latency
-        } else if self.rules.period_of_granularities {
-            nr_running * self.rules.tunables.min_granularity.as_nanos()
-        } else {
-            latency * nr_running / self.rules.nr_latency
-        }
-    }
-
     /// `sched_slice`: the part of the period that the weight of `se` gives it, in real time.
     pub(crate) fn sched_slice(&mut self, cfs: CfsRqId, se: EntityId) -> u64 {
         let queue = &self.cfs_rqs[cfs.index()];
         if !self.rules.slice_of_hierarchy {
-            let slice = self.sched_period(u64::from(queue.nr_running));
+            let slice = self.rules.sched_period(u64::from(queue.nr_running));
             return slice.wrapping_mul(self.entities[se.index()].load.scaled) / queue.load.scaled.max(1);
         }
         // ALT_PERIOD counts the tasks of the whole CPU instead of this queue's entities.
@@ -37,7 +24,7 @@ impl<D: Decider> Sched<D> {
             queue.nr_running
         };
         let absent = !self.entities[se.index()].on_rq;
-        let mut slice = self.sched_period(u64::from(nr_running) + u64::from(absent));
+        let mut slice = self.rules.sched_period(u64::from(nr_running) + u64::from(absent));
         let mut level = Some(se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
@@ -52,8 +39,7 @@ impl<D: Decider> Sched<D> {
                 slice = calc_delta(slice, weight, &mut load);
             }
         }
-        // BASE_SLICE keeps a slice from falling below the granularity.
-        if alt_period { slice.max(self.granularity_of(cfs, se)) } else { slice }
+        self.rules.slice_at_least(slice, || self.granularity_of(cfs, se))
     }
 
     fn granularity_of(&self, cfs: CfsRqId, se: EntityId) -> u64 {
@@ -85,7 +71,7 @@ impl<D: Decider> Sched<D> {
         if !self.rules.slice_of_hierarchy {
             let queue = &self.cfs_rqs[cfs.index()];
             let weight = queue.load.scaled + self.entities[se.index()].load.scaled;
-            let period = self.sched_period(u64::from(queue.nr_running) + 1);
+            let period = self.rules.sched_period(u64::from(queue.nr_running) + 1);
             return period.wrapping_mul(self.rules.nice_0_load) / weight.max(1);
         }
         let slice = self.sched_slice(cfs, se);
@@ -103,25 +89,14 @@ impl<D: Decider> Sched<D> {
             vruntime = vruntime.plus(self.sched_vslice(cfs, se));
         }
         if !initial {
-            vruntime = vruntime.minus(self.sleeper_credit(se));
+            let idle = self.rules.idle_min_granularity && self.se_is_idle(se);
+            vruntime = vruntime.minus(self.rules.sleeper_credit(idle));
         }
         let task = self.entities[se.index()].task;
-        let before = self.entities[se.index()].vruntime;
-        let sets = initial && !self.rules.initial_placement_goes_on;
-        let placed = if sets || self.is_long_sleeper(cfs, se) { vruntime } else { before.max(vruntime) };
+        let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
+        let placed = self.rules.place_no_earlier(&self.entities[se.index()], vruntime, initial, now);
         self.entities[se.index()].vruntime =
             if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
-    }
-
-    /// How much earlier than `min_vruntime` a woken entity may come in.
-    fn sleeper_credit(&self, se: EntityId) -> u64 {
-        let tunables = &self.rules.tunables;
-        if !tunables.features.new_fair_sleepers {
-            return 0;
-        }
-        let idle = self.rules.idle_min_granularity && self.se_is_idle(se);
-        let credit = if idle { tunables.min_granularity } else { tunables.latency }.as_nanos();
-        if tunables.features.gentle_fair_sleepers { credit >> 1 } else { credit }
     }
 
     /// 2.6.24's TREE_AVG and APPROX_AVG: placement further into the queue than its start.
@@ -135,20 +110,11 @@ impl<D: Decider> Sched<D> {
             };
         }
         if features.approx_avg && queue.nr_running > 0 {
-            let period = self.sched_period(u64::from(queue.nr_running));
+            let period = self.rules.sched_period(u64::from(queue.nr_running));
             let slice = period.wrapping_mul(self.rules.nice_0_load) / queue.load.scaled.max(1);
             return vruntime.plus(slice / 2);
         }
         vruntime
-    }
-
-    /// `entity_is_long_sleeper`: asleep so long (104 days) that the signed difference of virtual times may have turned over. 2.6.24 does
-    /// not ask.
-    fn is_long_sleeper(&self, cfs: CfsRqId, se: EntityId) -> bool {
-        let start = self.entities[se.index()].exec_start;
-        let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
-        let asks = self.rules.places_long_sleepers_anew;
-        asks && start != 0 && now > start && now - start > (1 << 63) / 1024
     }
 
     /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.
@@ -160,17 +126,12 @@ impl<D: Decider> Sched<D> {
     /// The same with the slice known.
     pub(crate) fn slice_is_over(&mut self, cfs: CfsRqId, curr: EntityId, ideal_runtime: u64) -> bool {
         let entity = &self.entities[curr.index()];
-        let delta_exec = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
-        if delta_exec > ideal_runtime {
+        let ahead = self.cfs_rqs[cfs.index()].timeline.first_key().map(|first| entity.vruntime.since(first));
+        let found = self.rules.check_preempt_tick(entity.turn(), ideal_runtime, ahead);
+        if found == TickPreempt::SliceOver {
             self.clear_buddies(cfs, curr);
-            return true;
         }
-        if !self.rules.tick_compares_leftmost || delta_exec < self.rules.tunables.min_granularity.as_nanos() {
-            return false;
-        }
-        let Some(first) = self.cfs_rqs[cfs.index()].timeline.first_key() else { return false };
-        let ahead = entity.vruntime.since(first);
-        ahead >= 0 && ahead as u64 > ideal_runtime
+        found.has_to_go()
     }
 
     /// `pick_next_entity`: the first in virtual time, but for buddies: not whoever yielded, rather whoever was nominated or was
@@ -199,33 +160,28 @@ impl<D: Decider> Sched<D> {
                 }
             };
             if let Some(second) = second
-                && self.wakeup_preempt_entity(second, left) < 1
+                && !self.wakeup_preempt_entity(second, left)
             {
                 chosen = second;
             }
         }
         if let Some(next) = next
-            && self.wakeup_preempt_entity(next, left) < 1
+            && !self.wakeup_preempt_entity(next, left)
         {
             return Some(next);
         }
         if let Some(last) = last
-            && self.wakeup_preempt_entity(last, left) < 1
+            && !self.wakeup_preempt_entity(last, left)
         {
             return Some(last);
         }
         Some(chosen)
     }
 
-    /// `wakeup_preempt_entity`: 1 if `se` lies so far before `curr` that it should preempt it, 0 if not so far, −1 if behind.
-    fn wakeup_preempt_entity(&mut self, curr: EntityId, se: EntityId) -> i32 {
-        let ahead = self.entities[curr.index()].vruntime.since(self.entities[se.index()].vruntime);
-        if ahead <= 0 {
-            return -1;
-        }
-        let granularity = self.rules.tunables.wakeup_granularity.as_nanos();
-        let granularity = self.calc_delta_fair(granularity, se);
-        i32::from(ahead > granularity as i64)
+    /// `wakeup_preempt_entity`: whether `se` lies so far before `curr` that it should preempt it.
+    fn wakeup_preempt_entity(&mut self, curr: EntityId, se: EntityId) -> bool {
+        let running = self.entities[curr.index()].vruntime;
+        self.rules.wakeup_preempt_entity(running, &mut self.entities[se.index()]).is_some_and(|margin| margin > 0)
     }
 
     /// `check_preempt_wakeup` (`check_preempt_wakeup_fair`).
@@ -273,7 +229,7 @@ impl<D: Decider> Sched<D> {
                 _ => {
                     let queue = self.entities[se.index()].cfs_rq;
                     self.update_curr_cfs(queue);
-                    let ours = self.wakeup_preempt_entity(se, pse) == 1;
+                    let ours = self.wakeup_preempt_entity(se, pse);
                     if ours && !nominated {
                         self.set_next_buddy(pse);
                     }

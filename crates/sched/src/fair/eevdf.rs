@@ -8,53 +8,13 @@ use schedlab_model::{CpuId, TaskId};
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::core::Sched;
 use crate::decider::Decider;
-use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::load::Action;
 
 impl<D: Decider> Sched<D> {
-    fn weight(&self, se: EntityId) -> i64 {
-        let load = self.entities[se.index()].load;
-        (if self.rules.full_weights { load.scaled } else { load.down() }) as i64
-    }
-
-    /// `entity_key`: distance from the queue's origin.
-    fn entity_key(&self, cfs: CfsRqId, se: EntityId) -> i64 {
-        self.entities[se.index()].vruntime.since(self.cfs_rqs[cfs.index()].zero_vruntime)
-    }
-
-    /// `avg_vruntime_add`: the entity joins the sum.
-    pub(super) fn avg_vruntime_add(&mut self, cfs: CfsRqId, se: EntityId) {
-        let (key, weight) = (self.entity_key(cfs, se), self.weight(se));
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.avg_vruntime = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
-        queue.avg_load += weight;
-    }
-
-    /// `avg_vruntime_sub`: the entity leaves the sum.
-    pub(super) fn avg_vruntime_sub(&mut self, cfs: CfsRqId, se: EntityId) {
-        let (key, weight) = (self.entity_key(cfs, se), self.weight(se));
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(key.wrapping_mul(weight));
-        queue.avg_load -= weight;
-    }
-
-    fn running(&self, cfs: CfsRqId) -> Option<EntityId> {
-        self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq)
-    }
-
-    /// How far V, the weighted average of the queue's virtual times, rounded down, lies after the origin.
-    fn average_key(&self, cfs: CfsRqId) -> i64 {
-        let curr = self.running(cfs).map(|curr| (self.entity_key(cfs, curr), self.weight(curr)));
-        let queue = &self.cfs_rqs[cfs.index()];
-        match (queue.avg_load, curr) {
-            (0, Some((key, _))) => key,
-            (0, None) => 0,
-            (load, curr) => {
-                let (key, weight) = curr.unwrap_or((0, 0));
-                let sum = queue.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
-                sum.div_euclid(load + weight)
-            }
-        }
+    /// The entity that runs on the queue, as long as it is queued.
+    fn running(&self, cfs: CfsRqId) -> Option<&Entity> {
+        self.cfs_rqs[cfs.index()].running(&self.entities).map(|(_, running)| running)
     }
 
     /// A task's virtual time, and under EEVDF its lag: V less that while it is queued, what it kept of it while it is not. Nothing
@@ -62,60 +22,38 @@ impl<D: Decider> Sched<D> {
     pub fn standing(&self, task: TaskId) -> (Vruntime, Option<i64>) {
         let se = self.tasks[task.index()].se;
         let entity = &self.entities[se.index()];
-        let lag = |cfs| if entity.on_rq { self.average_key(cfs) - self.entity_key(cfs, se) } else { entity.vlag };
+        let lag = |cfs: CfsRqId| {
+            let queue = &self.cfs_rqs[cfs.index()];
+            let queued = || queue.average_key(self.running(cfs), &self.rules) - queue.entity_key(entity);
+            if entity.on_rq { queued() } else { entity.vlag }
+        };
         (entity.vruntime, self.rules.eevdf.then(|| lag(entity.cfs_rq)))
     }
 
     /// `avg_vruntime`: V; the origin moves there.
     pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
-        let delta = self.average_key(cfs);
-        self.update_zero_vruntime(cfs, delta);
-        self.cfs_rqs[cfs.index()].zero_vruntime
-    }
-
-    /// `update_zero_vruntime`: the origin moves by `delta`.
-    fn update_zero_vruntime(&mut self, cfs: CfsRqId, delta: i64) {
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
-        queue.zero_vruntime = queue.zero_vruntime.plus(delta as u64);
-    }
-
-    /// `vruntime_eligible`: V ≥ v, without the division's loss.
-    fn eligibility(&self, cfs: CfsRqId) -> impl Fn(Vruntime) -> bool + use<D> {
-        let queue = &self.cfs_rqs[cfs.index()];
-        let (mut sum, mut load) = (queue.avg_vruntime, queue.avg_load);
-        if let Some(curr) = self.running(cfs) {
-            let weight = self.weight(curr);
-            sum = sum.wrapping_add(self.entity_key(cfs, curr).wrapping_mul(weight));
-            load += weight;
-        }
-        let zero = queue.zero_vruntime;
-        // With all bits of the weights the product needs more than 64.
-        let wide = self.rules.full_weights;
-        move |vruntime| {
-            let key = vruntime.since(zero);
-            if wide { i128::from(sum) >= i128::from(key) * i128::from(load) } else { sum >= key.wrapping_mul(load) }
-        }
+        let Self { rules, entities, cfs_rqs, .. } = self;
+        let queue = &mut cfs_rqs[cfs.index()];
+        let running = queue.running(entities).map(|(_, running)| running);
+        queue.avg_vruntime(running, rules)
     }
 
     /// `entity_eligible`: whether the entity's lag is not negative.
     pub(crate) fn entity_eligible(&self, cfs: CfsRqId, se: EntityId) -> bool {
-        self.eligibility(cfs)(self.entities[se.index()].vruntime)
+        let average = self.cfs_rqs[cfs.index()].average(self.running(cfs), &self.rules);
+        average.is_eligible(self.entities[se.index()].vruntime)
     }
 
-    /// `entity_lag`: V − v, within limits ([`RuleSet::lag_limited_by_longest_slice`]).
-    ///
-    /// [`RuleSet::lag_limited_by_longest_slice`]: schedlab_model::RuleSet
+    /// `cfs_rq_min_slice`: the shortest slice on the queue.
+    pub(super) fn min_slice(&self, cfs: CfsRqId) -> u64 {
+        self.cfs_rqs[cfs.index()].min_slice(self.running(cfs))
+    }
+
+    /// `entity_lag` of a queued entity, V being `average`.
     pub(super) fn entity_lag(&mut self, cfs: CfsRqId, average: Vruntime, se: EntityId) -> i64 {
-        let entity = &self.entities[se.index()];
-        let lag = average.since(entity.vruntime);
-        let longest = if self.rules.lag_limited_by_longest_slice {
-            self.max_slice(cfs) + self.rules.tick
-        } else {
-            (2 * entity.slice).max(self.rules.tick)
-        };
-        let limit = self.calc_delta_fair(longest, se) as i64;
-        lag.clamp(-limit, limit)
+        let own = self.entities[se.index()].slice;
+        let limit = self.rules.lag_limit(own, || self.cfs_rqs[cfs.index()].max_slice(self.running(cfs)));
+        self.rules.entity_lag(average, &mut self.entities[se.index()], limit)
     }
 
     /// `update_entity_lag`: whether the lag is not what the entity's place says.
@@ -124,10 +62,7 @@ impl<D: Decider> Sched<D> {
         let mut lag = self.entity_lag(cfs, average, se);
         let entity = &mut self.entities[se.index()];
         if self.rules.bounds_lag_while_delayed && entity.sched_delayed {
-            lag = lag.max(entity.vlag);
-            if self.rules.tunables.features.delay_zero {
-                lag = lag.min(0);
-            }
+            lag = self.rules.lag_while_delayed(lag, entity.vlag);
         }
         entity.vlag = lag;
         average.minus(lag as u64) != entity.vruntime
@@ -140,8 +75,8 @@ impl<D: Decider> Sched<D> {
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
             return false;
         }
-        let unprotected =
-            if self.rules.protects_for_time { !self.protect_slice(curr) } else { self.did_preempt_short(cfs, curr) };
+        let entity = &self.entities[curr.index()];
+        let unprotected = self.rules.is_unprotected(entity, || self.entity_eligible(cfs, curr));
         let goes = served || unprotected;
         if goes {
             self.clear_buddies(cfs, curr);
@@ -151,167 +86,63 @@ impl<D: Decider> Sched<D> {
 
     /// `update_deadline`: once virtual time reaches the deadline the request is served, and the next one starts.
     fn update_deadline(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
-        let entity = &mut self.entities[se.index()];
-        if entity.vruntime.before(entity.deadline) {
-            return false;
+        let served = self.rules.update_deadline(&mut self.entities[se.index()]);
+        if served {
+            self.avg_vruntime(cfs);
         }
-        if !entity.custom_slice {
-            entity.slice = self.rules.tunables.base_slice.as_nanos();
-        }
-        let slice = entity.slice;
-        let virtual_slice = self.calc_delta_fair(slice, se);
-        let entity = &mut self.entities[se.index()];
-        entity.deadline = entity.vruntime.plus(virtual_slice);
-        self.avg_vruntime(cfs);
-        true
+        served
     }
 
-    /// `did_preempt_short` (6.12): protection was lost to a shorter slice, and the running entity is not eligible any more.
-    fn did_preempt_short(&self, cfs: CfsRqId, curr: EntityId) -> bool {
-        self.rules.tunables.features.preempt_short && !self.protect_slice(curr) && !self.entity_eligible(cfs, curr)
-    }
-
-    /// `cfs_rq_min_slice`: the shortest slice on the queue.
-    pub(super) fn min_slice(&self, cfs: CfsRqId) -> u64 {
-        let running = self.running(cfs).map(|curr| self.entities[curr.index()].slice);
-        let waiting = self.cfs_rqs[cfs.index()].timeline.shortest_slice();
-        running.into_iter().chain(waiting).min().unwrap_or(u64::MAX)
-    }
-
-    /// `cfs_rq_max_slice`: the longest slice on the queue.
-    fn max_slice(&self, cfs: CfsRqId) -> u64 {
-        let running = self.running(cfs).map(|curr| self.entities[curr.index()].slice);
-        let waiting = self.cfs_rqs[cfs.index()].timeline.longest_slice();
-        running.into_iter().chain(waiting).max().unwrap_or(0)
-    }
-
-    /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the
-    /// shortest slice of the queue (without RUN_TO_PARITY the unscaled base slice), at most its own.
+    /// `set_protect_slice` ([`Rules::set_protect_slice`](crate::rules::Rules)).
     pub(crate) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
-        let (deadline, own) = (self.entities[se.index()].deadline, self.entities[se.index()].slice);
-        let mut protected = deadline;
-        if self.rules.protects_for_time {
-            let run_to_parity = self.rules.tunables.features.run_to_parity;
-            let slice = if run_to_parity { self.min_slice(cfs) } else { NORMALIZED_BASE_SLICE }.min(own);
-            if slice != own {
-                let virtual_slice = self.calc_delta_fair(slice, se);
-                protected = protected.min(self.entities[se.index()].vruntime.plus(virtual_slice));
-            }
-        }
-        self.entities[se.index()].vprot = protected;
+        let shortest = if self.rules.protects_for_time { self.min_slice(cfs) } else { 0 };
+        self.rules.set_protect_slice(&mut self.entities[se.index()], || shortest);
     }
 
     /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier.
     pub(super) fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
-        let slice = self.min_slice(cfs);
-        let virtual_slice = self.calc_delta_fair(slice, se);
-        let entity = &mut self.entities[se.index()];
-        entity.vprot = entity.vprot.min(entity.vruntime.plus(virtual_slice));
+        let shortest = self.min_slice(cfs);
+        self.rules.end_protection_after(&mut self.entities[se.index()], shortest);
     }
 
     /// `protect_slice`.
     pub(crate) fn protect_slice(&self, se: EntityId) -> bool {
-        let entity = &self.entities[se.index()];
-        if self.rules.protects_for_time {
-            entity.vprot.since(entity.vruntime) > 0
-        } else {
-            entity.vprot == entity.deadline
-        }
+        self.rules.protect_slice(&self.entities[se.index()])
     }
 
     /// `cancel_protect_slice`.
     pub(super) fn cancel_protect_slice(&mut self, se: EntityId) {
-        if self.protect_slice(se) {
-            let entity = &mut self.entities[se.index()];
-            entity.vprot = if self.rules.protects_for_time { entity.vruntime } else { entity.deadline.plus(1) };
-        }
+        self.rules.cancel_protect_slice(&mut self.entities[se.index()]);
     }
 
-    /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
-    pub(crate) fn pick_next_eevdf(&self, cfs: CfsRqId) -> Option<EntityId> {
-        let picks_buddy = self.rules.tunables.features.pick_buddy && !self.rules.buddy_in_pick_eevdf;
-        let buddy = self.cfs_rqs[cfs.index()].next.filter(|_| picks_buddy);
-        buddy.filter(|next| self.entity_eligible(cfs, *next)).or_else(|| self.pick_eevdf(cfs, true))
-    }
-
-    /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is
-    /// protected (`protect` false: looks past that, for a shorter slice).
+    /// `pick_eevdf`, on the queue as it stands.
     pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
-        let queue = &self.cfs_rqs[cfs.index()];
-        let running = self.running(cfs);
-        if queue.nr_running == 1 {
-            return running.or(queue.timeline.first());
-        }
-        let features = self.rules.tunables.features;
-        if features.pick_buddy
-            && self.rules.buddy_in_pick_eevdf
-            && (protect || !self.rules.buddy_only_if_protecting)
-            && let Some(next) = queue.next
-            && self.entity_eligible(cfs, next)
-        {
-            return Some(next);
-        }
-        let eligible = self.eligibility(cfs);
-        let curr = running.filter(|curr| eligible(self.entities[curr.index()].vruntime));
-        // 6.18 protects without RUN_TO_PARITY too, for a shorter time.
-        let protects = features.run_to_parity || self.rules.protects_for_time;
-        if let Some(curr) = curr
-            && protect
-            && protects
-            && self.protect_slice(curr)
-        {
-            return Some(curr);
-        }
-        let best = queue.timeline.first_eligible(eligible);
-        match (best, curr) {
-            (Some(best), Some(curr))
-                if self.entities[curr.index()].deadline.before(self.entities[best.index()].deadline) =>
-            {
-                Some(curr)
-            }
-            (Some(best), _) => Some(best),
-            (None, curr) => curr,
-        }
+        self.cfs_rqs[cfs.index()].pick_eevdf(&self.entities, &self.rules, protect)
     }
 
     /// `place_entity`: V less the lag it left with, inflated by what its own coming does to V; then a deadline one request away.
     pub(crate) fn place_entity_eevdf(&mut self, cfs: CfsRqId, se: EntityId, flags: EnqueueFlags) {
         let average = self.avg_vruntime(cfs);
-        if !self.entities[se.index()].custom_slice {
-            self.entities[se.index()].slice = self.rules.tunables.base_slice.as_nanos();
-        }
-        let slice = self.entities[se.index()].slice;
-        let mut virtual_slice = self.calc_delta_fair(slice, se);
-        let features = self.rules.tunables.features;
-        let (mut lag, mut moves_origin) = (0i64, false);
-        if features.place_lag && self.cfs_rqs[cfs.index()].nr_running > 0 {
-            let running = self.running(cfs).map_or(0, |curr| self.weight(curr));
-            let load = self.cfs_rqs[cfs.index()].avg_load + running;
-            let weight = self.weight(se);
-            lag = self.entities[se.index()].vlag.wrapping_mul(load + weight) / load.max(1);
+        let (mut lag, mut moves_origin) = (0, false);
+        let queue = &self.cfs_rqs[cfs.index()];
+        if self.rules.tunables.features.place_lag && queue.nr_running > 0 {
+            let entity = &self.entities[se.index()];
+            let weight = self.rules.weight_in_average(entity.load);
+            let running = self.running(cfs).map_or(0, |running| self.rules.weight_in_average(running.load));
+            let load = queue.avg_load + running;
+            lag = self.rules.placed_lag(entity.vlag, weight, load);
             moves_origin = self.rules.full_weights && weight > load;
         }
         let task = self.entities[se.index()].task;
         let placed = average.minus(lag as u64);
         let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
-        let entity = &mut self.entities[se.index()];
-        entity.vruntime = placed;
-        let relative = entity.rel_deadline && (features.place_rel_deadline || self.rules.places_any_relative_deadline);
         if moves_origin {
             // A heavy entity pulls V to itself: the origin goes there at once, lest products overflow.
-            self.update_zero_vruntime(cfs, lag.wrapping_neg());
+            self.cfs_rqs[cfs.index()].update_zero_vruntime(lag.wrapping_neg());
         }
         let entity = &mut self.entities[se.index()];
-        if relative {
-            entity.deadline = entity.deadline.plus(placed.0);
-            entity.rel_deadline = false;
-            return;
-        }
-        // The others are halfway through their slices on average; so a new one starts with half of one.
-        if features.place_deadline_initial && flags.has(EnqueueFlags::INITIAL) {
-            virtual_slice /= 2;
-        }
-        entity.deadline = placed.plus(virtual_slice);
+        entity.vruntime = placed;
+        self.rules.place_deadline(entity, flags.has(EnqueueFlags::INITIAL));
     }
 
     /// `enqueue_entity`.
@@ -349,28 +180,23 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let delay = flags.has(DequeueFlags::SLEEP)
             && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL).and(DequeueFlags::THROTTLE));
-        delay && self.rules.tunables.features.delay_dequeue && !self.entity_eligible(cfs, se)
+        let vruntime = self.entities[se.index()].vruntime;
+        delay && self.cfs_rqs[cfs.index()].has_to_linger(vruntime, self.running(cfs), &self.rules)
     }
 
     /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
     /// is off the timeline, which the deadline orders.
     pub(super) fn keep_relative_deadline(&mut self, se: EntityId, flags: DequeueFlags) {
         if self.rules.tunables.features.place_rel_deadline && !flags.has(DequeueFlags::SLEEP) {
-            let entity = &mut self.entities[se.index()];
-            entity.deadline = entity.deadline.minus(entity.vruntime.0);
-            entity.rel_deadline = true;
+            self.entities[se.index()].keep_relative_deadline();
         }
     }
 
     /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
     pub(crate) fn finish_delayed_dequeue(&mut self, se: EntityId) {
-        // From 7.2 on update_entity_lag saw to it.
-        let delay_zero = self.rules.tunables.features.delay_zero && !self.rules.bounds_lag_while_delayed;
         self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
-        if delay_zero && entity.vlag > 0 {
-            entity.vlag = 0;
-        }
+        entity.vlag = self.rules.lag_after_delay(entity.vlag);
     }
 
     /// Takes off a delayed task that has become eligible (`dequeue_entities` with DEQUEUE_DELAYED, from a pick): not `dequeue_task_fair`, so
@@ -465,6 +291,3 @@ impl<D: Decider> Sched<D> {
         }
     }
 }
-
-/// `normalized_sysctl_sched_base_slice`, before scaling with CPUs (6.18).
-const NORMALIZED_BASE_SLICE: u64 = 700_000;

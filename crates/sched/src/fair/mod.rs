@@ -1,7 +1,7 @@
 //! The fair class (`kernel/sched/fair.c`, before that `kernel/sched_fair.c`): what CFS and EEVDF share.
 //!
-//! `cfs.rs` has what is CFS's own (periods, placement, buddies, wake-up granularity), `eevdf.rs` what is EEVDF's (lag,
-//! eligibility, deadlines, delayed dequeue).
+//! `rules/` has each formula once; `cfs.rs` has the sequences that are CFS's own (placement, buddies, preemption), `eevdf.rs` EEVDF's
+//! (placement, delayed dequeue).
 
 mod attach;
 pub(crate) mod bandwidth;
@@ -21,6 +21,7 @@ mod pick;
 pub(crate) mod queue_load;
 mod reweight;
 mod ring;
+pub(crate) mod rules;
 mod run;
 mod slices;
 pub(crate) mod sums;
@@ -89,21 +90,14 @@ impl<D: Decider> Sched<D> {
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
         let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
-        let entity = &mut self.entities[curr.index()];
-        let delta = now.wrapping_sub(entity.exec_start);
-        if delta as i64 <= 0 {
+        let Some(delta) = self.entities[curr.index()].update_se(now, &self.rules) else {
             // 2.6.24 has no such short cut: min_vruntime may have somebody to follow though no time passed.
             if !self.rules.charges_time_only {
                 self.update_min_vruntime(cfs);
             }
             return false;
-        }
-        entity.exec_start = now;
-        entity.sum_exec_runtime += delta;
-        let virtual_delta = self.calc_delta_fair(delta, curr);
-        let entity = &mut self.entities[curr.index()];
-        entity.vruntime = entity.vruntime.plus(virtual_delta);
-        if entity.my_q.is_none() {
+        };
+        if self.entities[curr.index()].my_q.is_none() {
             self.dl_server_update(self.cfs_rqs[cfs.index()].cpu, delta);
         }
         if self.cfs_rqs[cfs.index()].runtime_enabled {
@@ -133,23 +127,17 @@ impl<D: Decider> Sched<D> {
         // 2.6.24 looks at the running entity whether it is still queued or not, and never with none running.
         let keeps_leaving = !self.rules.min_vruntime_of_queued;
         let running = running.filter(|entity| entity.on_rq || keeps_leaving).map(|entity| entity.vruntime);
-        let least = match (running, queue.timeline.first_key()) {
-            (Some(running), Some(first)) => running.min(first),
-            (Some(only), None) | (None, Some(only)) => only,
-            (None, None) => return,
-        };
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.min_vruntime = queue.min_vruntime.max(least);
+        self.cfs_rqs[cfs.index()].update_min_vruntime(running);
     }
 
     /// `__enqueue_entity`.
     pub(crate) fn timeline_insert(&mut self, cfs: CfsRqId, se: EntityId) {
-        if self.rules.eevdf {
-            self.avg_vruntime_add(cfs, se);
-        }
         let key = self.key(se);
-        let entity = &mut self.entities[se.index()];
-        entity.sequence = self.cfs_rqs[cfs.index()].timeline.insert(key, entity.vruntime, entity.slice, se);
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
+        if self.rules.eevdf {
+            queue.avg_vruntime_add(entity, &self.rules);
+        }
+        entity.sequence = queue.timeline.insert(key, entity.vruntime, entity.slice, se);
     }
 
     /// What orders the timeline: `vruntime` under CFS, the deadline under EEVDF.
@@ -162,10 +150,11 @@ impl<D: Decider> Sched<D> {
     /// `__dequeue_entity`.
     pub(crate) fn timeline_remove(&mut self, cfs: CfsRqId, se: EntityId) {
         let (key, sequence) = (self.key(se), self.entities[se.index()].sequence);
-        let found = self.cfs_rqs[cfs.index()].timeline.remove(key, sequence);
+        let queue = &mut self.cfs_rqs[cfs.index()];
+        let found = queue.timeline.remove(key, sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         if self.rules.eevdf {
-            self.avg_vruntime_sub(cfs, se);
+            queue.avg_vruntime_sub(&self.entities[se.index()], &self.rules);
         }
     }
 

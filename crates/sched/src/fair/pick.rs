@@ -72,9 +72,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.cfs_rqs[cfs.index()].curr = Some(se);
-        let entity = &mut self.entities[se.index()];
-        entity.exec_start = now;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        self.entities[se.index()].begin_turn(now);
     }
 
     /// The end of `pick_next_task_fair`: from one fair task to another, only the levels below their common queue change hands, so
@@ -155,7 +153,11 @@ impl<D: Decider> Sched<D> {
                 }
                 throttled = true;
             }
-            let picked = if self.rules.eevdf { self.pick_next_eevdf(cfs) } else { self.pick_next_entity(cfs, curr) };
+            let picked = if self.rules.eevdf {
+                self.cfs_rqs[cfs.index()].pick_next_eevdf(&self.entities, &self.rules)
+            } else {
+                self.pick_next_entity(cfs, curr)
+            };
             let Some(se) = picked else { return Descent::Nothing };
             let entity = &self.entities[se.index()];
             match entity.my_q {

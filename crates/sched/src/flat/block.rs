@@ -123,7 +123,7 @@ impl Sched<Ours> {
         }
         // Alone it is V itself: eligible, and without lag.
         let alone = queue.nr_running == 1;
-        let lingers = eevdf && !alone && rules.tunables.features.delay_dequeue && !queue.is_eligible(entity);
+        let lingers = eevdf && !alone && queue.has_to_linger(entity.vruntime, Some(entity), rules);
         self.flat_update_load(cpu, cfs, se);
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue, entity) =
@@ -133,8 +133,7 @@ impl Sched<Ours> {
             return Left::Others;
         }
         if eevdf && !alone {
-            queue.move_to_average(Some(entity));
-            entity.vlag = rules.flat_lag(queue, entity);
+            queue.keep_lag(entity, rules);
         } else if !eevdf {
             entity.pelt.util_est.update(&entity.pelt.avg, rules);
         }
@@ -165,23 +164,17 @@ impl Sched<Ours> {
             return Left::Not;
         }
         let alone = queue.nr_running == 1;
-        let delta = rq.clock_task.wrapping_sub(entity.exec_start);
-        if delta as i64 <= 0 {
-            return Left::Not;
-        }
-        let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
+        let Some(charge) = entity.charge_until(rq.clock_task, rules) else { return Left::Not };
         if EEVDF {
             // Its request would be served, others may have it go, or the fair server's runtime be over.
-            if !vruntime.before(entity.deadline) || !(alone || entity.vprot == entity.deadline) {
+            if !charge.vruntime.before(entity.deadline) || !(alone || rules.protect_slice(entity)) {
                 return Left::Not;
             }
-            if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(delta) {
+            if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(charge.delta) {
                 return Left::Not;
             }
         }
-        entity.exec_start = rq.clock_task;
-        entity.sum_exec_runtime += delta;
-        entity.vruntime = vruntime;
+        entity.charge(charge);
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
         if EEVDF {
@@ -201,12 +194,11 @@ impl Sched<Ours> {
         }
         known!(mut tasks[previous.index()]).life = Life::Asleep;
         if EEVDF && !alone {
-            if rules.tunables.features.delay_dequeue && !queue.is_eligible(entity) {
+            if queue.has_to_linger(entity.vruntime, Some(entity), rules) {
                 queue.let_linger(entity);
                 return Left::Others;
             }
-            queue.move_to_average(Some(entity));
-            entity.vlag = rules.flat_lag(queue, entity);
+            queue.keep_lag(entity, rules);
         }
         rq.count_left(queue, entity);
         if EEVDF && alone {
@@ -233,16 +225,10 @@ impl Sched<Ours> {
     #[inline(always)]
     pub(super) fn flat_charge(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
         let (now, entity) = (known!(self.rqs[cpu.index()]).clock_task, known!(mut self.entities[se.index()]));
-        let delta = now.wrapping_sub(entity.exec_start);
-        if delta as i64 <= 0 {
-            return false;
-        }
-        entity.exec_start = now;
-        entity.sum_exec_runtime += delta;
-        entity.vruntime = entity.vruntime.plus(self.rules.calc_delta_fair(delta, &mut entity.load));
+        let Some(delta) = entity.update_se(now, &self.rules) else { return false };
         if self.rules.eevdf {
-            // Nothing is served, and nobody has to go, while its deadline is to come and it is protected up to there (6.12).
-            let goes_on = entity.vruntime.before(entity.deadline) && entity.vprot == entity.deadline;
+            // Nothing is served, and nobody has to go, while its deadline is to come and it is protected.
+            let goes_on = entity.vruntime.before(entity.deadline) && self.rules.protect_slice(entity);
             self.dl_server_update(cpu, delta);
             if !goes_on && self.served(cfs, se) {
                 // Whoever looks for work on the way asks whether the CPU is to schedule.

@@ -20,7 +20,7 @@
 //! - The state is the same: each function leaves queues, entities, averages and balancing as the long way does, and whatever comes next
 //!   may take either. Where an answer is not the one assumed, a function changes nothing and says that the long way is to be
 //!   taken.
-//! - Arithmetic is that of `fair/`: the same functions are called, or their operations are done in the same order.
+//! - Arithmetic and decisions are those of `fair/rules/`, which both ways call.
 //! - What is left out does nothing. Above all, averages are brought up to the same clock several times within one sequence: after the
 //!   first time no whole microsecond (1024 ns) is left to be added, so that `update_sum` returns at once.
 //!

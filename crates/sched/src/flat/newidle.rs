@@ -218,18 +218,14 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue) = (known!(mut rqs[from.index()]), known!(mut cfs_rqs[from.index()]));
         if let Some(curr) = queue.curr {
-            known!(mut entities[curr.index()]).charge(queue, rq.clock_task, rules);
+            queue.charge(known!(mut entities[curr.index()]), rq.clock_task, rules);
         }
         let (entity, sums) = (known!(mut entities[se.index()]), Sums::of(rules));
         entity.leave_account(queue, rq.clock_pelt, sums);
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity that waits is in its timeline");
         rq.cfs_tasks.remove(tasks, task);
-        entity.on_rq = false;
-        queue.load.subtract(entity.load.scaled);
-        queue.nr_running -= 1;
-        queue.h_nr_running -= 1;
-        rq.nr_running -= 1;
+        rq.count_left(queue, entity);
         entity.vruntime = entity.vruntime.minus(queue.min_vruntime.0);
         self.update_min_vruntime(cfs);
     }
@@ -249,7 +245,9 @@ impl Sched<Ours> {
         attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         entity.cfs_rq = CfsRqId(to.0);
         if rules.eevdf {
-            rules.place_moved(entity, queue.zero_vruntime);
+            // V is where the queue stands, and no lag counts.
+            entity.vruntime = queue.zero_vruntime;
+            rules.place_deadline(entity, false);
         } else {
             entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
         }
@@ -263,11 +261,12 @@ impl Sched<Ours> {
         let (rq, queue) = (known!(mut self.rqs[cpu.index()]), known!(mut self.cfs_rqs[cpu.index()]));
         let entity = known!(mut self.entities[task.index()]);
         queue.curr = Some(EntityId(task.0));
-        entity.exec_start = rq.clock_task;
+        entity.begin_turn(rq.clock_task);
         if self.rules.eevdf {
-            entity.vprot = entity.deadline;
+            // Nobody else is there.
+            let slice = entity.slice;
+            self.rules.set_protect_slice(entity, || slice);
         }
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
     }
 }

@@ -68,7 +68,6 @@ impl Sched<Ours> {
         let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
         let mut averages = QueueSlices::of(&queue.pelt.avg, tick, what).filter(|_| first > entity.exec_start)?;
         let (mut leftmost, mut first_key) = queue.timeline.first_with_key()?;
-        let granularity = rules.tunables.min_granularity.as_nanos();
         let mut slice = rules.slice(queue, entity);
         let mut count = rules.in_ticks.quotient(due - first) + 1;
         let (began, mut waited, mut looked) = (first, false, 0);
@@ -83,11 +82,10 @@ impl Sched<Ours> {
                 }
                 break count - 1;
             }
-            rules.flat_charge(entity, first, due, count);
+            rules.flat_charge(entity, first, count);
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
-            let (ran, ahead) =
-                (entity.sum_exec_runtime - entity.prev_sum_exec_runtime, entity.vruntime.since(first_key));
-            let scheduled = ran > slice.ideal || (ran >= granularity && ahead >= 0 && ahead as u64 > slice.ideal);
+            let ahead = entity.vruntime.since(first_key);
+            let scheduled = rules.check_preempt_tick(entity.turn(), slice.ideal, Some(ahead)).has_to_go();
             (looked, first) = (looked + 1, due + tick);
             let comes = scheduled && ahead >= 0;
             let inactive = if comes {
@@ -98,8 +96,7 @@ impl Sched<Ours> {
                 // Whoever was put in waits at least.
                 (leftmost, first_key) = next.unwrap_or((se, vruntime));
                 entity = known!(mut entities[comer.index()]);
-                entity.exec_start = due;
-                entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+                entity.begin_turn(due);
                 rq.cfs_tasks.move_to_front(tasks, comer);
                 books.switched(due, previous, comer);
                 if entity.load.scaled != slice.weight {

@@ -17,7 +17,7 @@ impl Sched<Ours> {
         }
         if !self.rules.eevdf {
             let (cfs, se, now) = (CfsRqId(cpu.0), EntityId(previous.0), rq.clock_task);
-            known!(mut self.entities[se.index()]).charge(known!(mut self.cfs_rqs[cfs.index()]), now, &self.rules);
+            known!(mut self.cfs_rqs[cfs.index()]).charge(known!(mut self.entities[se.index()]), now, &self.rules);
             return Some((previous, self.flat_switch(cpu, cfs, se)));
         }
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
@@ -63,8 +63,7 @@ impl Sched<Ours> {
         let found = queue.timeline.remove(entity.vruntime, entity.sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         queue.curr = Some(next);
-        entity.exec_start = rq.clock_task;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        entity.begin_turn(rq.clock_task);
         entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
         let next = TaskId(next.0);
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);

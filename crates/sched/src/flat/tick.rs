@@ -9,6 +9,7 @@ use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::EntityLoad;
 use crate::fair::pelt::SchedAvg;
+use crate::fair::rules::TickPreempt;
 use crate::fair::weight::calc_delta;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
@@ -60,15 +61,15 @@ impl Sched<Ours> {
         queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
         let weight = entity.load.scaled;
         let ideal = rules.flat_slice(queue, weight);
-        let (ran, ahead) = (entity.sum_exec_runtime - entity.prev_sum_exec_runtime, entity.vruntime.since(first_key));
-        let granularity = rules.tunables.min_granularity.as_nanos();
-        let scheduled = ran > ideal || (ran >= granularity && ahead >= 0 && ahead as u64 > ideal);
+        let ahead = entity.vruntime.since(first_key);
+        let found = rules.check_preempt_tick(entity.turn(), ideal, Some(ahead));
+        let scheduled = found.has_to_go();
         if !scheduled {
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
             return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
         if queue.has_buddies() {
-            if ran > ideal {
+            if found == TickPreempt::SliceOver {
                 self.clear_buddies(cfs, se);
             }
             let next = self.flat_switch(cpu, cfs, se);
@@ -94,8 +95,7 @@ impl Sched<Ours> {
         let next = TaskId(leftmost.0);
         let comer = &mut entities[leftmost.index()];
         queue.curr = Some(leftmost);
-        comer.exec_start = rq.clock_task;
-        comer.prev_sum_exec_runtime = comer.sum_exec_runtime;
+        comer.begin_turn(rq.clock_task);
         comer.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), comer.load.scaled >> 10);
         rq.curr = next;
         rq.cfs_tasks.move_to_front(tasks, next);
@@ -115,23 +115,19 @@ impl Sched<Ours> {
             return None;
         }
         let entity = &mut entities[se.index()];
-        let delta = balance.now.wrapping_sub(entity.exec_start);
-        if rules.eevdf {
-            let vruntime = entity.vruntime.plus(rules.calc_delta_fair(delta, &mut entity.load));
-            if !vruntime.before(entity.deadline) || entity.vprot != entity.deadline {
-                return None;
-            }
+        let charge = entity.charge_until(balance.now, rules)?;
+        if rules.eevdf && !(charge.vruntime.before(entity.deadline) && rules.protect_slice(entity)) {
+            return None;
         }
         let (idle, state) = (balance.nohz.idle_cpus.first(), &rq.balance);
-        if delta as i64 <= 0 || (idle.is_none() && !state.tick_stopped && balance.jiffy.0 < state.next_balance) {
+        if idle.is_none() && !state.tick_stopped && balance.jiffy.0 < state.next_balance {
             return None;
         }
         rq.set_clocks_at(balance.now, *pelt_origin);
         rq.lazily = false;
         self.flat_charge(cpu, cfs, se);
         if !self.rules.eevdf {
-            let queue = &mut self.cfs_rqs[cfs.index()];
-            queue.min_vruntime = queue.min_vruntime.max(self.entities[se.index()].vruntime);
+            self.cfs_rqs[cfs.index()].update_min_vruntime(Some(self.entities[se.index()].vruntime));
         }
         self.flat_update_load(cpu, cfs, se);
         self.flat_trigger_load_balance(cpu);
@@ -194,7 +190,7 @@ impl Rq {
         }
         self.set_clocks_at(last, pelt_origin);
         self.lazily = false;
-        rules.flat_charge(entity, first, last, count);
+        rules.flat_charge(entity, first, count);
     }
 }
 
@@ -212,19 +208,10 @@ impl EntityLoad {
 impl Rules {
     /// `update_curr` at each of `count` ticks, but for what it does to the queue.
     #[inline(always)]
-    pub(super) fn flat_charge(&self, entity: &mut Entity, first: u64, last: u64, count: u64) {
-        let ran = last - entity.exec_start;
-        entity.sum_exec_runtime += ran;
-        let mut virtual_time = ran;
-        if entity.load.scaled != self.nice_0_load {
-            // Each tick rounds for itself.
-            let partial = first - entity.exec_start;
-            virtual_time = self.calc_delta_fair(partial, &mut entity.load);
-            let step = self.calc_delta_fair(self.tick, &mut entity.load);
-            virtual_time = virtual_time.wrapping_add(step.wrapping_mul(count - 1));
-        }
-        entity.exec_start = last;
-        entity.vruntime = entity.vruntime.plus(virtual_time);
+    pub(super) fn flat_charge(&self, entity: &mut Entity, first: u64, count: u64) {
+        let ran = entity.update_se(first, self);
+        debug_assert!(ran.is_some(), "the first tick is after the last charge");
+        entity.update_se_by_ticks(count - 1, self);
     }
 
     /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
@@ -237,11 +224,10 @@ impl Rules {
         ideal: u64,
     ) -> u64 {
         debug_assert_eq!(queue.timeline.first_key(), first_key);
-        let Some(first_key) = first_key else { return 0 };
-        let Entity { sum_exec_runtime, prev_sum_exec_runtime, vruntime, .. } = *entity;
-        let step = self.calc_delta_fair(self.tick, &mut entity.load);
-        let first = sum_exec_runtime - prev_sum_exec_runtime + self.tick;
-        self.inactive_ticks_cfs(first, ideal, vruntime.plus(step).since(first_key), step)
+        if first_key.is_none() {
+            return 0;
+        }
+        self.ticks_until_preempted(entity, self.tick, ideal, first_key)
     }
 
     /// `sched_slice` of an entity of this weight that is queued at the top, on a queue without SCHED_IDLE tasks.
@@ -254,11 +240,9 @@ impl Rules {
     /// The same where it was another one's that was found last.
     fn find_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
         let of = (queue.load.scaled, weight, queue.nr_running);
-        let (nr_running, granularity) = (u64::from(queue.nr_running), self.tunables.min_granularity.as_nanos());
-        let period =
-            if nr_running <= self.nr_latency { self.tunables.latency.as_nanos() } else { nr_running * granularity };
+        let period = self.sched_period(u64::from(queue.nr_running));
         let slice = calc_delta(period, weight, &mut queue.load);
-        let slice = if self.alt_period { slice.max(granularity) } else { slice };
+        let slice = self.slice_at_least(slice, || self.tunables.min_granularity.as_nanos());
         queue.last_slice = (of, slice);
         slice
     }

@@ -35,9 +35,6 @@ impl Wakeup {
     }
 }
 
-/// Asleep for longer than this, 104 days, the signed difference of virtual times may have turned over (`entity_is_long_sleeper`).
-const LONG_SLEEP: u64 = (1 << 63) / 1024;
-
 /// Has the CPU load a cache line of a record, where it knows such an instruction.
 #[inline(always)]
 fn prefetch<T>(table: &[T], number: usize, line: usize) {
@@ -50,12 +47,6 @@ fn prefetch<T>(table: &[T], number: usize, line: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// `entity_is_long_sleeper`, once the machine ran for longer than that.
-#[cold]
-fn is_long_sleep(slept_at: u64, now: u64) -> bool {
-    slept_at != 0 && slept_at < now - LONG_SLEEP
 }
 
 impl Sched<Ours> {
@@ -238,7 +229,7 @@ impl Sched<Ours> {
         let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cpu.index()]));
         rq.cfs_tasks.add(tasks, task);
         if let Some(curr) = queue.curr {
-            known!(mut entities[curr.index()]).charge(queue, rq.clock_task, rules);
+            queue.charge(known!(mut entities[curr.index()]), rq.clock_task, rules);
         }
         let entity = known!(mut entities[se.index()]);
         let weight = entity.load.scaled;
@@ -268,12 +259,9 @@ impl Sched<Ours> {
         if rq.need_resched || !features.wakeup_preemption {
             return;
         }
-        let ahead = known!(entities[curr.index()]).vruntime.since(placed);
-        let granularity = rules.tunables.wakeup_granularity.as_nanos();
-        // wakeup_preempt_entity
-        let preempts =
-            ahead > 0 && ahead > rules.calc_delta_fair(granularity, &mut known!(mut entities[se.index()]).load) as i64;
-        if preempts {
+        let running = known!(entities[curr.index()]).vruntime;
+        let margin = rules.wakeup_preempt_entity(running, known!(mut entities[se.index()]));
+        if margin.is_some_and(|margin| margin > 0) {
             (rq.need_resched, rq.lazily) = (true, false);
             queue.next = Some(se);
             if features.last_buddy && scale && known!(entities[curr.index()]).on_rq {
@@ -314,7 +302,8 @@ impl Sched<Ours> {
         } else {
             debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
             // V is where the queue stands, and no lag counts.
-            rules.place_alone(entity, queue.zero_vruntime);
+            entity.vruntime = queue.zero_vruntime;
+            rules.place_deadline(entity, false);
         }
         entity.on_rq = true;
         if migrated {
@@ -337,10 +326,10 @@ impl Sched<Ours> {
         // set_next_entity of an entity that is not in the timeline, and whose averages are up to date; with 6.12's set_protect_slice.
         debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
         queue.curr = Some(se);
-        entity.exec_start = rq.clock_task;
-        entity.prev_sum_exec_runtime = entity.sum_exec_runtime;
+        entity.begin_turn(rq.clock_task);
         if EEVDF {
-            entity.vprot = entity.deadline;
+            let slice = entity.slice;
+            rules.set_protect_slice(entity, || slice);
         }
         Some(true)
     }
@@ -397,23 +386,15 @@ impl Rq {
     }
 }
 
-impl Entity {
+impl CfsRq {
     /// `update_curr` under CFS of the entity that runs on the queue, and is queued there.
     #[inline(always)]
-    pub(super) fn charge(&mut self, queue: &mut CfsRq, now: u64, rules: &Rules) {
-        let delta = now.wrapping_sub(self.exec_start);
-        if delta as i64 <= 0 {
-            return;
+    pub(super) fn charge(&mut self, running: &mut Entity, now: u64, rules: &Rules) {
+        if running.update_se(now, rules).is_some() {
+            self.update_min_vruntime(Some(running.vruntime));
         }
-        self.exec_start = now;
-        self.sum_exec_runtime += delta;
-        self.vruntime = self.vruntime.plus(rules.calc_delta_fair(delta, &mut self.load));
-        let least = queue.timeline.first_key().map_or(self.vruntime, |first| first.min(self.vruntime));
-        queue.min_vruntime = queue.min_vruntime.max(least);
     }
-}
 
-impl CfsRq {
     /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task that slept until now, and so neither ran nor could have.
     #[inline(always)]
     pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
@@ -460,23 +441,10 @@ impl CfsRq {
 }
 
 impl Rules {
-    /// [`Sched::place_entity`] of a sleeper that is not SCHED_IDLE, from 5.10 on.
-    #[inline]
-    fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
-        let credit = self.tunables.latency.as_nanos() >> u32::from(self.tunables.features.gentle_fair_sleepers);
-        let (placed, slept_at) = (min_vruntime.minus(credit), entity.exec_start);
-        // Before that time nobody slept for as long.
-        let long = now > LONG_SLEEP && is_long_sleep(slept_at, now);
-        entity.vruntime = if long { placed } else { entity.vruntime.max(placed) };
-    }
-
-    /// [`Sched::place_entity_eevdf`] where V is `average` and nobody else is queued.
+    /// [`Sched::place_entity`] of a sleeper that is not SCHED_IDLE.
     #[inline(always)]
-    pub(super) fn place_alone(&self, entity: &mut Entity, average: Vruntime) {
-        if !entity.custom_slice {
-            entity.slice = self.tunables.base_slice.as_nanos();
-        }
-        entity.vruntime = average;
-        entity.deadline = average.plus(self.calc_delta_fair(entity.slice, &mut entity.load));
+    fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
+        let start = min_vruntime.minus(self.sleeper_credit(false));
+        entity.vruntime = self.place_no_earlier(entity, start, false, now);
     }
 }

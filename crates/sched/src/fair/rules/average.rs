@@ -1,0 +1,111 @@
+//! V, the weighted average of a queue's virtual times, and who is eligible by it (EEVDF).
+
+use crate::entity::{Entity, EntityId, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::weight::Weight;
+use crate::rules::Rules;
+
+impl Rules {
+    /// What an entity of this weight weighs in V.
+    #[inline(always)]
+    pub(crate) fn weight_in_average(&self, load: Weight) -> i64 {
+        (if self.full_weights { load.scaled } else { load.down() }) as i64
+    }
+}
+
+/// V as the fraction that it is: Σ (vruntime − zero) · weight over Σ weight of all on a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Average {
+    zero: Vruntime,
+    sum: i64,
+    load: i64,
+    /// With all bits of the weights the product needs more than 64.
+    wide: bool,
+}
+
+impl Average {
+    /// `vruntime_eligible`: whether V has come to `vruntime`, without the division's loss.
+    #[inline(always)]
+    pub(crate) fn is_eligible(&self, vruntime: Vruntime) -> bool {
+        let key = vruntime.since(self.zero);
+        if self.wide {
+            i128::from(self.sum) >= i128::from(key) * i128::from(self.load)
+        } else {
+            self.sum >= key.wrapping_mul(self.load)
+        }
+    }
+}
+
+impl CfsRq {
+    /// The entity that runs on the queue, as long as it is queued.
+    #[inline(always)]
+    pub(crate) fn running<'a>(&self, entities: &'a [Entity]) -> Option<(EntityId, &'a Entity)> {
+        let curr = self.curr?;
+        Some((curr, &entities[curr.index()])).filter(|(_, running)| running.on_rq)
+    }
+
+    /// `entity_key`: distance from the queue's origin.
+    #[inline(always)]
+    pub(crate) const fn entity_key(&self, entity: &Entity) -> i64 {
+        entity.vruntime.since(self.zero_vruntime)
+    }
+
+    /// `avg_vruntime_add`: an entity that comes to wait joins the sums.
+    #[inline(always)]
+    pub(crate) fn avg_vruntime_add(&mut self, entity: &Entity, rules: &Rules) {
+        let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
+        self.avg_vruntime = self.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
+        self.avg_load += weight;
+    }
+
+    /// `avg_vruntime_sub`: one that waits no longer leaves them.
+    #[inline(always)]
+    pub(crate) fn avg_vruntime_sub(&mut self, entity: &Entity, rules: &Rules) {
+        let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
+        self.avg_vruntime = self.avg_vruntime.wrapping_sub(key.wrapping_mul(weight));
+        self.avg_load -= weight;
+    }
+
+    /// V with whoever runs, who is not among those who wait.
+    #[inline(always)]
+    pub(crate) fn average(&self, running: Option<&Entity>, rules: &Rules) -> Average {
+        let (mut sum, mut load) = (self.avg_vruntime, self.avg_load);
+        if let Some(running) = running {
+            let weight = rules.weight_in_average(running.load);
+            sum = sum.wrapping_add(self.entity_key(running).wrapping_mul(weight));
+            load += weight;
+        }
+        Average { zero: self.zero_vruntime, sum, load, wide: rules.full_weights }
+    }
+
+    /// How far V, rounded down, lies after the origin.
+    #[inline(always)]
+    pub(crate) fn average_key(&self, running: Option<&Entity>, rules: &Rules) -> i64 {
+        if self.avg_load == 0 {
+            // Alone it is V itself.
+            return running.map_or(0, |running| self.entity_key(running));
+        }
+        let Average { sum, load, .. } = self.average(running, rules);
+        sum.div_euclid(load)
+    }
+
+    /// `update_zero_vruntime`: the origin moves by `delta`.
+    #[inline(always)]
+    pub(crate) fn update_zero_vruntime(&mut self, delta: i64) {
+        self.avg_vruntime = self.avg_vruntime.wrapping_sub(self.avg_load.wrapping_mul(delta));
+        self.zero_vruntime = self.zero_vruntime.plus(delta as u64);
+    }
+
+    /// `avg_vruntime`: V; the origin moves there.
+    #[inline(always)]
+    pub(crate) fn avg_vruntime(&mut self, running: Option<&Entity>, rules: &Rules) -> Vruntime {
+        self.update_zero_vruntime(self.average_key(running, rules));
+        self.zero_vruntime
+    }
+
+    /// Whether an entity that goes to sleep has to linger until its negative lag is used up (DELAY_DEQUEUE).
+    #[inline(always)]
+    pub(crate) fn has_to_linger(&self, vruntime: Vruntime, running: Option<&Entity>, rules: &Rules) -> bool {
+        rules.tunables.features.delay_dequeue && !self.average(running, rules).is_eligible(vruntime)
+    }
+}

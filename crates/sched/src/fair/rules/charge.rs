@@ -1,0 +1,114 @@
+//! What an entity is charged for the time it ran (`update_curr`), and how the least virtual time of its queue follows.
+
+use crate::entity::{Entity, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::rules::Rules;
+
+/// What an entity is to be charged: the time until `now`, in nanoseconds, and the virtual time that it comes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Charge {
+    now: u64,
+    pub(crate) delta: u64,
+    pub(crate) vruntime: Vruntime,
+}
+
+impl Entity {
+    /// What it is to be charged until `now`; none where no time has passed.
+    #[inline(always)]
+    pub(crate) fn charge_until(&mut self, now: u64, rules: &Rules) -> Option<Charge> {
+        let delta = now.wrapping_sub(self.exec_start);
+        if delta as i64 <= 0 {
+            return None;
+        }
+        let vruntime = self.vruntime.plus(rules.calc_delta_fair(delta, &mut self.load));
+        Some(Charge { now, delta, vruntime })
+    }
+
+    /// It is charged.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, charge: Charge) {
+        self.exec_start = charge.now;
+        self.sum_exec_runtime += charge.delta;
+        self.vruntime = charge.vruntime;
+    }
+
+    /// `update_curr` as far as it concerns the entity (`update_se` in 7.2): how long it ran since it was charged last, if any time.
+    #[doc(alias = "update_curr_se")]
+    #[inline(always)]
+    pub(crate) fn update_se(&mut self, now: u64, rules: &Rules) -> Option<u64> {
+        let charge = self.charge_until(now, rules)?;
+        self.charge(charge);
+        Some(charge.delta)
+    }
+
+    /// [`Entity::update_se`] at each of `count` ticks, the first one tick after it was charged last: each rounds alike, so that it multiplies.
+    #[inline(always)]
+    pub(crate) fn update_se_by_ticks(&mut self, count: u64, rules: &Rules) {
+        let step = rules.calc_delta_fair(rules.tick, &mut self.load);
+        let ran = rules.tick * count;
+        self.exec_start = self.exec_start.wrapping_add(ran);
+        self.sum_exec_runtime += ran;
+        self.vruntime = self.vruntime.plus(step.wrapping_mul(count));
+    }
+
+    /// Its turn begins, at `now` (`set_next_entity`).
+    #[inline(always)]
+    pub(crate) fn begin_turn(&mut self, now: u64) {
+        self.exec_start = now;
+        self.prev_sum_exec_runtime = self.sum_exec_runtime;
+    }
+
+    /// How long its turn has lasted, as far as it was charged, in nanoseconds.
+    #[inline(always)]
+    pub(crate) const fn turn(&self) -> u64 {
+        self.sum_exec_runtime - self.prev_sum_exec_runtime
+    }
+}
+
+impl CfsRq {
+    /// `update_min_vruntime`: the least virtual time of whoever is `running` and those who wait, never going back.
+    #[inline(always)]
+    pub(crate) fn update_min_vruntime(&mut self, running: Option<Vruntime>) {
+        let least = match (running, self.timeline.first_key()) {
+            (Some(running), Some(first)) => running.min(first),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => return,
+        };
+        self.min_vruntime = self.min_vruntime.max(least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use schedlab_model::{Policy, Scheduler, TaskId};
+
+    use super::*;
+    use crate::entity::CfsRqId;
+    use crate::fair::weight::weight_of_nice;
+
+    proptest! {
+        /// The batch is the leaf, as often as there are ticks.
+        #[test]
+        fn ticks_charge_together_what_they_charge_one_by_one(
+            release in prop::sample::select(vec!["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]),
+            nice in -20i8..20,
+            start in any::<u64>(),
+            vruntime in any::<u64>(),
+            count in 0u64..40,
+        ) {
+            let rules = Rules::new(&Scheduler::new(release.parse().unwrap()), 2).unwrap();
+            let load = weight_of_nice(&rules, Policy::Other, nice);
+            let mut one = Entity::new(load, 3_000_000, CfsRqId(0), TaskId(0));
+            (one.exec_start, one.vruntime) = (start, Vruntime(vruntime));
+            let mut all = one.clone();
+            for number in 1..=count {
+                let ran = one.update_se(start.wrapping_add(rules.tick * number), &rules);
+                prop_assert_eq!(ran, Some(rules.tick));
+            }
+            all.update_se_by_ticks(count, &rules);
+            let state = |entity: &Entity| (entity.exec_start, entity.sum_exec_runtime, entity.vruntime);
+            prop_assert_eq!(state(&one), state(&all));
+        }
+    }
+}

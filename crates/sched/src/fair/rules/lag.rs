@@ -1,0 +1,58 @@
+//! Lag: by how much an entity has received less than its share, in virtual time, and its limits (EEVDF).
+
+use crate::entity::{Entity, Vruntime};
+use crate::fair::cfs_rq::CfsRq;
+use crate::rules::Rules;
+
+impl CfsRq {
+    /// `cfs_rq_min_slice`: the shortest slice on the queue, in nanoseconds.
+    #[inline]
+    pub(crate) fn min_slice(&self, running: Option<&Entity>) -> u64 {
+        let running = running.map(|running| running.slice);
+        running.into_iter().chain(self.timeline.shortest_slice()).min().unwrap_or(u64::MAX)
+    }
+
+    /// `cfs_rq_max_slice`: the longest slice on the queue, in nanoseconds.
+    #[inline]
+    pub(crate) fn max_slice(&self, running: Option<&Entity>) -> u64 {
+        let running = running.map(|running| running.slice);
+        running.into_iter().chain(self.timeline.longest_slice()).max().unwrap_or(0)
+    }
+}
+
+impl Rules {
+    /// What limits lag, in nanoseconds of real time: two slices of its `own`, or the queue's longest slice and a tick
+    /// ([`RuleSet::lag_limited_by_longest_slice`]).
+    ///
+    /// [`RuleSet::lag_limited_by_longest_slice`]: schedlab_model::RuleSet
+    #[inline(always)]
+    pub(crate) fn lag_limit(&self, own: u64, max_slice: impl FnOnce() -> u64) -> u64 {
+        if self.lag_limited_by_longest_slice { max_slice() + self.tick } else { (2 * own).max(self.tick) }
+    }
+
+    /// `entity_lag`: V, which is `average`, less the entity's virtual time, but no more either way than `limit` comes to
+    /// ([`Rules::lag_limit`]).
+    #[inline(always)]
+    pub(crate) fn entity_lag(&self, average: Vruntime, entity: &mut Entity, limit: u64) -> i64 {
+        let limit = self.calc_delta_fair(limit, &mut entity.load) as i64;
+        average.since(entity.vruntime).clamp(-limit, limit)
+    }
+
+    /// The lag of one that lingers, which had `before`: it gets no worse, and none is earned (DELAY_ZERO), where that is seen to while it
+    /// lingers ([`RuleSet::bounds_lag_while_delayed`]).
+    ///
+    /// [`RuleSet::bounds_lag_while_delayed`]: schedlab_model::RuleSet
+    #[inline]
+    pub(crate) fn lag_while_delayed(&self, lag: i64, before: i64) -> i64 {
+        let lag = lag.max(before);
+        if self.tunables.features.delay_zero { lag.min(0) } else { lag }
+    }
+
+    /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO). From 7.2 on [`Rules::lag_while_delayed`] saw to
+    /// it.
+    #[inline(always)]
+    pub(crate) fn lag_after_delay(&self, lag: i64) -> i64 {
+        let forfeits = self.tunables.features.delay_zero && !self.bounds_lag_while_delayed;
+        if forfeits { lag.min(0) } else { lag }
+    }
+}

@@ -1,0 +1,56 @@
+//! Who should run of a queue's entities under EEVDF.
+
+use crate::entity::{Entity, EntityId};
+use crate::fair::cfs_rq::CfsRq;
+use crate::rules::Rules;
+
+impl CfsRq {
+    /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
+    #[inline(always)]
+    pub(crate) fn pick_next_eevdf(&self, entities: &[Entity], rules: &Rules) -> Option<EntityId> {
+        if rules.tunables.features.pick_buddy
+            && !rules.buddy_in_pick_eevdf
+            && let Some(next) = self.next
+        {
+            let running = self.running(entities).map(|(_, running)| running);
+            if self.average(running, rules).is_eligible(entities[next.index()].vruntime) {
+                return Some(next);
+            }
+        }
+        self.pick_eevdf(entities, rules, true)
+    }
+
+    /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is protected
+    /// (`protect` false: looks past that, for a shorter slice).
+    #[inline(always)]
+    pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<EntityId> {
+        let running = self.running(entities);
+        if self.nr_running == 1 {
+            return running.map(|(curr, _)| curr).or_else(|| self.timeline.first());
+        }
+        let average = self.average(running.map(|(_, running)| running), rules);
+        let features = &rules.tunables.features;
+        if features.pick_buddy
+            && rules.buddy_in_pick_eevdf
+            && (protect || !rules.buddy_only_if_protecting)
+            && let Some(next) = self.next
+            && average.is_eligible(entities[next.index()].vruntime)
+        {
+            return Some(next);
+        }
+        let curr = running.filter(|(_, running)| average.is_eligible(running.vruntime));
+        // 6.18 protects without RUN_TO_PARITY too, for a shorter time.
+        let protects = protect && (features.run_to_parity || rules.protects_for_time);
+        if let Some((curr, running)) = curr
+            && protects
+            && rules.protect_slice(running)
+        {
+            return Some(curr);
+        }
+        match (self.timeline.first_eligible_with_key(|vruntime| average.is_eligible(vruntime)), curr) {
+            (Some((_, best)), Some((curr, running))) if running.deadline.before(best) => Some(curr),
+            (Some((best, _)), _) => Some(best),
+            (None, curr) => curr.map(|(curr, _)| curr),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The period in which all run once under CFS, and the slice of it that is an entity's own.
+
+use crate::rules::Rules;
+
+impl Rules {
+    /// `__sched_period`: the period in which `nr_running` tasks run once each, in nanoseconds.
+    ///
+    /// 2.6.24 stretches it to latency · nr / nr_latency, later kernels to nr · min_granularity.
+    #[inline(always)]
+    pub(crate) fn sched_period(&self, nr_running: u64) -> u64 {
+        let latency = self.tunables.latency.as_nanos();
+        if nr_running <= self.nr_latency {
+            latency
+        } else if self.period_of_granularities {
+            nr_running * self.tunables.min_granularity.as_nanos()
+        } else {
+            latency * nr_running / self.nr_latency
+        }
+    }
+
+    /// BASE_SLICE: no slice is shorter than the granularity, which `granularity` tells where that is so (5.13 on).
+    #[inline(always)]
+    pub(crate) fn slice_at_least(&self, slice: u64, granularity: impl FnOnce() -> u64) -> u64 {
+        if self.alt_period { slice.max(granularity()) } else { slice }
+    }
+}

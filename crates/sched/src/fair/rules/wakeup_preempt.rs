@@ -1,0 +1,18 @@
+//! Whether a woken entity is far enough before the running one in virtual time to preempt it under CFS.
+
+use crate::entity::{Entity, Vruntime};
+use crate::rules::Rules;
+
+impl Rules {
+    /// `wakeup_preempt_entity`: by how much `se` lies further before `curr` than the wake-up granularity, in nanoseconds of virtual time;
+    /// none where it does not lie before it. It should preempt where that is positive.
+    #[inline(always)]
+    pub(crate) fn wakeup_preempt_entity(&self, curr: Vruntime, se: &mut Entity) -> Option<i64> {
+        let ahead = curr.since(se.vruntime);
+        if ahead <= 0 {
+            return None;
+        }
+        let granularity = self.calc_delta_fair(self.tunables.wakeup_granularity.as_nanos(), &mut se.load);
+        Some(ahead.saturating_sub(granularity as i64))
+    }
+}
