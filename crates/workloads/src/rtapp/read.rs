@@ -227,6 +227,9 @@ fn task(name: &str, found: &Found<'_>, global: &Global) -> Result<Task, Fault> {
         }
     }
     let inherit = fields.read("inherit", Found::switch)?.unwrap_or(false);
+    if inherit {
+        has_none_of_its_own(&fields)?;
+    }
     let attributes = if inherit { None } else { Some(attributes(found, &fields, global.default)?) };
     let setting = Setting { task: name, buffer: global.buffer };
     let count = fields.read("loop", |found| found.count(-1, i64::MAX))?;
@@ -256,6 +259,16 @@ fn task(name: &str, found: &Found<'_>, global: &Global) -> Result<Task, Fault> {
         asleep: fields.read("asleep", |found| found.switch())?.unwrap_or(false),
         steps,
     })
+}
+
+/// Refuses what a task that inherits would have of its own, and would not get.
+fn has_none_of_its_own(fields: &Fields<'_>) -> Result<(), Fault> {
+    for key in ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline", "cpus"] {
+        if let Some(found) = fields.get(key) {
+            return Err(found.fault("a task that inherits this has none of its own: leave it out, or \"inherit\""));
+        }
+    }
+    Ok(())
 }
 
 /// The events of an object, whose other keys are these.
