@@ -27,20 +27,20 @@
 //! # Ok::<(), schedlab_infer::InferError>(())
 //! ```
 
+mod activity;
+mod attribute_changes;
 mod call;
-mod changing;
-mod doing;
+mod cost_model;
 mod error;
-mod life;
-mod people;
+mod observer;
 mod periodic;
-mod price;
 mod repeat;
 mod settings;
-mod tell;
+mod synthesize;
+mod task_table;
+mod task_trace;
 mod ticks;
 mod wake_group;
-mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -52,14 +52,14 @@ use schedlab_trace::{Head, Reader, Record, RecordKind, open};
 use serde::Serialize;
 
 pub use error::InferError;
+pub use observer::{MAX_DOINGS, MAX_RECORDED_TASKS};
 pub use settings::Recorded;
-pub use watch::{MAX_DOINGS, MAX_RECORDED_TASKS};
 
-use life::State;
-use people::Person;
-use price::Prices;
-use tell::Background;
-use watch::Watch;
+use cost_model::CostModel;
+use observer::Observer;
+use synthesize::Background;
+use task_table::KnownTask;
+use task_trace::State;
 
 /// When an inferred run is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -168,7 +168,7 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let period =
         1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
     let group_paths = known.groups.iter().map(|(number, path, _)| (*number, path.clone())).collect();
-    let mut watch = Watch::new(known.left_out(), Prices::new(&options.costs), period, group_paths);
+    let mut watch = Observer::new(known.left_out(), CostModel::new(&options.costs), period, group_paths);
     let mut window =
         Window { from: options.from.unwrap_or_default(), to: options.to, marked: head.is_some(), ..Window::default() };
     for record in first.map(Ok).into_iter().chain(&mut reader) {
@@ -192,8 +192,8 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
         ending,
         length,
     };
-    let names = tell::names(&watch.lives);
-    let workload = tell::tell(&mut watch, &names, &background)?;
+    let names = synthesize::names(&watch.lives);
+    let workload = synthesize::synthesize(&mut watch, &names, &background)?;
     let behaved = watch.behaviour.summary(Time::from_nanos(length), |task| names[task.index()].clone());
     let recorded = known.recorded.map(|recorded| Recorded { cpus: recorded.cpus.max(watch.cpus() as u32), ..recorded });
     let phase = watch.phase();
@@ -201,7 +201,7 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
 }
 
 /// The number of a task that has ended.
-fn dead(watch: &Watch, pid: schedlab_trace::Pid) -> Option<u32> {
+fn dead(watch: &Observer, pid: schedlab_trace::Pid) -> Option<u32> {
     watch.lives.iter().position(|life| life.pid == pid && life.ran).map(|number| number as u32)
 }
 
@@ -209,7 +209,7 @@ fn dead(watch: &Watch, pid: schedlab_trace::Pid) -> Option<u32> {
 #[derive(Default)]
 struct Known {
     recorded: Option<Recorded>,
-    people: BTreeMap<schedlab_trace::Pid, Person>,
+    people: BTreeMap<schedlab_trace::Pid, KnownTask>,
     groups: Vec<(u64, String, schedlab_model::Group)>,
     recorders: Vec<schedlab_trace::Pid>,
     command: Option<schedlab_trace::Pid>,
@@ -224,8 +224,8 @@ impl Known {
         let slice = RuleSet::of(recorded.scheduler.release).eevdf.then_some(tunables.base_slice);
         let recorders = head.recorder();
         Ok(Self {
-            people: people::people(head, recorded.cpus, slice)?,
-            groups: people::groups(head)?,
+            people: task_table::people(head, recorded.cpus, slice)?,
+            groups: task_table::groups(head)?,
             command: recorders.get(1).copied(),
             recorders: recorders.into_iter().take(1).collect(),
             recorded: Some(recorded),
@@ -254,7 +254,7 @@ struct Window {
 
 impl Window {
     /// Takes in an event; false once the end is reached.
-    fn takes(&mut self, record: &Record, watch: &mut Watch) -> Result<bool, InferError> {
+    fn takes(&mut self, record: &Record, watch: &mut Observer) -> Result<bool, InferError> {
         let mark = mark(record);
         if self.origin.is_none() && (!self.marked || mark == Some("begin")) {
             self.origin = Some(record.time);
@@ -276,7 +276,7 @@ impl Window {
     }
 
     /// The end; how long the part was, in nanoseconds.
-    fn close(&self, watch: &mut Watch) -> Result<u64, InferError> {
+    fn close(&self, watch: &mut Observer) -> Result<u64, InferError> {
         let Some(origin) = self.origin else { return Err(InferError::Empty(String::new())) };
         let length = self.last.saturating_sub(origin);
         let to = self.to.unwrap_or(length);

@@ -1,6 +1,6 @@
 //! Timers with a period: sleeps that end in step with the clock, however long the work before them took.
 
-use crate::doing::{Doing, Story};
+use crate::activity::{Activity, ActivityLog};
 
 /// How many sleeps it takes to tell.
 const ENOUGH: usize = 4;
@@ -11,7 +11,7 @@ const ENOUGH: usize = 4;
 /// A task that sleeps for a time has sleeps that vary less than the time from expiry to expiry, which has the work in it, too; one that
 /// keeps a period has it the other way round. What varies is measured by the median deviation from the median, which the odd long sleep does not
 /// move.
-pub(crate) fn find_periods(story: &mut Story) -> bool {
+pub(crate) fn find_periods(story: &mut ActivityLog) -> bool {
     if story.expiries.len() < ENOUGH {
         return false;
     }
@@ -19,7 +19,7 @@ pub(crate) fn find_periods(story: &mut Story) -> bool {
         .expiries
         .iter()
         .filter_map(|expiry| match story.doings.get(expiry.at) {
-            Some(Doing::Sleep(slept)) => Some(*slept),
+            Some(Activity::Sleep(slept)) => Some(*slept),
             _ => None,
         })
         .collect();
@@ -29,7 +29,7 @@ pub(crate) fn find_periods(story: &mut Story) -> bool {
     }
     let mut before = 0;
     for expiry in &story.expiries {
-        story.doings[expiry.at] = Doing::Timer(expiry.time - before);
+        story.doings[expiry.at] = Activity::Timer(expiry.time - before);
         before = expiry.time;
     }
     true
@@ -52,8 +52,8 @@ mod tests {
     use super::*;
 
     /// A task that works as long as `works` says and sleeps until what `next` makes of now and the last expiry.
-    fn story(works: &[u64], next: impl Fn(u64, u64) -> u64) -> Story {
-        let mut story = Story::default();
+    fn story(works: &[u64], next: impl Fn(u64, u64) -> u64) -> ActivityLog {
+        let mut story = ActivityLog::default();
         let (mut now, mut last) = (0, 0);
         for work in works {
             story.ran(*work);
@@ -71,8 +71,9 @@ mod tests {
     fn a_period_that_is_kept_is_a_timer() {
         let mut periodic = story(&WORKS, |_, last| last + 10_000);
         assert!(find_periods(&mut periodic));
-        let timers: Vec<Doing> = periodic.doings.into_iter().filter(|doing| !matches!(doing, Doing::Run(_))).collect();
-        assert_eq!(timers, [Doing::Timer(10_000); 6]);
+        let timers: Vec<Activity> =
+            periodic.doings.into_iter().filter(|doing| !matches!(doing, Activity::Run(_))).collect();
+        assert_eq!(timers, [Activity::Timer(10_000); 6]);
     }
 
     #[test]

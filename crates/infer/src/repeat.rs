@@ -1,6 +1,6 @@
 //! Steps that repeat exactly, as loops.
 
-use crate::doing::Doing;
+use crate::activity::Activity;
 
 /// The longest pattern that is looked for.
 const LONGEST: usize = 16;
@@ -19,7 +19,7 @@ pub(crate) struct Stretch {
 /// Cuts doings into stretches, so that equal ones in a row become rounds; nothing is rounded for it.
 ///
 /// At each place the pattern that covers the most is taken, the shortest of equal ones. O(n × 16).
-pub(crate) fn stretches(doings: &[Doing]) -> Vec<Stretch> {
+pub(crate) fn stretches(doings: &[Activity]) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     let mut at = 0;
     // For each length of a pattern, up to where doings equal those one length later.
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn unfold(doings: &[Doing]) -> Vec<Doing> {
+    fn unfold(doings: &[Activity]) -> Vec<Activity> {
         let mut all = Vec::new();
         for Stretch { at, length, rounds } in stretches(doings) {
             for _ in 0..rounds {
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn equal_rounds_become_a_loop() {
-        let round = [Doing::Run(5), Doing::Wake(1), Doing::Await];
-        let doings: Vec<Doing> = [Doing::Run(9)].into_iter().chain(round.repeat(1000)).collect();
+        let round = [Activity::Run(5), Activity::Wake(1), Activity::Await];
+        let doings: Vec<Activity> = [Activity::Run(9)].into_iter().chain(round.repeat(1000)).collect();
         let expected = [Stretch { at: 0, length: 1, rounds: 1 }, Stretch { at: 1, length: 3, rounds: 1000 }];
         assert_eq!(stretches(&doings), expected);
         assert_eq!(unfold(&doings), doings);
@@ -76,7 +76,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_lost(kinds in prop::collection::vec(0u64..3, 0..200)) {
-            let doings: Vec<Doing> = kinds.into_iter().map(Doing::Run).collect();
+            let doings: Vec<Activity> = kinds.into_iter().map(Activity::Run).collect();
             prop_assert_eq!(unfold(&doings), doings);
         }
     }

@@ -4,7 +4,7 @@ use schedlab_model::{Features, KNOBS, KnobValue, MAX_CPUS, Place, Release, Sched
 use schedlab_trace::{Head, Snapshot};
 
 use crate::InferError;
-use crate::people::cpu_list;
+use crate::task_table::cpu_list;
 
 /// The kernel and machine of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]

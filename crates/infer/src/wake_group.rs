@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use schedlab_trace::{Flags, Pid};
 
-use crate::doing::Doing;
+use crate::activity::Activity;
 
 /// What a CPU's events show of the wake-ups of the task on it.
 #[derive(Debug, Clone, Default)]
@@ -50,30 +50,30 @@ impl WakeGroups {
     }
 
     /// What a waker did that woke `task` too, after what it `woke` before.
-    pub(crate) fn add(&mut self, woke: Doing, task: u32) -> Doing {
+    pub(crate) fn add(&mut self, woke: Activity, task: u32) -> Activity {
         match woke {
-            Doing::WakeAll(group) => {
+            Activity::WakeAll(group) => {
                 self.0[group as usize].push(task);
                 woke
             }
-            Doing::Wake(first) => {
+            Activity::Wake(first) => {
                 self.0.push(vec![first, task]);
-                Doing::WakeAll(self.0.len() as u32 - 1)
+                Activity::WakeAll(self.0.len() as u32 - 1)
             }
             other => other,
         }
     }
 
     /// What is to be put down for each group where only some tasks are there: none, one wake-up, or the group. Equal groups have one number.
-    pub(crate) fn settle(&mut self, there: &[bool]) -> Vec<Option<Doing>> {
+    pub(crate) fn settle(&mut self, there: &[bool]) -> Vec<Option<Activity>> {
         let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
         let groups = self.0.iter_mut().enumerate();
         let settled = groups.map(|(number, group)| {
             group.retain(|task| there[*task as usize]);
             match group[..] {
                 [] => None,
-                [one] => Some(Doing::Wake(one)),
-                _ => Some(Doing::WakeAll(*known.entry(group.clone()).or_insert(number as u32))),
+                [one] => Some(Activity::Wake(one)),
+                _ => Some(Activity::WakeAll(*known.entry(group.clone()).or_insert(number as u32))),
             }
         });
         settled.collect()
@@ -123,12 +123,12 @@ mod tests {
     fn groups_have_the_tasks_that_are_there() {
         let mut groups = WakeGroups::default();
         for tasks in [[0, 1, 2], [0, 3, 2], [3, 4, 1], [3, 4, 3]] {
-            let first = groups.add(Doing::Wake(tasks[0]), tasks[1]);
+            let first = groups.add(Activity::Wake(tasks[0]), tasks[1]);
             groups.add(first, tasks[2]);
         }
         // Tasks 3 and 4 are none of the workload; what the second and the first are without them differs.
         let settled = groups.settle(&[true, true, true, false, false]);
-        let expected = [Some(Doing::WakeAll(0)), Some(Doing::WakeAll(1)), Some(Doing::Wake(1)), None];
+        let expected = [Some(Activity::WakeAll(0)), Some(Activity::WakeAll(1)), Some(Activity::Wake(1)), None];
         assert_eq!(settled, expected);
         assert_eq!((groups.of(0), groups.of(1)), (&[0, 1, 2][..], &[0, 2][..]));
     }

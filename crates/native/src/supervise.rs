@@ -10,16 +10,16 @@ use schedlab_program::{Cursor, Op, Program, Template, TemplateId};
 
 use crate::NativeError;
 use crate::cgroups::Groups;
-use crate::cut::cut;
 use crate::error::during;
 use crate::network::Listening;
 use crate::objects::Objects;
 use crate::outcome;
 use crate::plumbing::Plumbing;
-use crate::refusal::{check, explain};
+use crate::preflight::{check, explain};
 use crate::sessions::lead;
 use crate::shared::{Failure, Shared, Wanted};
 use crate::spin::Spin;
+use crate::stop::stop_tasks;
 use crate::storage;
 use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
 use crate::task::{Newborn, World, give_up, start_thread};
@@ -339,7 +339,7 @@ impl Supervisor {
             let over = opened.zip(self.world.program.duration()).map(|(opened, duration)| opened + duration.as_nanos());
             match self.next_signal(deadline.min(over.unwrap_or(u64::MAX)))? {
                 None if over.is_some_and(|over| over <= deadline) => {
-                    cut(self.world, self.group.iter().chain(&self.leaders));
+                    stop_tasks(self.world, self.group.iter().chain(&self.leaders));
                     return Ok(opened.unwrap_or(0));
                 }
                 None => return Err(NativeError::Timeout(options.timeout)),

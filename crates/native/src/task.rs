@@ -7,9 +7,9 @@ use schedlab_model::TaskKind;
 use schedlab_program::{Cursor, Membership, Op, Program, TemplateId};
 
 use crate::cgroups::Groups;
-use crate::doing::{Tools, prepare};
 use crate::network::Listening;
 use crate::objects::Objects;
+use crate::ops::{Tools, prepare};
 use crate::plumbing::Plumbing;
 use crate::shared::{Failure, LIVING, REPORTED, Shared, Wanted};
 use crate::spin::Spin;

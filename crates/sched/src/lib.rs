@@ -20,7 +20,6 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
-mod assume;
 mod balance;
 mod bitmap;
 mod class;
@@ -34,29 +33,28 @@ mod entity;
 mod error;
 mod fair;
 mod fair_server;
-mod flat;
+mod fast_path;
+mod follow;
 mod group;
 mod hotplug;
 mod hrtick;
 mod idle;
 mod migration;
 mod process;
-mod recorded;
 mod rt;
 mod rt_bandwidth;
 mod rules;
 mod runqueue;
-mod skip;
 mod stop;
 mod syscalls;
 mod table;
 mod thread_fair;
+mod tick_skip;
 mod timers;
 
 pub use balance::WakeKind;
 pub use balance::domains::{Domain, DomainFlags, Group, Shape};
 pub use balance::env::Idle;
-pub use balance::recorded::{DomainPast, Past};
 pub use balance::state::Migration;
 pub use class::{Class, DequeueFlags, EnqueueFlags};
 pub use core::{Sched, Scheduled};
@@ -73,8 +71,8 @@ pub use fair::pelt;
 pub use fair::thread_fairness;
 pub use fair::timeline::Timeline;
 pub use fair::weight::{Weight, calc_delta, calc_delta_mine, scale_load_down, weight_of_nice};
-pub use flat::{Books, FlatSlices, FlatTick, Wakeup};
-pub use recorded::RtState;
+pub use fast_path::{Books, FlatSlices, FlatTick, Wakeup};
+pub use follow::{DomainPast, Past, RtState};
 pub use rules::Rules;
 pub use runqueue::Clocks;
 pub use thread_fair::{ThreadFair, ThreadFairKnobs};

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 /// Records by number, from 0 on: a `Vec` without the methods that take records out.
 ///
-/// The argument of `known!` (see [`flat`](crate::flat)) rests on that.
+/// The argument of `known!` (see [`flat`](crate::fast_path)) rests on that.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<T>(Vec<T>);
 

@@ -2,9 +2,9 @@
 
 use schedlab_program::Program;
 
-use crate::agenda::Agenda;
 use crate::channel::Channel;
 use crate::cpu::Cpu;
+use crate::event_queue::EventQueue;
 use crate::objects::Objects;
 use crate::slabs::{Keeps, Slabs};
 use crate::task::{Identity, Task};
@@ -22,7 +22,7 @@ pub(crate) struct Arena {
     pub(crate) slabs: Slabs,
     pub(crate) latches: Vec<Latch>,
     pub(crate) cpus: Vec<Cpu>,
-    pub(crate) agenda: Agenda,
+    pub(crate) agenda: EventQueue,
     pub(crate) objects: Objects,
     pub(crate) timers: Timers,
     pub(crate) expiries: Expiries,

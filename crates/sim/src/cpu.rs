@@ -1,6 +1,6 @@
 //! What the engine knows of a CPU, and the arithmetic of operations that ticks interrupt.
 
-use crate::agenda::{Key, Kind, NEVER};
+use crate::event_queue::{Key, Kind, NEVER};
 use crate::pace::NOMINAL;
 use crate::price::Prices;
 use crate::task::Task;

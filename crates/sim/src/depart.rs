@@ -8,8 +8,8 @@
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::Op;
 
-use crate::agenda::NEVER;
 use crate::engine::Engine;
+use crate::event_queue::NEVER;
 use crate::task::Stage;
 use crate::wait::NONE;
 

@@ -7,8 +7,8 @@ use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Sch
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Migration, Ours, Rules, Sched};
 
-use crate::agenda::{Key, Kind, NEVER};
 use crate::arena::Arena;
+use crate::event_queue::{Key, Kind, NEVER};
 use crate::groups::Pools;
 use crate::pace::{NOMINAL, Pace};
 use crate::price::Prices;
@@ -43,7 +43,7 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) until: u64,
     /// Before this instant a flat run has nothing to ask but what is first ([`Engine::flat_run`]); 0 where it has to ask.
     pub(crate) quiet: u64,
-    /// Before this instant it is not worth while to look whether CPUs may go on alone (`flat/alone.rs`).
+    /// Before this instant it is not worth while to look whether CPUs may go on alone (`fast_path/alone.rs`).
     pub(crate) alone_from: u64,
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,

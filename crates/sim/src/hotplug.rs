@@ -3,8 +3,8 @@
 use schedlab_model::{CpuChange, CpuId, EventKind, EventSink, Machine, ModelError, TaskId, TaskState, Time};
 use schedlab_program::Program;
 
-use crate::agenda::{Key, Kind, NEVER};
 use crate::engine::Engine;
+use crate::event_queue::{Key, Kind, NEVER};
 use crate::wait::NONE;
 
 /// What is not simulated together with CPUs that go off line.

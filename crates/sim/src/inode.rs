@@ -13,8 +13,8 @@
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::{FileOp, Op};
 
-use crate::agenda::NEVER;
 use crate::engine::Engine;
+use crate::event_queue::NEVER;
 use crate::files::is_synchronous;
 use crate::task::Stage;
 use crate::wait::{NONE, WaitQueue};

@@ -37,32 +37,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod agenda;
 mod arena;
 mod channel;
 mod cpu;
 mod depart;
 mod engine;
 mod error;
+mod event_queue;
 mod exit;
-mod files;
-mod flat;
+mod fast_path;
 #[cfg(test)]
-mod flat_tests;
+mod fast_path_tests;
+mod files;
 mod groups;
 mod hotplug;
 mod huge_pages;
 mod inode;
+mod irq_off;
 #[cfg(test)]
 mod load_tests;
 mod many;
-mod masked;
 mod objects;
 mod operation;
 mod outcome;
 mod pace;
 mod ports;
 mod price;
+mod rescheduling;
 mod setting;
 mod slabs;
 pub mod speed;
@@ -72,7 +73,6 @@ mod task;
 mod ticks;
 mod timers;
 mod wait;
-mod way;
 
 use std::sync::atomic::AtomicBool;
 

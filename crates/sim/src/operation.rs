@@ -10,9 +10,9 @@ use schedlab_model::{CpuId, EventKind, EventSink, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
-use crate::agenda::NEVER;
 use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
+use crate::event_queue::NEVER;
 use crate::price::Prices;
 use crate::slabs::Slabs;
 use crate::task::{Stage, Task};

@@ -4,8 +4,8 @@ use schedlab_model::{Attributes, CpuId, EventKind, EventSink, TaskId, TaskState}
 use schedlab_program::{Op, Program, Template, TemplateId};
 
 use crate::SimError;
-use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
+use crate::event_queue::NEVER;
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {

@@ -5,8 +5,8 @@ use schedlab_program::{Cursor, FORKS_WITHOUT_END, Op, TemplateId};
 use schedlab_sched::{Class, Migration, Ours, Sched, SchedError, WakeKind};
 
 use crate::SimError;
-use crate::agenda::NEVER;
 use crate::engine::{Engine, task_id};
+use crate::event_queue::NEVER;
 use crate::groups::Belongs;
 use crate::huge_pages;
 use crate::task::{Identity, Stage, State, Task};

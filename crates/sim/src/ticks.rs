@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, EventSink, Time};
 use schedlab_sched::{Clocks, Divisor};
 
 use crate::SimError;
-use crate::agenda::NEVER;
 use crate::engine::Engine;
+use crate::event_queue::NEVER;
 
 /// The rhythm of ticks. Times in nanoseconds.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ mod expiries;
 mod near;
 mod wheels;
 
-use crate::agenda::{Key, Kind};
+use crate::event_queue::{Key, Kind};
 pub(crate) use expiries::Expiries;
 use near::Near;
 use wheels::Wheels;
@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::agenda::NEVER;
+    use crate::event_queue::NEVER;
 
     /// Runs `steps` (how far ahead a timer is set, or that the first one expires) on the wheels and on a sorted set.
     fn compare(steps: Vec<Option<u64>>) -> Result<(), TestCaseError> {

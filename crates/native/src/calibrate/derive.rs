@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{Costs, Time};
 
-use super::births::{COMPUTATION, FIRST_WORK};
+use super::fork_cost::{COMPUTATION, FIRST_WORK};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 use super::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};

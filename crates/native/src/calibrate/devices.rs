@@ -8,7 +8,7 @@ use schedlab_program::Memory;
 use super::bench::timed;
 use super::disk::{LARGE, SMALL};
 use super::stats::{Samples, Spread};
-use crate::touch::Stretch;
+use crate::memory::Stretch;
 
 /// Bytes that are touched: more than the caches of most machines hold for one CPU.
 const STRETCH: u64 = 16 << 20;

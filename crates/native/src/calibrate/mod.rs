@@ -6,10 +6,10 @@
 //! is taken off, and so the parts add up to the whole.
 
 mod bench;
-mod births;
 mod derive;
 mod devices;
 mod disk;
+mod fork_cost;
 mod idling;
 mod interrupts;
 mod messages;
@@ -177,21 +177,21 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add("migration", interrupts::migration(bench, there)?);
     }
     for (kind, name) in [(TaskKind::Process, "process"), (TaskKind::Thread, "thread")] {
-        let births = births::births(bench, kind)?;
+        let births = fork_cost::births(bench, kind)?;
         samples.add(&format!("forking_a_{name}"), births.forks);
         samples.add(&format!("collecting_a_{name}"), births.reaps);
-        samples.add(&format!("ending_of_a_{name}"), births::endings(bench, kind)?);
-        samples.add(&format!("making_a_{name}"), births::makings(bench, kind)?);
-        samples.add(&format!("start_of_a_{name}"), births::starts(bench, kind)?);
+        samples.add(&format!("ending_of_a_{name}"), fork_cost::endings(bench, kind)?);
+        samples.add(&format!("making_a_{name}"), fork_cost::makings(bench, kind)?);
+        samples.add(&format!("start_of_a_{name}"), fork_cost::starts(bench, kind)?);
     }
-    samples.add("beginning_of_a_process", births::beginnings(bench)?);
+    samples.add("beginning_of_a_process", fork_cost::beginnings(bench)?);
     let connections = ports::connections(bench)?;
     samples.add("tcp_connect_and_close", connections.connects);
     samples.add("tcp_accept_and_close", connections.accepts);
     samples.add("tcp_write", connections.writes);
     samples.add("tcp_read", connections.reads);
-    samples.add("operation", births::operations(bench)?);
-    samples.add("computation", births::computations(bench)?);
+    samples.add("operation", fork_cost::operations(bench)?);
+    samples.add("computation", fork_cost::computations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
     let [short, long] = idling::lateness(hz());
     samples.add(LATE_SHORT, short);

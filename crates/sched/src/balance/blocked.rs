@@ -10,7 +10,7 @@ use crate::fair::group::GroupId;
 
 impl<D: Decider> Sched<D> {
     /// `update_blocked_averages` (`sched_balance_update_blocked_averages`).
-    pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
+    pub(crate) fn update_blocked_averages(&mut self, cpu: CpuId) {
         self.update_rq_clock(cpu);
         let class = self.curr_class(cpu);
         self.update_class_load_avg(cpu, Class::Rt, class == Class::Rt);

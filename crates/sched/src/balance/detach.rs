@@ -191,7 +191,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `detach_one_task`: whom the stopper of a CPU pushes, and at which level of the other CPU's domains.
-    pub(super) fn next_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<(usize, TaskId)> {
+    pub(crate) fn next_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<(usize, TaskId)> {
         let levels = &self.balance.domains.cpus[target.index()].levels;
         let level = levels.iter().position(|domain| domain.shape.span.contains(cpu.index()))?;
         let mut env = Env::new(&self.balance.domains, target, level, Idle::Idle, false);

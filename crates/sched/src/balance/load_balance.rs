@@ -30,7 +30,7 @@ impl Domain {
 
 impl<D: Decider> Sched<D> {
     /// How many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
-    pub(super) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
+    pub(crate) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
         // Mostly so, and then there is no need of an `env`.
         if self.nobody_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
             let domain = self.domain(cpu, level);

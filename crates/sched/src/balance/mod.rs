@@ -14,7 +14,6 @@ mod load_balance;
 mod newidle;
 mod realtime;
 mod rebalance;
-pub(crate) mod recorded;
 mod select;
 mod simple;
 pub(crate) mod state;

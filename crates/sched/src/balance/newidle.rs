@@ -107,7 +107,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_next_balance`.
-    pub(super) fn update_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
+    pub(crate) fn update_next_balance(&self, cpu: CpuId, level: usize, next_balance: &mut u64) {
         let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
         *next_balance = (*next_balance).min(domain.last_balance + self.get_sd_balance_interval(domain, false));
     }

@@ -71,7 +71,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `rebalance_domains`: every domain whose interval is over.
-    pub(super) fn rebalance_domains(&mut self, cpu: CpuId, idle: Idle) {
+    pub(crate) fn rebalance_domains(&mut self, cpu: CpuId, idle: Idle) {
         let now = self.jiffies(cpu);
         let mut idle = idle;
         let mut busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);

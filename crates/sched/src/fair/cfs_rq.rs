@@ -4,7 +4,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::entity::{EntityId, Vruntime};
 use crate::fair::group::GroupId;
-use crate::fair::queue_load::QueueLoad;
+use crate::fair::pelt::queue_load::QueueLoad;
 use crate::fair::timeline::Timeline;
 use crate::fair::weight::Weight;
 

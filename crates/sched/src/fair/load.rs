@@ -9,10 +9,10 @@ use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
+use crate::fair::pelt::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
+use crate::fair::pelt::rounding::{Removed, Sums};
+use crate::fair::pelt::util_est::UtilEst;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
-use crate::fair::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
-use crate::fair::sums::{Removed, Sums};
-use crate::fair::util_est::UtilEst;
 use crate::fair::weight::scale_load_down;
 use crate::runqueue::Clocks;
 

@@ -1,6 +1,6 @@
 //! The next while's timers: where most sleeps of a busy machine end.
 
-use crate::agenda::{Key, Kind};
+use crate::event_queue::{Key, Kind};
 
 /// Nanoseconds of a slot, as a power of 2: 8 µs, in which mostly one timer expires, if any.
 const BITS: u32 = 13;

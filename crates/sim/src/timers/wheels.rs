@@ -1,6 +1,6 @@
 //! Timers that expire later, or at the same instant as many others.
 
-use crate::agenda::{Key, Kind};
+use crate::event_queue::{Key, Kind};
 
 /// Bits of a digit: a level has a slot for each value of one. Three digits are 134 ms: most sleeps end within that.
 const BITS: u32 = 9;

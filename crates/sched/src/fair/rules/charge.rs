@@ -41,14 +41,21 @@ impl Entity {
         Some(charge.delta)
     }
 
-    /// [`Entity::update_se`] at each of `count` ticks, the first one tick after it was charged last: each rounds alike, so that it multiplies.
+    /// [`Entity::update_se`] at each of `count` ticks, at least one, of which the first comes at `first`, after it was charged last. Each rounds
+    /// for itself, and whole ticks round alike.
     #[inline(always)]
-    pub(crate) fn update_se_by_ticks(&mut self, count: u64, rules: &Rules) {
-        let step = rules.calc_delta_fair(rules.tick, &mut self.load);
-        let ran = rules.tick * count;
-        self.exec_start = self.exec_start.wrapping_add(ran);
-        self.sum_exec_runtime += ran;
-        self.vruntime = self.vruntime.plus(step.wrapping_mul(count));
+    pub(crate) fn update_se_at_ticks(&mut self, first: u64, count: u64, rules: &Rules) {
+        let partial = first.wrapping_sub(self.exec_start);
+        debug_assert!(partial as i64 > 0, "the first tick is after the last charge");
+        let whole = rules.tick * (count - 1);
+        let mut virtual_time = partial + whole;
+        if self.load.scaled != rules.nice_0_load {
+            let step = rules.calc_delta_fair(rules.tick, &mut self.load);
+            virtual_time = rules.calc_delta_fair(partial, &mut self.load).wrapping_add(step.wrapping_mul(count - 1));
+        }
+        self.exec_start = first.wrapping_add(whole);
+        self.sum_exec_runtime += partial + whole;
+        self.vruntime = self.vruntime.plus(virtual_time);
     }
 
     /// Its turn begins, at `now` (`set_next_entity`).
@@ -93,20 +100,19 @@ mod tests {
         fn ticks_charge_together_what_they_charge_one_by_one(
             release in prop::sample::select(vec!["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]),
             nice in -20i8..20,
-            start in any::<u64>(),
-            vruntime in any::<u64>(),
-            count in 0u64..40,
+            (start, partial, vruntime) in (any::<u64>(), 1u64..=4_000_000, any::<u64>()),
+            count in 1u64..40,
         ) {
             let rules = Rules::new(&Scheduler::new(release.parse().unwrap()), 2).unwrap();
             let load = weight_of_nice(&rules, Policy::Other, nice);
             let mut one = Entity::new(load, 3_000_000, CfsRqId(0), TaskId(0));
             (one.exec_start, one.vruntime) = (start, Vruntime(vruntime));
             let mut all = one.clone();
-            for number in 1..=count {
-                let ran = one.update_se(start.wrapping_add(rules.tick * number), &rules);
-                prop_assert_eq!(ran, Some(rules.tick));
+            let first = start.wrapping_add(partial);
+            for number in 0..count {
+                prop_assert!(one.update_se(first.wrapping_add(rules.tick * number), &rules).is_some());
             }
-            all.update_se_by_ticks(count, &rules);
+            all.update_se_at_ticks(first, count, &rules);
             let state = |entity: &Entity| (entity.exec_start, entity.sum_exec_runtime, entity.vruntime);
             prop_assert_eq!(state(&one), state(&all));
         }

@@ -31,13 +31,11 @@ impl Rules {
         if turn > ideal {
             return TickPreempt::SliceOver;
         }
-        if !self.tick_compares_leftmost || turn < self.tunables.min_granularity.as_nanos() {
-            return TickPreempt::GoesOn;
+        let too_far = ahead.is_some_and(|ahead| ahead > 0 && ahead as u64 > ideal);
+        if too_far && self.tick_compares_leftmost && turn >= self.tunables.min_granularity.as_nanos() {
+            return TickPreempt::TooFarAhead;
         }
-        match ahead {
-            Some(ahead) if ahead >= 0 && ahead as u64 > ideal => TickPreempt::TooFarAhead,
-            _ => TickPreempt::GoesOn,
-        }
+        TickPreempt::GoesOn
     }
 }
 

@@ -1,0 +1,463 @@
+//! Watches a recording event by event: who runs, who sleeps and who wakes whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schedlab_metrics::Behaviour;
+use schedlab_model::{Change, CpuId, Event, EventKind, EventSink, TaskId, TaskState, Time};
+use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
+
+use crate::activity::{Activity, ActivityLog, Cause};
+use crate::call::Call;
+use crate::cost_model::CostModel;
+use crate::task_trace::{State, TaskTrace};
+use crate::ticks::{Ticks, held_up, is_tick};
+use crate::wake_group::{Pending, WakeGroups};
+use crate::{Counts, InferError};
+
+/// The most doings that are kept; 16 bytes each.
+pub const MAX_DOINGS: usize = 8_000_000;
+/// The most tasks.
+pub const MAX_RECORDED_TASKS: usize = 100_000;
+
+/// What is known of a CPU.
+#[derive(Debug, Clone, Default)]
+struct Cpu {
+    /// The task on it; none while it idles, or runs the recorder.
+    current: Option<u32>,
+    /// Switches to other tasks than it had last.
+    switches: u64,
+    /// Who it had last.
+    last: Option<u32>,
+    /// The function of the timer whose interrupt is being served.
+    timer: Option<Box<str>>,
+    /// When an interrupt last woke somebody while a task was on it, until that one leaves.
+    interrupted: Option<u64>,
+    /// Whether the task on it goes on waking in one system call.
+    pending: Pending,
+    /// When it last had a tick, in nanoseconds, if it has been busy with what was recorded ever since.
+    ticked: Option<u64>,
+}
+
+/// The watcher.
+pub(crate) struct Observer {
+    pub(crate) lives: Vec<TaskTrace>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) counts: Counts,
+    pub(crate) behaviour: Behaviour,
+    by_pid: BTreeMap<Pid, u32>,
+    /// Tasks that are no part of what was recorded: those that recorded it.
+    left_out: BTreeSet<Pid>,
+    cpus: Vec<Cpu>,
+    pub(crate) prices: CostModel,
+    /// Nanoseconds from tick to tick.
+    pub(crate) period: u64,
+    /// The time of the beginning; none before it.
+    pub(crate) begin: Option<u64>,
+    /// The paths of control groups by their numbers.
+    pub(crate) group_paths: BTreeMap<u64, String>,
+    /// Weights that groups were given, as `cpu.shares`, and their limits, by path.
+    pub(crate) group_shares: BTreeMap<String, u64>,
+    pub(crate) doings: usize,
+    pub(crate) wake_groups: WakeGroups,
+    ticks: Ticks,
+}
+
+impl Observer {
+    pub(crate) fn new(left_out: BTreeSet<Pid>, prices: CostModel, period: u64, groups: BTreeMap<u64, String>) -> Self {
+        Self {
+            lives: Vec::new(),
+            changes: Vec::new(),
+            counts: Counts::default(),
+            behaviour: Behaviour::default(),
+            by_pid: BTreeMap::new(),
+            left_out,
+            cpus: Vec::new(),
+            prices,
+            period: period.max(1),
+            begin: None,
+            group_paths: groups,
+            group_shares: BTreeMap::new(),
+            doings: 0,
+            wake_groups: WakeGroups::default(),
+            ticks: Ticks::default(),
+        }
+    }
+
+    /// How many CPUs were heard of.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// The number of a task by its pid.
+    pub(crate) fn number_of(&self, pid: Pid) -> Option<u32> {
+        self.by_pid.get(&pid).copied()
+    }
+
+    /// How long after a tick the beginning is, where ticks were seen.
+    pub(crate) fn phase(&self) -> Option<Time> {
+        self.ticks.phase(self.begin?, self.period).map(Time::from_nanos)
+    }
+
+    /// From now on what happens counts; until then only who is where was noted.
+    pub(crate) fn begin(&mut self, time: u64) {
+        self.begin = Some(time);
+        for life in &mut self.lives {
+            // It may have changed since the tables were written.
+            life.first_priority = life.priority;
+            (life.since, life.parent, life.born, life.ran) = (0, None, false, false);
+            (life.story, life.changes) =
+                (ActivityLog::charging(self.prices.operation, self.prices.compute), Vec::new());
+        }
+        for cpu in 0..self.cpus.len() {
+            if let Some(task) = self.cpus[cpu].current {
+                self.lives[task as usize].ran = true;
+                self.emit(0, cpu as u32, switch(None, TaskState::Running, Some(task)));
+            }
+        }
+    }
+
+    /// What is looked at ends: whoever runs has run until then.
+    pub(crate) fn end(&mut self, time: u64) {
+        let now = self.since_begin(time);
+        for life in &mut self.lives {
+            life.charge(now, self.prices.tick, self.period);
+            life.story.settle();
+        }
+    }
+
+    fn since_begin(&self, time: u64) -> u64 {
+        time.saturating_sub(self.begin.unwrap_or(time))
+    }
+
+    fn emit(&mut self, now: u64, cpu: u32, kind: EventKind) {
+        if self.begin.is_some() {
+            self.behaviour.event(Event { time: Time::from_nanos(now), cpu: CpuId(cpu), kind });
+        }
+    }
+
+    /// Takes in one event.
+    pub(crate) fn record(&mut self, record: &Record) -> Result<(), InferError> {
+        let now = self.since_begin(record.time.as_nanos());
+        let cpu = record.cpu as usize;
+        if cpu >= self.cpus.len() {
+            if cpu >= schedlab_model::MAX_CPUS as usize {
+                let limit = schedlab_model::MAX_CPUS as usize;
+                return Err(InferError::TooMuch { what: "CPUs", limit });
+            }
+            self.cpus.resize_with(cpu + 1, Cpu::default);
+        }
+        if record.flags.context != Context::HardInterrupt && record.flags.context != Context::HardInSoftInterrupt {
+            self.cpus[cpu].timer = None;
+        }
+        self.cpus[cpu].pending.event(record.flags);
+        self.counts.events += u64::from(self.begin.is_some());
+        match &record.kind {
+            RecordKind::Switch { previous, state, next } => self.switch(now, record.cpu, previous, *state, next)?,
+            RecordKind::Waking { task, target } => self.woken(now, record, task, *target)?,
+            // Where sched_waking was not recorded; otherwise it is awake by now.
+            RecordKind::Wakeup { task, target } => {
+                self.woken(now, record, task, *target)?;
+                self.cpus[cpu].pending.queued(task.pid, record.flags);
+            }
+            RecordKind::WakeupNew { task, target } => {
+                if let Some(new) = self.task(task)? {
+                    self.emit(now, record.cpu, EventKind::WakeupNew { task: TaskId(new), target: CpuId(*target) });
+                }
+            }
+            RecordKind::Fork { parent, child_name, child } => {
+                self.fork(now, record.cpu, *parent, child_name, *child)?
+            }
+            RecordKind::Migrate { task, from, to } => {
+                if let Some(task) = self.task(task)? {
+                    let (task, from, to) = (TaskId(task), CpuId(*from), CpuId(*to));
+                    self.emit(now, record.cpu, EventKind::Migrate { task, from, to });
+                }
+            }
+            RecordKind::TimerEntry { function } => {
+                self.ticks.note(function, record.time.as_nanos());
+                if is_tick(function) && self.begin.is_some() {
+                    let time = record.time.as_nanos();
+                    let ticked = self.cpus[cpu].ticked.replace(time);
+                    self.counts.held_up_ns += ticked.map_or(0, |last| held_up(last, time, self.period));
+                }
+                self.cpus[cpu].timer = Some(function.clone());
+            }
+            RecordKind::TimerExit => self.cpus[cpu].timer = None,
+            RecordKind::Probe(Probe::Parameters { pid, policy, static_priority, rt_priority, slice }) => {
+                self.parameters(now, *pid, *policy, *static_priority, *rt_priority, *slice);
+            }
+            RecordKind::Other { event, .. } => self.other(now, event, record),
+            _ if &*record.event == "k_shares" => {
+                if let (Some(path), Some(shares)) = (self.group_of(record, "cg"), record.number("shares")) {
+                    // As the kernel keeps them on 64 bits: scaled up by 2¹⁰.
+                    self.group_shares.insert(path, shares >> 10);
+                }
+            }
+            _ => {}
+        }
+        if self.doings > MAX_DOINGS {
+            return Err(InferError::TooMuch { what: "steps", limit: MAX_DOINGS });
+        }
+        Ok(())
+    }
+
+    /// The number of the task that an event names; none of idle tasks and of the recorder's.
+    fn task(&mut self, task: &TaskRef) -> Result<Option<u32>, InferError> {
+        let Some(number) = self.pid(task.pid, &task.name)? else { return Ok(None) };
+        let life = &mut self.lives[number as usize];
+        if life.name != task.name {
+            life.name = task.name.clone();
+        }
+        Ok(Some(number))
+    }
+
+    pub(crate) fn pid(&mut self, pid: Pid, name: &str) -> Result<Option<u32>, InferError> {
+        if pid == 0 || self.left_out.contains(&pid) {
+            return Ok(None);
+        }
+        if let Some(number) = self.by_pid.get(&pid) {
+            return Ok(Some(*number));
+        }
+        self.add(pid, name).map(Some)
+    }
+
+    fn add(&mut self, pid: Pid, name: &str) -> Result<u32, InferError> {
+        if self.lives.len() >= MAX_RECORDED_TASKS {
+            return Err(InferError::TooMuch { what: "tasks", limit: MAX_RECORDED_TASKS });
+        }
+        let number = self.lives.len() as u32;
+        self.lives.push(TaskTrace::new(pid, name, ActivityLog::charging(self.prices.operation, self.prices.compute)));
+        self.by_pid.insert(pid, number);
+        Ok(number)
+    }
+
+    fn switch(
+        &mut self,
+        now: u64,
+        cpu: u32,
+        previous: &TaskRef,
+        state: RecordState,
+        next: &TaskRef,
+    ) -> Result<(), InferError> {
+        let [leaves, comes] = [self.task(previous)?, self.task(next)?];
+        let counting = self.begin.is_some();
+        if let Some(number) = leaves {
+            let (tick, period, exit, pass) = (self.prices.tick, self.period, self.prices.exit, self.prices.schedule);
+            let preempted = self.cpus[cpu as usize].interrupted.is_some_and(|at| now - at <= self.prices.preemption());
+            let life = &mut self.lives[number as usize];
+            if life.state == State::Unseen {
+                // It ran from the beginning on.
+                life.state = State::Running;
+                life.ran |= counting;
+            }
+            life.charge(now, tick, period);
+            (life.state, life.since) = (after(state), now);
+            if life.state == State::Runnable && comes != leaves {
+                life.story.switched(pass);
+                if preempted {
+                    life.story.spared(self.prices.interrupt);
+                }
+            }
+            if life.state == State::Dead {
+                life.story.owes(exit);
+                life.story.settle();
+                self.by_pid.remove(&life.pid);
+                self.counts.exits += u64::from(counting);
+            }
+            self.prioritise(number, previous.priority);
+        }
+        if let Some(number) = comes {
+            if self.lives[number as usize].state == State::Asleep {
+                // Nobody was seen to wake it.
+                self.wake(now, number, Cause::Unknown, false, [cpu; 2]);
+            }
+            let record = &mut self.cpus[cpu as usize];
+            let life = &mut self.lives[number as usize];
+            let others = life.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
+            life.story.switched(self.prices.switch(others));
+            if record.last != Some(number) || life.ran_on.is_none_or(|(place, _)| place != cpu) {
+                record.switches += 1;
+                life.ran_on = Some((cpu, record.switches));
+                record.last = Some(number);
+            }
+            (life.state, life.since) = (State::Running, now);
+            life.ran |= counting;
+            self.prioritise(number, next.priority);
+            self.change_what_others_asked(number);
+        }
+        let record = &mut self.cpus[cpu as usize];
+        (record.current, record.interrupted, record.pending) = (comes, None, Pending::default());
+        if comes.is_none() {
+            // An idle CPU stops its tick.
+            record.ticked = None;
+        }
+        if leaves != comes {
+            self.emit(now, cpu, switch(leaves, left(state), comes));
+        }
+        Ok(())
+    }
+
+    fn woken(&mut self, now: u64, record: &Record, task: &TaskRef, target: u32) -> Result<(), InferError> {
+        let Some(number) = self.task(task)? else { return Ok(()) };
+        let life = &mut self.lives[number as usize];
+        if life.state == State::Unseen {
+            // It slept from the beginning on.
+            life.state = State::Asleep;
+        }
+        if life.state != State::Asleep {
+            return Ok(());
+        }
+        let cause = self.cause(record, number);
+        let joins = match cause {
+            Cause::Task(waker) => self.cpus[record.cpu as usize].pending.wakes(waker, task.pid, record.flags),
+            _ => false,
+        };
+        self.wake(now, number, cause, joins, [record.cpu, target]);
+        Ok(())
+    }
+
+    /// Who or what wakes `task`, by the context in which that happens.
+    fn cause(&self, record: &Record, task: u32) -> Cause {
+        let cpu = &self.cpus[record.cpu as usize];
+        match (record.flags.context, &cpu.timer, cpu.current) {
+            (Context::Task, _, Some(waker)) if waker != task => Cause::Task(waker),
+            (Context::Task, ..) => Cause::Unknown,
+            (_, Some(function), _) if &**function == "hrtimer_wakeup" => Cause::Timer,
+            _ => Cause::Interrupt,
+        }
+    }
+
+    /// A task is woken on a CPU for another one; `joins` if that is in the system call of its waker's last wake-up.
+    fn wake(&mut self, now: u64, task: u32, cause: Cause, joins: bool, [cpu, target]: [u32; 2]) {
+        let counting = self.begin.is_some();
+        let life = &mut self.lives[task as usize];
+        let slept = now.saturating_sub(life.since);
+        (life.state, life.since) = (State::Runnable, now);
+        if counting {
+            let prices = self.prices;
+            let before = life.story.doings.len();
+            // Who is asleep at the beginning went there before.
+            let went = life.born || life.ran;
+            // It asked to sleep from the time on at which it set its timer.
+            let asked = slept + if went { prices.armed } else { 0 };
+            match cause {
+                Cause::Task(_) => {
+                    life.story.owes(if went { prices.wait } else { 0 });
+                    life.story.did(Activity::Await);
+                }
+                Cause::Timer => {
+                    life.story.owes(if went { prices.sleep } else { 0 });
+                    life.story.timed(asked, now);
+                }
+                Cause::Interrupt | Cause::Unknown => {
+                    life.story.owes(if went { prices.sleep } else { 0 });
+                    life.story.did(Activity::Sleep(asked));
+                }
+            }
+            self.doings += life.story.doings.len() - before;
+            let call = life.call;
+            let waker = match cause {
+                Cause::Task(waker) => {
+                    match call {
+                        Some(Call::Lock) => self.counts.at_locks += 1,
+                        Some(Call::Channel) => self.counts.at_channels += 1,
+                        Some(Call::Child) => self.counts.at_children += 1,
+                        Some(Call::Other) | None => {}
+                    }
+                    let waker = &mut self.lives[waker as usize];
+                    waker.charge(now, prices.tick, self.period);
+                    let before = waker.story.doings.len();
+                    let remote = cpu != target;
+                    if joins && waker.story.woke_too(task, prices.wake_more(remote), &mut self.wake_groups) {
+                        self.doings += 1;
+                    } else {
+                        waker.story.owes(prices.wake(remote));
+                        waker.story.did(Activity::Wake(task));
+                        self.doings += waker.story.doings.len() - before;
+                    }
+                    self.counts.woken_by_tasks += 1;
+                    true
+                }
+                Cause::Timer => {
+                    self.counts.woken_by_timers += 1;
+                    false
+                }
+                Cause::Interrupt => {
+                    self.counts.woken_by_interrupts += 1;
+                    false
+                }
+                Cause::Unknown => {
+                    self.counts.woken_by_unknown += 1;
+                    false
+                }
+            };
+            if !waker && let Some(current) = self.cpus[cpu as usize].current {
+                self.lives[current as usize].story.interrupted(prices.wakeup.saturating_add(prices.interrupt));
+                self.cpus[cpu as usize].interrupted = Some(now);
+            }
+        }
+        let waker = match cause {
+            Cause::Task(waker) => TaskId(waker),
+            _ => TaskId::IDLE,
+        };
+        self.emit(now, cpu, EventKind::Waking { task: TaskId(task), waker, target: CpuId(target) });
+    }
+
+    fn fork(&mut self, now: u64, cpu: u32, parent: Pid, name: &str, child: Pid) -> Result<(), InferError> {
+        if child == 0 || self.left_out.contains(&child) {
+            return Ok(());
+        }
+        // A number may be given again once whoever had it is gone.
+        self.by_pid.remove(&child);
+        let number = self.add(child, name)?;
+        let above = self.by_pid.get(&parent).copied();
+        if let Some(above) = above {
+            let priority = self.lives[above as usize].priority;
+            let life = &mut self.lives[number as usize];
+            (life.priority, life.first_priority) = (priority, priority);
+        }
+        let life = &mut self.lives[number as usize];
+        (life.state, life.since, life.born) = (State::Runnable, now, true);
+        life.story.owes(self.prices.start);
+        if self.begin.is_some()
+            && let Some(above) = above
+        {
+            life.parent = Some(above);
+            let maker = &mut self.lives[above as usize];
+            maker.charge(now, self.prices.tick, self.period);
+            maker.story.owes(self.prices.fork);
+            maker.story.did(Activity::Fork(number));
+            self.doings += 2;
+            self.counts.forks += 1;
+        } else if self.begin.is_some() && now > 0 {
+            // Whoever made it is no part of the workload: it is there from the start and sleeps until then.
+            life.story.did(Activity::Sleep(now));
+        }
+        let parent = above.map_or(TaskId::IDLE, TaskId);
+        self.emit(now, cpu, EventKind::Fork { parent, child: TaskId(number) });
+        Ok(())
+    }
+}
+
+const fn after(state: RecordState) -> State {
+    match state {
+        RecordState::Running => State::Runnable,
+        RecordState::Sleeping(_) => State::Asleep,
+        RecordState::Dead(_) => State::Dead,
+    }
+}
+
+const fn left(state: RecordState) -> TaskState {
+    match state {
+        RecordState::Running => TaskState::Running,
+        RecordState::Sleeping('D') => TaskState::Uninterruptible,
+        RecordState::Sleeping(_) => TaskState::Interruptible,
+        RecordState::Dead(_) => TaskState::Dead,
+    }
+}
+
+fn switch(previous: Option<u32>, state: TaskState, next: Option<u32>) -> EventKind {
+    let task = |number: Option<u32>| number.map_or(TaskId::IDLE, TaskId);
+    let state = if previous.is_none() { TaskState::Running } else { state };
+    EventKind::Switch { previous: task(previous), state, next: task(next) }
+}

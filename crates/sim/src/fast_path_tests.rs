@@ -1,0 +1,236 @@
+//! The short way of flat queues against the long one: random flat workloads run both ways, and everything that a run leaves behind is
+//! compared.
+
+use proptest::prelude::*;
+use schedlab_model::{
+    Attributes, Costs, CpuId, Duration, Event, EventSink, Machine, NoEvents, Scheduler, Series, Standing, Step, Task,
+    TaskId, Time, Workload,
+};
+use schedlab_program::Program;
+
+use crate::arena::Arena;
+use crate::engine::Engine;
+use crate::{Options, SimError};
+
+/// Keeps all that it is told.
+#[derive(Debug, Default, PartialEq)]
+struct Everything {
+    events: Vec<Event>,
+    standings: Vec<Standing>,
+}
+
+impl EventSink for Everything {
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn standing(&mut self, standing: Standing) {
+        self.standings.push(standing);
+    }
+}
+
+/// What a run leaves behind, in words: its outcome, and each queue, entity and average as they stand at the end.
+type Left = Result<(String, Vec<String>), SimError>;
+
+fn run<S: EventSink + Default>(
+    workload: &Workload,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options<'_>,
+) -> (Left, S) {
+    let program = Program::compile(workload).unwrap();
+    let (mut arena, mut sink) = (Arena::default(), S::default());
+    let mut engine = Engine::new(&program, scheduler, machine, options, &mut arena, &mut sink).unwrap();
+    let flat = engine.is_flat();
+    let end = engine.run();
+    let has_one = matches!(scheduler.series(), Series::V5_10 | Series::V6_1 | Series::V6_12);
+    let short = has_one && !options.no_tick_skip && machine.cpus > 1;
+    assert_eq!(flat, short, "the short way is taken where it should be");
+    let left = end.map(|()| {
+        let sched = &engine.sched;
+        let mut states = vec![];
+        for task in (0..engine.arena.tasks.len() as u32).map(TaskId) {
+            let (se, cpu) = (sched.entity(task), sched.task_cpu(task));
+            let timed =
+                (se.vruntime, se.exec_start, se.sum_exec_runtime, se.prev_sum_exec_runtime, se.deadline, se.vlag);
+            let placed = (se.vprot, se.slice, se.cfs_rq, se.on_rq, se.sched_delayed, se.rel_deadline);
+            let load = (sched.load_of(task), sched.util_est_of(task));
+            let account = &engine.arena.tasks[task.index()].account;
+            states.push(format!("task {task:?} on {cpu:?}: {timed:?} {placed:?} {load:?} {account:?}"));
+        }
+        for cpu in (0..machine.cpus).map(CpuId) {
+            let queue = sched.cfs_rq(cpu);
+            let counts = (queue.load.scaled, queue.nr_running, queue.h_nr_running, queue.h_nr_delayed);
+            let virtual_time = (queue.min_vruntime, queue.zero_vruntime, queue.avg_vruntime, queue.avg_load);
+            let who = (queue.curr, queue.next, queue.last, queue.skip, queue.timeline.iter().collect::<Vec<_>>());
+            let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
+            let balance = (sched.domains(cpu), sched.balance_state(cpu));
+            states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
+        }
+        states.push(format!("timer {:?}", sched.next_timer()));
+        (format!("{:?}", engine.outcome(&Scheduler::new(Series::V6_1.newest_known()))), states)
+    });
+    drop(engine);
+    (left, sink)
+}
+
+/// Times that often fall on the same instant as others, or on a tick, and times that never do, in microseconds.
+fn times(longest: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => prop::sample::select(&[50u64, 100, 250, 500, 1000, 2000, 3000][..]),
+        2 => 1..longest,
+        1 => 1u64..100,
+    ]
+}
+
+fn tasks() -> impl Strategy<Value = Vec<Task>> {
+    let nice = prop_oneof![3 => Just(0i8), 1 => -20i8..=19];
+    let slice = prop::option::weighted(0.1, 100u64..20_000);
+    let run = prop_oneof![3 => times(4_000), 1 => Just(400_000)];
+    let sleep = prop::option::weighted(0.8, (times(30_000), any::<bool>()));
+    let kind = (1u32..9, nice, slice, run, sleep, prop::option::of(1u64..6), 0u64..4);
+    prop::collection::vec(kind, 1..5).prop_map(|kinds| {
+        let micros = |time| Duration::Fixed(Time::from_micros(time));
+        let tasks = (0..).zip(kinds).map(|(number, (instances, nice, slice, run, sleep, count, delay))| {
+            let attributes = Attributes { nice, slice: slice.map(Time::from_micros), ..Attributes::default() };
+            let mut steps = vec![Step::Run(micros(run))];
+            if let Some((sleep, drawn)) = sleep {
+                let (low, high) = (Time::from_micros(sleep / 2), Time::from_micros(sleep));
+                steps.push(Step::Sleep(if drawn { Duration::Uniform { low, high } } else { micros(sleep) }));
+            }
+            let steps = match count {
+                Some(count) => vec![Step::Loop { count, steps }],
+                None => vec![Step::Forever(steps)],
+            };
+            let (name, attributes) = (format!("kind{number}"), Some(attributes));
+            Task { name, instances, attributes, steps, delay: Time::from_millis(3 * delay), ..Task::default() }
+        });
+        tasks.collect()
+    })
+}
+
+fn machines() -> impl Strategy<Value = Machine> {
+    let costs = prop_oneof![
+        3 => Just(Costs::ideal()),
+        1 => Just(Costs {
+            switch: Time::from_nanos(1100),
+            schedule: Time::from_nanos(450),
+            cache_refill: Time::from_nanos(120),
+            wakeup: Time::from_nanos(700),
+            wakeup_remote: Time::from_nanos(900),
+            ipi: Time::from_nanos(700),
+            ipi_idle: Time::from_nanos(1100),
+            ipi_taken: Time::from_nanos(400),
+            idle_exit: Time::from_nanos(2500),
+            tick_restart: Time::from_nanos(1300),
+            tick: Time::from_nanos(1500),
+            system_call: Time::from_nanos(90),
+            migration: Time::from_nanos(600),
+            balance: Time::from_nanos(20),
+            operation: Time::from_nanos(35),
+            compute: Time::from_nanos(45),
+            lingering: Time::from_nanos(150),
+            interrupt: Time::from_nanos(380),
+            ..Costs::ideal()
+        }),
+        1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
+        1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
+        1 => Just(Costs { tick_restart: Time::from_micros(10), ..Costs::ideal() }),
+    ];
+    // More CPUs than the agenda looks through one by one, too.
+    let few = [(1u32, "smt=1"), (2, "smt=1"), (3, "smt=1"), (4, "smt=1"), (4, "smt=2"), (4, "llc=2")];
+    let many = [(8, "llc=2,node=4"), (12, "smt=1"), (12, "llc=4")];
+    let place = prop_oneof![3 => prop::sample::select(few.to_vec()), 2 => prop::sample::select(many.to_vec())];
+    (costs, place).prop_map(|(costs, (cpus, topology))| Machine {
+        topology: topology.parse().unwrap(),
+        ..Machine::new(cpus, costs)
+    })
+}
+
+/// Tasks that mostly compute, for long, with or without an end; now and then one sleeps, rarely and for long.
+fn hogs() -> impl Strategy<Value = Vec<Task>> {
+    let nice = prop_oneof![4 => Just(0i8), 1 => -20i8..=19];
+    let run = prop_oneof![3 => Just(10_000_000), 2 => 1..400_000u64];
+    let sleep = prop::option::weighted(0.2, 20_000..200_000u64);
+    let kind = (1u32..24, nice, run, sleep, any::<bool>(), 0u64..4);
+    prop::collection::vec(kind, 1..4).prop_map(|kinds| {
+        let tasks = (0..).zip(kinds).map(|(number, (instances, nice, run, sleep, ends, delay))| {
+            let attributes = Some(Attributes { nice, ..Attributes::default() });
+            let micros = |time| Duration::Fixed(Time::from_micros(time));
+            let mut steps = vec![Step::Run(micros(run))];
+            steps.extend(sleep.map(|sleep| Step::Sleep(micros(sleep))));
+            let steps = if ends { steps } else { vec![Step::Forever(steps)] };
+            let delay = Time::from_millis(15 * delay);
+            Task { name: format!("kind{number}"), instances, attributes, steps, delay, ..Task::default() }
+        });
+        tasks.collect()
+    })
+}
+
+/// That the run is the same the short way, with somebody who listens and with nobody, as the long way.
+fn is_the_same_both_ways(
+    (tasks, machine): (Vec<Task>, Machine),
+    scheduler: &Scheduler,
+    (millis, phase): (u64, u64),
+) -> Result<(), TestCaseError> {
+    let duration = Some(Time::from_millis(millis));
+    let workload = Workload { name: "flat".into(), duration, tasks, ..Workload::default() };
+    let options = Options { phase: Time::from_micros(phase), ..Options::default() };
+    let long = Options { no_tick_skip: true, ..options };
+    let (short, told): (_, Everything) = run(&workload, scheduler, &machine, &options);
+    let (long, told_long): (_, Everything) = run(&workload, scheduler, &machine, &long);
+    let (quiet, _): (_, NoEvents) = run(&workload, scheduler, &machine, &options);
+    if let Some(at) = told.events.iter().zip(&told_long.events).position(|(one, other)| one != other) {
+        prop_assert!(
+            false,
+            "event {}: {:?} the short way, {:?} the long one",
+            at,
+            told.events[at],
+            told_long.events[at]
+        );
+    }
+    prop_assert_eq!(told, told_long);
+    for left in [short, quiet] {
+        match (left, &long) {
+            (Ok((outcome, states)), Ok((outcome_long, states_long))) => {
+                for (state, state_long) in states.iter().zip(states_long) {
+                    prop_assert_eq!(state, state_long);
+                }
+                prop_assert_eq!(&outcome, outcome_long);
+            }
+            (left, long) => prop_assert_eq!(&left, long),
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn the_short_way_leaves_what_the_long_one_does(
+        busy in (tasks(), machines()),
+        release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18"][..]),
+        hz in prop::sample::select(&[100u32, 250, 1000][..]),
+        (millis, phase) in (5u64..150, 0u64..1000),
+    ) {
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// CPUs go on alone for a while where nobody listens (`fast_path/alone.rs`).
+    #[test]
+    fn cpus_that_go_on_alone_leave_what_the_long_way_does(
+        busy in (hogs(), machines()),
+        release in prop::sample::select(&["5.10", "6.1"][..]),
+        hz in prop::sample::select(&[250u32, 1000, 1000][..]),
+        (millis, phase) in (50u64..600, 0u64..1000),
+    ) {
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
+    }
+}

@@ -1,0 +1,151 @@
+//! The way to a switch: what lies between a wake-up, or whatever else tells a CPU to schedule, and that it does.
+//!
+//! A task that was told to go by what it did itself leaves its system call first (`exit_to_user_mode_loop`); an interrupt is worked off
+//! first (`irqentry_exit`); another CPU's word takes its time to arrive; and the scheduler itself takes a pass. All of it is the time of
+//! whoever runs meanwhile.
+
+use schedlab_model::{CpuId, EventSink, TaskState, Time};
+use schedlab_sched::Clocks;
+
+use crate::engine::{Engine, task_id};
+use crate::event_queue::NEVER;
+use crate::task::Stage;
+use crate::wait::NONE;
+
+impl<S: EventSink> Engine<'_, S> {
+    /// What it takes to have another CPU look at its queue, where a task was put on that: an interrupt, if the CPU idles or has to switch and
+    /// nobody has told it so yet (`resched_curr`).
+    pub(crate) fn ipi_to(&self, cpu: u32) -> u64 {
+        let record = &self.arena.cpus[cpu as usize];
+        let told = record.resched_at != NEVER || record.leaving;
+        let idles = record.current == NONE;
+        if !told && (idles || self.must_switch(cpu)) { self.prices.ipi(idles) } else { 0 }
+    }
+
+    /// How long a CPU takes to look at what another one told it.
+    pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
+        if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit() } else { 0 }
+    }
+
+    /// The task is about to be woken: where it is still queued, its sleep and its coming back take less. Whoever went to sleep has gone, and
+    /// whoever wakes waits for the whole wake-up, so that it is the coming back that is shorter.
+    #[inline]
+    pub(crate) fn notice_lingering(&mut self, task: u32) {
+        if self.prices.lingering > 0 {
+            self.arena.tasks[task as usize].lingered = self.sched.entity(task_id(task)).sched_delayed;
+        }
+    }
+
+    /// What a CPU takes that idled through the time of a tick, takes an interrupt and goes on to work: it had stopped its tick, and sees to
+    /// the time that has passed since (`tick_nohz_update_jiffies`).
+    pub(crate) fn tick_restart(&self, cpu: u32) -> u64 {
+        let record = &self.arena.cpus[cpu as usize];
+        if record.current != NONE {
+            return 0;
+        }
+        let ticks = |time: u64| (time + self.ticks.phase) / self.period;
+        if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart() } else { 0 }
+    }
+
+    /// Tells an idle CPU to schedule, which knows of it `late`.
+    pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
+        self.idle -= 1;
+        self.arena.cpus[cpu as usize].resched_at = self.now + late + self.prices.schedule;
+        self.refresh(cpu);
+    }
+
+    /// Tells a busy CPU, which knows of it `late`, to schedule if the rules say so; that pass is a part of its task's time.
+    /// [`Engine::refresh`] is done.
+    pub(crate) fn summon(&mut self, cpu: u32, late: u64) {
+        self.summon_by(cpu, late, false);
+    }
+
+    /// The same, told by another CPU's interrupt or not: taking that is a part of its task's time, too.
+    pub(crate) fn summon_by(&mut self, cpu: u32, late: u64, interrupted: bool) {
+        let record = &self.arena.cpus[cpu as usize];
+        if !record.leaving && record.resched_at == NEVER && self.must_switch(cpu) {
+            let pass = self.prices.schedule + if interrupted { self.prices.ipi_taken() } else { 0 };
+            let way = late + pass;
+            if way > 0 {
+                let record = &mut self.arena.cpus[cpu as usize];
+                record.interrupted(self.now, self.now + way, pass);
+                (record.leaving, record.resched_at) = (true, self.now + way);
+            }
+        }
+        self.refresh(cpu);
+    }
+
+    /// An interrupt takes the CPU's time from whoever runs, and it may have told the CPU to schedule: that comes after it.
+    /// [`Engine::refresh`] is done.
+    pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
+        self.catch_up(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        let mut until = self.now + cost;
+        if record.leaving && record.resched_at != NEVER {
+            record.resched_at += cost;
+            until = record.resched_at;
+        }
+        record.interrupted(self.now, until, cost);
+        self.summon(cpu, cost);
+    }
+
+    /// The running task was told to go by what it did in a system call: it first leaves that, and the scheduler looks for who comes.
+    /// False where neither takes time.
+    pub(crate) fn leaves_the_kernel(&mut self, cpu: u32) -> bool {
+        let task = &mut self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
+        let exits = matches!(task.stage, Stage::Notify | Stage::Die) && self.sched.rules().lazy;
+        if !exits && !matches!(task.stage, Stage::Fetch | Stage::Retry) {
+            return false;
+        }
+        // What an exit takes was measured with the pass that is a part of it.
+        let pass = if exits { 0 } else { self.prices.schedule };
+        let way = std::mem::take(&mut task.debt) + pass;
+        if way == 0 {
+            return false;
+        }
+        let record = &mut self.arena.cpus[cpu as usize];
+        (record.end, record.leaving, record.clocked) = (self.now, true, false);
+        record.bill(way);
+        true
+    }
+
+    /// [`Engine::touch`] for a pass of the scheduler that ends now, as whoever runs leaves in `state`. The queue's clock is read as the pass
+    /// begins (`update_rq_clock` in `__schedule`): the rules charge what it takes to whoever comes.
+    ///
+    /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
+    pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
+        if self.arena.cpus.len() > 1 {
+            return self.touch(cpu);
+        }
+        self.catch_up(cpu);
+        let record = &mut self.arena.cpus[cpu as usize];
+        record.acting_tick = record.next_tick;
+        let pass = match state {
+            TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
+            TaskState::Interruptible | TaskState::Uninterruptible => self.prices.pass_to_sleep,
+            _ => 0,
+        };
+        let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(began));
+    }
+
+    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has. Where somebody was
+    /// woken on the way to sleep, the CPU finds that before it idles.
+    pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let idles = record.current == NONE && record.resched_at == NEVER;
+        let recalled = self.arena.tasks[task as usize].recalled;
+        if !idles || recalled || record.awake_at == self.now {
+            return false;
+        }
+        let exit = self.prices.idle_exit();
+        if exit == 0 {
+            return false;
+        }
+        if record.awake_at < self.now {
+            record.awake_at = self.now + exit;
+        }
+        self.arena.timers.push(self.now, record.awake_at - self.now, task);
+        true
+    }
+}
