@@ -2,8 +2,8 @@
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// Scheduling classes in their order: an earlier one's tasks run before any later one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,9 +9,9 @@ use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
 
 use crate::balance::state::Balance;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{Entity, TaskStruct};
+use crate::machine::Sched;
 
 /// What a policy may look at when it is asked: one CPU's clock and running task, and what is known of every task.
 #[derive(Debug, Clone, Copy)]

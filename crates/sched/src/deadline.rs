@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair_server::Server;
+use crate::machine::Sched;
 use crate::timers::Timer;
 
 /// A deadline entity's place in the arena.

@@ -2,10 +2,10 @@
 
 use schedlab_model::{Attributes, TaskId};
 
-use crate::core::Sched;
 use crate::deadline::{BW_SHIFT, DlEntityId, to_ratio};
 use crate::decider::Decider;
 use crate::error::SchedError;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::timers::Timer;
 

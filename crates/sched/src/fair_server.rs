@@ -9,9 +9,9 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::deadline::{DlEntity, DlEntityId};
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 use crate::timers::Timer;

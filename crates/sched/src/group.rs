@@ -3,10 +3,10 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
 use crate::fair::group::GroupId;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `sched_move_task`: takes a task out and puts it back where it belongs, in `group`. Its CPU must have its clocks.

@@ -6,9 +6,9 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::bitmap::Bitmap;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::hrtick::Hrtick;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `cpu_active`.

@@ -7,8 +7,8 @@
 use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 /// Shorter than this, in nanoseconds, the timer is not set.

@@ -3,8 +3,8 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// The class of whoever runs on `cpu`.

@@ -3,9 +3,9 @@
 use schedlab_model::{CpuId, TaskId, TaskState};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `block_task`: whoever runs is taken off its queue unless it is still runnable.

@@ -29,11 +29,11 @@
 use schedlab_model::{Attributes, CpuId, Policy, TaskId};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
 use crate::fair::thread_fairness::{factor_fixed, weigh};
 use crate::fair::weight::{Weight, weight_of_nice};
+use crate::machine::Sched;
 
 const NOBODY: TaskId = TaskId::IDLE;
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::class::{Class, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rt_bandwidth::RtBudget;
 
 /// Priorities of real-time tasks, 1 to 99.

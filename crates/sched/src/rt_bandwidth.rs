@@ -3,8 +3,8 @@
 
 use schedlab_model::CpuId;
 
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::timers::Timer;
 

@@ -62,7 +62,7 @@ pub(crate) struct Rq {
 impl Rq {
     /// [`Sched::set_clocks`] with all clocks at `now`, and the PELT clock ahead of it.
     ///
-    /// [`Sched::set_clocks`]: crate::core::Sched::set_clocks
+    /// [`Sched::set_clocks`]: crate::machine::Sched::set_clocks
     #[inline(always)]
     pub(crate) fn set_clocks_at(&mut self, now: u64, pelt_origin: u64) {
         (self.clock, self.clock_task, self.clock_pelt) = (now, now, now + pelt_origin);

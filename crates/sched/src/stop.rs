@@ -5,8 +5,8 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// The task is of the stop class: whenever it is awake it runs before all others.

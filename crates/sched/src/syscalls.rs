@@ -4,9 +4,9 @@ use schedlab_model::{Attributes, CpuId, TaskId};
 
 use crate::bitmap::Bitmap;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{Life, TaskStruct};
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `do_sched_yield`, but for the `schedule` that follows it.

@@ -19,9 +19,9 @@
 use schedlab_model::{CpuId, Policy, TaskState, Time};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
+use crate::machine::Sched;
 use crate::runqueue::Clocks;
 
 impl<D: Decider> Sched<D> {

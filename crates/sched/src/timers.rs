@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use schedlab_model::{CpuId, Time};
 
-use crate::core::Sched;
 use crate::deadline::DlEntityId;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// A timer of the rules. Those due at the same instant run in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,9 +4,9 @@
 use schedlab_model::CpuId;
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair::group::GroupId;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `update_blocked_averages` (`sched_balance_update_blocked_averages`).

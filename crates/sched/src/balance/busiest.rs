@@ -6,8 +6,8 @@ use schedlab_model::CpuId;
 use crate::balance::domains::{DomainFlags, Group};
 use crate::balance::env::{Env, Idle, MigrationType};
 use crate::balance::stats::{GroupStats, GroupType};
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// `struct sd_lb_stats`.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use schedlab_model::{CpuId, TaskId};
 use crate::balance::WakeKind;
 use crate::bitmap::Bitmap;
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     fn deadline_of(&self, task: TaskId) -> u64 {

@@ -6,8 +6,8 @@ use crate::balance::domains::DomainFlags;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
 use crate::balance::state::Migration;
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `can_migrate_task`: it may run there, does not run, and is not cache-hot, or balancing has failed too often to mind.

@@ -8,9 +8,9 @@ use schedlab_model::{CpuId, Topology};
 
 use crate::balance::state::CpuState;
 use crate::bitmap::Bitmap;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair::pelt::SchedAvg;
+use crate::machine::Sched;
 
 /// `SD_*`: what is true of the CPUs of a domain, and what is done there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -6,8 +6,8 @@ use schedlab_model::CpuId;
 
 use crate::balance::domains::{Domains, Shape};
 use crate::bitmap::Bitmap;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// `enum cpu_idle_type`: how the CPU for which load is balanced stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

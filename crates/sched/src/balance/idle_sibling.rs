@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::state::update_avg;
 use crate::bitmap::Bitmap;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `select_idle_sibling`; `this` is where the waker runs.

@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::stats::{GroupStats, GroupType, adjust_numa_imbalance};
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `find_idlest_cpu` (`sched_balance_find_dst_cpu`), from a level of `cpu`'s domains down.

@@ -6,8 +6,8 @@ use crate::balance::busiest::DomainStats;
 use crate::balance::domains::{DomainFlags, Domains};
 use crate::balance::env::{Env, Idle, MigrationType};
 use crate::balance::stats::{GroupType, adjust_numa_imbalance};
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `calculate_imbalance`.

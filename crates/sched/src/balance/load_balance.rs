@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::Domain;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
-use crate::core::Sched;
 use crate::decider::{Decider, Pull};
+use crate::machine::Sched;
 
 /// `MAX_PINNED_INTERVAL`, in milliseconds.
 const MAX_PINNED_INTERVAL: u64 = 512;

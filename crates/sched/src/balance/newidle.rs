@@ -5,8 +5,8 @@ use schedlab_model::{CpuId, TaskId};
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
 use crate::balance::state::{Balance, CpuState, Newidle, update_avg};
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 impl<D: Decider> Sched<D> {

@@ -7,8 +7,8 @@ use crate::balance::domains::DomainFlags;
 use crate::balance::state::Migration;
 use crate::bitmap::Bitmap;
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// `MAX_RT_PRIO`: lower numbers are higher priorities, and this is none.
 const MAX_RT_PRIO: i16 = 100;

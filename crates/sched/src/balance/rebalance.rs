@@ -5,8 +5,8 @@ use schedlab_model::{CpuId, TaskId};
 use crate::balance::domains::Domain;
 use crate::balance::env::Idle;
 use crate::balance::state::Balance;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 /// `LOAD_AVG_PERIOD` in milliseconds: how often the load of idle CPUs is brought up to date.

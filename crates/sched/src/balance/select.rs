@@ -7,8 +7,8 @@ use crate::balance::domains::{DomainFlags, Domains};
 use crate::balance::state::{Balance, CpuState, Migration, TaskList, Wakes};
 use crate::bitmap::Bitmap;
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
+use crate::machine::Sched;
 
 /// All of a CPU (`SCHED_CAPACITY_SCALE`).
 const CAPACITY: u64 = 1024;

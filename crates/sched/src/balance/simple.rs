@@ -5,9 +5,9 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::WakeKind;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// Where the rules of balancing are not the kernel's: a woken task goes where it last ran if that CPU idles, else to the waker's CPU

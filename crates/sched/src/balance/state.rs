@@ -4,10 +4,10 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::domains::Domains;
 use crate::bitmap::Bitmap;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::TaskStruct;
 use crate::fair::pelt::SchedAvg;
+use crate::machine::Sched;
 
 /// A task was taken to another CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use schedlab_model::{CpuId, RuleSet, TaskId};
 
 use crate::balance::domains::Group;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair::pelt::SchedAvg;
+use crate::machine::Sched;
 
 /// `enum group_type`, in the order in which groups are pulled from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -2,12 +2,12 @@
 
 use schedlab_model::TaskId;
 
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
 use crate::fair::pelt::queue_load::{QueueLoad, attach_entity_load_avg};
+use crate::machine::Sched;
 
 impl Entity {
     /// The first part of [`Sched::remove_entity_load_avg`]: its averages as its queue's are, and noted there, if it is on the queue's account.

@@ -7,11 +7,11 @@
 use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::CfsRqId;
 use crate::fair::group::GroupId;
 use crate::fair::load::Action;
+use crate::machine::Sched;
 
 /// What a queue keeps rather than give back (`min_cfs_rq_runtime`).
 const MIN_CFS_RQ_RUNTIME: i64 = 1_000_000;

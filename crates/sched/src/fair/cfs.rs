@@ -2,11 +2,11 @@
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
-use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::rules::TickPreempt;
 use crate::fair::weight::calc_delta;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `sched_slice`: the part of the period that the weight of `se` gives it, in real time.

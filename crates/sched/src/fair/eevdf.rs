@@ -6,10 +6,10 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::load::Action;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// The entity that runs on the queue, as long as it is queued.

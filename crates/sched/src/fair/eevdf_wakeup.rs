@@ -3,9 +3,9 @@
 use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::class::DequeueFlags;
-use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId};
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `check_preempt_wakeup_fair`: a woken task preempts if it is what would be picked now; a shorter slice lifts the running

@@ -5,13 +5,13 @@
 
 use schedlab_model::{CpuId, ModelError, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::bandwidth::Bandwidth;
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
 use crate::fair::weight::Weight;
+use crate::machine::Sched;
 
 /// A task group's place in the arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,9 +2,9 @@
 
 use schedlab_model::{ModelError, Time};
 
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::fair::group::GroupId;
+use crate::machine::Sched;
 
 /// `min_cfs_quota_period` and `max_cfs_quota_period`.
 const QUOTA_PERIODS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000;

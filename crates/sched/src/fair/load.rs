@@ -5,7 +5,6 @@
 use schedlab_model::{CpuId, Time};
 
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::group::GroupId;
@@ -14,6 +13,7 @@ use crate::fair::pelt::rounding::{Removed, Sums};
 use crate::fair::pelt::util_est::UtilEst;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::weight::scale_load_down;
+use crate::machine::Sched;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).

@@ -24,11 +24,11 @@ pub(crate) mod weight;
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::load::Action;
 use crate::fair::weight::{Weight, calc_delta, calc_delta_mine};
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 impl Rules {

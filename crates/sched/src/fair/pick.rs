@@ -3,10 +3,10 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::DequeueFlags;
-use crate::core::Sched;
 use crate::decider::{Decider, Pick};
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::load::Action;
+use crate::machine::Sched;
 
 /// Where the way down through groups ended.
 enum Descent {

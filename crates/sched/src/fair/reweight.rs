@@ -4,10 +4,10 @@
 //! time: distances from V scale by old / new weight.
 
 use crate::class::EnqueueFlags;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId, Vruntime};
 use crate::fair::weight::Weight;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// Gives `se`, on or off its queue `cfs`, another weight. The queue must have its clocks.

@@ -5,10 +5,10 @@
 use schedlab_model::{CpuId, TaskId};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Life};
 use crate::fair::group::GroupId;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// `throttle_cfs_rq`: false if there was runtime after all.

@@ -2,7 +2,6 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
@@ -10,6 +9,7 @@ use crate::fair::load::Action;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::rounding::Sums;
 use crate::fast_path::newidle::Work;
+use crate::machine::Sched;
 use crate::runqueue::Rq;
 
 /// What is on a CPU whose task is to leave.

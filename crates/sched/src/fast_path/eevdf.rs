@@ -2,11 +2,11 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::rounding::Sums;
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 impl CfsRq {

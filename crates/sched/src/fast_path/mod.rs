@@ -71,8 +71,8 @@ pub use slices::{Books, FlatSlices};
 pub use tick::FlatTick;
 pub use wake::Wakeup;
 
-use crate::core::Sched;
 use crate::decider::Ours;
+use crate::machine::Sched;
 
 impl Sched<Ours> {
     /// Whether the short way may be taken as long as nobody changes what a task or a CPU is. Without groups each task has the entity of its

@@ -5,13 +5,13 @@ use std::hint::select_unpredictable;
 use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::state::{Balance, CpuState, Migration};
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::queue_load::{attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::pelt::rounding::Sums;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 

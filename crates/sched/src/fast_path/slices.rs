@@ -5,11 +5,11 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::turns::QueueSlices;
+use crate::machine::Sched;
 use crate::rules::Rules;
 
 /// What the slices of a CPU came to.

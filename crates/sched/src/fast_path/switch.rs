@@ -2,9 +2,9 @@
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId};
+use crate::machine::Sched;
 
 impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the

@@ -3,7 +3,6 @@
 use schedlab_model::{CpuId, TaskId, Time};
 
 use crate::balance::state::Balance;
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
@@ -11,6 +10,7 @@ use crate::fair::load::EntityLoad;
 use crate::fair::pelt::SchedAvg;
 use crate::fair::rules::TickPreempt;
 use crate::fair::weight::calc_delta;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 

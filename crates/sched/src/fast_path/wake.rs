@@ -6,12 +6,12 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::WakeKind;
 use crate::balance::state::{Balance, TaskList};
-use crate::core::Sched;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId, Life, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::pelt::queue_load::attach_at_once;
 use crate::fair::pelt::rounding::Sums;
+use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 

@@ -2,9 +2,9 @@
 
 use schedlab_model::{CpuId, Policy, TaskId};
 
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::Life;
+use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
     /// Marks a new task as asleep.

@@ -7,11 +7,11 @@ use crate::balance::domains::DomainFlags;
 use crate::balance::env::Idle;
 use crate::balance::state::Wakes;
 use crate::class::Class;
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{Life, Vruntime};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::util_est::UtilEst;
+use crate::machine::Sched;
 
 /// Whom a task woke, and where it ran, when the recording began.
 #[derive(Debug, Clone, Copy)]

@@ -4,12 +4,12 @@
 use schedlab_model::{Attributes, CpuId, TaskId};
 
 use crate::class::DequeueFlags;
-use crate::core::Sched;
 use crate::deadline::{DlEntityId, DlState};
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::group::GroupId;
+use crate::machine::Sched;
 use crate::timers::Timer;
 
 /// Where a CPU's real-time bandwidth stands.

@@ -6,10 +6,10 @@
 use schedlab_model::{CpuId, RuleSet, TaskId};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
-use crate::core::Sched;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
 use crate::fair::pelt::SchedAvg;
+use crate::machine::Sched;
 
 /// `UTIL_EST_MARGIN`: a hundredth of a CPU.
 const MARGIN: u64 = 1024 / 100;
