@@ -8,9 +8,12 @@ use crate::entity::{CfsRqId, EntityId};
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
-    /// `check_preempt_wakeup_fair`: a woken task preempts if it is what would be picked now; a shorter slice lifts the running
-    /// one's protection (PREEMPT_SHORT).
-    pub(crate) fn check_preempt_wakeup_eevdf(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+    /// `wakeup_preempt_fair` (`kernel/sched/fair.c`; `check_preempt_wakeup_fair` in 6.12 and 6.18): a woken task preempts if it is what would be
+    /// picked now; a shorter slice lifts the running one's protection (PREEMPT_SHORT). So since EEVDF came (147f3efaa241, 6.6); by deadlines
+    /// and with the buddy since e837456fdca8 ([`RuleSet::wakeup_preempts_by_deadline`](schedlab_model::RuleSet)).
+    #[doc(alias = "check_preempt_wakeup_fair")]
+    #[doc(alias = "check_preempt_wakeup")]
+    pub(crate) fn wakeup_preempt_fair(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
         let curr = self.rqs[cpu.index()].curr;
         if curr == woken {
             return;
