@@ -52,7 +52,7 @@ pub(crate) struct Expiry {
 /// The doings of one task, and the CPU time that was not put down yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActivityLog {
-    pub(crate) doings: Vec<Activity>,
+    pub(crate) activities: Vec<Activity>,
     /// Of the sleeps that timers ended.
     pub(crate) expiries: Vec<Expiry>,
     /// CPU time since the last doing.
@@ -123,15 +123,15 @@ impl ActivityLog {
         self.owed -= covered;
         self.costs += covered;
         if run > covered {
-            self.doings.push(Activity::Run(run - covered));
+            self.activities.push(Activity::Run(run - covered));
         }
     }
 
     /// Puts down what it did after what it ran.
-    pub(crate) fn did(&mut self, doing: Activity) {
+    pub(crate) fn did(&mut self, activity: Activity) {
         self.owes(self.operation);
         self.settle();
-        self.doings.push(doing);
+        self.activities.push(activity);
     }
 
     /// Woke `task` in the system call in which it woke those before, which may cost it so much more.
@@ -139,21 +139,23 @@ impl ActivityLog {
     /// The time between the wake-ups is the kernel's own, and no preemption falls into it: it goes before the first of them. False where the
     /// last doing is no wake-up.
     pub(crate) fn woke_too(&mut self, task: u32, cost: u64, groups: &mut WakeGroups) -> bool {
-        let Some(woke @ (Activity::Wake(_) | Activity::WakeAll(_))) = self.doings.last().copied() else { return false };
-        let first = self.doings.len() - 1;
+        let Some(woke @ (Activity::Wake(_) | Activity::WakeAll(_))) = self.activities.last().copied() else {
+            return false;
+        };
+        let first = self.activities.len() - 1;
         self.owes(cost);
         self.settle();
-        let time = match self.doings.get(first + 1) {
+        let time = match self.activities.get(first + 1) {
             Some(Activity::Run(time)) => *time,
             _ => 0,
         };
-        self.doings.truncate(first);
-        match self.doings.last_mut() {
+        self.activities.truncate(first);
+        match self.activities.last_mut() {
             Some(Activity::Run(before)) => *before = before.saturating_add(time),
-            _ if time > 0 => self.doings.push(Activity::Run(time)),
+            _ if time > 0 => self.activities.push(Activity::Run(time)),
             _ => {}
         }
-        self.doings.push(groups.add(woke, task));
+        self.activities.push(groups.add(woke, task));
         true
     }
 
@@ -161,8 +163,8 @@ impl ActivityLog {
     pub(crate) fn timed(&mut self, slept: u64, time: u64) {
         self.owes(self.operation);
         self.settle();
-        self.expiries.push(Expiry { at: self.doings.len(), time });
-        self.doings.push(Activity::Sleep(slept));
+        self.expiries.push(Expiry { at: self.activities.len(), time });
+        self.activities.push(Activity::Sleep(slept));
     }
 }
 
@@ -177,77 +179,77 @@ mod tests {
 
     #[test]
     fn tasks_woken_in_one_call_are_one_doing() {
-        let (mut story, mut groups) = (ActivityLog::default(), WakeGroups::default());
-        story.ran(100);
-        assert!(!story.woke_too(1, 0, &mut groups), "it woke none before");
-        story.did(Activity::Wake(1));
+        let (mut log, mut groups) = (ActivityLog::default(), WakeGroups::default());
+        log.ran(100);
+        assert!(!log.woke_too(1, 0, &mut groups), "it woke none before");
+        log.did(Activity::Wake(1));
         // 30 and 20 between the wake-ups, of which 5 each are charged for; then 7 until it sleeps.
         for (task, time) in [(2, 30), (3, 20)] {
-            story.ran(time);
-            assert!(story.woke_too(task, 5, &mut groups));
+            log.ran(time);
+            assert!(log.woke_too(task, 5, &mut groups));
         }
-        story.ran(7);
-        story.did(Activity::Await);
-        assert_eq!(story.doings, [Activity::Run(140), Activity::WakeAll(0), Activity::Run(7), Activity::Await]);
-        assert_eq!((groups.of(0), story.costs), (&[1, 2, 3][..], 10));
+        log.ran(7);
+        log.did(Activity::Await);
+        assert_eq!(log.activities, [Activity::Run(140), Activity::WakeAll(0), Activity::Run(7), Activity::Await]);
+        assert_eq!((groups.of(0), log.costs), (&[1, 2, 3][..], 10));
         // A waker that did not run before its first wake-up has the time in front of it as well.
-        let mut story = ActivityLog::default();
-        story.did(Activity::Wake(1));
-        story.ran(9);
-        assert!(story.woke_too(2, 0, &mut groups));
-        assert_eq!(story.doings, [Activity::Run(9), Activity::WakeAll(1)]);
+        let mut log = ActivityLog::default();
+        log.did(Activity::Wake(1));
+        log.ran(9);
+        assert!(log.woke_too(2, 0, &mut groups));
+        assert_eq!(log.activities, [Activity::Run(9), Activity::WakeAll(1)]);
     }
 
     #[test]
     fn every_operation_is_charged() {
-        let mut story = ActivityLog::charging(10, 0);
+        let mut log = ActivityLog::charging(10, 0);
         // Two operations: 80 of 100 are left to compute. Then one that there is no time for: it is taken off what follows.
-        story.ran(100);
-        story.did(Activity::Await);
-        story.did(Activity::Wake(1));
-        story.ran(50);
-        story.settle();
-        assert_eq!(story.doings, [Activity::Run(80), Activity::Await, Activity::Wake(1), Activity::Run(30)]);
-        assert_eq!((story.costs, story.uncovered()), (40, 0));
+        log.ran(100);
+        log.did(Activity::Await);
+        log.did(Activity::Wake(1));
+        log.ran(50);
+        log.settle();
+        assert_eq!(log.activities, [Activity::Run(80), Activity::Await, Activity::Wake(1), Activity::Run(30)]);
+        assert_eq!((log.costs, log.uncovered()), (40, 0));
     }
 
     #[test]
     fn computing_is_charged_where_it_is_long_enough_for_clocks() {
-        let mut story = ActivityLog::charging(10, 300);
+        let mut log = ActivityLog::charging(10, 300);
         // Two operations, and the clocks: 5000 − 10 − 10 − 300. Then 1319 − 320 would be less than a microsecond, which looks at none.
         for ran in [5_000, 1_319, 1_320] {
-            story.ran(ran);
-            story.did(Activity::Await);
+            log.ran(ran);
+            log.did(Activity::Await);
         }
         let runs = [4_680, 1_299, 1_000].map(|left| [Activity::Run(left), Activity::Await]);
-        assert_eq!(story.doings, runs.concat());
+        assert_eq!(log.activities, runs.concat());
     }
 
     #[test]
     fn interrupts_are_a_part_of_computing_by_the_clock() {
         // 5000 less the operation's 10, and the clocks' 300 or the interrupt's 400.
         for (compute, left) in [(300, 4_690), (0, 4_590)] {
-            let mut story = ActivityLog::charging(10, compute);
-            story.ran(5_000);
-            story.interrupted(400);
-            story.settle();
-            assert_eq!(story.doings, [Activity::Run(left)]);
+            let mut log = ActivityLog::charging(10, compute);
+            log.ran(5_000);
+            log.interrupted(400);
+            log.settle();
+            assert_eq!(log.activities, [Activity::Run(left)]);
         }
     }
 
     #[test]
     fn costs_are_taken_off_once() {
-        let mut story = ActivityLog::default();
-        story.ran(100);
-        story.owes(30);
-        story.did(Activity::Await);
+        let mut log = ActivityLog::default();
+        log.ran(100);
+        log.owes(30);
+        log.did(Activity::Await);
         // 40 of which 25 are owed, and 60 that only 10 of 70 are left of.
-        story.ran(10);
-        story.owes(25);
-        story.did(Activity::Wake(1));
-        story.ran(50);
-        story.settle();
-        assert_eq!(story.doings, [Activity::Run(70), Activity::Await, Activity::Wake(1), Activity::Run(35)]);
-        assert_eq!((story.costs, story.uncovered()), (55, 0));
+        log.ran(10);
+        log.owes(25);
+        log.did(Activity::Wake(1));
+        log.ran(50);
+        log.settle();
+        assert_eq!(log.activities, [Activity::Run(70), Activity::Await, Activity::Wake(1), Activity::Run(35)]);
+        assert_eq!((log.costs, log.uncovered()), (55, 0));
     }
 }

@@ -11,14 +11,14 @@ use crate::task_trace::{State, policy_of};
 impl Observer {
     /// A task has this priority as it comes or goes.
     pub(crate) fn prioritise(&mut self, task: u32, priority: i32) {
-        let life = &mut self.lives[task as usize];
-        life.first_priority.get_or_insert(priority);
-        let before = life.priority.replace(priority);
-        if self.begin.is_none() || life.boosted || before.is_none_or(|before| before == priority) {
+        let trace = &mut self.traces[task as usize];
+        trace.first_priority.get_or_insert(priority);
+        let before = trace.priority.replace(priority);
+        if self.begin.is_none() || trace.boosted || before.is_none_or(|before| before == priority) {
             return;
         }
         let (guess, nice) = policy_of(priority);
-        let policy = match (life.asked.take(), guess) {
+        let policy = match (trace.asked.take(), guess) {
             (Some(Policy::Rr(_)), Policy::Fifo(priority)) => Policy::Rr(priority),
             (Some(asked @ (Policy::Batch | Policy::Idle)), _) => asked,
             _ => guess,
@@ -41,15 +41,15 @@ impl Observer {
                 self.changes.len() - 1
             }
         };
-        let story = &mut self.lives[task as usize].story;
-        story.owes(self.prices.set);
-        story.did(Activity::Set(index as u32));
-        self.doings += 2;
+        let log = &mut self.traces[task as usize].log;
+        log.owes(self.costs.set);
+        log.did(Activity::Set(index as u32));
+        self.activities += 2;
         self.counts.changes += 1;
     }
 
     pub(crate) fn change_what_others_asked(&mut self, task: u32) {
-        for change in std::mem::take(&mut self.lives[task as usize].changes) {
+        for change in std::mem::take(&mut self.traces[task as usize].changes) {
             self.changes_itself(task, change);
         }
     }
@@ -81,18 +81,18 @@ impl Observer {
             slice: slice.map(Time::from_nanos),
             ..Change::default()
         };
-        let life = &mut self.lives[task as usize];
-        if life.priority.is_none() {
+        let trace = &mut self.traces[task as usize];
+        if trace.priority.is_none() {
             // It shows what a child begins with; that is its parent's.
             return;
         }
-        life.priority = Some(seen);
-        match life.state {
+        trace.priority = Some(seen);
+        match trace.state {
             State::Running => {
-                life.charge(now, self.prices.tick, self.period);
+                trace.charge(now, self.costs.tick, self.period);
                 self.changes_itself(task, change);
             }
-            _ => life.changes.push(change),
+            _ => trace.changes.push(change),
         }
     }
 
@@ -100,7 +100,7 @@ impl Observer {
         if event.starts_with("sys_e")
             && let Ok(Some(task)) = self.pid(record.pid, &record.name)
         {
-            self.lives[task as usize].call = call::entered(event);
+            self.traces[task as usize].call = call::entered(event);
         }
         match event {
             "sched_pi_setprio" => {
@@ -110,7 +110,7 @@ impl Observer {
                     return;
                 };
                 if let Some(task) = u32::try_from(pid).ok().and_then(|pid| self.number_of(pid)) {
-                    self.lives[task as usize].boosted = new < old;
+                    self.traces[task as usize].boosted = new < old;
                 }
             }
             "sys_enter_sched_setscheduler" => {
@@ -120,7 +120,7 @@ impl Observer {
                 };
                 let pid = if pid == 0 { record.pid } else { pid as Pid };
                 if let Some(task) = self.number_of(pid) {
-                    self.lives[task as usize].asked = match policy & 0x3fff_ffff {
+                    self.traces[task as usize].asked = match policy & 0x3fff_ffff {
                         2 => Some(Policy::Rr(1)),
                         3 => Some(Policy::Batch),
                         5 => Some(Policy::Idle),
@@ -137,12 +137,12 @@ impl Observer {
                 let (Some(pid), Some(path)) = (record.number("pid"), record.word("dst_path")) else { return };
                 let Some(task) = u32::try_from(pid).ok().and_then(|pid| self.number_of(pid)) else { return };
                 let change = Change { taskgroup: Some(path.to_owned()), ..Change::default() };
-                let life = &mut self.lives[task as usize];
-                if pid == u64::from(record.pid) && life.state == State::Running {
-                    life.charge(now, self.prices.tick, self.period);
+                let trace = &mut self.traces[task as usize];
+                if pid == u64::from(record.pid) && trace.state == State::Running {
+                    trace.charge(now, self.costs.tick, self.period);
                     self.changes_itself(task, change);
                 } else {
-                    life.changes.push(change);
+                    trace.changes.push(change);
                 }
             }
             _ => {}

@@ -168,48 +168,49 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let period =
         1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
     let group_paths = known.groups.iter().map(|(number, path, _)| (*number, path.clone())).collect();
-    let mut watch = Observer::new(known.left_out(), CostModel::new(&options.costs), period, group_paths);
+    let mut observer = Observer::new(known.left_out(), CostModel::new(&options.costs), period, group_paths);
     let mut window =
         Window { from: options.from.unwrap_or_default(), to: options.to, marked: head.is_some(), ..Window::default() };
     for record in first.map(Ok).into_iter().chain(&mut reader) {
-        if !window.takes(&record?, &mut watch)? {
+        if !window.takes(&record?, &mut observer)? {
             break;
         }
     }
     // Without a beginning nothing was taken in; what is behind the end is read all the same, as it may be cut off.
     reader.try_for_each(|record| record.map(|_| ()))?;
-    let length = window.close(&mut watch)?;
-    watch.counts.span_ns = length;
-    let command = known.command.and_then(|pid| watch.number_of(pid).or_else(|| dead(&watch, pid)));
-    let ended = command.is_some_and(|command| watch.lives[command as usize].state == State::Dead);
+    let length = window.close(&mut observer)?;
+    observer.counts.span_ns = length;
+    let command = known.command.and_then(|pid| observer.number_of(pid).or_else(|| dead(&observer, pid)));
+    let ended = command.is_some_and(|command| observer.traces[command as usize].state == State::Dead);
     let ending = options.ending.unwrap_or(if ended { Ending::Work } else { Ending::Time });
     let background = Background {
         name: options.name.clone(),
         autogroup: known.recorded.as_ref().is_some_and(|recorded| recorded.scheduler.autogroup()),
-        people: known.people,
+        known_tasks: known.known_tasks,
         groups: known.groups,
         command,
         ending,
         length,
     };
-    let names = synthesize::names(&watch.lives);
-    let workload = synthesize::synthesize(&mut watch, &names, &background)?;
-    let behaved = watch.behaviour.summary(Time::from_nanos(length), |task| names[task.index()].clone());
-    let recorded = known.recorded.map(|recorded| Recorded { cpus: recorded.cpus.max(watch.cpus() as u32), ..recorded });
-    let phase = watch.phase();
-    Ok(Inferred { workload, ending, recorded, phase, counts: watch.counts, behaved })
+    let names = synthesize::names(&observer.traces);
+    let workload = synthesize::synthesize(&mut observer, &names, &background)?;
+    let behaved = observer.behaviour.summary(Time::from_nanos(length), |task| names[task.index()].clone());
+    let recorded =
+        known.recorded.map(|recorded| Recorded { cpus: recorded.cpus.max(observer.cpus() as u32), ..recorded });
+    let phase = observer.phase();
+    Ok(Inferred { workload, ending, recorded, phase, counts: observer.counts, behaved })
 }
 
 /// The number of a task that has ended.
-fn dead(watch: &Observer, pid: schedlab_trace::Pid) -> Option<u32> {
-    watch.lives.iter().position(|life| life.pid == pid && life.ran).map(|number| number as u32)
+fn dead(observer: &Observer, pid: schedlab_trace::Pid) -> Option<u32> {
+    observer.traces.iter().position(|trace| trace.pid == pid && trace.ran).map(|number| number as u32)
 }
 
 /// What the head says.
 #[derive(Default)]
 struct Known {
     recorded: Option<Recorded>,
-    people: BTreeMap<schedlab_trace::Pid, KnownTask>,
+    known_tasks: BTreeMap<schedlab_trace::Pid, KnownTask>,
     groups: Vec<(u64, String, schedlab_model::Group)>,
     recorders: Vec<schedlab_trace::Pid>,
     command: Option<schedlab_trace::Pid>,
@@ -224,7 +225,7 @@ impl Known {
         let slice = RuleSet::of(recorded.scheduler.release).eevdf.then_some(tunables.base_slice);
         let recorders = head.recorder();
         Ok(Self {
-            people: task_table::people(head, recorded.cpus, slice)?,
+            known_tasks: task_table::known_tasks(head, recorded.cpus, slice)?,
             groups: task_table::groups(head)?,
             command: recorders.get(1).copied(),
             recorders: recorders.into_iter().take(1).collect(),
@@ -254,7 +255,7 @@ struct Window {
 
 impl Window {
     /// Takes in an event; false once the end is reached.
-    fn takes(&mut self, record: &Record, watch: &mut Observer) -> Result<bool, InferError> {
+    fn takes(&mut self, record: &Record, observer: &mut Observer) -> Result<bool, InferError> {
         let mark = mark(record);
         if self.origin.is_none() && (!self.marked || mark == Some("begin")) {
             self.origin = Some(record.time);
@@ -263,7 +264,7 @@ impl Window {
             let since = record.time.saturating_sub(origin);
             if !self.begun && since >= self.from {
                 self.begun = true;
-                watch.begin(origin.saturating_add(self.from).as_nanos());
+                observer.begin(origin.saturating_add(self.from).as_nanos());
             }
             if self.to.is_some_and(|to| since >= to) || (self.marked && mark == Some("end")) {
                 self.last = self.to.map_or(record.time, |to| record.time.min(origin.saturating_add(to)));
@@ -271,19 +272,19 @@ impl Window {
             }
             self.last = self.last.max(record.time);
         }
-        watch.record(record)?;
+        observer.record(record)?;
         Ok(true)
     }
 
     /// The end; how long the part was, in nanoseconds.
-    fn close(&self, watch: &mut Observer) -> Result<u64, InferError> {
+    fn close(&self, observer: &mut Observer) -> Result<u64, InferError> {
         let Some(origin) = self.origin else { return Err(InferError::Empty(String::new())) };
         let length = self.last.saturating_sub(origin);
         let to = self.to.unwrap_or(length);
         if !self.begun || to <= self.from || length <= self.from {
             return Err(InferError::Window { from: self.from, to, length });
         }
-        watch.end(self.last.as_nanos());
+        observer.end(self.last.as_nanos());
         Ok(length.saturating_sub(self.from).as_nanos())
     }
 }

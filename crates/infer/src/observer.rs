@@ -40,7 +40,7 @@ struct Cpu {
 
 /// The watcher.
 pub(crate) struct Observer {
-    pub(crate) lives: Vec<TaskTrace>,
+    pub(crate) traces: Vec<TaskTrace>,
     pub(crate) changes: Vec<Change>,
     pub(crate) counts: Counts,
     pub(crate) behaviour: Behaviour,
@@ -48,7 +48,7 @@ pub(crate) struct Observer {
     /// Tasks that are no part of what was recorded: those that recorded it.
     left_out: BTreeSet<Pid>,
     cpus: Vec<Cpu>,
-    pub(crate) prices: CostModel,
+    pub(crate) costs: CostModel,
     /// Nanoseconds from tick to tick.
     pub(crate) period: u64,
     /// The time of the beginning; none before it.
@@ -57,27 +57,27 @@ pub(crate) struct Observer {
     pub(crate) group_paths: BTreeMap<u64, String>,
     /// Weights that groups were given, as `cpu.shares`, and their limits, by path.
     pub(crate) group_shares: BTreeMap<String, u64>,
-    pub(crate) doings: usize,
+    pub(crate) activities: usize,
     pub(crate) wake_groups: WakeGroups,
     ticks: Ticks,
 }
 
 impl Observer {
-    pub(crate) fn new(left_out: BTreeSet<Pid>, prices: CostModel, period: u64, groups: BTreeMap<u64, String>) -> Self {
+    pub(crate) fn new(left_out: BTreeSet<Pid>, costs: CostModel, period: u64, groups: BTreeMap<u64, String>) -> Self {
         Self {
-            lives: Vec::new(),
+            traces: Vec::new(),
             changes: Vec::new(),
             counts: Counts::default(),
             behaviour: Behaviour::default(),
             by_pid: BTreeMap::new(),
             left_out,
             cpus: Vec::new(),
-            prices,
+            costs,
             period: period.max(1),
             begin: None,
             group_paths: groups,
             group_shares: BTreeMap::new(),
-            doings: 0,
+            activities: 0,
             wake_groups: WakeGroups::default(),
             ticks: Ticks::default(),
         }
@@ -101,16 +101,15 @@ impl Observer {
     /// From now on what happens counts; until then only who is where was noted.
     pub(crate) fn begin(&mut self, time: u64) {
         self.begin = Some(time);
-        for life in &mut self.lives {
+        for trace in &mut self.traces {
             // It may have changed since the tables were written.
-            life.first_priority = life.priority;
-            (life.since, life.parent, life.born, life.ran) = (0, None, false, false);
-            (life.story, life.changes) =
-                (ActivityLog::charging(self.prices.operation, self.prices.compute), Vec::new());
+            trace.first_priority = trace.priority;
+            (trace.since, trace.parent, trace.born, trace.ran) = (0, None, false, false);
+            (trace.log, trace.changes) = (ActivityLog::charging(self.costs.operation, self.costs.compute), Vec::new());
         }
         for cpu in 0..self.cpus.len() {
             if let Some(task) = self.cpus[cpu].current {
-                self.lives[task as usize].ran = true;
+                self.traces[task as usize].ran = true;
                 self.emit(0, cpu as u32, switch(None, TaskState::Running, Some(task)));
             }
         }
@@ -119,9 +118,9 @@ impl Observer {
     /// What is looked at ends: whoever runs has run until then.
     pub(crate) fn end(&mut self, time: u64) {
         let now = self.since_begin(time);
-        for life in &mut self.lives {
-            life.charge(now, self.prices.tick, self.period);
-            life.story.settle();
+        for trace in &mut self.traces {
+            trace.charge(now, self.costs.tick, self.period);
+            trace.log.settle();
         }
     }
 
@@ -195,7 +194,7 @@ impl Observer {
             }
             _ => {}
         }
-        if self.doings > MAX_DOINGS {
+        if self.activities > MAX_DOINGS {
             return Err(InferError::TooMuch { what: "steps", limit: MAX_DOINGS });
         }
         Ok(())
@@ -204,9 +203,9 @@ impl Observer {
     /// The number of the task that an event names; none of idle tasks and of the recorder's.
     fn task(&mut self, task: &TaskRef) -> Result<Option<u32>, InferError> {
         let Some(number) = self.pid(task.pid, &task.name)? else { return Ok(None) };
-        let life = &mut self.lives[number as usize];
-        if life.name != task.name {
-            life.name = task.name.clone();
+        let trace = &mut self.traces[number as usize];
+        if trace.name != task.name {
+            trace.name = task.name.clone();
         }
         Ok(Some(number))
     }
@@ -222,11 +221,11 @@ impl Observer {
     }
 
     fn add(&mut self, pid: Pid, name: &str) -> Result<u32, InferError> {
-        if self.lives.len() >= MAX_RECORDED_TASKS {
+        if self.traces.len() >= MAX_RECORDED_TASKS {
             return Err(InferError::TooMuch { what: "tasks", limit: MAX_RECORDED_TASKS });
         }
-        let number = self.lives.len() as u32;
-        self.lives.push(TaskTrace::new(pid, name, ActivityLog::charging(self.prices.operation, self.prices.compute)));
+        let number = self.traces.len() as u32;
+        self.traces.push(TaskTrace::new(pid, name, ActivityLog::charging(self.costs.operation, self.costs.compute)));
         self.by_pid.insert(pid, number);
         Ok(number)
     }
@@ -242,46 +241,46 @@ impl Observer {
         let [leaves, comes] = [self.task(previous)?, self.task(next)?];
         let counting = self.begin.is_some();
         if let Some(number) = leaves {
-            let (tick, period, exit, pass) = (self.prices.tick, self.period, self.prices.exit, self.prices.schedule);
-            let preempted = self.cpus[cpu as usize].interrupted.is_some_and(|at| now - at <= self.prices.preemption());
-            let life = &mut self.lives[number as usize];
-            if life.state == State::Unseen {
+            let (tick, period, exit, pass) = (self.costs.tick, self.period, self.costs.exit, self.costs.schedule);
+            let preempted = self.cpus[cpu as usize].interrupted.is_some_and(|at| now - at <= self.costs.preemption());
+            let trace = &mut self.traces[number as usize];
+            if trace.state == State::Unseen {
                 // It ran from the beginning on.
-                life.state = State::Running;
-                life.ran |= counting;
+                trace.state = State::Running;
+                trace.ran |= counting;
             }
-            life.charge(now, tick, period);
-            (life.state, life.since) = (after(state), now);
-            if life.state == State::Runnable && comes != leaves {
-                life.story.switched(pass);
+            trace.charge(now, tick, period);
+            (trace.state, trace.since) = (after(state), now);
+            if trace.state == State::Runnable && comes != leaves {
+                trace.log.switched(pass);
                 if preempted {
-                    life.story.spared(self.prices.interrupt);
+                    trace.log.spared(self.costs.interrupt);
                 }
             }
-            if life.state == State::Dead {
-                life.story.owes(exit);
-                life.story.settle();
-                self.by_pid.remove(&life.pid);
+            if trace.state == State::Dead {
+                trace.log.owes(exit);
+                trace.log.settle();
+                self.by_pid.remove(&trace.pid);
                 self.counts.exits += u64::from(counting);
             }
             self.prioritise(number, previous.priority);
         }
         if let Some(number) = comes {
-            if self.lives[number as usize].state == State::Asleep {
+            if self.traces[number as usize].state == State::Asleep {
                 // Nobody was seen to wake it.
                 self.wake(now, number, Cause::Unknown, false, [cpu; 2]);
             }
             let record = &mut self.cpus[cpu as usize];
-            let life = &mut self.lives[number as usize];
-            let others = life.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
-            life.story.switched(self.prices.switch(others));
-            if record.last != Some(number) || life.ran_on.is_none_or(|(place, _)| place != cpu) {
+            let trace = &mut self.traces[number as usize];
+            let others = trace.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
+            trace.log.switched(self.costs.switch(others));
+            if record.last != Some(number) || trace.ran_on.is_none_or(|(place, _)| place != cpu) {
                 record.switches += 1;
-                life.ran_on = Some((cpu, record.switches));
+                trace.ran_on = Some((cpu, record.switches));
                 record.last = Some(number);
             }
-            (life.state, life.since) = (State::Running, now);
-            life.ran |= counting;
+            (trace.state, trace.since) = (State::Running, now);
+            trace.ran |= counting;
             self.prioritise(number, next.priority);
             self.change_what_others_asked(number);
         }
@@ -299,12 +298,12 @@ impl Observer {
 
     fn woken(&mut self, now: u64, record: &Record, task: &TaskRef, target: u32) -> Result<(), InferError> {
         let Some(number) = self.task(task)? else { return Ok(()) };
-        let life = &mut self.lives[number as usize];
-        if life.state == State::Unseen {
+        let trace = &mut self.traces[number as usize];
+        if trace.state == State::Unseen {
             // It slept from the beginning on.
-            life.state = State::Asleep;
+            trace.state = State::Asleep;
         }
-        if life.state != State::Asleep {
+        if trace.state != State::Asleep {
             return Ok(());
         }
         let cause = self.cause(record, number);
@@ -330,32 +329,32 @@ impl Observer {
     /// A task is woken on a CPU for another one; `joins` if that is in the system call of its waker's last wake-up.
     fn wake(&mut self, now: u64, task: u32, cause: Cause, joins: bool, [cpu, target]: [u32; 2]) {
         let counting = self.begin.is_some();
-        let life = &mut self.lives[task as usize];
-        let slept = now.saturating_sub(life.since);
-        (life.state, life.since) = (State::Runnable, now);
+        let trace = &mut self.traces[task as usize];
+        let slept = now.saturating_sub(trace.since);
+        (trace.state, trace.since) = (State::Runnable, now);
         if counting {
-            let prices = self.prices;
-            let before = life.story.doings.len();
+            let costs = self.costs;
+            let before = trace.log.activities.len();
             // Who is asleep at the beginning went there before.
-            let went = life.born || life.ran;
+            let went = trace.born || trace.ran;
             // It asked to sleep from the time on at which it set its timer.
-            let asked = slept + if went { prices.armed } else { 0 };
+            let asked = slept + if went { costs.armed } else { 0 };
             match cause {
                 Cause::Task(_) => {
-                    life.story.owes(if went { prices.wait } else { 0 });
-                    life.story.did(Activity::Await);
+                    trace.log.owes(if went { costs.wait } else { 0 });
+                    trace.log.did(Activity::Await);
                 }
                 Cause::Timer => {
-                    life.story.owes(if went { prices.sleep } else { 0 });
-                    life.story.timed(asked, now);
+                    trace.log.owes(if went { costs.sleep } else { 0 });
+                    trace.log.timed(asked, now);
                 }
                 Cause::Interrupt | Cause::Unknown => {
-                    life.story.owes(if went { prices.sleep } else { 0 });
-                    life.story.did(Activity::Sleep(asked));
+                    trace.log.owes(if went { costs.sleep } else { 0 });
+                    trace.log.did(Activity::Sleep(asked));
                 }
             }
-            self.doings += life.story.doings.len() - before;
-            let call = life.call;
+            self.activities += trace.log.activities.len() - before;
+            let call = trace.call;
             let waker = match cause {
                 Cause::Task(waker) => {
                     match call {
@@ -364,16 +363,16 @@ impl Observer {
                         Some(Call::Child) => self.counts.at_children += 1,
                         Some(Call::Other) | None => {}
                     }
-                    let waker = &mut self.lives[waker as usize];
-                    waker.charge(now, prices.tick, self.period);
-                    let before = waker.story.doings.len();
+                    let waker = &mut self.traces[waker as usize];
+                    waker.charge(now, costs.tick, self.period);
+                    let before = waker.log.activities.len();
                     let remote = cpu != target;
-                    if joins && waker.story.woke_too(task, prices.wake_more(remote), &mut self.wake_groups) {
-                        self.doings += 1;
+                    if joins && waker.log.woke_too(task, costs.wake_more(remote), &mut self.wake_groups) {
+                        self.activities += 1;
                     } else {
-                        waker.story.owes(prices.wake(remote));
-                        waker.story.did(Activity::Wake(task));
-                        self.doings += waker.story.doings.len() - before;
+                        waker.log.owes(costs.wake(remote));
+                        waker.log.did(Activity::Wake(task));
+                        self.activities += waker.log.activities.len() - before;
                     }
                     self.counts.woken_by_tasks += 1;
                     true
@@ -392,7 +391,7 @@ impl Observer {
                 }
             };
             if !waker && let Some(current) = self.cpus[cpu as usize].current {
-                self.lives[current as usize].story.interrupted(prices.wakeup.saturating_add(prices.interrupt));
+                self.traces[current as usize].log.interrupted(costs.wakeup.saturating_add(costs.interrupt));
                 self.cpus[cpu as usize].interrupted = Some(now);
             }
         }
@@ -412,26 +411,26 @@ impl Observer {
         let number = self.add(child, name)?;
         let above = self.by_pid.get(&parent).copied();
         if let Some(above) = above {
-            let priority = self.lives[above as usize].priority;
-            let life = &mut self.lives[number as usize];
-            (life.priority, life.first_priority) = (priority, priority);
+            let priority = self.traces[above as usize].priority;
+            let trace = &mut self.traces[number as usize];
+            (trace.priority, trace.first_priority) = (priority, priority);
         }
-        let life = &mut self.lives[number as usize];
-        (life.state, life.since, life.born) = (State::Runnable, now, true);
-        life.story.owes(self.prices.start);
+        let trace = &mut self.traces[number as usize];
+        (trace.state, trace.since, trace.born) = (State::Runnable, now, true);
+        trace.log.owes(self.costs.start);
         if self.begin.is_some()
             && let Some(above) = above
         {
-            life.parent = Some(above);
-            let maker = &mut self.lives[above as usize];
-            maker.charge(now, self.prices.tick, self.period);
-            maker.story.owes(self.prices.fork);
-            maker.story.did(Activity::Fork(number));
-            self.doings += 2;
+            trace.parent = Some(above);
+            let maker = &mut self.traces[above as usize];
+            maker.charge(now, self.costs.tick, self.period);
+            maker.log.owes(self.costs.fork);
+            maker.log.did(Activity::Fork(number));
+            self.activities += 2;
             self.counts.forks += 1;
         } else if self.begin.is_some() && now > 0 {
             // Whoever made it is no part of the workload: it is there from the start and sleeps until then.
-            life.story.did(Activity::Sleep(now));
+            trace.log.did(Activity::Sleep(now));
         }
         let parent = above.map_or(TaskId::IDLE, TaskId);
         self.emit(now, cpu, EventKind::Fork { parent, child: TaskId(number) });

@@ -11,25 +11,25 @@ const ENOUGH: usize = 4;
 /// A task that sleeps for a time has sleeps that vary less than the time from expiry to expiry, which has the work in it, too; one that
 /// keeps a period has it the other way round. What varies is measured by the median deviation from the median, which the odd long sleep does not
 /// move.
-pub(crate) fn find_periods(story: &mut ActivityLog) -> bool {
-    if story.expiries.len() < ENOUGH {
+pub(crate) fn find_periods(log: &mut ActivityLog) -> bool {
+    if log.expiries.len() < ENOUGH {
         return false;
     }
-    let sleeps: Vec<u64> = story
+    let sleeps: Vec<u64> = log
         .expiries
         .iter()
-        .filter_map(|expiry| match story.doings.get(expiry.at) {
+        .filter_map(|expiry| match log.activities.get(expiry.at) {
             Some(Activity::Sleep(slept)) => Some(*slept),
             _ => None,
         })
         .collect();
-    let steps: Vec<u64> = story.expiries.windows(2).map(|pair| pair[1].time.saturating_sub(pair[0].time)).collect();
+    let steps: Vec<u64> = log.expiries.windows(2).map(|pair| pair[1].time.saturating_sub(pair[0].time)).collect();
     if deviation(steps) >= deviation(sleeps) / 2 {
         return false;
     }
     let mut before = 0;
-    for expiry in &story.expiries {
-        story.doings[expiry.at] = Activity::Timer(expiry.time - before);
+    for expiry in &log.expiries {
+        log.activities[expiry.at] = Activity::Timer(expiry.time - before);
         before = expiry.time;
     }
     true
@@ -52,37 +52,37 @@ mod tests {
     use super::*;
 
     /// A task that works as long as `works` says and sleeps until what `next` makes of now and the last expiry.
-    fn story(works: &[u64], next: impl Fn(u64, u64) -> u64) -> ActivityLog {
-        let mut story = ActivityLog::default();
+    fn log(works: &[u64], next: impl Fn(u64, u64) -> u64) -> ActivityLog {
+        let mut log = ActivityLog::default();
         let (mut now, mut last) = (0, 0);
         for work in works {
-            story.ran(*work);
+            log.ran(*work);
             now += work;
             let expiry = next(now, last);
-            story.timed(expiry - now, expiry);
+            log.timed(expiry - now, expiry);
             (now, last) = (expiry, expiry);
         }
-        story
+        log
     }
 
     const WORKS: [u64; 6] = [100, 700, 300, 900, 200, 500];
 
     #[test]
     fn a_period_that_is_kept_is_a_timer() {
-        let mut periodic = story(&WORKS, |_, last| last + 10_000);
+        let mut periodic = log(&WORKS, |_, last| last + 10_000);
         assert!(find_periods(&mut periodic));
         let timers: Vec<Activity> =
-            periodic.doings.into_iter().filter(|doing| !matches!(doing, Activity::Run(_))).collect();
+            periodic.activities.into_iter().filter(|activity| !matches!(activity, Activity::Run(_))).collect();
         assert_eq!(timers, [Activity::Timer(10_000); 6]);
     }
 
     #[test]
     fn a_sleep_of_a_time_stays_one() {
-        let mut sleeper = story(&WORKS, |now, _| now + 10_000);
-        let before = sleeper.doings.clone();
+        let mut sleeper = log(&WORKS, |now, _| now + 10_000);
+        let before = sleeper.activities.clone();
         assert!(!find_periods(&mut sleeper));
-        assert_eq!(sleeper.doings, before);
+        assert_eq!(sleeper.activities, before);
         // Equal works leave both alike: then it does not matter.
-        assert!(!find_periods(&mut story(&[5; 6], |now, _| now + 10_000)));
+        assert!(!find_periods(&mut log(&[5; 6], |now, _| now + 10_000)));
     }
 }

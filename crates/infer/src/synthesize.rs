@@ -22,7 +22,7 @@ const COMMAND: &str = "command";
 /// What is known beside the events.
 pub(crate) struct Background {
     pub(crate) name: String,
-    pub(crate) people: BTreeMap<Pid, KnownTask>,
+    pub(crate) known_tasks: BTreeMap<Pid, KnownTask>,
     pub(crate) groups: Vec<(u64, String, Group)>,
     /// Whether sessions share their tasks' weight.
     pub(crate) autogroup: bool,
@@ -34,14 +34,14 @@ pub(crate) struct Background {
 }
 
 /// A task that others are told of under a name of its own.
-pub(crate) fn names(lives: &[TaskTrace]) -> Vec<String> {
+pub(crate) fn names(traces: &[TaskTrace]) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
-    lives
+    traces
         .iter()
-        .map(|life| {
+        .map(|trace| {
             let letter = |c: char| if c.is_ascii_alphanumeric() || "_.:+/".contains(c) { c } else { '_' };
-            let clean: String = life.name.chars().map(letter).collect();
-            let mut name = format!("{clean}-{}", life.pid);
+            let clean: String = trace.name.chars().map(letter).collect();
+            let mut name = format!("{clean}-{}", trace.pid);
             // A number may be given again.
             while !taken.insert(name.clone()) {
                 name.push('\'');
@@ -53,29 +53,29 @@ pub(crate) fn names(lives: &[TaskTrace]) -> Vec<String> {
 
 /// Makes the workload.
 pub(crate) fn synthesize(
-    watch: &mut Observer,
+    observer: &mut Observer,
     names: &[String],
     background: &Background,
 ) -> Result<Workload, InferError> {
-    let Observer { lives, changes, counts, wake_groups, .. } = watch;
-    let there: Vec<bool> = lives.iter().map(|life| life.ran).collect();
+    let Observer { traces, changes, counts, wake_groups, .. } = observer;
+    let there: Vec<bool> = traces.iter().map(|trace| trace.ran).collect();
     let settled = wake_groups.settle(&there);
     if !there.contains(&true) {
         return Err(InferError::Empty(String::new()));
     }
     let open = background.ending == Ending::Time;
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    let mut tasks = Vec::with_capacity(lives.len());
-    for (number, life) in lives.iter_mut().enumerate().filter(|(number, _)| there[*number]) {
-        counts.costs_ns += life.story.costs;
-        counts.uncovered_ns += life.story.uncovered();
-        counts.periodic += u64::from(find_periods(&mut life.story));
-        close(life, open, background.length);
-        life.story.doings.retain_mut(|doing| match doing {
+    let mut tasks = Vec::with_capacity(traces.len());
+    for (number, trace) in traces.iter_mut().enumerate().filter(|(number, _)| there[*number]) {
+        counts.costs_ns += trace.log.costs;
+        counts.uncovered_ns += trace.log.uncovered();
+        counts.periodic += u64::from(find_periods(&mut trace.log));
+        close(trace, open, background.length);
+        trace.log.activities.retain_mut(|activity| match activity {
             Activity::Wake(other) | Activity::Fork(other) => there[*other as usize],
             Activity::WakeAll(group) => match settled[*group as usize] {
                 Some(instead) => {
-                    *doing = instead;
+                    *activity = instead;
                     true
                 }
                 None => false,
@@ -83,35 +83,39 @@ pub(crate) fn synthesize(
             _ => true,
         });
         let told = Synthesizer { names, changes, wake_groups, own: &names[number] };
-        counts.steps += life.story.doings.len() as u64;
+        counts.steps += trace.log.activities.len() as u64;
         // What was made once is not made again.
-        let once =
-            life.story.doings.iter().rposition(|doing| matches!(doing, Activity::Fork(_))).map_or(0, |at| at + 1);
-        let (before, over) = life.story.doings.split_at(once);
-        let goes_on = open && life.state != State::Dead && takes_time(over);
-        let mut steps = if goes_on { told.steps(before) } else { told.steps(&life.story.doings) };
+        let once = trace
+            .log
+            .activities
+            .iter()
+            .rposition(|activity| matches!(activity, Activity::Fork(_)))
+            .map_or(0, |at| at + 1);
+        let (before, over) = trace.log.activities.split_at(once);
+        let goes_on = open && trace.state != State::Dead && takes_time(over);
+        let mut steps = if goes_on { told.steps(before) } else { told.steps(&trace.log.activities) };
         if goes_on {
             steps.push(Step::Forever(told.steps(over)));
         }
-        let asleep = !life.born
-            && matches!(life.story.doings.first(), Some(Activity::Sleep(_) | Activity::Timer(_) | Activity::Await));
-        life.story.doings = Vec::new();
+        let asleep = !trace.born
+            && matches!(trace.log.activities.first(), Some(Activity::Sleep(_) | Activity::Timer(_) | Activity::Await));
+        trace.log.activities = Vec::new();
         if !open && background.command == Some(number as u32) {
             // Who is asleep at the start begins behind that.
             steps.insert(usize::from(asleep), Step::Mark(COMMAND.to_owned()));
         }
-        let person = background.people.get(&life.pid).filter(|_| life.parent.is_none());
-        counts.kernel_threads += u64::from(person.is_some_and(|person| person.of_kernel));
-        let taskgroup = person.and_then(|person| person.group.clone());
+        let known = background.known_tasks.get(&trace.pid).filter(|_| trace.parent.is_none());
+        counts.kernel_threads += u64::from(known.is_some_and(|known| known.of_kernel));
+        let taskgroup = known.and_then(|known| known.group.clone());
         groups.extend(taskgroup.iter().map(|path| (path.clone(), Group::default())));
         tasks.push(Task {
             name: names[number].clone(),
-            instances: u32::from(life.parent.is_none()),
+            instances: u32::from(trace.parent.is_none()),
             kind: TaskKind::Process,
-            attributes: life.parent.is_none().then(|| attributes(life, person)),
+            attributes: trace.parent.is_none().then(|| attributes(trace, known)),
             taskgroup,
-            asleep: life.parent.is_none() && asleep && !steps.is_empty(),
-            session: person.and_then(|person| person.session.clone()).filter(|_| background.autogroup),
+            asleep: trace.parent.is_none() && asleep && !steps.is_empty(),
+            session: known.and_then(|known| known.session.clone()).filter(|_| background.autogroup),
             steps,
             ..Task::default()
         });
@@ -125,7 +129,7 @@ pub(crate) fn synthesize(
             }
         }
     }
-    settle_groups(&mut groups, watch, background);
+    settle_groups(&mut groups, observer, background);
     Ok(Workload {
         name: background.name.clone(),
         duration: open.then(|| Time::from_nanos(background.length.max(1))),
@@ -140,30 +144,32 @@ pub(crate) fn synthesize(
 }
 
 /// How it was when the recording ended: a task that goes on has to begin anew where it began.
-fn close(life: &mut TaskTrace, open: bool, length: u64) {
-    if !open || life.state != State::Asleep {
+fn close(trace: &mut TaskTrace, open: bool, length: u64) {
+    if !open || trace.state != State::Asleep {
         return;
     }
-    let waits = |doing: &&Activity| matches!(doing, Activity::Await | Activity::Sleep(_));
-    let first = life.story.doings.first();
-    match life.story.doings.iter().rev().find(waits) {
+    let waits = |activity: &&Activity| matches!(activity, Activity::Await | Activity::Sleep(_));
+    let first = trace.log.activities.first();
+    match trace.log.activities.iter().rev().find(waits) {
         // Who it waits for at the end is who it waited for at the beginning.
         Some(Activity::Await) if first == Some(&Activity::Await) => {}
-        Some(Activity::Await) => life.story.doings.push(Activity::Await),
-        _ => life.story.doings.push(Activity::Sleep(length.saturating_sub(life.since))),
+        Some(Activity::Await) => trace.log.activities.push(Activity::Await),
+        _ => trace.log.activities.push(Activity::Sleep(length.saturating_sub(trace.since))),
     }
 }
 
 /// Whether doing it over and over takes time.
-fn takes_time(doings: &[Activity]) -> bool {
-    doings.iter().any(|doing| matches!(doing, Activity::Run(1..) | Activity::Sleep(1..) | Activity::Timer(1..)))
+fn takes_time(activities: &[Activity]) -> bool {
+    activities
+        .iter()
+        .any(|activity| matches!(activity, Activity::Run(1..) | Activity::Sleep(1..) | Activity::Timer(1..)))
 }
 
-fn attributes(life: &TaskTrace, person: Option<&KnownTask>) -> Attributes {
-    let mut attributes = person.map(|person| person.attributes.clone()).unwrap_or_default();
-    let told = person.map(|person| person.priority);
+fn attributes(trace: &TaskTrace, known: Option<&KnownTask>) -> Attributes {
+    let mut attributes = known.map(|known| known.attributes.clone()).unwrap_or_default();
+    let told = known.map(|known| known.priority);
     // It may have changed between the table and the first sight of it.
-    if let Some(seen) = life.first_priority.filter(|seen| Some(*seen) != told) {
+    if let Some(seen) = trace.first_priority.filter(|seen| Some(*seen) != told) {
         let deadline = seen < 0 && attributes.policy.is_deadline();
         if !deadline {
             (attributes.policy, attributes.nice) = policy_of(seen);
@@ -173,7 +179,7 @@ fn attributes(life: &TaskTrace, person: Option<&KnownTask>) -> Attributes {
 }
 
 /// The settings of the groups that tasks are in, and of those above them.
-fn settle_groups(groups: &mut BTreeMap<String, Group>, watch: &Observer, background: &Background) {
+fn settle_groups(groups: &mut BTreeMap<String, Group>, observer: &Observer, background: &Background) {
     let mut above = Vec::new();
     for path in groups.keys() {
         let mut path = path.as_str();
@@ -187,7 +193,7 @@ fn settle_groups(groups: &mut BTreeMap<String, Group>, watch: &Observer, backgro
         if let Some((.., known)) = background.groups.iter().find(|(_, known, _)| known == path) {
             *settings = known.clone();
         }
-        let shares = watch.group_shares.iter().find(|(given, _)| group_path(given) == *path);
+        let shares = observer.group_shares.iter().find(|(given, _)| group_path(given) == *path);
         if let Some((_, shares)) = shares.filter(|(_, shares)| (2..=1 << 18).contains(*shares)) {
             (settings.weight, settings.shares) = (None, (*shares != 1024).then_some(*shares));
         }
@@ -202,10 +208,10 @@ struct Synthesizer<'a> {
 }
 
 impl Synthesizer<'_> {
-    fn steps(&self, doings: &[Activity]) -> Vec<Step> {
+    fn steps(&self, activities: &[Activity]) -> Vec<Step> {
         let mut steps = Vec::new();
-        for Stretch { at, length, rounds } in stretches(doings) {
-            let part = doings[at..at + length].iter().map(|doing| self.step(*doing));
+        for Stretch { at, length, rounds } in stretches(activities) {
+            let part = activities[at..at + length].iter().map(|activity| self.step(*activity));
             if rounds == 1 {
                 steps.extend(part);
             } else {
@@ -215,9 +221,9 @@ impl Synthesizer<'_> {
         steps
     }
 
-    fn step(&self, doing: Activity) -> Step {
+    fn step(&self, activity: Activity) -> Step {
         let fixed = |time| Duration::Fixed(Time::from_nanos(time));
-        match doing {
+        match activity {
             Activity::Run(time) => Step::Run(fixed(time)),
             Activity::Sleep(time) => Step::Sleep(fixed(time)),
             Activity::Timer(time) => {

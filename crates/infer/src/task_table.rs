@@ -24,15 +24,15 @@ pub(crate) struct KnownTask {
 /// The table of tasks, by pid.
 ///
 /// `cpus` is how many CPUs there are, `slice` the slice of fair tasks that asked for none.
-pub(crate) fn people(head: &Head, cpus: u32, slice: Option<Time>) -> Result<BTreeMap<Pid, KnownTask>, InferError> {
-    let mut people = BTreeMap::new();
+pub(crate) fn known_tasks(head: &Head, cpus: u32, slice: Option<Time>) -> Result<BTreeMap<Pid, KnownTask>, InferError> {
+    let mut known_tasks = BTreeMap::new();
     for row in head.table("tasks") {
-        let person = person(&row, cpus, slice);
-        let (pid, person) =
-            person.ok_or_else(|| InferError::Head(format!("no row of the table of tasks: '{}'", shown(&row))))?;
-        people.insert(pid, person);
+        let known = known(&row, cpus, slice);
+        let (pid, known) =
+            known.ok_or_else(|| InferError::Head(format!("no row of the table of tasks: '{}'", shown(&row))))?;
+        known_tasks.insert(pid, known);
     }
-    Ok(people)
+    Ok(known_tasks)
 }
 
 fn shown(row: &[&str]) -> String {
@@ -41,7 +41,7 @@ fn shown(row: &[&str]) -> String {
 }
 
 /// pid, tgid, ppid, state, cpu, prio, nice, policy, flags, rt_priority, runtime, deadline, period, affinity, autogroup, cgroup, comm.
-fn person(row: &[&str], cpus: u32, slice: Option<Time>) -> Option<(Pid, KnownTask)> {
+fn known(row: &[&str], cpus: u32, slice: Option<Time>) -> Option<(Pid, KnownTask)> {
     let [
         pid,
         _,
@@ -165,19 +165,19 @@ mod tests {
     fn a_row_says_who_a_task_is() {
         let row = "35 35 2 S 0 39 19 0 0 0 700000 0 0 0-1 - / khugepaged";
         let words: Vec<&str> = row.split(' ').collect();
-        let (pid, person) = person(&words, 2, Some(Time::from_micros(700))).unwrap();
-        assert_eq!((pid, person.priority, person.of_kernel), (35, 139, true));
-        assert_eq!(person.attributes, Attributes { nice: 19, ..Attributes::default() });
+        let (pid, known) = known(&words, 2, Some(Time::from_micros(700))).unwrap();
+        assert_eq!((pid, known.priority, known.of_kernel), (35, 139, true));
+        assert_eq!(known.attributes, Attributes { nice: 19, ..Attributes::default() });
         // On four CPUs 0-1 are not all, and 700 µs are a slice of its own where others have 1 ms.
-        let (_, person) = super::person(&words, 4, Some(Time::from_millis(1))).unwrap();
-        assert_eq!(person.attributes.affinity, [0, 1]);
-        assert_eq!(person.attributes.slice, Some(Time::from_micros(700)));
+        let (_, known) = super::known(&words, 4, Some(Time::from_millis(1))).unwrap();
+        assert_eq!(known.attributes.affinity, [0, 1]);
+        assert_eq!(known.attributes.slice, Some(Time::from_micros(700)));
     }
 
     #[test]
     fn rows_that_are_none_are_refused() {
         for row in ["", "1 2 3", "1 1 0 S 0 20 99 0 0 0 0 0 0 0 - / a", "1 1 0 S 0 20 0 6 0 0 5 5 5 0 - / a"] {
-            assert_eq!(person(&row.split(' ').collect::<Vec<_>>(), 1, None), None, "{row}");
+            assert_eq!(known(&row.split(' ').collect::<Vec<_>>(), 1, None), None, "{row}");
         }
         assert_eq!(cpu_list("3-1"), None);
         assert_eq!(cpu_list("0-99999999"), None);

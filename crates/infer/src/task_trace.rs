@@ -30,7 +30,7 @@ pub(crate) struct TaskTrace {
     pub(crate) state: State,
     /// Since when its CPU time, or its sleep, is still to be put down.
     pub(crate) since: u64,
-    pub(crate) story: ActivityLog,
+    pub(crate) log: ActivityLog,
     /// Who made it, of those made meanwhile.
     pub(crate) parent: Option<u32>,
     /// The system call that it is in, where that is recorded.
@@ -54,13 +54,13 @@ pub(crate) struct TaskTrace {
 }
 
 impl TaskTrace {
-    pub(crate) fn new(pid: Pid, name: &str, story: ActivityLog) -> Self {
+    pub(crate) fn new(pid: Pid, name: &str, log: ActivityLog) -> Self {
         Self {
             pid,
             name: name.into(),
             state: State::Unseen,
             since: 0,
-            story,
+            log,
             parent: None,
             call: None,
             born: false,
@@ -77,8 +77,8 @@ impl TaskTrace {
     /// Puts down what it ran until now, with the ticks in that time.
     pub(crate) fn charge(&mut self, now: u64, tick: u64, period: u64) {
         if self.state == State::Running && now > self.since {
-            self.story.ran(now - self.since);
-            self.story.interrupted(tick.saturating_mul(now / period - self.since / period));
+            self.log.ran(now - self.since);
+            self.log.interrupted(tick.saturating_mul(now / period - self.since / period));
             self.since = now;
         }
     }
@@ -110,11 +110,11 @@ mod tests {
 
     #[test]
     fn ticks_are_those_between() {
-        let mut life = TaskTrace::new(1, "a", ActivityLog::default());
-        (life.state, life.since) = (State::Running, 3_999_999);
+        let mut trace = TaskTrace::new(1, "a", ActivityLog::default());
+        (trace.state, trace.since) = (State::Running, 3_999_999);
         // From 3.999999 ms to 8 ms there are ticks at 4 and 8 ms.
-        life.charge(8_000_000, 100, 4_000_000);
-        life.story.settle();
-        assert_eq!(life.story.doings, [crate::activity::Activity::Run(4_000_001 - 200)]);
+        trace.charge(8_000_000, 100, 4_000_000);
+        trace.log.settle();
+        assert_eq!(trace.log.activities, [crate::activity::Activity::Run(4_000_001 - 200)]);
     }
 }
