@@ -154,8 +154,8 @@ cargo-test:
 	PROPTEST_RNG_SEED=1 $(CARGO) test --locked --no-fail-fast $(CARGO_TESTED)
 
 ruff: venv
-	$(BIN)/ruff check python tests examples
-	$(BIN)/ruff format --check python tests examples
+	$(BIN)/ruff check python tools tests examples
+	$(BIN)/ruff format --check python tools tests examples
 
 mypy: venv
 	$(BIN)/mypy
@@ -173,30 +173,30 @@ mutations:
 
 # Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
 fidelity-decisions: build
-	$(BIN)/python -m schedlab.fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
+	PYTHONPATH=tools $(BIN)/python -m fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
 
 # Simulated runs against real ones, and simulated rankings of settings against real ones, in guests whose clock counts
 # instructions and on this machine. Hours; what ran is kept in out/fidelity, so that an interrupted run goes on where it stopped.
-BEHAVIOUR := -m schedlab.fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
-PREDICTION := -m schedlab.fidelity.prediction validation/prediction.toml
+BEHAVIOUR := -m fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
+PREDICTION := -m fidelity.prediction validation/prediction.toml
 
 fidelity-behaviour: build
-	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
-	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
+	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
+	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
 
 fidelity-prediction: build
-	$(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/concepts/fidelity-prediction.md
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/concepts/fidelity-prediction.md
 
 # The part of both that takes five minutes, always anew.
 check-prediction: build
 	rm -rf out/fidelity/check
-	$(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload pi --workload schbench
-	$(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload interactive --repeats 2
+	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload pi --workload schbench
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload interactive --repeats 2
 
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.
 fidelity-what-if: build
-	$(BIN)/python -m schedlab.fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
+	PYTHONPATH=tools $(BIN)/python -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
 		--directory out/fidelity-what-if --page docs/concepts/fidelity-what-if.md
 
 bench:

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from schedlab import experiment
-from schedlab.stats import paired_ratio
+from schedlab.experiment import blocks
+from schedlab.experiment.stats import paired_ratio
 
 BLOCKS = 30
 
@@ -35,7 +35,7 @@ def main() -> None:
     for truth, new in {"the same": 1.0, "5 % faster": 0.95}.items():
         clock = Clock(seed=1)
         arms = {"old": partial(clock.seconds, 1.0), "new": partial(clock.seconds, new)}
-        fair = experiment.run_blocks(arms, blocks=BLOCKS).compare("old", "new")
+        fair = blocks.run_blocks(arms, blocks=BLOCKS).compare("old", "new")
 
         clock = Clock(seed=1)
         old = [clock.seconds(1.0) for _ in range(BLOCKS)]

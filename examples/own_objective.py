@@ -5,8 +5,8 @@ import optuna
 from numpy.typing import NDArray
 from optuna.distributions import FloatDistribution
 
-from schedlab.tune import Dimension, ParticleSwarm, ResponseSurface, Space, run
-from schedlab.tune.optuna_samplers import ParticleSwarmSampler
+from schedlab.search import Dimension, ParticleSwarm, ResponseSurface, Space, run
+from schedlab.search.optuna_samplers import ParticleSwarmSampler
 
 
 def bowl(positions: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ a smaller mean time to the end; the longest task pays for that.
 from collections.abc import Sequence
 
 import schedlab
-from schedlab.policy import Cpu, Policy, Task, simulate
+from schedlab.targets.policy import Cpu, Policy, Task, simulate
 
 NEEDS_MS = [80, 20, 50, 10]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from tests import needs
 
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 from schedlab.vm import archive, cached
 from schedlab.vm.kernels import KernelImage
 

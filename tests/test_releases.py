@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import schedlab
+from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
-from schedlab.errors import InputError
 from schedlab.targets.facts import facts
 from schedlab.vm.knobs import rules_of
 

@@ -4,19 +4,16 @@ One description of a workload, a machine and a scheduler, two executions of it (
 virtual time, or on a real kernel), one judgement of what came out.
 """
 
-from schedlab.early import quiet_interrupt
+from schedlab.boundary.early import quiet_interrupt
 
 quiet_interrupt()
 
 # ruff: noqa: E402 - what follows takes long enough to be interrupted
 from schedlab._core import __version__
-from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Costs, Machine, Scheduler, Workload
-from schedlab.outcome import GroupOutcome, Outcome, TaskOutcome
+from schedlab.model.outcome import GroupOutcome, Outcome, TaskOutcome
 from schedlab.targets.sim import simulate, simulate_many
-
-# The function takes the name of the package of searches, which stays importable:
-# `from schedlab.tune import ParticleSwarm`.
 from schedlab.tuning import Tuning, tune
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The core of schedlab, written in Rust. Structures cross as JSON, batches as arrays.
 
-Everything here raises `schedlab.errors.InputError` for what it cannot take.
+Everything here raises `schedlab.boundary.errors.InputError` for what it cannot take.
 """
 
 from os import PathLike

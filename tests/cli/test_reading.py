@@ -9,9 +9,9 @@ import pytest
 
 import schedlab
 from schedlab import _core
+from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
-from schedlab.errors import InputError
-from schedlab.settings import axes, combinations
+from schedlab.experiment.settings import axes, combinations
 
 Capture = pytest.CaptureFixture[str]
 RUN = ["run", "pipe:loops=2", "--kernel", "6.12", "--cpus", "1", "--costs", "ideal"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
-from schedlab.errors import InputError
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.targets.sim import simulate
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from schedlab import processes
 from schedlab.cli.main import invoke
-from schedlab.processes import Completed
+from schedlab.processes import processes
+from schedlab.processes.processes import Completed
 from schedlab.targets import ext
 from schedlab.targets.ext_hangs import HANGS, known_hangs
 

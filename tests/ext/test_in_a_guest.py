@@ -15,10 +15,10 @@ import pytest
 from tests import needs
 
 from schedlab import _core
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 from schedlab.model import Attributes, Machine, Scheduler, Workload
-from schedlab.outcome import Outcome
-from schedlab.studies import greedy
+from schedlab.model.outcome import Outcome
+from schedlab.studies.thread_fairness import greedy
 from schedlab.targets import ext, group_weights, host, vm
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import Guest, archive, cached

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests import needs
 
+from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.cli.main import invoke
-from schedlab.errors import InputError, SchedlabError
+from schedlab.experiment.settings import combinations
 from schedlab.model import Attributes, Machine, Scheduler, Workload
-from schedlab.settings import combinations
 from schedlab.targets import ext
 from schedlab.targets.sim import simulate
 from schedlab.vm import Guest, archive, cached

@@ -13,10 +13,10 @@ from tests.fuzzing.mutation import mutated_journal, mutated_json, mutated_store
 from tests.fuzzing.parser import FaultError, Parser, directory, file, word
 from tests.fuzzing.parser import texts as seeds
 
-from schedlab import spans
 from schedlab.knobs import journal
+from schedlab.measure import trace_spans
 from schedlab.model import Workload, parse_time
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
 from schedlab.programs.apache import read_ab, read_wrk
 from schedlab.programs.fio import read_fio
 from schedlab.programs.hackbench import read_hackbench
@@ -85,7 +85,12 @@ PARSERS: Sequence[Parser] = (
     Parser("infer", recordings.infer, 30_000, recordings.recordings, recordings.recording),
     Parser("observe", recordings.observe, 30_000, recordings.recordings, recordings.recording),
     Parser("snapshot", recordings.snapshot, 30_000, recordings.snapshots),
-    Parser("trace", lambda data: spans.read(file(data, "trace.txt")), 10_000, recordings.traces),
+    Parser(
+        "trace",
+        lambda data: trace_spans.read(file(data, "trace.txt")),
+        10_000,
+        recordings.traces,
+    ),
     Parser("costs", written.read_costs, 20_000, written.costs),
     Parser(
         "journal",

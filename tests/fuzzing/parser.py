@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.fuzzing.mutation import mutated
 
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 
 LONGEST_MESSAGE = 2_000
 """Characters of an error: one line, whatever was given."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.fuzzing.mutation import EXTREMES, NUMBER, mutated
 from tests.fuzzing.parser import directory, file
 
-from schedlab import _core, inference
+from schedlab import _core
+from schedlab.measure import inference
 from schedlab.model import Machine
 from schedlab.targets.sim import simulate
 

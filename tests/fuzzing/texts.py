@@ -11,7 +11,7 @@ from tests.fuzzing.parser import file, word
 from tests.fuzzing.recordings import machine
 
 from schedlab import _core
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 from schedlab.model import Attributes, Machine, Scheduler, Workload
 from schedlab.programs import subject
 from schedlab.programs.command import Command

@@ -12,12 +12,14 @@ from pathlib import Path
 from tests.fuzzing.parser import directory, file
 from tests.fuzzing.recordings import machine
 
-from schedlab import _core, calibration, demo
+from schedlab import _core
 from schedlab.cli.main import invoke
 from schedlab.knobs import journal
 from schedlab.knobs.places import Place
+from schedlab.measure import calibration
 from schedlab.model import Scheduler, Workload
 from schedlab.store import Store
+from schedlab.studies.scheduler_tuning import demo
 
 SUMMARIES = Path(__file__).resolve().parents[2] / "out" / "fuzz"
 """Where a demo's and a study's summaries are kept, as each takes seconds to make."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
 from schedlab.knobs import applied, journal, pending, restore
 from schedlab.knobs.journal import Entry
 from schedlab.knobs.places import Place

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.knobs import applied, commands, operations, pending, restore, state
 
 from .conftest import Tree

@@ -2,7 +2,7 @@
 
 import pytest
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.knobs import find, table
 
 

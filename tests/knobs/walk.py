@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 from schedlab.knobs import applied, find, operations, places, restore, state
 
 CPUS = 2

@@ -12,7 +12,7 @@ use crate::simulate::Inputs;
 
 /// Simulates one run under `policy` in the place of the fair class, and returns its outcome as JSON.
 ///
-/// `policy` has the methods of `schedlab.policy.Calls`. It runs on the calling thread, so that an interrupt reaches it.
+/// `policy` has the methods of `schedlab.targets.policy.Calls`. It runs on the calling thread, so that an interrupt reaches it.
 #[pyfunction]
 pub fn simulate_policy(
     workload: &str,

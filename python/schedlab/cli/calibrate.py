@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from schedlab import calibration
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
-from schedlab.errors import InputError
+from schedlab.measure import calibration
 from schedlab.report.terminal import emit_json, note_all, progress, say
 from schedlab.report.text import describe_calibration
 from schedlab.vm.guest import Guest

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from schedlab import settings
 from schedlab.cli import comparing, options
+from schedlab.experiment import settings
 
 
 def command(

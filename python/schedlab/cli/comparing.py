@@ -9,9 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab import campaign
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
-from schedlab.errors import InputError
+from schedlab.experiment import campaign
+from schedlab.experiment.group_sequential import LOOKS, Protocol
+from schedlab.experiment.sequential_experiment import Progress
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Described, Subject
 from schedlab.model import Scheduler
 from schedlab.programs import FAMILIES, subject
 from schedlab.programs.command import command as command_of
@@ -19,11 +23,7 @@ from schedlab.report import answers
 from schedlab.report.pace import Pace
 from schedlab.report.terminal import emit_json, note, running, say, show
 from schedlab.report.words import percent
-from schedlab.sequential import LOOKS, Protocol
-from schedlab.settings import Setting
-from schedlab.settling import Progress
 from schedlab.store import Store
-from schedlab.subjects import Described, Subject
 from schedlab.targets.target import Host, Simulated, Target
 from schedlab.targets.virtual import Virtual
 

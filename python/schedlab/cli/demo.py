@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from schedlab import demo
 from schedlab.cli import options
 from schedlab.report.terminal import emit_json
+from schedlab.studies.scheduler_tuning import demo
 
 
 def command(

@@ -3,7 +3,7 @@
 import typer
 
 from schedlab.cli import options
-from schedlab.doctor import diagnose
+from schedlab.measure.doctor import diagnose
 from schedlab.report.summary import diagnosis_json
 from schedlab.report.terminal import emit_json, heading, show
 from schedlab.report.text import describe_machine

@@ -12,11 +12,11 @@ from typing import IO, Annotated, TextIO
 
 import typer
 
-from schedlab import processes
-from schedlab.arguments import visible
+from schedlab.boundary.arguments import visible
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError
+from schedlab.boundary.files import whole
 from schedlab.cli import options
-from schedlab.errors import InputError, NotPermittedError, RunError
-from schedlab.files import whole
+from schedlab.processes import processes
 from schedlab.report.terminal import emit_json, note_all, say
 from schedlab.targets import ext
 from schedlab.targets.ext_hangs import known_hangs

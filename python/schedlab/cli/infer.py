@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from schedlab.cli import options
-from schedlab.inference import Inferred, infer, simulated
-from schedlab.likeness import Figure, Likeness, likeness
+from schedlab.measure.inference import Inferred, infer, simulated
+from schedlab.measure.similarity import Figure, Likeness, likeness
 from schedlab.model import Machine, Scheduler, settings, short_time
 from schedlab.report.terminal import emit_json, note, say, show
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from schedlab import _core
+from schedlab.boundary.errors import SchedlabError
 from schedlab.cli import options
-from schedlab.errors import SchedlabError
 from schedlab.model import Scheduler
 from schedlab.report.terminal import emit_json, heading, note, progress, say, show
 from schedlab.targets.facts import facts

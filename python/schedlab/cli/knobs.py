@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from schedlab import processes
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli import options
-from schedlab.errors import InputError, RunError
 from schedlab.knobs import (
     Knob,
     PutBack,
@@ -24,6 +23,7 @@ from schedlab.knobs import (
 )
 from schedlab.knobs.journal import Entry
 from schedlab.model import Scheduler, settings
+from schedlab.processes import processes
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.text import by_reason
 from schedlab.targets.facts import facts

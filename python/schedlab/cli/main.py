@@ -20,7 +20,8 @@ from typing import Annotated
 
 import typer
 
-from schedlab import __version__, leftovers
+from schedlab import __version__
+from schedlab.boundary.errors import InputError, NotPermittedError, SchedlabError
 from schedlab.cli import (
     bench,
     calibrate,
@@ -42,7 +43,7 @@ from schedlab.cli import (
     validate,
     workload,
 )
-from schedlab.errors import InputError, NotPermittedError, SchedlabError
+from schedlab.processes import leftovers
 from schedlab.report.terminal import complain, note
 from schedlab.vm import workplace
 
@@ -124,7 +125,7 @@ app.add_typer(ext.app, name="ext", epilog=EPILOG)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
-    # Until now Ctrl-C ended the program by itself; see schedlab.early.
+    # Until now Ctrl-C ended the program by itself; see schedlab.boundary.early.
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

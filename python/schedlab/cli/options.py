@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from schedlab.arguments import is_directory
-from schedlab.calibration import references
-from schedlab.errors import InputError
+from schedlab.boundary.arguments import is_directory
+from schedlab.boundary.errors import InputError
+from schedlab.measure.calibration import references
 from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
 from schedlab.report.terminal import note
 from schedlab.targets.facts import facts

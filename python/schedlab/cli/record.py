@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from schedlab import _core
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
 from schedlab.cli.options import Target
-from schedlab.errors import InputError
+from schedlab.measure.recording import BUFFER, LEVELS, Recording, record
 from schedlab.model import Workload
-from schedlab.outcome import Outcome
-from schedlab.recording import BUFFER, LEVELS, Recording, record
+from schedlab.model.outcome import Outcome
 from schedlab.report.terminal import emit_json, note, note_all, say
 from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from schedlab import _core
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
-from schedlab.errors import InputError
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab import campaign
+from schedlab.boundary.errors import InputError, reading
+from schedlab.boundary.files import read_text, write_text
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError, reading
-from schedlab.files import read_text, write_text
+from schedlab.experiment import campaign
 from schedlab.report import answers, document, experiments
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import merit

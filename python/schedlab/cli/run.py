@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from schedlab import _core
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
 from schedlab.cli.options import Target
-from schedlab.errors import InputError
 from schedlab.model import Attributes, Machine, Scheduler, Workload, settings
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
 from schedlab.report.terminal import emit_json, note, say, waiting
 from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted

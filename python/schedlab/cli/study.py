@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab import __version__, extras, files
+from schedlab import __version__
+from schedlab.boundary import extras, files
+from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError, SchedlabError
 from schedlab.report.telling import telling
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from schedlab import settings
+from schedlab.boundary.errors import InputError
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError
-from schedlab.settings import Setting
+from schedlab.experiment import settings
+from schedlab.experiment.settings import Setting
 
 
 def command(

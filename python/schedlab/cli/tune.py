@@ -10,19 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab import campaign, tuning
+from schedlab import tuning
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.files import write_text
 from schedlab.cli import comparing, options
-from schedlab.errors import InputError, RunError
-from schedlab.files import write_text
+from schedlab.experiment import campaign
+from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Subject
 from schedlab.programs.command import Command
 from schedlab.report import answers
 from schedlab.report.terminal import emit_json, note, running, say
 from schedlab.report.tuned import describe_tuning
 from schedlab.report.words import merit
-from schedlab.sequential import Protocol
-from schedlab.settings import Setting
 from schedlab.store import Store
-from schedlab.subjects import Subject
 from schedlab.targets.target import Simulated, Target, label
 from schedlab.tuning.exporting import FILES
 from schedlab.tuning.searches import DRAWS_NOTHING

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from schedlab import programs
-from schedlab import validation as validating
+from schedlab.boundary.errors import InputError
 from schedlab.cli import options
 from schedlab.cli.options import Target
-from schedlab.errors import InputError
+from schedlab.measure import validation as validating
 from schedlab.report.summary import validation_json
 from schedlab.report.terminal import emit_json, note, progress
 from schedlab.report.text import describe_equivalence, describe_validation

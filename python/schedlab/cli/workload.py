@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from schedlab import _core
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.model import Workload
 from schedlab.report.terminal import emit, emit_json, heading, say, show
 

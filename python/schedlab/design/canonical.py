@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from schedlab.design.surface import Surface
-from schedlab.stats import FloatArray
+from schedlab.experiment.stats import FloatArray
 
 Nature = Literal["minimum", "maximum", "saddle", "ridge"]
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from schedlab.stats import FloatArray
+from schedlab.experiment.stats import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

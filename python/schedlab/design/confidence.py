@@ -21,7 +21,7 @@ from scipy.special import fdtri, stdtrit
 
 from schedlab.design.canonical import canonical, nature_of
 from schedlab.design.surface import Surface, model_matrix, quadratic_of
-from schedlab.stats import FloatArray, Interval
+from schedlab.experiment.stats import FloatArray, Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from schedlab.stats import FloatArray
+from schedlab.experiment.stats import FloatArray
 
 _BLOCKS = {
     3: ((0, 1), (0, 2), (1, 2)),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import fdtrc, stdtr, stdtrit
 
-from schedlab.stats import FloatArray, Interval
+from schedlab.experiment.stats import FloatArray, Interval
 
 Order = Literal["first", "interactions", "second"]
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
 from schedlab.knobs import operations
 from schedlab.knobs.table import Knob
 from schedlab.model import parse_time

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedlab.errors import NotPermittedError, RunError
+from schedlab.boundary.errors import NotPermittedError, RunError
 from schedlab.knobs import journal, operations, order, state
 from schedlab.knobs.host import read
 from schedlab.knobs.journal import Entry

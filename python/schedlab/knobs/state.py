@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.errors import NotPermittedError, RunError
+from schedlab.boundary.errors import NotPermittedError, RunError
 from schedlab.knobs import operations
 
 VARIABLE = "SCHEDLAB_STATE_DIR"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab import _core
-from schedlab.arguments import check_text
-from schedlab.errors import InputError
+from schedlab.boundary.arguments import check_text
+from schedlab.boundary.errors import InputError
 from schedlab.model import format_time
 
 

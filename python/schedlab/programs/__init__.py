@@ -1,5 +1,6 @@
 """Real benchmarks from their own packages: started, stopped and read, not rewritten."""
 
+from schedlab.experiment.subjects import Described, Subject
 from schedlab.model import Workload
 from schedlab.programs.apache import Apache
 from schedlab.programs.command import Command
@@ -14,7 +15,6 @@ from schedlab.programs.hackbench import (
 from schedlab.programs.perf_bench import Messaging, Pipe
 from schedlab.programs.program import PACKAGES, Program, find
 from schedlab.programs.stress_ng import StressNg
-from schedlab.subjects import Described, Subject
 
 FAMILIES: dict[str, type[Program]] = {
     program.family: program for program in (RtHackbench, Messaging, Pipe, Apache, Fio, StressNg)

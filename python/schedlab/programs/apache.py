@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from schedlab import leftovers, processes
-from schedlab.errors import InputError, RunError
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.experiment.subjects import Metric
+from schedlab.processes import leftovers, processes
 from schedlab.programs.program import Option, Program, Start, need, number, reading_output
-from schedlab.subjects import Metric
 from schedlab.targets.starting import starting
 
 _MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlab.capture import matching
-from schedlab.direction import Better, direction_of, known_words, pattern_words
-from schedlab.disturbance import Watch
-from schedlab.errors import InputError, RunError
-from schedlab.subjects import Conditions, Measured, Metric
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.experiment.subjects import Conditions, Measured, Metric
+from schedlab.model.direction import Better, direction_of, known_words, pattern_words
+from schedlab.processes.capture import matching
+from schedlab.processes.disturbance import Watch
 from schedlab.targets.target import Target
 
 OWN = (
@@ -34,7 +34,7 @@ class Command:
         pattern: a regular expression with one group, the number in what the command prints; or one
             of the names in `OWN`. The last match counts.
         better: whether a lower or a higher number is better; None: as the pattern's words tell
-            (`schedlab.direction`).
+            (`schedlab.model.direction`).
 
     Raises:
         InputError: no words, a pattern that is none, or one whose direction is not known.
@@ -77,7 +77,7 @@ class Command:
         }
 
     def measure(self, target: Target, under: Conditions) -> Measured:
-        """Run it once. See `schedlab.subjects.Subject.measure`."""
+        """Run it once. See `schedlab.experiment.subjects.Subject.measure`."""
         # The last match counts, which may come before what is kept of a long output.
         with matching("" if self._compiled is None else self.pattern):
             done = target.execute(self.words, **under.for_command())

@@ -3,10 +3,10 @@
 import json
 from typing import Any, ClassVar
 
-from schedlab import leftovers
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
+from schedlab.experiment.subjects import Metric
+from schedlab.processes import leftovers
 from schedlab.programs.program import Option, Program, Start, need, reading_output
-from schedlab.subjects import Metric
 
 _PATTERNS = ("read", "write", "randread", "randwrite", "rw", "randrw")
 

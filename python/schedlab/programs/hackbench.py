@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from schedlab.experiment.subjects import Metric
 from schedlab.model import Attributes
 from schedlab.programs.program import Option, Program, Start, find, need, reading_output
-from schedlab.subjects import Metric
 
 _CONFIGURATION = re.compile(
     r"Running in (?P<mode>process|threaded) mode with (?P<groups>\d+) groups "

@@ -12,11 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schedlab import processes
-from schedlab.capture import matching
-from schedlab.disturbance import watching
-from schedlab.errors import SchedlabError
+from schedlab.boundary.errors import SchedlabError
 from schedlab.model import Attributes
+from schedlab.processes import processes
+from schedlab.processes.capture import matching
+from schedlab.processes.disturbance import watching
 from schedlab.programs import FAMILIES
 from schedlab.programs.program import Start
 from schedlab.targets import ext

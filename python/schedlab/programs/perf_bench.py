@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
+from schedlab.experiment.subjects import Metric
 from schedlab.programs.program import Option, Program, Start, need, number
-from schedlab.subjects import Metric
 
 
 class Messaging(Program):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from schedlab import processes
-from schedlab.disturbance import watching
-from schedlab.errors import InputError, RunError
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.experiment.subjects import Conditions, Measured, Metric
 from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
-from schedlab.subjects import Conditions, Measured, Metric
+from schedlab.processes import processes
+from schedlab.processes.disturbance import watching
 from schedlab.targets import ext
 from schedlab.targets.starting import starting
 from schedlab.targets.target import Target
@@ -221,7 +221,10 @@ class Program(ABC):
         """Run it once here, and return its metrics."""
 
     def measure(self, target: Target, under: Conditions) -> Measured:
-        """Run it once; it draws its own random numbers. See `schedlab.subjects.Subject.measure`."""
+        """Run it once; it draws its own random numbers.
+
+        See `schedlab.experiment.subjects.Subject.measure`.
+        """
         if not target.real:
             raise InputError(
                 f"'{self.family}' is a real program: it runs with --on host or --on vm:KERNEL, "
@@ -259,7 +262,7 @@ def reading_output(program: str, text: str) -> Iterator[None]:
     ...     float("5...5")
     Traceback (most recent call last):
     ...
-    schedlab.errors.RunError: ab printed something unknown: '5...5'
+    schedlab.boundary.errors.RunError: ab printed something unknown: '5...5'
     """
     try:
         yield

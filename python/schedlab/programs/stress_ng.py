@@ -3,10 +3,10 @@
 import re
 from typing import ClassVar
 
-from schedlab import leftovers
-from schedlab.errors import InputError, RunError
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.experiment.subjects import Metric
+from schedlab.processes import leftovers
 from schedlab.programs.program import Option, Program, Start, need, number
-from schedlab.subjects import Metric
 
 
 class StressNg(Program):

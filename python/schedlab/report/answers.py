@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schedlab import stats
-from schedlab.campaign import Result
+from schedlab.experiment import stats
+from schedlab.experiment.campaign import Result
+from schedlab.experiment.stats import Verdict
 from schedlab.report.words import interval_words, percent, quantity
-from schedlab.stats import Verdict
 
 STATISTIC = (
     "Values are geometric means over the pairs of runs that the verdict rests on; "

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from schedlab.extras import Lazy
+from schedlab.boundary.extras import Lazy
 
 if TYPE_CHECKING:
     import altair as alt

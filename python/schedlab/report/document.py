@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlab import campaign, stats
+from schedlab.experiment import campaign, stats
 from schedlab.report import answers, tuned
 from schedlab.report.words import interval_words, merit, percent, quantity
 from schedlab.store import Store, StoredExperiment

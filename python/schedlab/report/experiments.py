@@ -5,7 +5,7 @@ import html as text_of_html
 import io
 import json
 
-from schedlab.frames import run_columns
+from schedlab.experiment.frames import run_columns
 from schedlab.report.document import Document, Table, document
 from schedlab.report.markup import block, plain
 from schedlab.store import Store, StoredExperiment

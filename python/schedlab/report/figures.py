@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedlab.extras import Lazy
+from schedlab.boundary.extras import Lazy
 
 if TYPE_CHECKING:
     import altair as alt

@@ -2,7 +2,7 @@
 
 import re
 
-from schedlab.arguments import visible
+from schedlab.boundary.arguments import visible
 
 _MARKUP = re.compile(r"([\\`*|\[\]])")
 

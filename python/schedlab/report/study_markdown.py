@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.arguments import visible
-from schedlab.files import make_directory, write_text
+from schedlab.boundary.arguments import visible
+from schedlab.boundary.files import make_directory, write_text
 from schedlab.report.markup import block, plain
 from schedlab.report.study_page import svg
 

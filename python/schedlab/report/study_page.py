@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedlab.extras import Lazy
+from schedlab.boundary.extras import Lazy
 from schedlab.report import timeline
 
 if TYPE_CHECKING:

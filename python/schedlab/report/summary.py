@@ -2,9 +2,9 @@
 
 from dataclasses import asdict
 
-from schedlab.calibration import Calibration
-from schedlab.doctor import Diagnosis
-from schedlab.validation import Equivalence, Validation
+from schedlab.measure.calibration import Calibration
+from schedlab.measure.doctor import Diagnosis
+from schedlab.measure.validation import Equivalence, Validation
 
 
 def diagnosis_json(diagnosis: Diagnosis) -> dict[str, object]:

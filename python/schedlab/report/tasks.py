@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedlab.outcome import Outcome, TaskOutcome
+from schedlab.model.outcome import Outcome, TaskOutcome
 
 _INSTANCE = re.compile(r"[.\[].*$")
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from schedlab.arguments import visible
+from schedlab.boundary.arguments import visible
 from schedlab.report.columns import blocks
 
 _WIDTH = 120

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from schedlab import validation as validating
-from schedlab.calibration import Calibration, Spread
-from schedlab.doctor import Diagnosis
 from schedlab.knobs import Reading
+from schedlab.measure import validation as validating
+from schedlab.measure.calibration import Calibration, Spread
+from schedlab.measure.doctor import Diagnosis
 from schedlab.model import short_time
-from schedlab.outcome import GroupOutcome, Latency, Outcome
+from schedlab.model.outcome import GroupOutcome, Latency, Outcome
 from schedlab.report.tasks import by_kind, each
 from schedlab.report.terminal import heading, note, say, show
 from schedlab.report.words import counted, interval_words, percent

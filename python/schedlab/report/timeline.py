@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlab.measure.trace_spans import Spans
 from schedlab.report.charts import PALETTE
-from schedlab.spans import Spans
 
 MOST = 5_000
 """Spans of a timeline at the most; a longer run is cut there."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from schedlab.design import Surface, canonical
-from schedlab.direction import Better
+from schedlab.model.direction import Better
 from schedlab.report.terminal import heading, note, say, show
 from schedlab.report.words import counted, merit, percent, quantity
 from schedlab.tuning import Gain, Tuning

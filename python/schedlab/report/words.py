@@ -1,9 +1,9 @@
 """Results in words."""
 
-from schedlab.direction import Better
-from schedlab.experiment import Comparison
+from schedlab.experiment.blocks import Comparison
+from schedlab.experiment.stats import Estimate, Verdict
 from schedlab.model import short_time
-from schedlab.stats import Estimate, Verdict
+from schedlab.model.direction import Better
 
 
 def percent(ratio: float) -> str:

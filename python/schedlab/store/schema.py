@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.arguments import exists, is_directory
-from schedlab.errors import InputError, SchedlabError, StorageError
+from schedlab.boundary.arguments import exists, is_directory
+from schedlab.boundary.errors import InputError, SchedlabError, StorageError
 
 VERSION = 1
 """Of the tables, kept in the file's ``user_version``."""

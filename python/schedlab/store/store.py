@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from schedlab._core import __version__
-from schedlab.errors import InputError, reading
+from schedlab.boundary.errors import InputError, reading
 from schedlab.store.schema import connect, failures, transaction
 
 STATES = ("running", "interrupted", "failed", "done")

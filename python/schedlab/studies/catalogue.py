@@ -1,14 +1,12 @@
 """The studies there are."""
 
-from schedlab.errors import InputError
-from schedlab.studies import (
-    cfs_parameters,
-    policies,
-    rt_runtime,
-    scheduler_tuning_study,
-    thread_fairness,
-)
+from schedlab.boundary.errors import InputError
+from schedlab.studies import policies
+from schedlab.studies.cfs_parameters import cfs_parameters
+from schedlab.studies.rt_runtime import rt_runtime
+from schedlab.studies.scheduler_tuning import scheduler_tuning_study
 from schedlab.studies.study import Study
+from schedlab.studies.thread_fairness import thread_fairness
 
 STUDIES: dict[str, Study] = {
     study.name: study

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schedlab import files
+from schedlab.boundary import files
 from schedlab.report.terminal import to_json
 from schedlab.studies.study import Result, Study, Table
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from schedlab import execution
-from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
-from schedlab.execution import Cell
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.experiment import execution
+from schedlab.experiment.execution import Cell
+from schedlab.experiment.sequential_experiment import Arm as Run
 from schedlab.model import Workload
-from schedlab.settling import Arm as Run
 from schedlab.store import Store
 from schedlab.studies.study import Arm, Tell, silent
 from schedlab.targets.target import Target

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from schedlab import stats
+from schedlab.experiment import stats
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Conditions, Described, Measured, Metric
 from schedlab.model import Attributes, Scheduler, Workload
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
 from schedlab.report import charts
-from schedlab.settings import Setting
 from schedlab.studies import papers, programs
 from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged
-from schedlab.subjects import Conditions, Described, Measured, Metric
 from schedlab.targets.sim import simulate
 from schedlab.targets.target import Target
 

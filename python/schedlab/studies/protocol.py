@@ -2,8 +2,9 @@
 
 Runs are made up: a true effect, noise of a coefficient of variation of 3 % a run, and a machine
 that drifts. Each trial is judged twice: by the protocol (pairs in randomised blocks, looks with a
-set error rate, `schedlab.sequential`), and by the usual way: all runs of one setting, then all of
-the other, and a difference wherever the intervals mean ± 1.96 sigma do not overlap.
+set error rate, `schedlab.experiment.group_sequential`), and by the usual way: all runs of one
+setting, then all of the other, and a difference wherever the intervals mean ± 1.96 sigma do not
+overlap.
 """
 
 from collections.abc import Sequence
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from schedlab import stats
-from schedlab.sequential import Protocol
-from schedlab.stats import FloatArray, Verdict
+from schedlab.experiment import stats
+from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.stats import FloatArray, Verdict
 
 NOISE = 0.03
 """Standard deviation of a run's logarithm, its coefficient of variation."""
@@ -116,7 +117,9 @@ def simulate(
 def judge_trials(
     logs: FloatArray, protocol: Protocol
 ) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """Judge many experiments of one question each, as `schedlab.sequential.judge_all` does one.
+    """Judge many experiments of one question each.
+
+    `schedlab.experiment.group_sequential.judge_all` judges one so.
 
     Args:
         logs: log-ratios, a row an experiment, a column a block.

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from schedlab import _core, leftovers, spans
+from schedlab import _core
+from schedlab.measure import trace_spans
 from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.processes import leftovers
 from schedlab.report.timeline import timeline
 from schedlab.targets.sim import simulate
 
@@ -16,7 +18,7 @@ def spans_of(
     scheduler: Scheduler,
     machine: Machine,
     attributes: Attributes | None = None,
-) -> spans.Spans:
+) -> trace_spans.Spans:
     """Simulate a run and return who ran when.
 
     >>> found = spans_of("hogs:tasks=1,time=1ms", Scheduler("6.1"), Machine(1, "ideal"))
@@ -26,7 +28,7 @@ def spans_of(
     with leftovers.directory("trace") as directory:
         trace = directory / "run.txt"
         simulate(work, scheduler=scheduler, machine=machine, attributes=attributes, trace=trace)
-        return spans.read(trace)
+        return trace_spans.read(trace)
 
 
 def timeline_of(  # noqa: PLR0917 - a run, and what is said of it

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from schedlab.settings import Setting
-from schedlab.subjects import Subject
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Subject
 
 Arm = tuple[Subject, Setting]
 """What is run, and under which setting."""

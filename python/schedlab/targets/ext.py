@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab import processes
-from schedlab.errors import InputError, NotPermittedError, RunError
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError
 from schedlab.model import Attributes
+from schedlab.processes import processes
 
 _PACKAGED = Path(__file__).parent.parent / "bin" / "schedlab-ext"
 

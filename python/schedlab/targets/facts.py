@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from schedlab import _core
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.model import Scheduler
 
 _USUAL_HZ = (100, 128, 250, 300, 512, 1000, 1024)

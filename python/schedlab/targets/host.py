@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from schedlab import processes
-from schedlab.errors import InputError, NotPermittedError, RunError
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Workload, check_seed
-from schedlab.outcome import Outcome
-from schedlab.processes import native_runner, runner
+from schedlab.model.outcome import Outcome
+from schedlab.processes import processes
+from schedlab.processes.processes import native_runner, runner
 from schedlab.targets import ext
 from schedlab.targets.facts import Facts, facts
 

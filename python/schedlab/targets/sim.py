@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from schedlab import _core
-from schedlab.arguments import check_texts, check_whole
-from schedlab.errors import InputError
-from schedlab.files import whole
+from schedlab.boundary.arguments import check_texts, check_whole
+from schedlab.boundary.errors import InputError
+from schedlab.boundary.files import whole
 from schedlab.model import Attributes, Machine, Scheduler, Workload, check_seed
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
 from schedlab.targets import host
 
 TRACE_FORMATS = {".pftrace": "Perfetto", ".perfetto-trace": "Perfetto", ".txt": "ftrace text"}

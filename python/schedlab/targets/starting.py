@@ -9,7 +9,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from schedlab.errors import InputError, NotPermittedError
+from schedlab.boundary.errors import InputError, NotPermittedError
 from schedlab.model import Attributes, parse_time
 
 _POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5}

@@ -5,11 +5,11 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from schedlab import processes
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Scheduler, Workload
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
+from schedlab.processes import processes
 from schedlab.targets import ext, host
 from schedlab.targets.facts import facts
 from schedlab.targets.starting import starting

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schedlab import disturbance
-from schedlab.capture import pattern
-from schedlab.disturbance import Watch
-from schedlab.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Workload
-from schedlab.outcome import Outcome
-from schedlab.processes import Completed
+from schedlab.model.outcome import Outcome
+from schedlab.processes import disturbance
+from schedlab.processes.capture import pattern
+from schedlab.processes.disturbance import Watch
+from schedlab.processes.processes import Completed
 from schedlab.targets import vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest, find_kernel, shares

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from schedlab.errors import InputError, RunError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.model import Attributes, Workload, check_seed
-from schedlab.outcome import Outcome
+from schedlab.model.outcome import Outcome
 from schedlab.targets import ext, host
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.guest import Guest

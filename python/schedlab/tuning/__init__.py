@@ -1,6 +1,6 @@
 """Tuning: the setting of knobs, policy and slice that serves workloads best, in any place.
 
-A search (`schedlab.tune`) proposes settings; `schedlab.tuning.objective` says what each is worth,
+A search (`schedlab.search`) proposes settings; `schedlab.tuning.objective` says what each is worth,
 simulated in batches or raced for real against the best so far; every run is kept in a store, from
 which a tuning that was stopped goes on; `certify` compares the winner with what is set at present,
 by the protocol of every comparison; `export` makes it permanent.

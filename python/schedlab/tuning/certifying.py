@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from schedlab import campaign
-from schedlab.sequential import Protocol
-from schedlab.settings import Setting
-from schedlab.settling import Progress
-from schedlab.stats import Verdict
+from schedlab.experiment import campaign
+from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.sequential_experiment import Progress
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.stats import Verdict
+from schedlab.experiment.subjects import Subject
 from schedlab.store import Store
-from schedlab.subjects import Subject
 from schedlab.targets.target import Target
 from schedlab.tuning.objective import DEFAULT
 from schedlab.tuning.tuner import Tuning
@@ -66,7 +66,7 @@ def certify(
     Raises:
         InputError, NotPermittedError: what the target cannot do.
         RunError: nothing could be run.
-        Interrupted: on KeyboardInterrupt; see `schedlab.campaign.run`.
+        Interrupted: on KeyboardInterrupt; see `schedlab.experiment.campaign.run`.
     """
     if store is None:
         with TemporaryDirectory(prefix="schedlab-") as name, Store(Path(name) / "runs.db") as kept:

@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
+from schedlab.experiment.settings import Setting
 from schedlab.knobs import Knob, find
 from schedlab.knobs.places import encode
 from schedlab.model import Scheduler
-from schedlab.settings import Setting
 
 FILES = {"sysctl": "90-schedlab.conf", "tuned": "tuned.conf", "systemd": "schedlab-tuned.service"}
 """Formats, and the file each is usually in."""

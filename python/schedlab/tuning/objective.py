@@ -4,8 +4,9 @@ A simulated setting is worth what it says, once or over several seeds. What is m
 and repeats are spent where they matter. Each generation is run once, in interleaved blocks together
 with the best setting so far (the incumbent), so that the machine's drift cancels; that screens
 out what is clearly no better. Those few that look better then duel with the incumbent in fresh
-blocks, by the protocol of every comparison (`schedlab.settling`): a setting takes the incumbent's
-place only with a verdict *better*, and what a duel measured replaces the lucky first look.
+blocks, by the protocol of every comparison (`schedlab.experiment.sequential_experiment`): a setting
+takes the incumbent's place only with a verdict *better*, and what a duel measured replaces the
+lucky first look.
 """
 
 import math
@@ -14,12 +15,12 @@ from statistics import fmean
 
 import numpy as np
 
-from schedlab import settling
-from schedlab.errors import InputError, RunError
-from schedlab.sequential import Protocol
-from schedlab.settings import Setting
-from schedlab.settling import Question, Values
-from schedlab.stats import Verdict
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.experiment import sequential_experiment
+from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.sequential_experiment import Question, Values
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.stats import Verdict
 from schedlab.tuning.runs import Case, Runs
 
 DEFAULT = Setting({})
@@ -181,7 +182,7 @@ class Raced:
         """Compare contenders with the incumbent in fresh blocks; the best that wins replaces it."""
         self.duels += 1
         names = {str(one): one for one in (self._incumbent, *contenders)}
-        settled = settling.settle(
+        settled = sequential_experiment.settle(
             {name: self._arm(one) for name, one in names.items()},
             [Question(str(self._incumbent), str(one), "cost") for one in contenders],
             Protocol(_LOOKS, self._band, _CONFIDENCE),
@@ -200,7 +201,7 @@ class Raced:
             ratio_of_best, self._incumbent = min(found, key=lambda pair: pair[0])
             self._incumbent_log = before + math.log(ratio_of_best)
 
-    def _arm(self, setting: Setting) -> settling.Arm:
+    def _arm(self, setting: Setting) -> sequential_experiment.Arm:
         def execute(block: int, place: int) -> Values:
             del block, place
             return {"cost": math.exp(self._cost(setting))}

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
+from schedlab.experiment.settings import Setting
 from schedlab.knobs import Knob, find
 from schedlab.model import format_time, parse_time
-from schedlab.settings import Setting
+from schedlab.search import Dimension, Space
+from schedlab.search.space import FloatArray
 from schedlab.targets.target import Simulated, Target, knobs_release
-from schedlab.tune import Dimension, Space
-from schedlab.tune.space import FloatArray
 
 Scale = Literal["log", "linear"]
 

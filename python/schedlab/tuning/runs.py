@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedlab.errors import RunError
-from schedlab.execution import Cell, Once
+from schedlab.boundary.errors import RunError
+from schedlab.experiment.execution import Cell, Once
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Described, Measured, Metric, Subject
 from schedlab.knobs import find
 from schedlab.model import parse_time
-from schedlab.settings import Setting
 from schedlab.store import Store
 from schedlab.store.store import NewRun, now
-from schedlab.subjects import Described, Measured, Metric, Subject
 from schedlab.targets.sim import simulate_many
 from schedlab.targets.target import Simulated, Target
 

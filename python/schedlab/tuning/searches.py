@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from schedlab import extras
-from schedlab.errors import InputError
-from schedlab.tune import (
+from schedlab.boundary import extras
+from schedlab.boundary.errors import InputError
+from schedlab.search import (
     GoldenSection,
     ParticleSwarm,
     Pinned,
@@ -17,7 +17,7 @@ from schedlab.tune import (
     Search,
     Space,
 )
-from schedlab.tune.golden import RHO
+from schedlab.search.golden import RHO
 
 By = Literal["pso", "golden", "rsm", "random", "tpe", "cmaes"]
 BY: tuple[str, ...] = get_args(By)
@@ -61,7 +61,7 @@ def searches(by: By, space: Space, *, seed: int, executions: int, real: bool) ->
         return [RandomSearch(space, evaluations=executions, batch=batch, rng=seed)]
     extras.require("optuna")
     # It takes a third of a second to load, and most commands do without.
-    from schedlab.tune.optuna_search import OptunaSearch  # noqa: PLC0415
+    from schedlab.search.optuna_search import OptunaSearch  # noqa: PLC0415
 
     if by == "cmaes":
         batch = 4 + int(3 * math.log(len(space.dimensions)))  # the usual population

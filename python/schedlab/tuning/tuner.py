@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from schedlab import stats
-from schedlab.direction import Better
-from schedlab.errors import InputError, StorageError
-from schedlab.execution import Cell
+from schedlab.boundary.errors import InputError, StorageError
+from schedlab.experiment import stats
+from schedlab.experiment.execution import Cell
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Described, Subject
 from schedlab.model import Machine, Scheduler, Workload, check_seed
-from schedlab.settings import Setting
+from schedlab.model.direction import Better
+from schedlab.search import History, Pinned, ResponseSurface, Search, run_many
+from schedlab.search.response_surface import Stage
+from schedlab.search.space import FloatArray
 from schedlab.store import Store
-from schedlab.subjects import Described, Subject
 from schedlab.targets import host
 from schedlab.targets.target import Host, Simulated, Target, label
-from schedlab.tune import History, Pinned, ResponseSurface, Search, run_many
-from schedlab.tune.response_surface import Stage
-from schedlab.tune.space import FloatArray
 from schedlab.tuning.objective import DEFAULT, Batched, Raced
 from schedlab.tuning.parameters import Parameters, Scale, parameters
 from schedlab.tuning.runs import Case, Runs

@@ -9,7 +9,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from schedlab.files import make_directory, write_text
+from schedlab.boundary.files import make_directory, write_text
 from schedlab.vm import kernels
 from schedlab.vm.command import qemu_command
 from schedlab.vm.control import answers

@@ -14,9 +14,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from schedlab import processes
-from schedlab.errors import InputError, RunError
-from schedlab.files import make_directory, write_text
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.files import make_directory, write_text
+from schedlab.processes import processes
 from schedlab.vm import kernels
 from schedlab.vm.image import release_of
 from schedlab.vm.kernels import KernelImage

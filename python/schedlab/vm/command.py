@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.targets.facts import tsc_khz
 from schedlab.vm.initramfs import tag_of
 from schedlab.vm.kernels import KernelImage

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 
 _LINE_MOST = 1 << 16
 """Bytes of a line, and of QEMU's complaints, that are kept."""

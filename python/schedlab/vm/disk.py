@@ -8,7 +8,7 @@ its clock, whichever that is. Accesses under way at the same time do not wait fo
 
 from typing import TYPE_CHECKING
 
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
 from schedlab.vm.modules import load_order
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from schedlab.errors import RunError
+from schedlab.boundary.errors import RunError
 
 TEXT_MOST = 64 << 20
 """Bytes of a command's output that are read into memory."""

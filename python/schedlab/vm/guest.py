@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from schedlab.errors import InputError, RunError
-from schedlab.files import make_directory
-from schedlab.processes import Completed
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.files import make_directory
+from schedlab.processes.processes import Completed
 from schedlab.vm import disk, kernels, shares
 from schedlab.vm.accelerator import choose
 from schedlab.vm.command import qemu_command

@@ -6,7 +6,7 @@ The fields are those of the kernel's boot protocol (``Documentation/arch/x86/boo
 import platform
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 
 _MAGIC = 0x202
 _VERSION_POINTER = 0x20E

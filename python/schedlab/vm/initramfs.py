@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.vm import shares
 from schedlab.vm.modules import load_order
 

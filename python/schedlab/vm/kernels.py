@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 from schedlab.vm.image import release_of
 
 _SERIES = re.compile(r"[0-9]+\.[0-9]+")

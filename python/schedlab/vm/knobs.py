@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 
 from schedlab import _core
-from schedlab.errors import NotPermittedError, RunError
+from schedlab.boundary.errors import NotPermittedError, RunError
 from schedlab.knobs.places import decode, encode, holds_value
 from schedlab.knobs.table import Knob, find
 from schedlab.model import Scheduler

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 
 NEEDED = ("virtio_pci", "9p", "9pnet_virtio", "overlay")
 """What the guest's devices and file systems are driven by."""

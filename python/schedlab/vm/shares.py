@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from schedlab.errors import InputError
+from schedlab.boundary.errors import InputError
 
 VARIABLE = "SCHEDLAB_GUEST_DIRECTORIES"
 """The environment variable with further directories for guests, a colon between two."""

@@ -1,0 +1,1 @@
+"""What stands between schedlab and its users: errors, arguments, files, optional packages."""

@@ -1,0 +1,215 @@
+"""The protocol of a fair comparison: randomised, interleaved blocks.
+
+Repeats of one setting followed by repeats of another confound the settings with whatever else
+changed between the two sessions (a warmer machine, another tenant). Here each block runs every arm
+once, in an order drawn anew, so a slow drift hits all arms alike and a comparison by pairs within
+blocks cancels it. An arm is any callable; nothing here knows what it measures. To see what the
+protocol finds where nothing differs, give the same callable under two names (an A/A check).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, SupportsFloat, TypeVar
+
+import numpy as np
+
+from schedlab.experiment import stats
+from schedlab.model.direction import Better
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[T]):
+    """One execution of one arm.
+
+    Attributes:
+        block: the block it belongs to, from 0.
+        position: its place in the block's order, from 0.
+        arm: the arm's name.
+        outcome: what the arm returned.
+    """
+
+    block: int
+    position: int
+    arm: str
+    outcome: T
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A treatment against a baseline.
+
+    Attributes:
+        baseline: the name of the arm compared with.
+        treatment: the name of the arm compared.
+        ratio: by what factor the treatment changed the metric, see
+            `schedlab.experiment.stats.paired_ratio`.
+        verdict: what that amounts to, see `schedlab.experiment.stats.judge`.
+        band: half-width of the equivalence band the verdict used.
+    """
+
+    baseline: str
+    treatment: str
+    ratio: stats.Estimate
+    verdict: stats.Verdict
+    band: float
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(Generic[T]):
+    """The completed blocks of an experiment, each with one run of every arm.
+
+    Attributes:
+        arms: the arms' names, in the order they were given.
+        blocks: the runs of each block, in the order they were executed.
+        seed: of the generator that drew the orders.
+    """
+
+    arms: tuple[str, ...]
+    blocks: tuple[tuple[Run[T], ...], ...]
+    seed: int
+
+    def outcomes(self, arm: str) -> list[T]:
+        """Return what an arm returned, one a block.
+
+        Raises:
+            ValueError: no arm of this name.
+        """
+        if arm not in self.arms:
+            raise ValueError(f"there is no arm {arm!r}: the arms are {', '.join(self.arms)}")
+        return [run.outcome for block in self.blocks for run in block if run.arm == arm]
+
+    def values(self, arm: str, metric: Callable[[T], float] | None = None) -> stats.FloatArray:
+        """Return an arm's metric, one number a block.
+
+        Args:
+            arm: the arm's name.
+            metric: takes the number out of an outcome; without it outcomes are numbers.
+
+        Raises:
+            ValueError: no arm of this name.
+            TypeError: outcomes are no numbers and there is no metric.
+        """
+        return np.array([_number(outcome, metric) for outcome in self.outcomes(arm)])
+
+    def compare(
+        self,
+        baseline: str,
+        treatment: str,
+        metric: Callable[[T], float] | None = None,
+        *,
+        better: Better = "lower",
+        band: float = 0.01,
+        confidence: float = 0.95,
+        resamples: int = 10_000,
+    ) -> Comparison:
+        """Compare two arms by pairs within blocks.
+
+        Args:
+            baseline: the arm compared with.
+            treatment: the arm compared.
+            metric: takes a positive number out of an outcome; without it outcomes are numbers.
+            better: whether a lower or a higher metric is better.
+            band: half-width of the equivalence band, 0.01 for one per cent.
+            confidence: of the interval.
+            resamples: of the bootstrap, seeded with the experiment's seed.
+
+        Raises:
+            ValueError: no such arm, fewer than two blocks, or a metric not above zero.
+        """
+        ratio = stats.paired_ratio(
+            self.values(baseline, metric),
+            self.values(treatment, metric),
+            confidence=confidence,
+            resamples=resamples,
+            rng=self.seed,
+        )
+        verdict = stats.judge(ratio, band=band, better=better)
+        return Comparison(baseline, treatment, ratio, verdict, band)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during an experiment; ``experiment`` has the blocks completed before it."""
+
+    def __init__(self, experiment: Experiment[Any]) -> None:
+        done = len(experiment.blocks)
+        super().__init__(f"interrupted after {done} complete block{'' if done == 1 else 's'}")
+        self.experiment = experiment
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where an experiment stands, told after each run.
+
+    Attributes:
+        done: runs executed, those of warm-up blocks included.
+        total: runs the experiment will execute.
+        arm: the arm that was run last.
+    """
+
+    done: int
+    total: int
+    arm: str
+
+
+def run_blocks(
+    arms: Mapping[str, Callable[[], T]],
+    blocks: int,
+    *,
+    warmup: int = 0,
+    seed: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Experiment[T]:
+    """Run every arm once a block, in an order drawn for each block.
+
+    Args:
+        arms: the callables by name. Each sets up what it needs and cleans up behind itself, also
+            when interrupted.
+        blocks: blocks to run and keep.
+        warmup: blocks to run first and drop, so that no kept run meets a cold machine.
+        seed: of the generator that draws the orders.
+        progress: called after each run.
+
+    Raises:
+        ValueError: no arm, no block, or a negative warm-up.
+        Interrupted: on KeyboardInterrupt, with the blocks completed so far.
+
+    >>> experiment = run_blocks({"old": lambda: 2.0, "new": lambda: 1.0}, blocks=6)
+    >>> comparison = experiment.compare("old", "new")
+    >>> round(comparison.ratio.value, 3), str(comparison.verdict)
+    (0.5, 'better')
+    """
+    if not arms:
+        raise ValueError("there are no arms: at least one is needed")
+    if blocks < 1:
+        raise ValueError(f"blocks is {blocks}: at least 1 is needed")
+    if warmup < 0:
+        raise ValueError(f"warmup is {warmup}: at least 0 is needed")
+    names = tuple(arms)
+    rng = np.random.default_rng(seed)
+    total = (warmup + blocks) * len(names)
+    done = 0
+    completed: list[tuple[Run[T], ...]] = []
+    try:
+        for block in range(-warmup, blocks):
+            runs: list[Run[T]] = []
+            for position, index in enumerate(rng.permutation(len(names))):
+                arm = names[index]
+                runs.append(Run(block, position, arm, arms[arm]()))
+                done += 1
+                if progress is not None:
+                    progress(Progress(done, total, arm))
+            if block >= 0:
+                completed.append(tuple(runs))
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(Experiment(names, tuple(completed), seed)) from interrupt
+    return Experiment(names, tuple(completed), seed)
+
+
+def _number(outcome: T, metric: Callable[[T], float] | None) -> float:
+    if metric is not None:
+        return float(metric(outcome))
+    if isinstance(outcome, SupportsFloat):
+        return float(outcome)
+    raise TypeError(f"an outcome of type {type(outcome).__name__} is no number: a metric is needed")

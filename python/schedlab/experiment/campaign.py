@@ -1,0 +1,419 @@
+"""Experiments as a person asks for them: what is run, under which settings, where, how often.
+
+An experiment is planned (`Plan`), then run (`run`) with every run stored as it finishes, so that it
+can be taken up where it stopped; and what it came to is worked out from the store alone (`recall`)
+by the code that worked it out the first time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from schedlab.boundary.errors import InputError, RunError, StorageError
+from schedlab.experiment import execution, stats
+from schedlab.experiment.execution import DISTURBED, Cell
+from schedlab.experiment.group_sequential import Judged, Protocol
+from schedlab.experiment.sequential_experiment import (
+    AA_BLOCKS,
+    Arm,
+    Progress,
+    Question,
+    Settled,
+    Unsettled,
+    Values,
+    check_against_itself,
+    settle,
+)
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Metric, Subject, default_metrics
+from schedlab.model import check_seed
+from schedlab.store import Store, StoredExperiment
+from schedlab.targets.target import Target
+
+Kind = Literal["compare", "sweep"]
+
+_AGAIN = "A/A: "
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run and asked.
+
+    Attributes:
+        kind: ``compare`` or ``sweep``.
+        cells: the arms; in each group the first is the baseline.
+        metrics: what is asked about, the one that decides first.
+        protocol: how it is judged.
+        seed: of orders and runs; block b of a simulation has seed + b.
+        timeout: seconds a run may take.
+        check: whether each baseline on a real target is first compared with itself.
+    """
+
+    kind: Kind
+    cells: tuple[Cell, ...]
+    metrics: Mapping[str, tuple[Metric, ...]] = field(hash=False)
+    protocol: Protocol
+    seed: int = 1
+    timeout: float = 60.0
+    check: bool = True
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups, in order."""
+        return list(dict.fromkeys(cell.group for cell in self.cells))
+
+    def members(self, group: str) -> list[Cell]:
+        """Return a group's arms."""
+        return [cell for cell in self.cells if cell.group == group]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what determines the experiment, as plain data."""
+        return {
+            "cells": [
+                {"name": cell.name, "group": cell.group, "setting": str(cell.setting)}
+                | cell.definition()
+                for cell in self.cells
+            ],
+            "checked": [
+                self.members(group)[0].name
+                for group in self.groups
+                if self.check and self.members(group)[0].target.real
+            ],
+            "metrics": {
+                group: [asdict(metric) for metric in metrics]
+                for group, metrics in self.metrics.items()
+            },
+            "looks": list(self.protocol.looks),
+            "band": self.protocol.band,
+            "confidence": self.protocol.confidence,
+            "seed": self.seed,
+            "timeout": self.timeout,
+        }
+
+
+def plan(
+    kind: Kind,
+    subjects: Sequence[tuple[str, Subject]],
+    settings: Sequence[Setting],
+    targets: Sequence[Target],
+    *,
+    metrics: Sequence[str] = (),
+    protocol: Protocol | None = None,
+    seed: int = 1,
+    timeout: float = 60.0,
+    check: bool = True,
+) -> Plan:
+    """Return the plan of every subject under every setting in every place.
+
+    Args:
+        kind: ``compare`` or ``sweep``.
+        subjects: what is run, each with a name for tables.
+        settings: how; the first is what the others are compared with.
+        targets: where.
+        metrics: names of metrics, the one that decides first; each subject's first otherwise.
+        protocol: how it is judged.
+        seed: of orders and runs.
+        timeout: seconds a run may take.
+        check: whether baselines on real targets are first compared with themselves.
+
+    Raises:
+        InputError: nothing to run or to compare, something twice, or what a target cannot do.
+    """
+    if not (subjects and settings and targets):
+        raise InputError("there is nothing to run: a workload, a setting and a target are needed")
+    check_seed(seed)
+    for what, names in (
+        ("workload", [name for name, _ in subjects]),
+        ("target", [target.name for target in targets]),
+        ("setting", [str(setting) for setting in settings]),
+    ):
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"{what} '{twice}' is there twice")
+    cells, measured = [], {}
+    for target in targets:
+        for setting in settings:
+            setting.check(target)
+        for name, subject in subjects:
+            group = f"{name} on {target.name}"
+            measured[group] = _chosen(subject, metrics)
+            cells += [Cell(group, subject, setting, target) for setting in settings]
+    if kind == "compare" and len(settings) == 1:
+        raise InputError(
+            f"there is nothing to compare: '{settings[0]}' is the only setting; name two or more "
+            "with --policy, --slice or --set"
+        )
+    return Plan(kind, tuple(cells), measured, protocol or Protocol(), seed, timeout, check=check)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an experiment came to.
+
+    Attributes:
+        id: in the store.
+        plan: as plain data, see `Plan.as_data`.
+        settled: runs, answers and failures.
+        checks: by baseline, what comparing it with itself came to; empty where nothing is measured.
+        stored: runs that were there before.
+        state: as in the store.
+        notes: what a reader has to know before relying on it: what the runs' outcomes note, and
+            places where every seed gives the same run.
+    """
+
+    id: str
+    plan: Mapping[str, Any]
+    settled: Settled
+    checks: Mapping[str, Judged]
+    stored: int
+    state: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def suspicious(self) -> list[str]:
+        """Baselines that differ from themselves: what is measured there is not to be trusted."""
+        different = (stats.Verdict.BETTER, stats.Verdict.WORSE)
+        return [name for name, judged in self.checks.items() if judged.verdict in different]
+
+    @property
+    def disturbed(self) -> dict[str, int]:
+        """How many of each arm's runs others disturbed, however often they were repeated."""
+        found = {
+            arm: sum(DISTURBED in values for values in runs.values())
+            for arm, runs in self.settled.values.items()
+        }
+        return {arm: count for arm, count in found.items() if count}
+
+    @property
+    def disturbed_notes(self) -> tuple[str, ...]:
+        """A sentence where others disturbed runs."""
+        runs = sum(len(values) for values in self.settled.values.values())
+        count = sum(self.disturbed.values())
+        if not count:
+            return ()
+        return (
+            f"other work took more than 5 % of the CPU time during {count} of {runs} runs, also "
+            "when they were repeated: what is measured here is not to be trusted",
+        )
+
+    @property
+    def unvaried(self) -> list[str]:
+        """Simulated groups in which every seed gives the same run: their pairs are one."""
+        runs: dict[str, list[list[Values]]] = {}
+        for cell in self.plan["cells"]:
+            # Interrupted while the default is compared with itself, it has no runs of the arms yet.
+            values = list(self.settled.values.get(cell["name"], {}).values())
+            if cell["simulated"] is not None and values:
+                runs.setdefault(cell["group"], []).append(values)
+        return [
+            group
+            for group, arms in runs.items()
+            if all(len(values) > 1 and all(one == values[0] for one in values) for values in arms)
+        ]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during an experiment; ``result`` has what is known, and the store every run."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("interrupted")
+        self.result = result
+
+
+def run(
+    plan: Plan,
+    store: Store,
+    *,
+    command: Sequence[str] = (),
+    afresh: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Run a plan, or go on with it: what the store has is not run again.
+
+    Args:
+        plan: what to run.
+        store: where every run goes as soon as it has finished.
+        command: the words that asked for it.
+        afresh: begin anew, whatever was run before.
+        progress: told after each run.
+
+    Raises:
+        InputError: something that cannot run; nothing is stored of it.
+        NotPermittedError: what this user may not set.
+        RunError: no arm could be run.
+        StorageError: the disk is full.
+        Interrupted: on KeyboardInterrupt.
+    """
+    data = plan.as_data()
+    title = "; ".join(plan.groups)
+    experiment = store.begin(plan.kind, title, data, command, afresh=afresh)
+    known = store.values(experiment)
+    arms = {cell.name: _live(plan, cell, store, experiment, known) for cell in plan.cells}
+    doubles = {
+        cell.name: _live(plan, cell, store, experiment, known, prefix=_AGAIN)
+        for cell in plan.cells
+        if cell.name in data["checked"]
+    }
+    try:
+        result = _settle(experiment, data, arms, doubles, len(known), progress)
+    except Unsettled as stop:
+        store.finish(experiment, "interrupted")
+        stopped = Result(experiment, data, stop.settled, {}, len(known), "interrupted")
+        raise Interrupted(_noted(stopped, store)) from stop
+    except StorageError:
+        raise  # nothing more can be written
+    except BaseException:
+        store.finish(experiment, "failed")
+        raise
+    store.finish(experiment, "done", _short(result))
+    return _noted(result, store)
+
+
+def recall(stored: StoredExperiment, store: Store) -> Result:
+    """Work out what an experiment came to from the store alone.
+
+    Raises:
+        InputError: it is not a comparison or a sweep.
+    """
+    if stored.kind not in ("compare", "sweep"):
+        raise InputError(f"experiment {stored.id} is a {stored.kind}, not a comparison or a sweep")
+    known = store.values(stored.id)
+    failed = store.failures(stored.id)
+    names = [cell["name"] for cell in stored.plan["cells"]]
+    arms = {name: _recalled(name, known, failed) for name in names}
+    doubles = {
+        name: _recalled(name, known, failed, prefix=_AGAIN) for name in stored.plan["checked"]
+    }
+    try:
+        result = _settle(stored.id, stored.plan, arms, doubles, len(known), None, stored.state)
+    except Unsettled as stop:
+        result = Result(stored.id, stored.plan, stop.settled, {}, len(known), stored.state)
+    except RunError as error:
+        settled = Settled({name: {} for name in names})
+        settled.failures = {name: str(error) for name in names}
+        result = Result(stored.id, stored.plan, settled, {}, len(known), stored.state)
+    return _noted(result, store)
+
+
+def _settle(  # noqa: PLR0917 - all of them differ in kind
+    experiment: str,
+    data: Mapping[str, Any],
+    arms: Mapping[str, Arm],
+    doubles: Mapping[str, tuple[Arm, Arm]],
+    stored: int,
+    progress: Callable[[Progress], None] | None,
+    state: str = "done",
+) -> Result:
+    first = {group: metrics[0] for group, metrics in data["metrics"].items()}
+    group_of = {cell["name"]: cell["group"] for cell in data["cells"]}
+    band = data["band"]
+    protocol = Protocol(tuple(data["looks"]), band, data["confidence"])
+
+    def told(before: int, after: int) -> Callable[[Progress], None] | None:
+        """Return what tells of a part, with the runs before and after it."""
+        if progress is None:
+            return None
+        return lambda one: progress(
+            replace(one, done=before + one.done, most=before + one.most + after)
+        )
+
+    each, to_do = 2 * AA_BLOCKS, len(arms) * protocol.looks[0]
+    checks = {
+        name: check_against_itself(
+            pair,
+            first[group_of[name]]["name"],
+            band=band,
+            seed=data["seed"],
+            progress=told(place * each, (len(doubles) - place - 1) * each + to_do),
+        )
+        for place, (name, pair) in enumerate(doubles.items())
+    }
+    settled = settle(
+        arms, _questions(data), protocol, seed=data["seed"], progress=told(len(doubles) * each, 0)
+    )
+    return Result(experiment, data, settled, checks, stored, state)
+
+
+def _noted(result: Result, store: Store) -> Result:
+    """Return a result with its notes."""
+    single = [
+        f"{group}: every seed gives the same run, so its pairs say no more than one"
+        for group in result.unvaried
+    ]
+    return replace(result, notes=(*store.notes(result.id), *single, *result.disturbed_notes))
+
+
+def _questions(data: Mapping[str, Any]) -> list[Question]:
+    """Return what is asked: in each group, each arm against the first, by each metric."""
+    found = []
+    baselines: dict[str, str] = {}
+    for cell in data["cells"]:
+        group, name = cell["group"], cell["name"]
+        baseline = baselines.setdefault(group, name)
+        if baseline == name:
+            continue
+        for place, metric in enumerate(data["metrics"][group]):
+            found.append(
+                Question(baseline, name, metric["name"], metric["better"], decisive=place == 0)
+            )
+    return found
+
+
+def _live(
+    plan: Plan,
+    cell: Cell,
+    store: Store,
+    experiment: str,
+    known: Mapping[tuple[str, int], Values],
+    *,
+    prefix: str = "",
+) -> Any:
+    """Return an arm that runs what the store has not; two of them for a check against itself."""
+
+    def arm(name: str) -> Arm:
+        return execution.stored(
+            name, cell, store, experiment, known, seed=plan.seed, timeout=plan.timeout
+        )
+
+    if prefix:
+        return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")
+    return arm(cell.name)
+
+
+def _recalled(
+    name: str,
+    known: Mapping[tuple[str, int], Values],
+    failed: Mapping[tuple[str, int], str],
+    *,
+    prefix: str = "",
+) -> Any:
+    """Return an arm that gives what the store has, and stops where that ends."""
+
+    def arm(stored: str) -> Arm:
+        def give(block: int, place: int) -> Values:
+            del place
+            if (stored, block) in known:
+                return known[stored, block]
+            if (stored, block) in failed:
+                raise RunError(failed[stored, block])
+            raise KeyboardInterrupt
+
+        return give
+
+    if prefix:
+        return arm(f"{prefix}once: {name}"), arm(f"{prefix}again: {name}")
+    return arm(name)
+
+
+def _chosen(subject: Subject, names: Sequence[str]) -> tuple[Metric, ...]:
+    if not names:
+        return default_metrics(subject)
+    known = {metric.name: metric for metric in subject.metrics}
+    for name in names:
+        if name not in known:
+            raise InputError(f"'{subject.name}' has no metric '{name}'; known: {', '.join(known)}")
+    return tuple(known[name] for name in dict.fromkeys(names))
+
+
+def _short(result: Result) -> dict[str, Any]:
+    """Return the verdicts, for a look into the store with other tools."""
+    return {answer.question.name: str(answer.judged.verdict) for answer in result.settled.answers}

@@ -1,0 +1,1 @@
+"""What is measured on real kernels: costs, recordings, behaviour, how near simulation comes."""

@@ -1,0 +1,169 @@
+"""What a run comes to, simulated or real: one schema for both."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from schedlab.boundary.errors import reading
+from schedlab.processes import disturbance
+from schedlab.processes.disturbance import Disturbance
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What one task got, all times in nanoseconds.
+
+    Attributes:
+        name: name and instance.
+        source: ``events`` or ``counters``, where the numbers came from.
+        life_ns: from its start to its end.
+        run_ns: on a CPU.
+        user_ns: of that, in user mode.
+        system_ns: of that, in the kernel.
+        wait_ns: runnable but not running; 0 where nobody measured it.
+        sleep_ns: asleep; 0 where nobody measured it.
+        voluntary: switches because it went to sleep.
+        involuntary: switches because it was preempted.
+        migrations: times its CPU changed.
+        wakeups: wake-ups.
+        delay_ns: sum of the delays from becoming runnable to running.
+        delays: number of those delays.
+        max_delay_ns: the longest of them.
+    """
+
+    name: str
+    source: str
+    life_ns: int
+    run_ns: int
+    user_ns: int
+    system_ns: int
+    wait_ns: int
+    sleep_ns: int
+    voluntary: int
+    involuntary: int
+    migrations: int
+    wakeups: int
+    delay_ns: int
+    delays: int
+    max_delay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """What one group of tasks, or session under autogroup, got, all times in nanoseconds.
+
+    Attributes:
+        name: its path, or ``session NAME``.
+        tasks: tasks that it and the groups below it had.
+        run_ns: their CPU time.
+        contended_ns: of that, as long as no group, and not the tasks of none, had run out of tasks.
+        share: the part of all tasks' CPU time in that while, 0 to 1.
+        periods: periods of its limit that ended.
+        throttled_periods: of those, the ones in which it was throttled.
+        throttled_ns: over all CPUs, how long it was.
+    """
+
+    name: str
+    tasks: int
+    run_ns: int
+    contended_ns: int
+    share: float
+    periods: int
+    throttled_periods: int
+    throttled_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """What a stopwatch of a workload measured, all times in nanoseconds.
+
+    Attributes:
+        count: measurements.
+        p50_ns: half of them were at most this.
+        p90_ns: nine tenths.
+        p99_ns: 99 of 100.
+        p999_ns: 999 of 1000.
+        max_ns: the longest.
+    """
+
+    count: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to, simulated or real, all times in nanoseconds.
+
+    Attributes:
+        workload: its name.
+        release: the kernel release whose scheduler ran.
+        target: where it ran: ``sim``, ``host`` or ``vm``.
+        cpus: CPUs of the machine.
+        seed: of every random stream.
+        turnaround_ns: what the workload calls its time; the whole run where it marks none.
+        elapsed_ns: from the first task's start to the last one's end.
+        turnaround_jiffies: whole jiffies of the turnaround, rounded up, at the scheduler's HZ.
+        cpu_busy_ns: CPU time used, each CPU's in turn; empty where nobody measured it.
+        switches: context switches, simulated as real: the voluntary and involuntary ones of all
+            tasks. A CPU that leaves idling, and a task's end, count nothing.
+        messages: messages read in full.
+        bytes: bytes read in full.
+        tasks: each task's share.
+        groups: each group's share; simulated runs of workloads with groups have some.
+        latencies: what the workload's stopwatches measured, by name.
+        accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
+        knobs: what a guest said of the knobs that were set for the run.
+        disturbance: what others took of the CPU time meanwhile; None for a simulation.
+        notes: what a reader has to know before relying on these numbers, one sentence each: rules
+            or costs that stand in for others, costs that were never measured, a disturbed machine.
+    """
+
+    workload: str
+    release: str
+    target: str
+    cpus: int
+    seed: int
+    turnaround_ns: int
+    elapsed_ns: int
+    turnaround_jiffies: int
+    cpu_busy_ns: tuple[int, ...]
+    switches: int
+    messages: int
+    bytes: int
+    tasks: tuple[TaskOutcome, ...] = field(repr=False)
+    groups: tuple[GroupOutcome, ...] = ()
+    latencies: Mapping[str, Latency] = field(default_factory=dict, hash=False)
+    accelerator: str = ""
+    knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    disturbance: Disturbance | None = None
+    notes: tuple[str, ...] = ()
+
+    def with_note(self, text: str) -> "Outcome":
+        """Return the outcome with one more note, before the others; itself if the text is empty."""
+        return replace(self, notes=(text, *self.notes)) if text else self
+
+    @classmethod
+    def from_json(cls, text: str) -> "Outcome":
+        """Read an outcome as the core and the native runner write it.
+
+        Raises:
+            InputError: it is none.
+        """
+        with reading("what a run wrote is no outcome"):
+            value = json.loads(text)
+            value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
+            value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+            value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
+            value["notes"] = tuple(value.get("notes", ()))
+            value["disturbance"] = disturbance.read(value.get("disturbance"))
+            latencies = value.get("latencies", {})
+            value["latencies"] = {name: Latency(**one) for name, one in latencies.items()}
+            known = {f.name for f in fields(cls)}
+            return cls(**{name: v for name, v in value.items() if name in known})
+
+    def __iter__(self) -> Iterator[TaskOutcome]:
+        return iter(self.tasks)

@@ -1,0 +1,1 @@
+"""Child processes: started bounded, ended with us, and what others took meanwhile."""

@@ -1,0 +1,77 @@
+"""The part of ask and tell that is the same in every search."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from schedlab.search.space import FloatArray, Space
+
+
+class GenerationSearch(ABC):
+    """Keeps the order of `ask` and `tell` and checks what is told.
+
+    A search says which positions to evaluate (`_propose`), what their values mean for it (`_learn`)
+    and when it has `finished`.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._generation = 1
+        self._asked: FloatArray | None = None
+
+    @property
+    def space(self) -> Space:
+        """Where it searches."""
+        return self._space
+
+    @property
+    def generation(self) -> int:
+        """The number of the generation that is asked for next, or out now; the first is 1."""
+        return self._generation
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether it asks for nothing more."""
+
+    def ask(self) -> FloatArray:
+        """Return the positions to evaluate next, a row each; the same until they are told.
+
+        Raises:
+            RuntimeError: the search has finished.
+        """
+        if self._asked is None:
+            if self.finished:
+                raise RuntimeError("the search has finished: it asks for nothing more")
+            self._asked = self._space.allowed(self._propose())
+        return self._asked.copy()
+
+    def tell(self, values: FloatArray) -> None:
+        """Take the values at the positions asked for, in their order.
+
+        Raises:
+            RuntimeError: nothing was asked for.
+            ValueError: not one value a position, or a value that is not a number.
+        """
+        if self._asked is None:
+            raise RuntimeError("the search was told values it did not ask for")
+        told = np.asarray(values, dtype=np.float64)
+        if told.shape != (len(self._asked),):
+            raise ValueError(
+                f"values of shape {told.shape} were told for {len(self._asked)} positions: "
+                "one number a position is needed"
+            )
+        if np.isnan(told).any():
+            position = self._space.named(self._asked[int(np.argmax(np.isnan(told)))])
+            raise ValueError(f"the value at {position} is not a number")
+        positions, self._asked = self._asked, None
+        self._learn(positions, told)
+        self._generation += 1
+
+    @abstractmethod
+    def _propose(self) -> FloatArray:
+        """Return the next positions; they are moved to the nearest allowed ones."""
+
+    @abstractmethod
+    def _learn(self, positions: FloatArray, values: FloatArray) -> None:
+        """Take the values at the allowed positions that were asked for."""

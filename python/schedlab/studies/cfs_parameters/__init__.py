@@ -1,0 +1,1 @@
+"""Parameters of CFS and a web server's throughput."""

@@ -1,0 +1,1 @@
+"""The real-time throttle, and what it costs others."""

@@ -1,0 +1,1 @@
+"""A scheduler tuned by particle swarms and golden section, and the demonstration of it."""

@@ -1,0 +1,207 @@
+"""The main job: calibrate, validate, tune, verify and report, in one go."""
+
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from schedlab import __version__, programs
+from schedlab.boundary import extras, files
+from schedlab.measure import calibration, doctor, validation
+from schedlab.measure.doctor import Diagnosis
+from schedlab.model import Machine, Scheduler, short_time
+from schedlab.report.summary import (
+    calibration_json,
+    diagnosis_json,
+    equivalence_json,
+    validation_json,
+)
+from schedlab.report.terminal import heading, note, progress, say, to_json
+from schedlab.report.text import (
+    describe_calibration,
+    describe_equivalence,
+    describe_machine,
+    describe_validation,
+)
+from schedlab.search import Progress
+from schedlab.studies.scheduler_tuning import policy_and_slice, scheduler_tuning
+from schedlab.studies.scheduler_tuning.told import (
+    describe_study,
+    describe_verified,
+    tuning_json,
+    verified_json,
+)
+from schedlab.targets.facts import Facts
+from schedlab.targets.sim import simulate
+
+WORKLOAD = "hackbench:groups=5,loops=20"
+"""What policy and slice are tuned for: long enough for slices to matter, short enough to repeat."""
+
+NEIGHBOURS = tuple(f"hackbench:groups=5,loops={loops}" for loops in range(16, 25))
+"""What is simulated for that; means over these."""
+
+TRACED = "hackbench:groups=5,loops=1"
+"""What the Perfetto trace shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of it is done.
+
+    Attributes:
+        seeds: of each swarm.
+        repeats: real runs of each validated workload.
+        pairs: real runs of default and best setting.
+        messages: message counts validated.
+        quick: whether the calibration is the short one.
+    """
+
+    seeds: int = 200
+    repeats: int = 5
+    pairs: int = 30
+    messages: tuple[int, ...] = validation.MESSAGES
+    quick: bool = False
+
+
+FULL = Size()
+QUICK = Size(seeds=5, repeats=2, pairs=6, messages=(1, 2, 5, 10), quick=True)
+
+
+def run(directory: Path, size: Size = FULL) -> dict[str, Any]:
+    """Do it all, print what comes out, write the files, and return the summary.
+
+    Args:
+        directory: where ``report.html``, ``hackbench.pftrace`` and ``summary.json`` go.
+        size: how much of it.
+
+    Raises:
+        InputError: the directory cannot be made, or the native runner is not there.
+        RunError: a run failed.
+    """
+    began = time.monotonic()
+    files.make_directory(directory)
+    parts: dict[str, Any] = {}
+    with _part("1. This machine"):
+        diagnosis = doctor.diagnose()
+        describe_machine(diagnosis)
+        with progress("calibrating"):
+            costs = calibration.calibrate(quick=size.quick)
+        heading("costs")
+        describe_calibration(costs)
+        calibration.save(costs)
+        parts |= {"machine": diagnosis_json(diagnosis), "calibration": calibration_json(costs)}
+    here = diagnosis.facts
+    machine = Machine(here.cpus, costs.costs)
+    scheduler = here.rules
+    with _part("2. The simulator against this kernel"):
+        parts |= _validate(here, machine, scheduler, size)
+    with _part("3. Particle swarm against golden section, on the simulated 2.6.24"):
+        parts["tuning"] = _tune(size)
+    with _part("4. Policy and slice for hackbench on this kernel"):
+        parts["verified"] = _verify(diagnosis, machine, scheduler, size)
+    summary = {
+        "version": __version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **parts,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    with _part("5. Results"):
+        return _write(directory, json.loads(to_json(summary)), machine, scheduler)
+
+
+def _validate(here: Facts, machine: Machine, scheduler: Scheduler, size: Size) -> dict[str, Any]:
+    if here.stand_in:
+        note(here.stand_in)
+    settings = validation.figure_1(size.messages)
+    beside = programs.hackbench_installed()
+    total = (size.repeats + 1) * len(settings) * (1 + beside)
+    say(f"hackbench, 5 groups (200 tasks), {_listed(size.messages)} messages")
+    with progress("running hackbench", total) as tell:
+        experiment = validation.measure(
+            settings, repeats=size.repeats, beside=beside, progress=lambda one: tell(one.done)
+        )
+    result = validation.validate(settings, experiment, machine=machine, scheduler=scheduler)
+    describe_validation(result)
+    equivalence = validation.equivalence(settings, experiment) if beside else None
+    if equivalence is not None:
+        describe_equivalence(equivalence)
+    else:
+        note("rt-tests' hackbench is not installed, so ours was not compared with it")
+    return {
+        "validation": validation_json(result),
+        "equivalence": None if equivalence is None else equivalence_json(equivalence),
+    }
+
+
+def _tune(size: Size) -> dict[str, Any]:
+    with progress("searching", 2 * 31) as tell:
+
+        def told(search: str, one: Progress) -> None:
+            tell(one.generation + (31 if search == "pso_default" else 0))
+
+        study = scheduler_tuning.study(seeds=range(size.seeds), progress=told)
+    describe_study(study)
+    return tuning_json(study)
+
+
+def _verify(
+    diagnosis: Diagnosis, machine: Machine, scheduler: Scheduler, size: Size
+) -> dict[str, Any]:
+    with progress("running hackbench", 2 * (size.pairs + 2)) as tell:
+        verified = policy_and_slice.verify(
+            WORKLOAD,
+            policy_and_slice.settable(diagnosis),
+            scheduler=scheduler,
+            machine=machine,
+            neighbours=NEIGHBOURS if not size.quick else (),
+            repeats=size.pairs,
+            progress=lambda one: tell(one.done),
+        )
+    describe_verified(verified)
+    return verified_json(verified)
+
+
+def _write(
+    directory: Path, summary: dict[str, Any], machine: Machine, scheduler: Scheduler
+) -> dict[str, Any]:
+    # Drawing loads a library that the other parts do without.
+    from schedlab.report.html import answers, report  # noqa: PLC0415
+
+    trace = directory / "hackbench.pftrace"
+    simulate(TRACED, scheduler=scheduler, machine=machine, trace=trace)
+    page = directory / "report.html"
+    file = directory / "summary.json"
+    files.write_text(file, to_json(summary) + "\n")
+    drawn = extras.installed("charts")
+    if drawn:
+        files.write_text(page, report(summary))
+    for sentence in answers(summary):
+        say(sentence)
+    say()
+    if drawn:
+        say(f"{page}: the figures, in one file")
+    else:
+        note(
+            "no figures were drawn: pip install 'schedlab[charts]', then "
+            f"schedlab report {shlex.quote(str(file))}"
+        )
+    say(f"{trace}: {TRACED} simulated, for https://ui.perfetto.dev")
+    say(f"{file}: every number")
+    return summary
+
+
+@contextmanager
+def _part(title: str) -> Iterator[None]:
+    began = time.monotonic()
+    heading(title)
+    yield
+    note(f"{title.partition('.')[0]}: {short_time((time.monotonic() - began) * 1e9)}")
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))

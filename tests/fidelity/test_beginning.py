@@ -1,0 +1,134 @@
+"""Simulated runs that begin as the runner lets real ones begin."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fidelity.beginning import is_begun, simulate_begun, with_runner
+from fidelity.observing import Observation, simulated_recorded
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.model.outcome import Outcome
+
+COSTS = """[costs]
+switch = "5us"
+wakeup = "5us"
+fork_thread = "100us"
+start_thread = "30us"
+"""
+
+
+def _file(tasks: dict[str, object], duration: str | None) -> Workload:
+    whole = {} if duration is None else {"global": {"duration": duration}}
+    return Workload.from_dict({**whole, "tasks": tasks})
+
+
+def _begun(work: Workload, tmp_path: Path, rules: Scheduler) -> Outcome:
+    costs = tmp_path / "costs.toml"
+    costs.write_text(COSTS)
+    machine = Machine(1, str(costs))
+    trace = tmp_path / "trace.txt"
+    return simulate_begun(work, scheduler=rules, machine=machine, seed=1, phase_ns=0, trace=trace)
+
+
+ONCE = {"loop": 1, "run": 1000, "sleep": 900_000}
+
+
+@pytest.mark.parametrize(
+    ("debit", "first"),
+    [
+        # Each new task is put latency / (number of tasks) late into the queue's virtual time: with
+        # the one that makes them the first comes 6 / 2 = 3 ms late, the second 6 / 3 = 2 ms.
+        ("1", "second"),
+        # Without that they have the same virtual time, and the first that is woken comes first.
+        ("0", "first"),
+    ],
+)
+def test_the_last_made_comes_first_under_start_debit(
+    tmp_path: Path, debit: str, first: str
+) -> None:
+    work = _file({"first": ONCE, "second": ONCE}, "200ms")
+    rules = Scheduler("6.1", knobs={"feature.START_DEBIT": debit, "latency": "6ms"})
+    found = {task.name: task for task in _begun(work, tmp_path, rules)}
+    other = {"first": "second", "second": "first"}[first]
+    # Each computes for 1 ms once: who comes second waits for that.
+    assert found[first].delay_ns < 200_000
+    assert 1_000_000 <= found[other].delay_ns < 1_200_000
+
+
+def test_nothing_counts_before_the_signal(tmp_path: Path) -> None:
+    hog = {"instance": 2, "loop": -1, "run": 1000}
+    outcome = _begun(_file({"hog": hog}, "100ms"), tmp_path, Scheduler("6.1"))
+    assert [task.name for task in outcome] == ["hog[0]", "hog[1]"]
+    # From the signal on both share 100 ms, less what switching takes: the runner's one wake-up of
+    # each, and a switch of 5 us a slice of at least 0.75 ms.
+    total = sum(task.run_ns for task in outcome)
+    assert 98_000_000 <= total <= 100_000_000
+    # They wait at the gate once, before it opens, and never again.
+    assert sum(task.voluntary for task in outcome) == 0
+    assert outcome.turnaround_ns == outcome.elapsed_ns == 100_000_000
+    again = _begun(_file({"hog": hog}, "100ms"), tmp_path, Scheduler("6.1"))
+    assert again == outcome
+
+
+def test_tasks_that_end_by_themselves_begin_at_the_signal_too(tmp_path: Path) -> None:
+    once = {"loop": 1, "run": 1000}
+    outcome = _begun(_file({"one": once, "two": once}, None), tmp_path, Scheduler("6.1"))
+    assert [task.name for task in outcome] == ["one", "two"]
+    # From the signal on each computes for 1 ms; waking both, and some switches between the two and
+    # their runner, take 5 us each.
+    assert 2_010_000 <= outcome.turnaround_ns <= 2_100_000
+    assert sum(task.voluntary for task in outcome) == 0
+
+
+def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.toml"
+    costs.write_text(COSTS)
+    once: dict[str, object] = {"loop": 1, "run": 1000}
+
+    def seen(task: dict[str, object]) -> Observation:
+        work = _file({"one": once, "two": task}, None)
+        return simulated_recorded(
+            work, Scheduler("6.1"), Machine(1, str(costs)), seed=1, phase_ns=0
+        )
+
+    # Nobody sleeps: nobody is woken but by the runner.
+    assert "p50" not in seen(once).values
+    # Woken after 5 ms, when the other one is done: it comes when the wake-up is over.
+    assert seen({"loop": 1, "run": 100, "sleep": 5000}).values["p99"] == 5_000
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        _file({"alone": {"loop": -1, "run": 1000}}, "100ms"),
+        # A barrier waits for those who are there from the start.
+        _file({"a": {"run": 1000, "barrier": "b"}, "b": {"run": 2000, "barrier": "b"}}, "100ms"),
+        _file({"was": {"asleep": True, "loop": -1, "sleep": 1000, "run": 10}, "is": ONCE}, "100ms"),
+    ],
+)
+def test_what_nobody_else_makes_begins_by_itself(work: Workload, tmp_path: Path) -> None:
+    assert not is_begun(work)
+    assert _begun(work, tmp_path, Scheduler("6.1")).tasks
+
+
+def test_who_makes_all_others_is_made_and_has_a_clock_of_its_own(tmp_path: Path) -> None:
+    work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
+    assert is_begun(work)
+    outcome = _begun(work, tmp_path, Scheduler("6.12"))
+    names = {task.name.partition("[")[0] for task in outcome.tasks}
+    assert names == {"main", "receiver.g0.0", "receiver.g0.1", "sender.g0"}
+    # It counts from the mark that main sets once all are there.
+    assert 0 < outcome.turnaround_ns < outcome.elapsed_ns
+
+
+def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
+    # The runner's tasks are made with what their maker has, ask for their own, tell that they are
+    # ready, and wait.
+    hog = {"instance": 2, "loop": -1, "run": 1000, "policy": "SCHED_BATCH"}
+    begun = with_runner(_file({"hog": hog}, "100ms"), duration_ns=100_000_000, begin_ns=0)
+    tasks = {task["name"]: task for task in json.loads(begun.json)["tasks"]}
+    assert tasks["hog"].get("attributes") is None
+    asks, ready, waits = tasks["hog"]["steps"][:3]
+    assert asks == {"set": {"policy": "batch", "nice": 0}}
+    assert [*ready, *waits] == ["post", "await_latch"]

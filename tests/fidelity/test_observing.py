@@ -1,0 +1,34 @@
+"""What is read from recordings of real runs."""
+
+from pathlib import Path
+
+import pytest
+
+from fidelity.observing import Observation
+
+
+def _line(who: str, microsecond: int, event: str) -> str:
+    return f" {who} 0d..2. 1.{microsecond:06}000: {event}\n"
+
+
+def _wait(at: int, *, told: bool) -> str:
+    """Task 8 is woken, and runs 3 us later for 1 us; 70 ran before, and may tell nothing."""
+    wakes = "sched_waking: comm=b pid=8 prio=120 target_cpu=000"
+    comes = "sched_switch: t:70 [120] S ==> b:8 [120]"
+    leaves = "sched_switch: b:8 [120] S ==> t:70 [120]"
+    return (
+        _line("t-70", at, wakes)
+        + (_line("t-70", at + 3, comes) if told else "")
+        + _line("b-8", at + 4, leaves)
+    )
+
+
+@pytest.mark.parametrize(("untold", "percentile"), [(1, 3000.0), (2, None)])
+def test_a_hundredth_of_all_waits_may_be_untold(
+    tmp_path: Path, untold: int, percentile: float | None
+) -> None:
+    """Of 100 waits, 1 % and 2 %."""
+    path = tmp_path / "trace.txt"
+    waits = [_wait(10 * number, told=number >= untold) for number in range(100)]
+    path.write_text("".join(waits), encoding="utf-8")
+    assert Observation.of_trace(path).values.get("p99") == percentile

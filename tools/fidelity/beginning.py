@@ -1,0 +1,175 @@
+"""Simulated runs that begin as real ones do.
+
+A real task is made by another one, and what it is given then stays with it: CFS puts each new task
+a slice late into its queue's virtual time (START_DEBIT, ``kernel/sched/fair.c``, `place_entity`),
+less late the more there are. Those that begin with a simulated machine were made by nobody, and
+have all the same virtual time. Where tasks wake up again within the sleepers' credit, none of
+these differences is ever made up for; who waits for whom hangs on them to the end.
+
+So the runner's beginning is simulated, too: tasks are made one after the other, all wait for the
+signal of whoever stands above them, and nothing before that counts.
+"""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.boundary.errors import RunError
+from schedlab.model import Machine, Scheduler, Workload, format_time
+from schedlab.model.outcome import Outcome, TaskOutcome
+from schedlab.targets.sim import simulate
+
+RUNNER = "schedlab.runner"
+_HOST = "schedlab.host"
+_READY = "schedlab.ready"
+_GATE = "schedlab.gate"
+_BEGUN = "schedlab.begun"
+
+_ABOVE = {"policy": {"fifo": 99}}
+
+
+def is_begun(workload: Workload) -> bool:
+    """Return whether the runner's beginning is simulated.
+
+    Not so where a single task is there from the start and stays alone: it has nobody to be ahead
+    of. One that makes others, with a clock of its own, has: the runner lingers on the queue as
+    that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
+    are left alone; and such as meet at barriers, which wait for as many as are there from the
+    start, and not for those made later.
+    """
+    value = json.loads(workload.json)
+    first = _first(value["tasks"])
+    special = any(
+        task.get("session") or task.get("asleep") or _meets(task["steps"]) for task in first
+    )
+    several = sum(task["instances"] for task in first) > 1
+    return (several or bool(value.get("turnaround_from"))) and not special
+
+
+def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
+    """Return the workload with those who make its tasks.
+
+    Who ends a run at its time, or lets real-time tasks run, stands above them and has a helper make
+    them; the runner of tasks that end by themselves makes them itself and is one of them.
+
+    Args:
+        workload: what runs.
+        duration_ns: how long it runs in place of its own duration, its beginning included; without
+            it until all tasks have ended.
+        begin_ns: what a process takes from the signal to its first operation.
+    """
+    value: dict[str, Any] = json.loads(workload.json)
+    tasks = value["tasks"]
+    first = _first(tasks)
+    count = sum(task["instances"] for task in first)
+    above = workload.duration_ns is not None or any(map(_is_real_time, tasks))
+    makes: list[Any] = []
+    for task in first:
+        makes.append({"fork": {"task": task["name"], "count": task["instances"]}})
+        task["instances"] = 0
+        pays = begin_ns > 0 and task["kind"] == "process"
+        work = [{"run": {"fixed": format_time(begin_ns)}}] if pays else []
+        # It is made with what its maker has, and what it is to have it asks for itself: on EEVDF
+        # kernels its first deadline is that of its maker's slice.
+        asks = task.pop("attributes", None)
+        set_up = [{"set": asks}] if asks else []
+        task["steps"] = [*set_up, {"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
+    waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
+    gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"open_latch": _GATE}]
+    value.pop("duration", None)
+    if duration_ns is not None:
+        value["duration"] = format_time(duration_ns)
+    if above:
+        long = [{"sleep": {"fixed": value["duration"]}}] if duration_ns is not None else []
+        runner = _process(RUNNER, [{"start": _BEGUN}, *gate, *long]) | {"attributes": _ABOVE}
+        value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
+    else:
+        value["tasks"] = [_process(RUNNER, [{"start": _BEGUN}, *makes, *gate, "join"]), *tasks]
+        value.setdefault("turnaround_from", _BEGUN)
+    value["latches"] = [*value.get("latches", []), _GATE]
+    return Workload.from_dict(value)
+
+
+def simulate_begun(
+    workload: Workload,
+    *,
+    scheduler: Scheduler,
+    machine: Machine,
+    seed: int,
+    phase_ns: int,
+    trace: Path | None = None,
+) -> Outcome:
+    """Simulate a run as the runner would begin it.
+
+    Args:
+        workload: what runs.
+        scheduler: whose rules.
+        machine: on what.
+        seed: of the random streams.
+        phase_ns: how long after a tick the runner begins to make tasks.
+        trace: the file to write the run's events to, its beginning included.
+
+    Returns:
+        What came of the workload's own tasks from the signal on.
+    """
+
+    def run(work: Workload, to: Path | None = None) -> Outcome:
+        return simulate(
+            work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns, trace=to
+        )
+
+    if not is_begun(workload):
+        return run(workload, trace)
+    begin = machine.costs.times.get("begin_process", 0)
+
+    def begun(duration_ns: int | None) -> Workload:
+        return with_runner(workload, duration_ns=duration_ns, begin_ns=begin)
+
+    duration = workload.duration_ns
+    # The beginning is the same however long what follows is.
+    took = run(begun(duration)).latencies.get(_BEGUN)
+    if took is None:
+        raise RunError(f"'{workload.name}' has not begun after its duration")
+    # Where nothing but work takes time the beginning takes none, and no run is as short.
+    began = max(took.max_ns, 1)
+    before = {task.name: task for task in run(begun(began)).tasks}
+    whole = run(begun(None if duration is None else duration + began), trace)
+    own = [task for task in whole.tasks if task.name not in {RUNNER, _HOST}]
+    marked = whole.turnaround_ns < whole.elapsed_ns
+    return replace(
+        whole,
+        turnaround_ns=whole.turnaround_ns - (0 if marked else began),
+        elapsed_ns=whole.elapsed_ns - began,
+        tasks=tuple(_since(task, before.get(task.name)) for task in own),
+    )
+
+
+def _since(task: TaskOutcome, before: TaskOutcome | None) -> TaskOutcome:
+    """Return what a task got since it had got that. The longest delay stays the longest of all."""
+    if before is None:
+        # Another task made it later.
+        return task
+    kept = {"name", "source", "max_delay_ns"}
+    names = [part.name for part in fields(TaskOutcome) if part.name not in kept]
+    return replace(task, **{name: getattr(task, name) - getattr(before, name) for name in names})
+
+
+def _is_real_time(task: dict[str, Any]) -> bool:
+    policy = (task.get("attributes") or {}).get("policy")
+    return isinstance(policy, dict) and not {"fifo", "rr"}.isdisjoint(policy)
+
+
+def _meets(steps: Any) -> bool:
+    """Return whether a step, or one within it, is a barrier."""
+    if isinstance(steps, dict):
+        return "barrier" in steps or any(map(_meets, steps.values()))
+    return isinstance(steps, list) and any(map(_meets, steps))
+
+
+def _first(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [task for task in tasks if task["instances"]]
+
+
+def _process(name: str, steps: list[Any]) -> dict[str, Any]:
+    return {"name": name, "instances": 1, "kind": "process", "steps": steps}

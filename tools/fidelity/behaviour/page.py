@@ -1,0 +1,197 @@
+"""The page that says what came out: ``docs/concepts/fidelity-behaviour.md``."""
+
+from collections.abc import Mapping, Sequence
+
+from fidelity.behaviour.collect import Collected
+from fidelity.behaviour.judge import Finding, allowed, shown
+from fidelity.behaviour.register import Register
+from fidelity.markdown import circumstances, left_out, number, table
+from fidelity.observing import METRICS, Metric, medians
+from fidelity.scatter import Dot, scatter
+from fidelity.tally import WITHIN, Tally, verdict
+
+_INTRODUCTION = """\
+Written by `make fidelity-behaviour`: every workload of `validation/behaviour.toml` run on real
+kernels and simulated, and both compared ([how](validation.md)). The simulator gets the costs that
+`schedlab calibrate` measured at the same place, by other workloads, and nothing else. What is
+allowed was written down before, and where a kernel differs from itself by more, that, fixed from
+runs of its own before. A line fails when it leaves its tolerance, when nothing was compared, and,
+where a divergence is known, when that moves or disappears.
+
+A guest has one CPU, and its clock is the number of its instructions: each takes 2 ns and nothing
+else any time, so that this machine's load changes nothing; caches take no time there, and its disk
+completes each access by a timer. A host whose kernel tells nothing of some tasks
+is held to those waiting times that it tells, if they are 99 % of all.
+Waiting times come from runs whose wake-ups were recorded, and are simulated with costs that were
+measured while that was so, too.
+"""
+
+_NAMES: Mapping[Metric, str] = {
+    "share": "CPU shares",
+    "voluntary": "voluntary switches",
+    "involuntary": "involuntary switches",
+    "turnaround": "turnaround (s)",
+    "p50": "wake-up latency, median (s)",
+    "p99": "wake-up latency, 99th percentile (s)",
+}
+_TIMES: tuple[Metric, ...] = ("turnaround", "p50", "p99")
+
+
+def page(
+    register: Register,
+    collected: Mapping[str, Collected | str],
+    findings: Sequence[Finding],
+    figures: Sequence[str],
+    *,
+    whole: int,
+) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        register: what was written down.
+        collected: the runs by place.
+        findings: what became of the lines.
+        figures: the names of the figures' files, beside the page.
+        whole: how many lines there are, of which these may be a part.
+    """
+    failed = [finding for finding in findings if not finding.holds]
+    known = [finding for finding in findings if finding.diverges]
+    protocol = register.protocol
+    return (
+        "\n".join(
+            [
+                "# Fidelity: behaviour",
+                "",
+                _INTRODUCTION,
+                circumstances(),
+                f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
+                f"{protocol.simulated} simulated ones that begin at different times within a tick.",
+                "",
+                f"**{Tally.of(findings).headline()}.**",
+                "",
+                *left_out(whole, len(findings)),
+                *table(("place", "kernel", "clock"), _places(collected)),
+                "",
+                *(f"![real against simulated]({name})\n" for name in figures),
+                "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 10 %.",
+                "",
+                *table(
+                    ("metric", *register.places),
+                    [_summary(metric, register, findings) for metric in METRICS],
+                ),
+                "",
+                *_list("What fails", failed),
+                *_list("Known divergences", known),
+                "## Lines",
+                "",
+                "Simulated / real medians; how far they are apart, with the interval of that, and",
+                "what is allowed.",
+                "",
+                *table(
+                    ("workload", "place", "metric", "simulated / real", "apart", "allowed", ""),
+                    [_row(finding) for finding in findings],
+                ),
+                "",
+                "## Workloads",
+                "",
+                *table(
+                    ("name", "what is run", "why"),
+                    [
+                        (name, f"`{part.run}`", part.why)
+                        for name, part in register.workloads.items()
+                    ],
+                ),
+                "",
+                "## Tolerances",
+                "",
+                *table(
+                    ("name", "derived"),
+                    [(name, part.why) for name, part in register.tolerances.items()],
+                ),
+            ]
+        )
+        + "\n"
+    )
+
+
+def figure(
+    register: Register, collected: Mapping[str, Collected | str], findings: Sequence[Finding]
+) -> str:
+    """Draw real against simulated of every line, a panel a metric."""
+    dots = []
+    for finding in findings:
+        line, there = finding.line, collected.get(finding.line.place)
+        good = verdict(finding) == WITHIN
+        if line.metric == "share":
+            if isinstance(there, Collected):
+                dots += _shares(there, line.workload, line.place, good)
+        elif finding.real is not None and finding.simulated is not None:
+            scale = 1e9 if line.metric in _TIMES else 1.0
+            real, ours = finding.real / scale, finding.simulated / scale
+            dots.append(Dot(_NAMES[line.metric], line.place, real, ours, good))
+    order = list(_NAMES.values())
+    dots.sort(key=lambda dot: (order.index(dot.panel), register.places.index(dot.group)))
+    return scatter(dots, band=0.1)
+
+
+def _shares(there: Collected, workload: str, place: str, good: bool) -> list[Dot]:
+    real = medians(there.real.get(workload, [])).shares
+    ours = medians(there.simulated.get(workload, [])).shares
+    return [
+        Dot(_NAMES["share"], place, share, ours[name], good)
+        for name, share in real.items()
+        if name in ours
+    ]
+
+
+def _places(collected: Mapping[str, Collected | str]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for place, there in collected.items():
+        if isinstance(there, str):
+            rows.append((place, f"not run: {there}", ""))
+        else:
+            rows.append((place, there.kernel, there.clock))
+    return rows
+
+
+def _summary(metric: Metric, register: Register, findings: Sequence[Finding]) -> tuple[str, ...]:
+    cells = []
+    for place in register.places:
+        lines = [
+            finding
+            for finding in findings
+            if finding.line.metric == metric and finding.line.place == place
+        ]
+        held = sum(verdict(finding) == WITHIN for finding in lines)
+        cells.append(f"{held} of {len(lines)} within" if lines else "-")
+    return (_NAMES[metric].removesuffix(" (s)"), *cells)
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    line = finding.line
+    time = line.metric in _TIMES
+    both = f"{number(finding.simulated, time=time)} / {number(finding.real, time=time)}"
+    apart = "-"
+    if finding.value is not None:
+        apart = shown(line.metric, finding.value)
+        if finding.interval is not None:
+            low, high = (shown(line.metric, end).split()[0] for end in finding.interval)
+            apart += f" ({low} to {high})"
+    return (
+        line.workload,
+        line.place,
+        line.metric,
+        "-" if line.metric == "share" else both,
+        apart,
+        allowed(line.metric, finding.low, finding.high),
+        verdict(finding),
+    )
+
+
+def _list(title: str, findings: Sequence[Finding]) -> list[str]:
+    lines = [
+        f"* {finding.line.workload}, {finding.line.place}, {finding.line.metric}: "
+        f"{finding.failure or finding.line.cause}"
+        for finding in findings
+    ]
+    return [f"## {title}", "", *lines, ""] if lines else []

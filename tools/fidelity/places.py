@@ -1,0 +1,215 @@
+"""Where workloads really run: a guest whose clock counts instructions, or this machine."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
+
+from fidelity.observing import Observation
+from fidelity.seen import SPANS, as_seen, sleeper
+from schedlab.boundary.errors import InputError
+from schedlab.knobs import applied
+from schedlab.measure import calibration
+from schedlab.measure.calibration import Calibration
+from schedlab.measure.recording import Recording, record
+from schedlab.model import Machine, Scheduler, Workload
+from schedlab.model.outcome import Outcome
+from schedlab.processes import leftovers, processes
+from schedlab.targets import host, vm
+from schedlab.targets.facts import facts
+from schedlab.vm import Guest
+from schedlab.vm import knobs as guest_knobs
+from schedlab.vm.disk import PLACE
+
+BUFFER = 16_384
+"""KiB of a CPU's buffer while a run is recorded."""
+WAITS = "switches"
+"""The level of a recording of which only waiting times are read."""
+KEPT = "L0"
+"""The level of a recording that is kept."""
+
+ATTEMPTS = 4
+"""Of a recording: one that lost anything is refused."""
+
+MEMORY = 1_536
+"""MiB of a guest."""
+
+DISK = 256
+"""MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """That what is not kept yet is made: runs, and costs; None in its place makes nothing.
+
+    Attributes:
+        calibrations: whose median costs are simulated with: where a process's memory comes to lie
+            is chance.
+    """
+
+    calibrations: int = 5
+
+
+class Place:
+    """A kernel that is there for the time of a block; made by `at`.
+
+    Attributes:
+        name: ``host``, or ``vm:`` and a series.
+        kernel: its release.
+        clock: what its time goes by.
+        scheduler: the rules that stand for it.
+    """
+
+    def __init__(self, name: str, guest: Guest | None) -> None:
+        self.name = name
+        self._guest = guest
+        here = facts()
+        self.kernel = here.kernel if guest is None else guest.kernel.release
+        self.clock = "host" if guest is None else guest.clock
+        self.cpus = here.cpus if guest is None else guest.cpus
+        self.scheduler = rules_at(name, self.kernel, here.hz if guest is None else 250)
+
+    def calibrate(self, *, recorded: str | None) -> Calibration:
+        """Measure what operations cost there, left alone or while a level of events is recorded."""
+        disk = gettempdir() if self._guest is None else PLACE
+        if recorded is None:
+            return calibration.calibrate(disk=Path(disk), guest=self._guest)
+        measure = [self._runner(), "calibrate", "--disk", disk]
+        # Without a file nothing is kept of what is recorded.
+        options = [f"--level={recorded}", "--timeout=1800s"]
+        recorder = [self._runner(), "record", *options, "--", *measure]
+        said, _, _ = host.printed(self._run(recorder, timeout=1900)).rstrip("\n").rpartition("\n")
+        found = calibration.calibrated(said, self._guest)
+        waits = [
+            self.record(sleeper(found.hz, span), seed=1, level=recorded).values["p50"]
+            for span in SPANS
+        ]
+        return replace(found, costs=as_seen(found.costs, *waits))
+
+    def machine(self, costs: Calibration) -> Machine:
+        """Return the machine that is simulated in its place."""
+        return Machine(self.cpus, costs.costs)
+
+    @contextmanager
+    def knobs(self, wanted: Mapping[str, str]) -> Iterator[None]:
+        """Set knobs for the time of a block."""
+        if not wanted:
+            yield
+        elif self._guest is None:
+            with applied(wanted, self.scheduler.release, self.cpus):
+                yield
+        else:
+            with guest_knobs.applied(self._guest, wanted):
+                yield
+
+    def run(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
+        """Run a workload for real."""
+        if self._guest is None:
+            return Observation.of(host.run(workload, seed=seed, timeout=timeout))
+        return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
+
+    def record(
+        self, workload: Workload, *, seed: int, timeout: float = 300.0, level: str = WAITS
+    ) -> Observation:
+        """Run a workload for real while its wake-ups are recorded, and read all from that."""
+        with leftovers.directory("recording") as directory:
+            path = directory / "trace.txt"
+            made = self._recorded(path, workload, level, seed=seed, timeout=timeout)
+            outcome = Outcome.from_json(made.output)
+            duration = workload.duration_ns
+            return Observation.of(outcome).beside(Observation.of_trace(path, duration))
+
+    def _recorded(
+        self, path: Path, workload: Workload, level: str, *, seed: int, timeout: float
+    ) -> Recording:
+        """Record who runs, again where the kernel lost something."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return record(
+                    path,
+                    workload,
+                    guest=self._guest,
+                    level=level,
+                    buffer=BUFFER,
+                    seed=seed,
+                    timeout=timeout,
+                )
+            except InputError:
+                if attempt == ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
+        """Run a workload for real and keep all tracepoints in a file."""
+        record(path, workload, guest=self._guest, level=KEPT, buffer=BUFFER, timeout=timeout)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""
+        self._run(["sleep", f"{seconds:.6f}"], timeout=60 + seconds)
+
+    def _runner(self) -> str:
+        return str(host.runner()) if self._guest is None else self._guest.inside(host.runner())
+
+    def _run(self, command: Sequence[str], *, timeout: float) -> processes.Completed:
+        if self._guest is None:
+            return processes.run(command, timeout=timeout)
+        return self._guest.run(command, timeout=timeout)
+
+
+def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
+    """Return the rules that stand for the kernel of a place.
+
+    What a host's command line sets is no part of the kernel's release; it is this machine's, if
+    that has this kernel.
+
+    Args:
+        name: the place's name.
+        kernel: its kernel's release, as it names itself.
+        hz: timer interrupts a second.
+
+    >>> rules_at("vm:6.1", "6.1.0-50-amd64", 250)
+    Scheduler('6.1.0', hz=250, knobs={})
+    """
+    here = facts()
+    booted = here.booted if name == "host" and kernel == here.kernel else {}
+    return Scheduler(guest_knobs.rules_of(kernel), hz=hz, knobs=booted)
+
+
+@contextmanager
+def at(name: str) -> Iterator[Place]:
+    """Be at a place for the time of a block.
+
+    Args:
+        name: ``host``, or ``vm:`` and what `schedlab.vm.find_kernel` takes: a guest of one CPU in
+            which time passes by instructions, so that it does not hang on this machine's load.
+    """
+    if name == "host":
+        yield Place(name, None)
+        return
+    with Guest.boot(
+        name.removeprefix("vm:"),
+        memory=MEMORY,
+        # Without the latter a thread of the kernel's goes through memory every ten seconds, and
+        # then, at the lowest weight, waits and runs among the workload's tasks.
+        append="noautogroup transparent_hugepage=never",
+        clock="instructions",
+        timeout=600,
+    ) as guest:
+        guest.need_disk(DISK)
+        yield Place(name, guest)
+
+
+def calibrated(name: str, *, recorded: str | None, times: int) -> Calibration:
+    """Return the median costs of a place, measured several times, in guests each of its own boot.
+
+    Args:
+        name: the place's name.
+        recorded: what is recorded meanwhile, if anything.
+        times: how often.
+    """
+    found = []
+    for _ in range(times):
+        with at(name) as there:
+            found.append(there.calibrate(recorded=recorded))
+    return calibration.median_of(found)

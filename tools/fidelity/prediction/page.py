@@ -1,0 +1,200 @@
+"""The page that says what came out: ``docs/concepts/fidelity-prediction.md``."""
+
+from collections.abc import Mapping, Sequence
+
+from fidelity.markdown import circumstances, left_out, number, table
+from fidelity.prediction.collect import Collected
+from fidelity.prediction.judge import Finding
+from fidelity.prediction.register import Measure, Register
+from fidelity.scatter import Dot, scatter
+from fidelity.tally import WITHIN, Tally, verdict
+
+_INTRODUCTION = """\
+Written by `make fidelity-prediction`: every workload of `validation/prediction.toml` run on real
+kernels under every setting, and simulated with the costs that were measured there, by other
+workloads ([how](validation.md)). Do settings rank in simulation as they do really? Where the real
+ones differ by more than noise, Spearman's rank correlation has to be what was written down; where
+they do not, simulated ones may not either; and the setting that is best in simulation has to be
+among the best ones really. Less is better of every measure.
+
+A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
+changes nothing. Workloads are recorded where their waiting times are ranked, since those are told
+by recordings. Simulated tasks are made one after the other and wait for a signal, as the runner has
+it: where CFS puts new tasks decides for long who waits for whom.
+"""
+
+_NAMES: Mapping[Measure, str] = {
+    "turnaround": "turnaround (s)",
+    "p99": "wake-up latency, 99th percentile (s)",
+    "switches": "switches",
+}
+
+
+def page(
+    register: Register,
+    collected: Mapping[str, Collected | str],
+    findings: Sequence[Finding],
+    figures: Mapping[str, str],
+    *,
+    whole: int,
+) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        register: what was written down.
+        collected: the runs by place.
+        findings: what became of the lines.
+        figures: the names of the figures' files by place.
+        whole: how many lines there are, of which these may be a part.
+    """
+    failed = [finding for finding in findings if not finding.holds]
+    known = [finding for finding in findings if finding.diverges]
+    untied = sum(not finding.holds_untied for finding in findings)
+    shown = []
+    for place, name in figures.items():
+        shown += [f"## {place}", "", f"![real against simulated, {place}]({name})", ""]
+    return (
+        "\n".join(
+            [
+                "# Fidelity: prediction",
+                "",
+                _INTRODUCTION,
+                circumstances(),
+                f"{register.protocol.simulated} simulated runs a setting; real ones interleaved.",
+                "",
+                f"**{Tally.of(findings).headline('rankings')}.** If settings that differ by no "
+                f"more than noise were ranked, too, {untied} would fail.",
+                "",
+                *left_out(whole, len(findings)),
+                *table(
+                    ("place", "kernel", "clock", "settings", "real runs of each"),
+                    [_place(register, name, there) for name, there in collected.items()],
+                ),
+                "",
+                "How far real settings are apart (the worst above the best), and by how much two",
+                "sets of runs of one setting differ 95 times in 100; the rank correlation with its",
+                "bootstrap interval; and which setting is best in simulation, with its real rank",
+                "(not counting those that are better by no more than noise). Settings that differ",
+                "by no more than the noise, or than one fiftieth, share a rank. *untied* is the",
+                "correlation if they do not, so that chance ranks them; *kernel itself* is that of",
+                "the first half of the kernel's runs of the same settings with the second.",
+                "",
+                *table(
+                    (
+                        "workload",
+                        "place",
+                        "measure",
+                        "apart",
+                        "noise",
+                        "correlation",
+                        "untied",
+                        "kernel itself",
+                        "best in simulation",
+                        "real rank",
+                        "",
+                    ),
+                    [_row(finding) for finding in findings],
+                ),
+                "",
+                *_list("What fails", [(finding, finding.failure) for finding in failed]),
+                *_list(
+                    "Not ranked: nobody is woken, but to begin",
+                    [(finding, f"`{name}`") for finding in findings for name in finding.unranked],
+                ),
+                *_list("Known divergences", [(finding, finding.line.cause) for finding in known]),
+                *shown,
+                "## Rules",
+                "",
+                register.rules.why,
+                "",
+                "## Workloads",
+                "",
+                *table(
+                    ("name", "what is run", "why"),
+                    [
+                        (name, f"`{part.run}`", part.why)
+                        for name, part in register.workloads.items()
+                    ],
+                ),
+                "",
+                *_settings(register),
+            ]
+        )
+        + "\n"
+    )
+
+
+def figures(findings: Sequence[Finding]) -> dict[str, str]:
+    """Draw real against simulated of each setting, a panel a workload and measure, by place."""
+    found: dict[str, list[Dot]] = {}
+    for finding in findings:
+        line = finding.line
+        scale = 1.0 if line.measure == "switches" else 1e9
+        found.setdefault(line.place, []).extend(
+            Dot(
+                f"{line.workload}: {_NAMES[line.measure]}",
+                line.workload,
+                real / scale,
+                simulated / scale,
+                verdict(finding) == WITHIN,
+            )
+            for real, simulated in zip(finding.real, finding.simulated, strict=True)
+        )
+    return {place: scatter(dots) for place, dots in found.items() if dots}
+
+
+def _place(register: Register, name: str, there: Collected | str) -> tuple[str, ...]:
+    count, repeats = str(len(register.settings(name))), str(register.repeats(name))
+    if isinstance(there, str):
+        return (name, f"not run: {there}", "", count, repeats)
+    return (name, there.kernel, there.clock, count, repeats)
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    line = finding.line
+    correlation = "-"
+    if finding.correlation is not None:
+        correlation = f"{finding.correlation:.2f}"
+        if finding.interval is not None:
+            correlation += f" ({finding.interval[0]:.2f} to {finding.interval[1]:.2f})"
+    elif finding.settings:
+        correlation = "no difference"
+    others = (finding.plain, finding.own) if finding.correlation is not None else ()
+    rank = f"{finding.rank} of {len(finding.settings)}" if finding.settings else "-"
+    return (
+        line.workload,
+        line.place,
+        line.measure,
+        f"{finding.effect:.1%}" if finding.settings else "-",
+        f"{finding.noise:.1%}" if finding.settings else "-",
+        correlation,
+        *([f"{other:.2f}" for other in others] or ("-", "-")),
+        _chosen(finding),
+        rank,
+        verdict(finding),
+    )
+
+
+def _chosen(finding: Finding) -> str:
+    if not finding.chosen:
+        return "-"
+    at = finding.settings.index(finding.chosen)
+    time = finding.line.measure != "switches"
+    both = (number(value[at], time=time) for value in (finding.simulated, finding.real))
+    return f"{finding.chosen}: {' / '.join(both)}"
+
+
+def _list(title: str, rows: Sequence[tuple[Finding, str]]) -> list[str]:
+    lines = [
+        f"* {finding.line.workload}, {finding.line.place}, {finding.line.measure}: {text}"
+        for finding, text in rows
+    ]
+    return [f"## {title}", "", *lines, ""] if lines else []
+
+
+def _settings(register: Register) -> list[str]:
+    lines = ["## Settings", ""]
+    for place in register.places:
+        names = ", ".join(f"`{setting.name}`" for setting in register.settings(place))
+        lines.append(f"* {place}: {names}")
+    return lines

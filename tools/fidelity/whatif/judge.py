@@ -1,0 +1,94 @@
+"""Each line held against what was really done and what was predicted of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fidelity.whatif.collect import Collected, Pair
+from fidelity.whatif.noise import Noise
+from fidelity.whatif.register import Line, Metric, Register
+from schedlab.measure.similarity import Figure, likeness
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a line.
+
+    Attributes:
+        line: the line.
+        figure: both numbers and how far they are apart; None where there is no data.
+        low: the least that is allowed: above zero for a divergence that is known.
+        high: the most.
+        failure: what is wrong; empty if the line holds.
+    """
+
+    line: Line
+    figure: Figure | None
+    low: float
+    high: float
+    failure: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is as was written down."""
+        return not self.failure
+
+    @property
+    def diverges(self) -> bool:
+        """Whether the line is about a known divergence, which is no agreement."""
+        return self.line.size is not None
+
+
+def judge(
+    register: Register, collected: Mapping[str, Collected | str], noise: Noise
+) -> list[Finding]:
+    """Hold every line against what there is of its place.
+
+    Args:
+        register: what was written down.
+        collected: what there is, by place.
+        noise: the A/A intervals.
+    """
+    findings = []
+    for line in register.lines:
+        there = collected.get(line.place, "nothing was recorded")
+        pair: Pair | str = "nothing was recorded"
+        if isinstance(there, str):
+            pair = there
+        else:
+            pair = there.pairs.get((line.workload, line.change), pair)
+        known = noise.get((line.place, line.workload, line.change), {})
+        findings.append(find(line, pair, known.get(line.metric, 0.0)))
+    return findings
+
+
+def find(line: Line, pair: Pair | str, noise: float) -> Finding:
+    """Hold a line against a pair, or against why there is none.
+
+    Args:
+        line: the line.
+        pair: what was really done and what was predicted.
+        noise: the kernel's own A/A interval, which is the tolerance where it is more than stated.
+    """
+    low, high = line.size if line.size is not None else (0.0, max(line.limit, noise))
+    if isinstance(pair, str):
+        return Finding(line, None, low, high, pair)
+    figures = likeness(pair.real, pair.predicted).figures
+    figure = next(figure for figure in figures if figure.name == line.metric)
+    value, failure = figure.difference, ""
+    if value is None:
+        failure = "nothing was compared"
+    elif not low <= value <= high:
+        failure = f"{shown(line.metric, value)} apart, allowed {allowed(line.metric, low, high)}"
+        if value < low:
+            failure += ": the known divergence is gone"
+    return Finding(line, figure, low, high, failure)
+
+
+def allowed(metric: Metric, low: float, high: float) -> str:
+    """Say what a line allows."""
+    return f"{shown(metric, low)} to {shown(metric, high)}" if low else shown(metric, high)
+
+
+def shown(metric: Metric, value: float) -> str:
+    """Say how far something is apart: shares in percentage points, all others in per cent."""
+    return f"{value:.2f} points" if metric == "shares" else f"{100 * value:.1f} %"
