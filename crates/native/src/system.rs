@@ -232,12 +232,27 @@ pub(crate) fn pid() -> libc::pid_t {
 /// The calling process's mark, by which what it leaves behind is known: its id, when it started (clock ticks since the boot) and the
 /// number of its PID namespace.
 pub(crate) fn mark() -> String {
-    use std::os::unix::fs::MetadataExt;
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    format!("{}-{}-{}", pid(), started(pid()).unwrap_or(0), pid_namespace())
+}
+
+/// Whether the process of a [`mark`] is gone, its parts separated as given. False where that cannot be told: in another PID namespace, as a
+/// container's, its id means another process.
+pub(crate) fn is_gone(mark: &str, separator: char) -> bool {
+    let parts: Option<Vec<u64>> = mark.split(separator).map(|part| part.parse().ok()).collect();
+    let Some(&[id, since, namespace]) = parts.as_deref() else { return false };
+    namespace == pid_namespace() && libc::pid_t::try_from(id).is_ok_and(|id| started(id) != Some(since))
+}
+
+/// When a process started, in clock ticks since the boot; none where there is no such process.
+fn started(pid: libc::pid_t) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may hold anything; the start is the 20th field after it.
-    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)).unwrap_or("0");
-    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |place| place.ino());
-    format!("{}-{started}-{namespace}", pid())
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |place| place.ino())
 }
 
 /// The process that began the calling process's session.
@@ -374,5 +389,26 @@ pub(crate) fn abnormal(status: c_int) -> Option<String> {
         Some(format!("killed by signal {}", libc::WTERMSIG(status)))
     } else {
         (libc::WEXITSTATUS(status) != 0).then(|| format!("ended with code {}", libc::WEXITSTATUS(status)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_gone_where_none_of_its_start_has_its_id() {
+        let namespace = pid_namespace();
+        let ours = mark();
+        assert!(!is_gone(&ours, '-'));
+        assert!(!is_gone(&ours.replace('-', "_"), '_'));
+        // Above the highest id there can be (2^22) nothing runs; of our id only one began when we did.
+        assert!(is_gone(&format!("4194305-1-{namespace}"), '-'));
+        assert!(is_gone(&format!("{}-0-{namespace}", pid()), '-'));
+        // Another namespace's ids mean other processes.
+        assert!(!is_gone(&format!("4194305-1-{}", namespace + 1), '-'));
+        for none in ["", "1", "1-2", "1-2-3-4", "a-b-c", "-1-2-3"] {
+            assert!(!is_gone(none, '-'), "{none}");
+        }
     }
 }

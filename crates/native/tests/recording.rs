@@ -213,7 +213,7 @@ fn what_a_killed_recorder_leaves_the_next_one_removes() {
     let sleep: Vec<&str> = sleep.iter().map(String::as_str).collect();
     let mut recorder = recorder(&directory.0.join("a"), &[], &sleep);
     let mut killed = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let instance = root.join(format!("instances/schedlab-{}", killed.id()));
+    let instance = instance_of(&root, killed.id());
     await_that(|| fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1"));
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -231,12 +231,37 @@ fn an_interrupt_leaves_nothing() {
     let directory = Directory::new();
     let mut recorder = recorder(&directory.0.join("a"), &[], &["sleep", "100"]);
     let child = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let on = root.join(format!("instances/schedlab-{}/tracing_on", child.id()));
+    let on = instance_of(&root, child.id()).join("tracing_on");
     await_that(|| fs::read_to_string(&on).is_ok_and(|on| on.trim() == "1"));
     // SAFETY: a signal to the child that was just made.
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     refused(&child.wait_with_output().unwrap(), 130, &["signal 15"]);
     assert_eq!((state(&root), directory.names()), (before, vec![]));
+}
+
+/// A recorder in another PID namespace, as a container's, has an id that means nothing here.
+#[test]
+fn a_recorder_of_another_namespace_keeps_its_instance() {
+    let (_alone, Some(root)) = (alone(), tracefs()) else { return };
+    let directory = Directory::new();
+    let instance = root.join("instances/schedlab-4194305-1-1");
+    fs::create_dir(&instance).unwrap();
+    recorded(&directory.0.join("a"), &[], &["true"]);
+    assert!(instance.is_dir());
+    fs::remove_dir(&instance).unwrap();
+}
+
+/// The instance of the recorder with this process id, once it is there.
+fn instance_of(root: &Path, recorder: u32) -> PathBuf {
+    let begins = format!("schedlab-{recorder}-");
+    let find = || {
+        let instances = fs::read_dir(root.join("instances")).into_iter().flatten().flatten();
+        instances
+            .map(|entry| entry.path())
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins)))
+    };
+    await_that(|| find().is_some());
+    find().expect("it was there a moment ago")
 }
 
 #[track_caller]

@@ -11,12 +11,10 @@ use crate::system;
 use super::build::{Built, Missing};
 use super::state;
 
-/// What the names of our instances begin with; the recorder's pid follows.
+/// What the names of our instances begin with; the recorder's mark follows ([`system::mark`]).
 const INSTANCE: &str = "schedlab-";
 /// Likewise of our groups of probes, whose names must be words.
 const GROUP: &str = "schedlab_";
-/// The name of the recorder's program, cut as the kernel cuts it.
-const PROGRAM: &str = "schedlab-native";
 
 /// An instance of tracing with its probes, both gone when it is dropped.
 pub(super) struct Instance {
@@ -56,34 +54,26 @@ pub(super) fn put(path: &Path, value: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-/// Removes what recorders left behind that were killed.
+/// Removes what recorders left behind that were killed, of this PID namespace.
 pub(super) fn clean(root: &Path) {
-    let ours = system::pid();
     let Ok(instances) = fs::read_dir(root.join("instances")) else { return };
     for name in instances.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        if let Some(pid) = name.strip_prefix(INSTANCE).and_then(|pid| pid.parse().ok())
-            && (pid == ours || !lives(pid))
-        {
+        if name.strip_prefix(INSTANCE).is_some_and(|mark| system::is_gone(mark, '-')) {
             remove_instance(&root.join("instances").join(&name));
         }
     }
     let known = fs::read_to_string(root.join("kprobe_events")).unwrap_or_default();
-    let left: Vec<String> = known.lines().filter_map(|line| removal(line, ours)).collect();
+    let left: Vec<String> = known.lines().filter_map(removal).collect();
     remove_probes(root, &left);
 }
 
 /// What removes the probe that a line of `kprobe_events` shows, if it is a dead recorder's.
-fn removal(line: &str, ours: libc::pid_t) -> Option<String> {
-    // p:schedlab_123/k_enq enqueue_task_fair …; return probes may say how many at once: r4:…
+fn removal(line: &str) -> Option<String> {
+    // p:schedlab_123_4567_4026531836/k_enq enqueue_task_fair …; return probes may say how many at once: r4:…
     let (_, rest) = line.split_once(':')?;
     let name = rest.split_whitespace().next()?;
-    let pid = name.strip_prefix(GROUP)?.split('/').next()?.parse().ok()?;
-    (pid == ours || !lives(pid)).then(|| format!("-:{name}"))
-}
-
-/// Whether `pid` is a recorder.
-fn lives(pid: libc::pid_t) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == PROGRAM)
+    let mark = name.strip_prefix(GROUP)?.split('/').next()?;
+    system::is_gone(mark, '_').then(|| format!("-:{name}"))
 }
 
 fn remove_instance(path: &Path) {
@@ -106,11 +96,11 @@ impl Instance {
     /// # Errors
     /// Where the kernel refuses it.
     pub(super) fn new(root: PathBuf, buffer: u64, clock: &str) -> Result<Self, NativeError> {
-        let pid = system::pid();
-        let path = root.join("instances").join(format!("{INSTANCE}{pid}"));
+        let mark = system::mark();
+        let path = root.join("instances").join(format!("{INSTANCE}{mark}"));
         fs::create_dir(&path)
             .map_err(|error| refused(format!("no instance of tracing can be made ({}): {error}", path.display())))?;
-        let instance = Self { root, path, group: format!("{GROUP}{pid}"), probes: Vec::new() };
+        let instance = Self { root, path, group: format!("{GROUP}{}", mark.replace('-', "_")), probes: Vec::new() };
         instance.set("tracing_on", "0")?;
         // What comes first is kept, so that a buffer that is too small is noticed and never hides the beginning.
         instance.set("options/overwrite", "0")?;
@@ -225,12 +215,16 @@ mod tests {
 
     #[test]
     fn only_a_dead_recorders_probes_are_removed() {
-        // Process 1 lives and is no recorder; above the highest pid there can be (2^22) nobody lives.
-        let dead = "p:schedlab_4194305/k_enq enqueue_task_fair pid=+1256(%si):s32";
-        assert_eq!(removal(dead, 7).as_deref(), Some("-:schedlab_4194305/k_enq"));
-        assert_eq!(removal("r8:schedlab_1/k_selr f cpu=$retval:s32", 7).as_deref(), Some("-:schedlab_1/k_selr"));
-        assert_eq!(removal("p:kprobes/mine do_exit", 7), None);
-        assert_eq!(removal("p:schedlab_/mine do_exit", 7), None);
-        assert_eq!(removal("", 7), None);
+        // Above the highest id there can be (2^22) nothing runs; our own process does.
+        let ours = system::mark().replace('-', "_");
+        let namespace = ours.rsplit('_').next().unwrap();
+        let dead = format!("p:schedlab_4194305_1_{namespace}/k_enq enqueue_task_fair pid=+1256(%si):s32");
+        assert_eq!(removal(&dead), Some(format!("-:schedlab_4194305_1_{namespace}/k_enq")));
+        assert_eq!(removal(&dead.replace("p:", "r8:")), Some(format!("-:schedlab_4194305_1_{namespace}/k_enq")));
+        assert_eq!(removal(&format!("p:schedlab_{ours}/k_enq enqueue_task_fair")), None);
+        assert_eq!(removal("p:schedlab_4194305_1_2/k_enq enqueue_task_fair"), None, "another namespace's");
+        assert_eq!(removal("p:kprobes/mine do_exit"), None);
+        assert_eq!(removal("p:schedlab_/mine do_exit"), None);
+        assert_eq!(removal(""), None);
     }
 }
