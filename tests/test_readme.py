@@ -61,9 +61,3 @@ def test_snippets_run() -> None:
         if kind == "python":
             exec(compile(text, "README.md", "exec"), namespace)
     assert namespace["tuning"]
-
-
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)", README):
-        if not target.startswith("http"):
-            assert (ROOT / target).exists(), target
