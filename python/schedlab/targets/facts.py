@@ -174,14 +174,3 @@ def _busy_ticks(cpu: int | None = None) -> tuple[int, int, float]:
         if label.strip() in ("LOC", "arch_timer"):
             return cpu, int(rest.split()[cpu]), time.perf_counter()
     raise ValueError("no timer is listed in /proc/interrupts")
-
-
-def tsc_khz() -> int:
-    """Return how fast the CPUs' time stamp counter runs, in kHz, as ``/proc/cpuinfo`` has it.
-
-    >>> tsc_khz() > 0
-    True
-    """
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    match = re.search(r"^cpu MHz\s*:\s*([0-9.]+)$", text, re.MULTILINE)
-    return round(float(match.group(1)) * 1000) if match else 1_000_000

@@ -1,11 +1,11 @@
 """QEMU's command line for a guest."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.boundary.errors import InputError
-from schedlab.targets.facts import tsc_khz
 from schedlab.vm.initramfs import tag_of
 from schedlab.vm.kernels import KernelImage
 
@@ -43,7 +43,7 @@ def qemu_command(
     kind = "q35"
     if machine == "microvm":
         # It has no timer against which the kernel could measure how fast its clock runs.
-        khz = 1_000_000 if "-icount" in options else tsc_khz()
+        khz = 1_000_000 if "-icount" in options else _tsc_khz()
         parameters += [f"tsc_early_khz={khz}", "no_timer_check"]
         kind = "microvm,pcie=on,acpi=on,rtc=on"
     # The kernel ends QEMU with the thread that started it, whatever becomes of that.
@@ -74,3 +74,10 @@ def qemu_command(
 def _quoted(path: Path) -> str:
     """Return a path as QEMU's lists of options want it."""
     return str(path).replace(",", ",,")
+
+
+def _tsc_khz() -> int:
+    """Return how fast the CPUs' time stamp counter runs, in kHz, as ``/proc/cpuinfo`` has it."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^cpu MHz\s*:\s*([0-9.]+)$", text, re.MULTILINE)
+    return round(float(match.group(1)) * 1000) if match else 1_000_000
