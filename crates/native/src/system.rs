@@ -250,6 +250,13 @@ fn started(pid: libc::pid_t) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether the calling process is in the system's first PID namespace, whose process ids are those of the kernel's events. In a
+/// container's they are others.
+pub(crate) fn has_event_pids() -> bool {
+    // PROC_PID_INIT_INO (include/linux/proc_ns.h)
+    pid_namespace() == 0xEFFF_FFFC
+}
+
 fn pid_namespace() -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |place| place.ino())

@@ -113,7 +113,7 @@ def _workload_or_command(words: Sequence[str]) -> Workload | Sequence[str]:
 
 def _print(recording: Recording, what: Workload | Sequence[str]) -> None:
     for missing in recording.missing:
-        note(f"not in this kernel: {missing}")
+        note(f"not recorded: {missing}")
     if isinstance(what, Workload):
         outcome = Outcome.from_json(recording.output)
         for text in outcome.notes:

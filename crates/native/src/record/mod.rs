@@ -142,12 +142,20 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             lacking.join("; ")
         )));
     }
-    let missing = descriptions(&missing);
+    let mut missing = descriptions(&missing);
     let wanted = |probe: &Built| probe.level <= level && (cpus.len() > 1 || !probe.several);
     let probes: Vec<Built> = probes.into_iter().filter(wanted).collect();
-    let mut child = Child::new(&options.command, signals)?;
-    let head =
-        Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, child: child.pid };
+    let has_event_pids = system::has_event_pids();
+    let begin = || Child::new(&options.command, signals);
+    let (mut child, pids) = if has_event_pids {
+        let child = begin()?;
+        let pids = [system::pid(), child.pid];
+        (child, pids)
+    } else {
+        missing.push("table of tasks, arrivals: a container's process ids are not those of the events".to_owned());
+        instance.pids_of_fork(begin)?
+    };
+    let head = Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, pids };
     let mut text = head.text();
     if !alone {
         state::settings(&mut text);
@@ -155,7 +163,8 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     }
     let layouts = enable(&instance, &root, level, &probes)?;
     let threads = if alone { Vec::new() } else { state::threads() };
-    state::tasks(&mut text, &threads);
+    let told: &[state::Thread] = if has_event_pids { &threads } else { &[] };
+    state::tasks(&mut text, told);
 
     // From here to the end nobody of a lower class runs while the recorder does not sleep.
     let realtime = become_realtime();
@@ -164,7 +173,8 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
         state::debug(&mut text);
     }
     // One CPU's idle task is the first task of all, of which every kernel tells.
-    let arrivals = (level == Level::Switches && cpus.len() > 1)
+    // Perf translates process ids into those of a container.
+    let arrivals = (level == Level::Switches && cpus.len() > 1 && has_event_pids)
         .then(|| Arrivals::open(&cpus, options.buffer, output.is_some()).ok())
         .flatten();
     instance.set("tracing_on", "1")?;
@@ -202,7 +212,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             let _ = writeln!(text, "# events");
             let _ = writeln!(text, "cpus={}", cpus.len());
             output.write(&text)?;
-            let mut renderer = renderer(layouts, &threads, alone)?;
+            let mut renderer = renderer(layouts, told, alone)?;
             // Who runs and who is woken can be read with holes; a replay needs everything.
             let partly = level == Level::Switches;
             let written = output::events(output, &instance, &root, arrived, &mut renderer, signals, partly)?;
@@ -398,7 +408,8 @@ struct Head<'a> {
     cpus: &'a [u32],
     probes: &'a [Built],
     missing: &'a [String],
-    child: libc::pid_t,
+    /// The process ids of the recorder and of the command, as events have them.
+    pids: [libc::pid_t; 2],
 }
 
 impl Head<'_> {
@@ -418,7 +429,7 @@ impl Head<'_> {
             ("clock", self.clock.to_owned()),
             ("cpus", cpus.join(",")),
             ("buffer", format!("{} KiB for each CPU", self.options.buffer)),
-            ("recorder", format!("{} {}", system::pid(), self.child)),
+            ("recorder", format!("{} {}", self.pids[0], self.pids[1])),
             ("command", command.join(" ")),
         ];
         let mut text = "# schedlab recording 1\n".to_owned();

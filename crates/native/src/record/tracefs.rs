@@ -76,6 +76,16 @@ fn removal(line: &str) -> Option<String> {
     system::is_gone(mark, '_').then(|| format!("-:{name}"))
 }
 
+/// The process that wrote `mark`, and the child that it made, in the text of a trace.
+fn pids_in(text: &str, mark: &str) -> Option<[libc::pid_t; 2]> {
+    //   schedlab-native-812     [001] .....  3.012: sched_process_fork: comm=… pid=812 child_comm=… child_pid=813
+    let task = |line: &str| line.split_once(" [")?.0.trim().rsplit_once('-')?.1.parse().ok();
+    let own = text.lines().find(|line| line.ends_with(mark)).and_then(task)?;
+    let forks = text.lines().filter(|line| line.contains(": sched_process_fork: ") && task(line) == Some(own));
+    let child = forks.filter_map(|line| line.rsplit_once(" child_pid=")?.1.trim().parse().ok()).next()?;
+    Some([own, child])
+}
+
 fn remove_instance(path: &Path) {
     // Without events nothing keeps the probes, and nothing else is written.
     let _ = put(&path.join("tracing_on"), "0");
@@ -111,6 +121,33 @@ impl Instance {
             ))
         })?;
         Ok(instance)
+    }
+
+    /// Makes a child by `fork`, and tells the process ids of this process and of the child as events have them.
+    ///
+    /// # Errors
+    /// `fork`'s, and where the kernel shows no such event.
+    pub(super) fn pids_of_fork<T>(
+        &self,
+        fork: impl FnOnce() -> Result<T, NativeError>,
+    ) -> Result<(T, [libc::pid_t; 2]), NativeError> {
+        const MARK: &str = "schedlab: process ids";
+        let switch = |value| {
+            put(&self.path.join("events/sched/sched_process_fork/enable"), value)
+                .map_err(|error| refused(format!("the event sched_process_fork cannot be switched: {error}")))
+        };
+        switch("1")?;
+        self.set("tracing_on", "1")?;
+        self.mark(MARK)?;
+        let child = fork()?;
+        self.set("tracing_on", "0")?;
+        switch("0")?;
+        let text = fs::read_to_string(self.path.join("trace")).unwrap_or_default();
+        // Opened anew it is emptied.
+        fs::write(self.path.join("trace"), "")
+            .map_err(|error| refused(format!("the trace cannot be emptied: {error}")))?;
+        let pids = pids_in(&text, MARK);
+        pids.map(|pids| (child, pids)).ok_or_else(|| refused("the trace does not show the process ids of the recorder"))
     }
 
     /// Writes one of the instance's settings.
@@ -212,6 +249,20 @@ impl Drop for Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_tells_the_process_ids_of_the_recorder_and_its_child() {
+        let text = "\
+# tracer: nop
+            bash-77      [000] .....     2.000: sched_process_fork: comm=bash pid=77 child_comm=bash child_pid=811
+  schedlab-native-812     [001] .....     3.000: tracing_mark_write: here
+            bash-77      [000] .....     3.001: sched_process_fork: comm=bash pid=77 child_comm=bash child_pid=815
+  schedlab-native-812     [001] .....     3.002: sched_process_fork: comm=schedlab-native pid=812 child_comm=schedlab-native child_pid=816
+";
+        assert_eq!(pids_in(text, "here"), Some([812, 816]));
+        assert_eq!(pids_in(text, "there"), None);
+        assert_eq!(pids_in("", "here"), None);
+    }
 
     #[test]
     fn only_a_dead_recorders_probes_are_removed() {
