@@ -85,6 +85,8 @@ def simulate(
     phase: int = 0,
     trace: str | PathLike[str] | None = None,
     ftrace: bool = False,
+    decisions: str | PathLike[str] | None = None,
+    json_lines: bool = False,
     no_tick_skip: bool = False,
     ext: bool = False,
 ) -> str: ...
@@ -114,7 +116,10 @@ def replay(
     snapshot: str | PathLike[str] | None = None,
     release: str | None = None,
     level: str | None = None,
+    *,
     perfetto: str | PathLike[str] | None = None,
+    decisions: str | PathLike[str] | None = None,
+    json_lines: bool = False,
 ) -> str: ...
 def infer(
     trace: str | PathLike[str],

@@ -324,6 +324,24 @@ def test_replay_writes_both_schedules(tmp_path: Path, capsys: Capture) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_decisions_are_written_with_their_reasons(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "why.txt"
+    # docs/guides/read-decisions.md shows this run, and one line of the file.
+    guide = Path("docs/guides/read-decisions.md").read_text()
+    command, shown = re.search(r"\$ schedlab (run .*)why\.txt\n\$ grep .*\n(.*)\n", guide).groups()
+    text = _run(f"{command}{out}", capsys)
+    assert f"decisions and their reasons: {out}" in text
+    assert shown in out.read_text().splitlines()
+    _run(f"{command}{tmp_path / 'why.csv'}", capsys, code=2)
+    _run(f"run pipe --on host --reasons {out}", capsys, code=2)
+    hogs = FIXTURES / "hogs-6.1.txt.gz"
+    _run(f"replay {hogs} --reasons {out}", capsys)
+    # A sleeper comes in half a latency (6 ms) before min_vruntime; the granularity is 1 ms.
+    lead = "vruntime 3 ms ahead > wakeup granularity 1 ms"
+    assert f"wakeup: kcompactd0[28] preempts schedlab-native[105], {lead}\n" in out.read_text()
+    _run(f"replay {hogs} {hogs} --reasons {out}", capsys, code=2)
+
+
 def test_doctor_says_what_can_be_set_and_why_not(capsys: Capture) -> None:
     text = _run("doctor", capsys)
     assert "kernel " in text

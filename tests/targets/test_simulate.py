@@ -1,5 +1,6 @@
 """Simulated runs from Python: the same every time, whole traces, batches equal to single runs."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -151,6 +152,43 @@ def test_the_perfetto_trace_holds_every_switch_in_order(tmp_path: Path) -> None:
         for (before, first), (after, second) in pairwise(own):
             assert before <= after
             assert first.next_pid == second.prev_pid
+
+
+def test_each_switch_is_a_pick_with_its_reason(tmp_path: Path) -> None:
+    reasons, text, trace = (tmp_path / name for name in ("why.jsonl", "why.txt", "run.txt"))
+    plain = schedlab.simulate(WORK, scheduler="6.12", machine=MACHINE)
+    outcome = schedlab.simulate(
+        WORK, scheduler="6.12", machine=MACHINE, reasons=reasons, trace=trace
+    )
+    assert outcome == plain
+    decisions = [json.loads(line) for line in reasons.read_text().splitlines()]
+    picked = {
+        (one["cpu"], one["time"], outcome.tasks[one["task"]].name)
+        for one in decisions
+        if one["decision"] == "pick" and one["task"] is not None
+    }
+    switch = re.compile(r"\[(\d+)\] \S+ +(\d+)\.(\d{9}): sched_switch: .* next_comm=(\S+) ")
+    switched = [
+        (int(cpu), int(seconds + rest), name)
+        for cpu, seconds, rest, name in switch.findall(trace.read_text())
+        if not name.startswith("swapper")
+    ]
+    assert switched
+    assert set(switched) <= picked
+    # Of each task that could have run instead it is said what kept it.
+    for one in decisions:
+        for level in one.get("levels", []):
+            assert (level["by"] == "only") == (not level["others"])
+    schedlab.simulate(WORK, scheduler="6.12", machine=MACHINE, reasons=text)
+    assert [line.split(" ", 2)[2] for line in text.read_text().splitlines()] == [
+        one["text"] for one in decisions
+    ]
+
+
+def test_a_file_of_reasons_says_its_format(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\.txt \(text\), \.jsonl \(JSON lines\)"):
+        schedlab.simulate(WORK, machine=MACHINE, reasons=tmp_path / "why.csv")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_ftrace_text_can_be_replayed_by_name(tmp_path: Path) -> None:

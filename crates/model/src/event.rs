@@ -1,6 +1,6 @@
 //! The one schema of what happens, in simulated and in real runs: the kernel's scheduler tracepoints.
 
-use crate::Time;
+use crate::{Decision, Time};
 
 /// A CPU, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,12 +139,29 @@ pub trait EventSink {
     /// Whether anybody listens; a constant, so that unwatched runs do not even build events.
     const LISTENS: bool = true;
 
+    /// Whether it asks for the scheduler's decisions with their reasons. The run takes longer then, and comes to the same.
+    const EXPLAINS: bool = false;
+
     /// Takes one event. Events come in the order in which they happen.
     fn event(&mut self, event: Event);
 
     /// Takes where a fair task stands, after each switch that it comes or leaves by.
     #[inline]
     fn standing(&mut self, _: Standing) {}
+
+    /// Takes a decision with its reason, before the events that it leads to.
+    #[inline]
+    fn decision(&mut self, _: Decision) {}
+}
+
+impl EventSink for Vec<Decision> {
+    const EXPLAINS: bool = true;
+
+    fn event(&mut self, _: Event) {}
+
+    fn decision(&mut self, decision: Decision) {
+        self.push(decision);
+    }
 }
 
 impl EventSink for Vec<Standing> {
@@ -174,6 +191,7 @@ impl EventSink for Vec<Event> {
 
 impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     const LISTENS: bool = A::LISTENS || B::LISTENS;
+    const EXPLAINS: bool = A::EXPLAINS || B::EXPLAINS;
 
     #[inline]
     fn event(&mut self, event: Event) {
@@ -186,10 +204,17 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.standing(standing);
         self.1.standing(standing);
     }
+
+    #[inline]
+    fn decision(&mut self, decision: Decision) {
+        self.0.decision(decision.clone());
+        self.1.decision(decision);
+    }
 }
 
 impl<S: EventSink> EventSink for &mut S {
     const LISTENS: bool = S::LISTENS;
+    const EXPLAINS: bool = S::EXPLAINS;
 
     #[inline]
     fn event(&mut self, event: Event) {
@@ -199,5 +224,10 @@ impl<S: EventSink> EventSink for &mut S {
     #[inline]
     fn standing(&mut self, standing: Standing) {
         (**self).standing(standing);
+    }
+
+    #[inline]
+    fn decision(&mut self, decision: Decision) {
+        (**self).decision(decision);
     }
 }

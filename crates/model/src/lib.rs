@@ -13,6 +13,7 @@ mod latency;
 mod machine;
 mod outcome;
 mod placement;
+mod reason;
 mod release;
 mod scheduler;
 mod speed;
@@ -33,6 +34,10 @@ pub use latency::{Histogram, LATENCY_BUCKETS, Latency, latencies, latency_bucket
 pub use machine::{Costs, CpuChange, MAX_CPUS, Machine};
 pub use outcome::{GroupOutcome, MetricSource, Outcome, TaskOutcome};
 pub use placement::{Members, Placement};
+pub use reason::{
+    AffineRule, BalanceRule, Candidate, Decision, NewidleRule, PassedOver, PickClass, PickLevel, PickRule, PlaceRule,
+    Reason, SelectRule, Target, TurnRule, WakeupRule,
+};
 pub use release::{Commit, Release, Row, RowKind, RuleSet, Series};
 pub use scheduler::{Scheduler, Tunables};
 pub use speed::{Percentage, Speed};

@@ -212,7 +212,20 @@ fn in_a_container_the_head_has_the_events_process_ids() {
     let mut kept = false;
     for _ in 0..20 {
         let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--mount-proc", program(), "record", "--level", "switches", "-o"]).arg(&file);
+        command
+            .args([
+                "--pid",
+                "--fork",
+                "--mount-proc",
+                "--propagation",
+                "unchanged",
+                program(),
+                "record",
+                "--level",
+                "switches",
+                "-o",
+            ])
+            .arg(&file);
         let output = command.args(["--", program(), "run", "hogs:tasks=2,time=5ms"]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() || said.contains("lost events without counting them"), "{said}");

@@ -10,6 +10,7 @@ mod knobs;
 mod language;
 mod nouns;
 mod policy;
+mod reasons;
 mod replay;
 mod rules;
 mod simulate;

@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use schedlab_model::{
-    Attributes, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler, Standing, TaskId,
-    TaskKind, Time, Workload, find_knob,
+    Attributes, Candidate, Decision, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler,
+    Standing, TaskId, TaskKind, Time, Workload, find_knob,
 };
 use schedlab_program::{Program, Template};
 use schedlab_sched::{ThreadFair, ThreadFairKnobs};
 use schedlab_sim::{Options, SimError};
 use schedlab_trace::{PerfettoOptions, TaskLabel, write_ftrace, write_perfetto};
 
-use crate::{background, errors};
+use crate::{background, errors, reasons};
 
 /// Builds the workload that `text` names, as JSON.
 #[pyfunction]
@@ -72,9 +72,9 @@ fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Op
 
 /// Simulates one run and returns its outcome as JSON.
 ///
-/// It begins `phase` nanoseconds after a tick. With `ext` the sched_ext scheduler of `crates/ext` is in the fair class's place. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise.
+/// It begins `phase` nanoseconds after a tick. With `ext` the sched_ext scheduler of `crates/ext` is in the fair class's place. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise. With `decisions` each decision goes to that file with its reason, as JSON lines where `json_lines` is true.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, no_tick_skip=false, ext=false))]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, decisions=None, json_lines=false, no_tick_skip=false, ext=false))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn simulate(
     py: Python<'_>,
@@ -85,21 +85,46 @@ pub fn simulate(
     phase: u64,
     trace: Option<PathBuf>,
     ftrace: bool,
+    decisions: Option<PathBuf>,
+    json_lines: bool,
     no_tick_skip: bool,
     ext: bool,
 ) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let outcome = background::run(py, move |abandoned| {
         let options = options(seed, phase, no_tick_skip, abandoned);
-        let Some(path) = trace else {
-            return run_as(ext, &inputs, &options, &mut NoEvents).map_err(errors::simulation);
+        let mut events: Vec<Event> = Vec::new();
+        let mut made: Vec<Decision> = Vec::new();
+        let outcome = match (&trace, &decisions) {
+            (None, None) => run_as(ext, &inputs, &options, &mut NoEvents),
+            (Some(_), None) => run_as(ext, &inputs, &options, &mut events),
+            (None, Some(_)) => run_as(ext, &inputs, &options, &mut made),
+            (Some(_), Some(_)) => run_as(ext, &inputs, &options, &mut (&mut events, &mut made)),
         };
-        let mut events = Vec::new();
-        let outcome = run_as(ext, &inputs, &options, &mut events).map_err(errors::simulation)?;
-        write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
-        Ok(outcome)
+        let outcome = outcome.map_err(errors::simulation)?;
+        if let Some(path) = trace {
+            write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
+        }
+        if let Some(path) = decisions {
+            reasons::write(&path, json_lines, &made, &|candidate| name_of(candidate, &outcome))
+                .map_err(|error| errors::input(format!("{}: {error}", path.display())))?;
+        }
+        Ok::<_, PyErr>(outcome)
     })??;
     serde_json::to_string(&outcome).map_err(errors::json("outcome"))
+}
+
+/// What a task or group of a run is called.
+fn name_of(candidate: Candidate, outcome: &Outcome) -> String {
+    match candidate {
+        Candidate::Task(task) => outcome.tasks.get(task.index()).map(|task| task.name.clone()),
+        // The rules number groups in the order of the outcome, after the root group.
+        Candidate::Group(group) => {
+            let place = (group as usize).checked_sub(1);
+            place.and_then(|place| outcome.groups.get(place)).map(|group| group.name.clone())
+        }
+    }
+    .unwrap_or_else(|| format!("{candidate:?}"))
 }
 
 /// A task's number, when, its vruntime and its lag, in nanoseconds.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Reason, TaskId};
 use schedlab_sched::{Decider, Pick, Preemption, Pull, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
@@ -24,41 +24,68 @@ pub(crate) struct Forced {
     pub(crate) kernels_pull: Option<CpuId>,
     /// Whom we would have taken, of each domain that was looked at.
     pub(crate) pulls: Vec<Pull>,
+    /// Each decision of ours with its reason, since these were last taken; none if no reasons are asked for.
+    reasons: Option<Vec<(CpuId, Reason)>>,
 }
 
 impl Forced {
+    /// From now on reasons are kept.
+    pub(crate) fn ask_for_reasons(&mut self) {
+        self.reasons = Some(Vec::new());
+    }
+
+    /// The decisions since this was last called, in order, each with its CPU.
+    pub(crate) fn take_reasons(&mut self) -> Vec<(CpuId, Reason)> {
+        self.reasons.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Prepares for a step of which this is known.
+    fn prepare(&mut self, known: Self) {
+        *self = Self { reasons: self.reasons.take(), ..known };
+    }
+
     /// Prepares for a step in which the kernel made these picks.
     pub(crate) fn expect_picks(&mut self, picks: impl IntoIterator<Item = TaskId>) {
-        *self = Self { kernels_picks: picks.into_iter().collect(), ..Self::default() };
+        self.prepare(Self { kernels_picks: picks.into_iter().collect(), ..Self::default() });
     }
 
     /// Prepares for a step in which the kernel ran this task in the end.
     pub(crate) fn expect_outcome(&mut self, outcome: TaskId) {
-        *self = Self { outcome: Some(outcome), ..Self::default() };
+        self.prepare(Self { outcome: Some(outcome), ..Self::default() });
     }
 
     /// Prepares for a step in which the kernel rescheduled or not.
     pub(crate) fn expect_preempt(&mut self, preempt: bool) {
-        *self = Self { kernels_preempt: Some(preempt), ..Self::default() };
+        self.prepare(Self { kernels_preempt: Some(preempt), ..Self::default() });
     }
 
     /// The same, if the recording tells.
     pub(crate) fn expect(&mut self, preempt: Option<bool>) {
-        *self = Self { kernels_preempt: preempt, ..Self::default() };
+        self.prepare(Self { kernels_preempt: preempt, ..Self::default() });
     }
 
     /// Prepares for a step in which the kernel took a task from that CPU, or looked for one and took none.
     pub(crate) fn expect_pull(&mut self, from: Option<CpuId>) {
-        *self = Self { kernels_pull: from, ..Self::default() };
+        self.prepare(Self { kernels_pull: from, ..Self::default() });
     }
 
     /// Prepares for a step whose decision is hidden.
     pub(crate) fn expect_nothing(&mut self) {
-        *self = Self::default();
+        self.prepare(Self::default());
     }
 }
 
 impl Decider for Forced {
+    fn explains(&self) -> bool {
+        self.reasons.is_some()
+    }
+
+    fn explain(&mut self, cpu: CpuId, reason: Reason) {
+        if let Some(reasons) = &mut self.reasons {
+            reasons.push((cpu, reason));
+        }
+    }
+
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId {
         self.picks.push((pick, ours));
         match self.outcome {

@@ -103,12 +103,26 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
         let end = (at + length).min(records.len());
         // A step that only the coming record tells of comes before it.
         replayer.step(&records[at..end.max(at + 1)], step);
+        replayer.keep_reasons();
         at = end;
     }
     Ok(replayer.end())
 }
 
-/// Replays a file, gzipped or plain, up to `level` of what it tells if one is given.
+/// How a file is replayed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// A copy of the recorded kernel's `sched/debug`.
+    pub snapshot: Option<&'a Path>,
+    /// The kernel that was recorded, where the recording does not say it.
+    pub release: Option<Release>,
+    /// Up to which level to read the recording; all that it tells if none.
+    pub level: Option<Level>,
+    /// Whether the report is to have each decision of ours with its reason.
+    pub reasons: bool,
+}
+
+/// Replays a file, gzipped or plain.
 ///
 /// The kernel's settings come from the head of an own recording (`schedlab record`), or from `snapshot`, a copy of its `sched/debug`;
 /// otherwise they are the defaults of `release` on one CPU: without one those of 6.1, if the recording's probes are CFS's.
@@ -116,12 +130,8 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
 /// # Errors
 /// As [`replay`]; [`ReplayError::Settings`] also if what is given is of different series or fair classes, or if nothing says which kernel
 /// was recorded or its series is unknown and `release` does not ask for the nearest; [`ReplayError::Trace`] also if a file cannot be read.
-pub fn replay_file(
-    trace: &Path,
-    snapshot: Option<&Path>,
-    release: Option<Release>,
-    level: Option<Level>,
-) -> Result<Report, ReplayError> {
+pub fn replay_file(trace: &Path, options: &Options<'_>) -> Result<Report, ReplayError> {
+    let Options { snapshot, release, level, reasons } = *options;
     let snapshot = match snapshot {
         Some(path) => Some(read_text(path)?.parse::<Snapshot>()?),
         None => None,
@@ -158,7 +168,7 @@ pub fn replay_file(
         let why = format!("the recording's probes are of {probes}, but kernel {found} has {rules}");
         return Err(ReplayError::Settings(why));
     }
-    settings.level = level;
+    (settings.level, settings.reasons) = (level, reasons);
     let mut report = replay(records.into_iter().map(Ok), &settings)?;
     if unnamed && release.is_none() {
         report.notes.push(format!(

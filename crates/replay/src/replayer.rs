@@ -101,6 +101,9 @@ impl<'a> Replayer<'a> {
             Some(start) => replayer.begin_from(&start),
             None => replayer.begin(),
         }
+        if settings.reasons {
+            replayer.sched.decider.ask_for_reasons();
+        }
         replayer
     }
 
@@ -158,6 +161,12 @@ impl<'a> Replayer<'a> {
             }
         }
         self.set_clocks();
+    }
+
+    /// The report gets the reasons of the step's decisions.
+    pub(crate) fn keep_reasons(&mut self) {
+        let reasons = self.sched.decider.take_reasons();
+        self.report.keep_reasons(self.time, reasons, |task| self.tasks.pid(task));
     }
 
     /// Takes one step, which is recorded so.

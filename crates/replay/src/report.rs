@@ -1,7 +1,7 @@
 //! What a replay came to.
 
-use schedlab_model::Time;
-use schedlab_trace::{Probe, Record, RecordKind};
+use schedlab_model::{Candidate, CpuId, Decision, Reason, TaskId, Time};
+use schedlab_trace::{Pid, Probe, Record, RecordKind};
 use serde::Serialize;
 
 use crate::{ReplayError, Schedules, Settings};
@@ -98,6 +98,9 @@ pub struct Report {
     /// Who was picked each time.
     #[serde(skip)]
     pub schedules: Schedules,
+    /// Our decisions with their reasons, where [`Settings::reasons`] asks for them. Tasks have the recording's numbers (pid).
+    #[serde(skip)]
+    pub reasons: Vec<Decision>,
 }
 
 /// Scores by kind of decision.
@@ -332,6 +335,26 @@ impl Report {
             first_sights: FirstSights::default(),
             differences: Vec::new(),
             schedules: Schedules::default(),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Keeps the decisions of a step, whose tasks get the recording's numbers.
+    pub(crate) fn keep_reasons(&mut self, time: Time, reasons: Vec<(CpuId, Reason)>, pid: impl Fn(TaskId) -> Pid) {
+        for (cpu, mut reason) in reasons {
+            reason.rename(&|task| if task == TaskId::IDLE { task } else { TaskId(pid(task)) });
+            self.reasons.push(Decision { time, cpu, reason });
+        }
+    }
+
+    /// The name of a task or group in [`Report::reasons`].
+    pub fn name_of(&self, candidate: Candidate) -> String {
+        match candidate {
+            Candidate::Task(TaskId(pid)) => match self.schedules.name_of(pid) {
+                Some(name) => format!("{name}[{pid}]"),
+                None => format!("[{pid}]"),
+            },
+            Candidate::Group(group) => format!("group {group}"),
         }
     }
 

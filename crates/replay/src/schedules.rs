@@ -53,6 +53,11 @@ impl Schedules {
         }
     }
 
+    /// A task's name, if the recording tells it.
+    pub(crate) fn name_of(&self, pid: Pid) -> Option<&str> {
+        self.names.get(&pid).map(AsRef::as_ref)
+    }
+
     /// Takes another's names.
     pub(crate) fn name_as(&mut self, other: Self) {
         self.names = other.names;

@@ -36,6 +36,8 @@ pub struct Settings {
     pub averages: Vec<(&'static str, Vec<Averages>)>,
     /// Where tasks may run that may not run everywhere.
     pub affinities: BTreeMap<Pid, Vec<u32>>,
+    /// Whether the report is to have each decision of ours with its reason.
+    pub reasons: bool,
 }
 
 /// Load averages as `/proc/PID/sched` or `sched/debug` shows them.
@@ -113,6 +115,7 @@ impl Settings {
             topology: Topology::default(),
             averages: Vec::new(),
             affinities: BTreeMap::new(),
+            reasons: false,
         })
     }
 

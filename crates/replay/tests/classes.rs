@@ -4,11 +4,11 @@
 mod common;
 
 use common::{assert_exact, fixture};
-use schedlab_replay::{Level, Report, replay_file};
+use schedlab_replay::{Level, Options, Report, replay_file};
 
 fn report(scenario: &str, series: &str) -> Report {
     let file = format!("{scenario}-{series}.txt.gz");
-    let report = replay_file(&fixture(&file), None, None, None).expect(&file);
+    let report = replay_file(&fixture(&file), &Options::default()).expect(&file);
     assert_eq!((report.level, report.first_sights.recording), (Level::L1, 0), "{file}");
     report
 }

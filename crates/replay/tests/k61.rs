@@ -6,17 +6,18 @@ mod common;
 use common::{assert_exact, fixture, replay_with, scores, show};
 use proptest::prelude::*;
 use schedlab_model::{Time, Tunables};
-use schedlab_replay::{Report, Settings, replay, replay_file};
+use schedlab_replay::{Options, Report, Settings, replay, replay_file};
 use schedlab_trace::{Probe, Record, RecordKind, Snapshot, open};
 
 /// Four hogs of nice −5, 0, 0 and 5 besides what a booting machine does, with `sched/debug` read 40 ms after the start.
 fn hogs() -> Report {
-    replay_file(&fixture("k61-hogs.txt.gz"), Some(&fixture("k61-hogs.snap1")), None, None).unwrap()
+    let snapshot = fixture("k61-hogs.snap1");
+    replay_file(&fixture("k61-hogs.txt.gz"), &Options { snapshot: Some(&snapshot), ..Options::default() }).unwrap()
 }
 
 /// hackbench with a group of 40 tasks, without a snapshot.
 fn hackbench() -> Report {
-    replay_file(&fixture("k61-hackbench.txt.gz"), None, None, None).unwrap()
+    replay_file(&fixture("k61-hackbench.txt.gz"), &Options::default()).unwrap()
 }
 
 /// hackbench under rules whose tunables were tampered with.

@@ -5,16 +5,18 @@ mod common;
 
 use common::{assert_exact, fixture, replay_with, scores, show};
 use schedlab_model::Time;
-use schedlab_replay::{Report, replay_file};
+use schedlab_replay::{Options, Report, replay_file};
 
 /// Hogs of nice −5, 0, 0 and 5 besides what a booting machine does, with `sched/debug` read 50 ms after the start.
 fn hogs() -> Report {
-    replay_file(&fixture("k612-hogs.txt.gz"), Some(&fixture("k612-hogs.snap1")), None, None).unwrap()
+    let snapshot = fixture("k612-hogs.snap1");
+    replay_file(&fixture("k612-hogs.txt.gz"), &Options { snapshot: Some(&snapshot), ..Options::default() }).unwrap()
 }
 
 /// hackbench, without a snapshot; twelve tasks are queued as the recording begins.
 fn hackbench() -> Report {
-    replay_file(&fixture("k612-hackbench.txt.gz"), None, Some("6.12".parse().unwrap()), None).unwrap()
+    let release = Some("6.12".parse().unwrap());
+    replay_file(&fixture("k612-hackbench.txt.gz"), &Options { release, ..Options::default() }).unwrap()
 }
 
 /// hackbench without one of the features that 6.12 has by default.

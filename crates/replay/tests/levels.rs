@@ -4,7 +4,7 @@
 mod common;
 
 use common::{fixture, scores, show};
-use schedlab_replay::{Level, Report, Settings, replay, replay_file};
+use schedlab_replay::{Level, Options, Report, Settings, replay, replay_file};
 use schedlab_trace::{Reader, open};
 
 fn at(level: Level, file: &str, release: &str) -> Report {
@@ -41,7 +41,7 @@ fn nothing_but_hidden_ticks_is_left_out() {
 
 /// An own recording's head tells the settings, and at L0k its snapshot the state.
 fn own_at(level: Level, file: &str) -> Report {
-    replay_file(&fixture(file), None, None, Some(level)).unwrap()
+    replay_file(&fixture(file), &Options { level: Some(level), ..Options::default() }).unwrap()
 }
 
 fn assert_exact_but_warm_up(report: &Report, file: &str) {

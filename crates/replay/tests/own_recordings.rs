@@ -4,7 +4,7 @@
 mod common;
 
 use common::fixture;
-use schedlab_replay::{Level, ReplayError, Settings, replay, replay_file};
+use schedlab_replay::{Level, Options, ReplayError, Settings, replay, replay_file};
 use schedlab_trace::{Head, Reader, open};
 
 /// The head that `schedlab record` writes, around this `sched/debug`.
@@ -50,7 +50,7 @@ fn a_head_without_a_release_or_without_settings_is_refused() {
 fn a_recording_begins_from_its_snapshot() {
     let hogs = ["hogs-5.10.txt.gz", "hogs-6.1.txt.gz", "hogs-6.12.txt.gz", "hogs-7.2.txt.gz"];
     for file in hogs.into_iter().chain(["sleepers-7.2.txt.gz", "batch-idle-6.1.txt.gz", "changes-6.12.txt.gz"]) {
-        let report = replay_file(&fixture(file), None, None, None).unwrap();
+        let report = replay_file(&fixture(file), &Options::default()).unwrap();
         assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
         // Nobody who was there before was first seen later than in the snapshot.
         assert_eq!(report.first_sights.recording, 0, "{file}");

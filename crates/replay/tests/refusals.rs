@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use schedlab_replay::{Level, ReplayError, Report, Settings, replay, replay_file};
+use schedlab_replay::{Level, Options, ReplayError, Report, Settings, replay, replay_file};
 use schedlab_trace::Reader;
 
 fn settings() -> Settings {
@@ -36,12 +36,16 @@ fn a_malformed_line_is_named() {
     assert!(error.contains("line 2"), "{error}");
 }
 
+fn with_snapshot(snapshot: &Path) -> Options<'_> {
+    Options { snapshot: Some(snapshot), ..Options::default() }
+}
+
 #[test]
 fn a_missing_file_is_named() {
-    let error = replay_file(Path::new("/nowhere/trace.txt"), None, None, None).unwrap_err().to_string();
+    let error = replay_file(Path::new("/nowhere/trace.txt"), &Options::default()).unwrap_err().to_string();
     assert!(error.contains("/nowhere/trace.txt"), "{error}");
     let error =
-        replay_file(Path::new("/nowhere/t"), Some(Path::new("/nowhere/snap")), None, None).unwrap_err().to_string();
+        replay_file(Path::new("/nowhere/t"), &with_snapshot(Path::new("/nowhere/snap"))).unwrap_err().to_string();
     assert!(error.contains("/nowhere/snap"), "{error}");
 }
 
@@ -49,7 +53,10 @@ fn a_missing_file_is_named() {
 fn a_release_that_contradicts_the_snapshot_is_refused() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let release = Some("5.10".parse().unwrap());
-    let error = replay_file(&fixtures.join("k61-hogs.txt.gz"), Some(&fixtures.join("k61-hogs.snap1")), release, None);
+    let error = replay_file(
+        &fixtures.join("k61-hogs.txt.gz"),
+        &Options { release, ..with_snapshot(&fixtures.join("k61-hogs.snap1")) },
+    );
     let error = error.unwrap_err().to_string();
     assert!(error.contains("of kernel 6.1.0, not of 5.10"), "{error}");
 }
@@ -60,12 +67,13 @@ fn an_eevdf_recording_is_not_replayed_under_cfs_rules() {
     let [cfs, eevdf] = ["k61-hackbench.txt.gz", "k612-hackbench.txt.gz"]
         .map(|file| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file));
     let refused = |path: &Path, release: Option<&str>| {
-        replay_file(path, None, release.map(|release| release.parse().unwrap()), None).unwrap_err().to_string()
+        let release = release.map(|release| release.parse().unwrap());
+        replay_file(path, &Options { release, ..Options::default() }).unwrap_err().to_string()
     };
     assert!(refused(&eevdf, None).contains("does not say its kernel"), "{}", refused(&eevdf, None));
     assert!(refused(&eevdf, Some("6.1")).contains("probes are of EEVDF"));
     assert!(refused(&cfs, Some("6.12")).contains("probes are of CFS"));
-    let report = replay_file(&cfs, None, None, None).unwrap();
+    let report = replay_file(&cfs, &Options::default()).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("does not say its kernel")), "{:?}", report.notes);
 }
 
@@ -81,7 +89,7 @@ fn a_recording_of_an_unknown_series_is_replayed_only_where_the_nearest_is_asked_
     std::fs::write(&snapshot, text.replace(head, "Sched Debug Version: v0.11, 6.13.2 #1")).unwrap();
     let replayed = |release: Option<&str>| {
         let release = release.map(|release| release.parse().unwrap());
-        replay_file(&fixtures.join("k612-hogs.txt.gz"), Some(&snapshot), release, None)
+        replay_file(&fixtures.join("k612-hogs.txt.gz"), &Options { release, ..with_snapshot(&snapshot) })
     };
     let refused = replayed(None).unwrap_err().to_string();
     let report = replayed(Some("~6.13")).unwrap();

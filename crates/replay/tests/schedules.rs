@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use common::{fixture, replay_with};
 use prost::Message;
 use schedlab_model::Time;
-use schedlab_replay::{Report, replay_file};
+use schedlab_replay::{Options, Report, replay_file};
 use schedlab_trace::proto::ftrace_event::Event;
 use schedlab_trace::proto::trace_packet::Data;
 use schedlab_trace::proto::{SchedSwitchFtraceEvent, Trace};
@@ -41,7 +41,7 @@ fn written(report: &Report) -> (Switches, usize) {
 
 #[test]
 fn cpu_0_runs_what_the_recording_says_and_cpu_1_the_same_where_nothing_differs() {
-    let report = replay_file(&fixture("hogs-6.1.txt.gz"), None, None, None).unwrap();
+    let report = replay_file(&fixture("hogs-6.1.txt.gz"), &Options::default()).unwrap();
     let (switches, marks) = written(&report);
     let recorded = open(&fixture("hogs-6.1.txt.gz")).unwrap().filter_map(|record| match record.unwrap().kind {
         RecordKind::Switch { next, .. } => Some(i32::try_from(next.pid).unwrap()),
@@ -79,7 +79,7 @@ fn a_mark_stands_at_each_pick_that_differs() {
 
 #[test]
 fn nothing_is_left_behind_of_a_file_that_cannot_be_written() {
-    let report = replay_file(&fixture("hogs-6.1.txt.gz"), None, None, None).unwrap();
+    let report = replay_file(&fixture("hogs-6.1.txt.gz"), &Options::default()).unwrap();
     let path = std::path::Path::new("/nowhere/schedules.pftrace");
     let error = report.schedules.save(path, &report.release).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/schedules.pftrace: "), "{error}");

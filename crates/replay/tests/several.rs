@@ -5,14 +5,14 @@
 mod common;
 
 use common::fixture;
-use schedlab_replay::{Closeness, Level, ReplayError, Report, Score, Settings, replay, replay_file};
+use schedlab_replay::{Closeness, Level, Options, ReplayError, Report, Score, Settings, replay, replay_file};
 use schedlab_trace::{Reader, Record, open};
 
 /// Two CPUs with a last-level cache each, and four that share one.
 const RECORDINGS: [&str; 3] = ["sleepers-2-apart-6.1", "pipes-4-near-6.1", "pipes-4-near-6.12"];
 
 fn report(name: &str) -> Report {
-    replay_file(&fixture(&format!("{name}.txt.gz")), None, None, None).expect(name)
+    replay_file(&fixture(&format!("{name}.txt.gz")), &Options::default()).expect(name)
 }
 
 fn exact(score: Score, name: &str) {
@@ -125,7 +125,8 @@ fn recordings_of_several_cpus_that_tell_too_little_are_refused() {
     assert!(matches!(refused, ReplayError::Unsupported { .. }), "{refused}");
     assert!(refused.to_string().contains("k_snapq"), "{refused}");
     let path = fixture("sleepers-2-apart-6.1.txt.gz");
-    let refused = replay_file(&path, None, None, Some(Level::L0)).expect_err("too low a level");
+    let refused =
+        replay_file(&path, &Options { level: Some(Level::L0), ..Options::default() }).expect_err("too low a level");
     assert!(refused.to_string().contains("level L0 of several CPUs"), "{refused}");
 }
 

@@ -21,7 +21,7 @@ struct Bench {
 impl Bench {
     fn new(release: &str) -> Self {
         let scheduler = Scheduler::new(release.parse().expect("a known release"));
-        let sched = Sched::new(Rules::new(&scheduler, CPUS).expect("defaults"), CPUS, Ours);
+        let sched = Sched::new(Rules::new(&scheduler, CPUS).expect("defaults"), CPUS, Ours::default());
         let mut bench = Self { sched, now: 1_000_000_000, asleep: VecDeque::new() };
         for number in 0..TASKS {
             let task = bench.sched.new_task(&Attributes::default());

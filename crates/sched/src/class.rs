@@ -1,6 +1,6 @@
 //! The seam between core and classes: `struct sched_class`, as an enum with static dispatch.
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId, WakeupRule};
 
 use crate::decider::Decider;
 use crate::machine::Sched;
@@ -233,7 +233,12 @@ impl<D: Decider> Sched<D> {
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }
-        } else if waking < running && !self.is_stopper(cpu, self.rqs[cpu.index()].curr) {
+            return;
+        }
+        let preempts = waking < running && !self.is_stopper(cpu, self.rqs[cpu.index()].curr);
+        let by = if preempts { WakeupRule::HigherClass } else { WakeupRule::LowerClass };
+        self.explain_wakeup(cpu, woken, preempts, by);
+        if preempts {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
         }

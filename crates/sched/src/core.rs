@@ -294,8 +294,17 @@ impl<D: Decider> Sched<D> {
         task != TaskId::IDLE && self.tasks[task.index()].class == Class::Fair
     }
 
-    /// `pick_next_task`: the highest class that has somebody decides.
+    /// `pick_next_task`: the highest class that has a task to run decides.
     pub(crate) fn pick_next_task(&mut self, cpu: CpuId) -> TaskId {
+        let task = self.pick_of_classes(cpu);
+        // A fair pick has told its reason.
+        if self.decider.explains() && !self.fair(task) {
+            self.explain_pick_of_class(cpu, task);
+        }
+        task
+    }
+
+    fn pick_of_classes(&mut self, cpu: CpuId) -> TaskId {
         let rq = &self.rqs[cpu.index()];
         if let Some(stop) = rq.stop.filter(|stop| self.entity(*stop).on_rq) {
             return stop;

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};
+use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time, WakeupRule};
 
 use crate::balance::state::Balance;
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
@@ -272,7 +272,9 @@ impl<D: Decider> Sched<D> {
 
     pub(crate) fn wakeup_preempt_custom(&mut self, cpu: CpuId, woken: TaskId) {
         self.update_curr_custom(cpu);
-        if self.ask(cpu, |custom, view| custom.class.wakeup_preempt(view, woken)) == Some(true) {
+        let preempts = self.ask(cpu, |custom, view| custom.class.wakeup_preempt(view, woken)) == Some(true);
+        self.explain_wakeup(cpu, woken, preempts, WakeupRule::Custom);
+        if preempts {
             self.resched_curr(cpu);
         }
     }

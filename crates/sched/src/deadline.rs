@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_model::{CpuId, Policy, TaskId, Time};
+use schedlab_model::{CpuId, Policy, TaskId, Time, WakeupRule};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::decider::Decider;
@@ -457,9 +457,11 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn wakeup_preempt_dl(&mut self, cpu: CpuId, woken: TaskId) {
         let curr = self.rqs[cpu.index()].curr;
         let deadline = |task: TaskId| self.dl_entities[self.dl_of(task).index()].deadline;
+        let earlier = deadline(curr).wrapping_sub(deadline(woken)) as i64;
         if deadline(woken) < deadline(curr) {
             self.resched_curr(cpu);
         }
+        self.explain_wakeup(cpu, woken, self.rqs[cpu.index()].need_resched, WakeupRule::Deadline(earlier));
     }
 
     /// `prio_changed_dl`: the reservation of a queued task changed.

@@ -1,6 +1,6 @@
 //! The one point through which every decision passes.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Reason, TaskId};
 
 use crate::balance::env::Idle;
 use crate::entity::Vruntime;
@@ -50,6 +50,15 @@ pub struct Pull {
 
 /// Takes part in each decision: gets ours, gives back the one that stands.
 pub trait Decider {
+    /// Whether it asks for reasons. Where it does not, none is made.
+    #[inline(always)]
+    fn explains(&self) -> bool {
+        false
+    }
+
+    /// Takes a decision of the rules with its reason: ours, whichever stands.
+    fn explain(&mut self, _cpu: CpuId, _reason: Reason) {}
+
     /// Who runs next, among more than one fair task or not.
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId;
 
@@ -77,10 +86,35 @@ pub trait Decider {
 }
 
 /// The engine's decider: what the rules say stands.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Ours;
+#[derive(Debug, Clone, Default)]
+pub struct Ours {
+    reasons: Option<Vec<(CpuId, Reason)>>,
+}
+
+impl Ours {
+    /// One that keeps each decision's reason until it is taken ([`Ours::take_reasons`]).
+    pub const fn explaining() -> Self {
+        Self { reasons: Some(Vec::new()) }
+    }
+
+    /// The decisions since this was last called, in order, each with its CPU.
+    pub fn take_reasons(&mut self) -> Vec<(CpuId, Reason)> {
+        self.reasons.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
 
 impl Decider for Ours {
+    #[inline(always)]
+    fn explains(&self) -> bool {
+        self.reasons.is_some()
+    }
+
+    fn explain(&mut self, cpu: CpuId, reason: Reason) {
+        if let Some(reasons) = &mut self.reasons {
+            reasons.push((cpu, reason));
+        }
+    }
+
     #[inline]
     fn pick(&mut self, _: Pick, ours: TaskId) -> TaskId {
         ours

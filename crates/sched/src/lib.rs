@@ -9,7 +9,7 @@
 //! use schedlab_sched::{Clocks, Ours, Rules, Sched, WakeKind};
 //!
 //! let rules = Rules::new(&Scheduler::new("6.1".parse()?), 1)?;
-//! let mut sched = Sched::new(rules, 1, Ours);
+//! let mut sched = Sched::new(rules, 1, Ours::default());
 //! let cpu = CpuId(0);
 //! sched.set_clocks(cpu, Clocks::all(Time::from_millis(1)));
 //! let task = sched.new_task(&Attributes::default());
@@ -42,6 +42,7 @@ mod idle;
 mod machine;
 mod migration;
 mod process;
+mod reason;
 mod rt;
 mod rt_bandwidth;
 mod rules;

@@ -123,7 +123,7 @@ impl<D: Decider> Sched<D> {
     /// ```
     /// use schedlab_model::Scheduler;
     /// use schedlab_sched::{Ours, Rules, Sched};
-    /// let mut sched = Sched::new(Rules::new(&Scheduler::new("6.1".parse()?), 1)?, 1, Ours);
+    /// let mut sched = Sched::new(Rules::new(&Scheduler::new("6.1".parse()?), 1)?, 1, Ours::default());
     /// assert!(sched.reserve_tasks(1_000).iter().all(|room| room.start < room.end));
     /// # Ok::<(), schedlab_model::ModelError>(())
     /// ```

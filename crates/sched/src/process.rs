@@ -8,7 +8,7 @@
 //! # use schedlab_sched::{Clocks, Ours, Rules, Sched};
 //! # let mut scheduler = Scheduler::new("6.1".parse()?);
 //! scheduler.weights = "pfs".parse()?;
-//! let mut sched = Sched::new(Rules::new(&scheduler, 1)?, 1, Ours);
+//! let mut sched = Sched::new(Rules::new(&scheduler, 1)?, 1, Ours::default());
 //! # let now = Clocks::all(Time::from_millis(1));
 //! # sched.set_clocks(CpuId(0), now);
 //! let first = sched.new_task(&Attributes::default());

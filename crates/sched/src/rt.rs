@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{Candidate, CpuId, Policy, Reason, TaskId, TurnRule, WakeupRule};
 
 use crate::class::{Class, EnqueueFlags};
 use crate::decider::Decider;
@@ -163,6 +163,8 @@ impl<D: Decider> Sched<D> {
             rt.remove(priority, curr);
             rt.add(priority, curr, false);
             self.resched_curr(cpu);
+            let current = Candidate::Task(curr);
+            self.explain(cpu, |_| Reason::Turn { current, tick: true, preempts: true, by: TurnRule::RoundRobin });
         }
     }
 
@@ -175,6 +177,8 @@ impl<D: Decider> Sched<D> {
         } else if waking == running && !self.rqs[cpu.index()].need_resched {
             self.check_preempt_equal_prio(cpu, woken);
         }
+        let by = WakeupRule::Priority(i16::from(waking) - i16::from(running));
+        self.explain_wakeup(cpu, woken, self.rqs[cpu.index()].need_resched, by);
     }
 
     /// `requeue_task_rt` to the head of its list.

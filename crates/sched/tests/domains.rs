@@ -7,7 +7,7 @@ use schedlab_sched::{DomainFlags, Ours, Rules, Sched};
 fn machine(release: &str, cpus: u32, topology: &Topology) -> Sched<Ours> {
     topology.validate(cpus).expect("a topology");
     let rules = Rules::new(&Scheduler::new(release.parse().expect("a release")), cpus).expect("rules");
-    let mut sched = Sched::new(rules, cpus, Ours);
+    let mut sched = Sched::new(rules, cpus, Ours::default());
     sched.set_topology(topology, 0, 1);
     sched
 }

@@ -153,7 +153,7 @@ impl Machine {
         let mut scheduler = Scheduler::new(release.parse().expect("a release"));
         scheduler.weights = rule(weights);
         let rules = Rules::new(&scheduler, cpus).expect("rules");
-        let mut machine = Self { sched: Sched::new(rules, cpus, Ours), now: 1_000_000_000, cpus };
+        let mut machine = Self { sched: Sched::new(rules, cpus, Ours::default()), now: 1_000_000_000, cpus };
         machine.sync();
         machine
     }

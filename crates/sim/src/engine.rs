@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{CpuChange, CpuId, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology};
+use schedlab_model::{
+    CpuChange, CpuId, Decision, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology,
+};
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Migration, Ours, Rules, Sched};
 
@@ -105,7 +107,8 @@ impl<'a, S: EventSink> Engine<'a, S> {
         prices.clocked &= machine.speed.is_nominal();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(&rules.set));
-        let mut sched = Sched::new(rules, machine.cpus, Ours);
+        let decider = if S::EXPLAINS { Ours::explaining() } else { Ours::default() };
+        let mut sched = Sched::new(rules, machine.cpus, decider);
         sched.start_pelt_clocks();
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
@@ -125,8 +128,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
             prices,
             topology: &machine.topology,
             pace: Pace::new(machine),
-            // Where work is re-rated, ticks that were put off may no longer be the ones that there would be.
-            skip_ticks: !options.no_tick_skip && machine.speed.is_default(),
+            // Where work is re-rated, ticks that were put off may no longer be the ones that there would be. Skipped ticks and the fast path
+            // give no reasons.
+            skip_ticks: !options.no_tick_skip && !S::EXPLAINS && machine.speed.is_default(),
             flat: false,
             skips_beside_others: false,
             end,
@@ -159,6 +163,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Runs until every task has ended.
     pub(crate) fn run(&mut self) -> Result<(), SimError> {
         let end = self.run_to_the_end();
+        self.tell_decisions();
         self.refusal.take().map_or(end, Err)
     }
 
@@ -209,6 +214,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
                     "time went back: {key:?} {timer:?} {rule:?} {bandwidth:?} at {}",
                     self.now
                 );
+                self.tell_decisions();
                 self.now = time;
                 self.sched.set_machine_clock(Time::from_nanos(time));
             }
@@ -284,7 +290,19 @@ impl<'a, S: EventSink> Engine<'a, S> {
 
     #[inline]
     pub(crate) fn emit(&mut self, cpu: u32, kind: EventKind) {
+        self.tell_decisions();
         tell(self.sink, self.now, cpu, kind);
+    }
+
+    /// Tells the decisions of this instant that were not told yet.
+    #[inline]
+    fn tell_decisions(&mut self) {
+        if S::EXPLAINS {
+            let time = Time::from_nanos(self.now);
+            for (cpu, reason) in self.sched.decider.take_reasons() {
+                self.sink.decision(Decision { time, cpu, reason });
+            }
+        }
     }
 
     /// Puts the task to sleep until `duration` has passed; it is the caller's to switch.

@@ -83,7 +83,7 @@ fn times(longest: u64) -> impl Strategy<Value = u64> {
     ]
 }
 
-fn tasks() -> impl Strategy<Value = Vec<Task>> {
+pub(crate) fn tasks() -> impl Strategy<Value = Vec<Task>> {
     let nice = prop_oneof![3 => Just(0i8), 1 => -20i8..=19];
     let slice = prop::option::weighted(0.1, 100u64..20_000);
     let run = prop_oneof![3 => times(4_000), 1 => Just(400_000)];

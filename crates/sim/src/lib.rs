@@ -63,6 +63,8 @@ mod outcome;
 mod pace;
 mod ports;
 mod price;
+#[cfg(test)]
+mod reason_tests;
 mod rescheduling;
 mod setting;
 mod slabs;

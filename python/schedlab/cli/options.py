@@ -145,6 +145,14 @@ Clock = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Reasons = Annotated[
+    Path | None,
+    typer.Option(
+        "--reasons",
+        metavar="FILE",
+        help="Write each decision with the rule that decided it: .txt or .jsonl.",
+    ),
+]
 
 
 def rules_of(switches: Sequence[str]) -> dict[str, bool]:

@@ -1,6 +1,7 @@
 """``schedlab replay``."""
 
 import json as jsonlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +9,12 @@ import typer
 
 from schedlab import _core
 from schedlab.boundary.errors import InputError
+from schedlab.boundary.files import whole
 from schedlab.cli import options
 from schedlab.model import short_time
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted
+from schedlab.targets.sim import has_json_lines
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
 ON_SEVERAL_CPUS = ("select", "select_new", "newidle", "balance", "push")
@@ -56,6 +59,7 @@ def command(
             help="Write both schedules for ui.perfetto.dev: the kernel's on CPU 0, ours on CPU 1.",
         ),
     ] = None,
+    reasons: options.Reasons = None,
     invariants: Annotated[
         bool,
         typer.Option(
@@ -76,7 +80,8 @@ def command(
     """Compare recorded kernels' decisions with our rules: a debugger for scheduler rules.
 
     After each decision the kernel's stands. Exits with 1 where a decision or virtual time differs.
-    Where a pick differs, the trace of --perfetto has a mark with the recording's line.
+    Where a pick differs, the trace of --perfetto has a mark with the recording's line. --reasons
+    writes each decision of our rules with the rule that decided and by how much.
 
     With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not,
     and no CPU idles while a task that may run there waits longer than --bound.
@@ -88,9 +93,22 @@ def command(
         return
     if perfetto is not None and len(traces) > 1:
         raise InputError(f"--perfetto takes one recording, not {len(traces)}")
+    if reasons is not None and len(traces) > 1:
+        raise InputError(f"--reasons takes one recording, not {len(traces)}")
+    json_lines = reasons is not None and has_json_lines(reasons)
     reports = []
     for trace in traces:
-        report = jsonlib.loads(_core.replay(trace, snapshot, kernel, level, perfetto))
+        with nullcontext() if reasons is None else whole(reasons) as file:
+            text = _core.replay(
+                trace,
+                snapshot,
+                kernel,
+                level,
+                perfetto=perfetto,
+                decisions=file,
+                json_lines=json_lines,
+            )
+        report = jsonlib.loads(text)
         reports.append(report)
         if not json:
             if len(traces) > 1:

@@ -17,7 +17,7 @@ from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted
 from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
-from schedlab.targets.sim import simulate, trace_format
+from schedlab.targets.sim import has_json_lines, simulate, trace_format
 from schedlab.vm import find_kernel
 from schedlab.vm.knobs import checked
 
@@ -46,6 +46,7 @@ def command(
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write events: .pftrace or .txt (ftrace)."),
     ] = None,
+    reasons: options.Reasons = None,
     timeout: Annotated[
         str | None,
         typer.Option("--timeout", metavar="TIME", help="Give a real run up after that (60s)."),
@@ -71,6 +72,8 @@ def command(
         options.refuse(on, timeout=timeout, clock=clock)
         if trace is not None:
             trace_format(trace)
+        if reasons is not None:
+            has_json_lines(reasons)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights, rule)
         machine = options.machine_of(cpus, costs, topology, speed)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
@@ -86,11 +89,13 @@ def command(
                 attributes=attributes,
                 seed=seed,
                 trace=trace,
+                reasons=reasons,
             )
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
         simulated |= {"speed": speed, "rule": rule}
+        simulated |= {"reasons": reasons}
         options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
@@ -131,6 +136,8 @@ def command(
     describe_outcome(outcome, every=every)
     if trace is not None:
         say(f"events: {trace} ({trace_format(trace)})")
+    if reasons is not None:
+        say(f"decisions and their reasons: {reasons}")
 
 
 def _boot_and_run(

@@ -1,6 +1,7 @@
 """The simulator: a workload on a machine under a scheduler, in virtual time."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ def simulate(
     seed: int = 1,
     phase_ns: int = 0,
     trace: Path | str | None = None,
+    reasons: Path | str | None = None,
 ) -> Outcome:
     """Simulate one run.
 
@@ -43,6 +45,9 @@ def simulate(
         phase_ns: how long after a timer tick the run begins; of a real run that is chance.
         trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
             ftrace's text.
+        reasons: a file to write each decision of the scheduler to, with the rule that decided and
+            its margin: ``.txt`` a line of text each, ``.jsonl`` a JSON object each. The run takes
+            longer and comes to the same.
 
     Raises:
         InputError: something given is wrong.
@@ -65,20 +70,19 @@ def simulate(
     place = _machine(machine)
     check_seed(seed)
     check_whole(phase_ns, "phase_ns", "0 or more", least=0)
-    if trace is None:
-        text = _core.simulate(work.json, rules.json, place.json, seed, phase=phase_ns, ext=ext)
-        return Outcome.from_json(text).with_note(place.costs.remark)
-    path = Path(trace)
-    kind = trace_format(path)
-    with whole(path) as temporary:
+    ftrace = trace is not None and trace_format(Path(trace)) == "ftrace text"
+    json_lines = reasons is not None and has_json_lines(Path(reasons))
+    with ExitStack() as files:
         text = _core.simulate(
             work.json,
             rules.json,
             place.json,
             seed,
             phase=phase_ns,
-            trace=temporary,
-            ftrace=kind == "ftrace text",
+            trace=None if trace is None else files.enter_context(whole(Path(trace))),
+            ftrace=ftrace,
+            decisions=None if reasons is None else files.enter_context(whole(Path(reasons))),
+            json_lines=json_lines,
             ext=ext,
         )
     return Outcome.from_json(text).with_note(place.costs.remark)
@@ -144,6 +148,19 @@ def trace_format(path: Path) -> str:
     except KeyError:
         allowed = ", ".join(f"{suffix} ({name})" for suffix, name in TRACE_FORMATS.items())
         raise InputError(f"trace file '{path}': its ending names no format; {allowed}") from None
+
+
+def has_json_lines(path: Path) -> bool:
+    """Return whether a file of decisions is to have JSON lines rather than text, by its name.
+
+    Raises:
+        InputError: its ending is unknown.
+    """
+    if path.suffix not in (".txt", ".jsonl"):
+        raise InputError(
+            f"file of reasons '{path}': its ending names no format; .txt (text), .jsonl (JSON lines)"
+        )
+    return path.suffix == ".jsonl"
 
 
 def _workload(workload: Workload | str, attributes: Attributes | None) -> Workload:

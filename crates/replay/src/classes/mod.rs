@@ -119,6 +119,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
         let end = (at + length).min(entries.len());
         classes.ahead = &entries[end..];
         classes.section(kind, &entries[at..end]);
+        classes.keep_reasons(kind);
         at = end;
     }
     Ok(classes.end())
@@ -159,7 +160,18 @@ impl<'a> Classes<'a> {
             report,
         };
         classes.begin(entries);
+        if settings.reasons {
+            classes.sched.decider.ask_for_reasons();
+        }
         classes
+    }
+
+    /// The report gets the reasons of the section's decisions, unless it only tells of a state.
+    fn keep_reasons(&mut self, kind: Kind) {
+        let reasons = self.sched.decider.take_reasons();
+        if !matches!(kind, Kind::Snap | Kind::GroupSnap) {
+            self.report.keep_reasons(self.time, reasons, |task| self.tasks.pid(task));
+        }
     }
 
     fn eevdf(&self) -> bool {

@@ -141,10 +141,14 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
     let report = Report::of(first, last, Level::L1, records.len(), settings);
     let mut several = Several::new(settings, cpus, report);
     several.begin(first);
+    if settings.reasons {
+        several.sched.decider.ask_for_reasons();
+    }
     let steps = cut(&streams);
     several.locked = locked(&streams, &steps);
     for step in steps {
         several.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);
+        several.keep_reasons(step.act);
     }
     Ok(several.end())
 }
@@ -204,6 +208,14 @@ impl<'a> Several<'a> {
             time: Time::ZERO,
             recorded: Vec::new(),
             report,
+        }
+    }
+
+    /// The report gets the reasons of the step's decisions, unless it only tells of a state.
+    fn keep_reasons(&mut self, act: Act) {
+        let reasons = self.sched.decider.take_reasons();
+        if !matches!(act, Act::Snap) {
+            self.report.keep_reasons(self.time, reasons, |task| self.tasks.pid(task));
         }
     }
 

@@ -1,21 +1,30 @@
 //! `select_idle_sibling` (`kernel/sched/fair.c`): an idle CPU among those that share a cache with the one that was chosen.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, SelectRule, TaskId};
 
 use crate::balance::state::update_avg;
 use crate::bitmap::Bitmap;
 use crate::decider::Decider;
 use crate::machine::Sched;
 
+/// The CPU that was found by a rule, or why none was.
+type Found = Result<(CpuId, SelectRule), SelectRule>;
+
 impl<D: Decider> Sched<D> {
-    /// `select_idle_sibling`; `this` is where the waker runs.
-    pub(crate) fn select_idle_sibling(&mut self, task: TaskId, previous: CpuId, target: CpuId, this: CpuId) -> CpuId {
+    /// `select_idle_sibling`, with the rule that decided; `this` is where the waker runs.
+    pub(crate) fn select_idle_sibling(
+        &mut self,
+        task: TaskId,
+        previous: CpuId,
+        target: CpuId,
+        this: CpuId,
+    ) -> (CpuId, SelectRule) {
         if self.choose_idle_cpu(target, task) {
-            return target;
+            return (target, SelectRule::TargetIdle);
         }
         let near = self.balance.domains.share_cache(previous, target);
         if previous != target && near && self.choose_idle_cpu(previous, task) {
-            return previous;
+            return (previous, SelectRule::PreviousIdle);
         }
         let state = &mut self.tasks[task.index()].balance;
         let recent = state.recent_used_cpu;
@@ -31,15 +40,17 @@ impl<D: Decider> Sched<D> {
             && self.tasks[task.index()].may_run_on(recent)
         {
             self.tasks[task.index()].balance.recent_used_cpu = previous;
-            return recent;
+            return (recent, SelectRule::RecentIdle);
         }
-        let Some(llc) = self.balance.domains.cpus[target.index()].llc else { return target };
+        let Some(llc) = self.balance.domains.cpus[target.index()].llc else {
+            return (target, SelectRule::NoSharedCache);
+        };
         let found = if !self.rules.scans_idle_cpus_once {
             self.search_in_turn(task, llc, target, this)
         } else {
             self.search(task, llc, previous, target, this)
         };
-        found.unwrap_or(target)
+        found.unwrap_or_else(|why| (target, why))
     }
 
     /// The CPUs of the target's cache on which the task may run.
@@ -52,7 +63,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// 5.10: `select_idle_core`, then `select_idle_cpu`, then `select_idle_smt`.
-    fn search_in_turn(&mut self, task: TaskId, llc: usize, target: CpuId, this: CpuId) -> Option<CpuId> {
+    fn search_in_turn(&mut self, task: TaskId, llc: usize, target: CpuId, this: CpuId) -> Found {
         if self.test_idle_cores(target) {
             let mut cpus = self.candidates(task, llc, target);
             let mut from = target.index();
@@ -62,7 +73,7 @@ impl<D: Decider> Sched<D> {
                 self.balance.looked_at += 1;
                 let siblings = &self.balance.domains.smt[core];
                 if siblings.is_subset(&self.idle_cpus) {
-                    return Some(CpuId(core as u32));
+                    return Ok((CpuId(core as u32), SelectRule::IdleCore));
                 }
                 cpus.subtract(siblings);
                 from = core + 1;
@@ -72,68 +83,64 @@ impl<D: Decider> Sched<D> {
         let limit = self.scan_limit_by_cost(llc, target, this, self.rqs[this.index()].balance.avg_idle / 512);
         let found = match limit {
             Some(limit) => {
-                let (found, looked, gave_up) = self.scan(task, llc, target, target.index(), limit);
-                if !gave_up {
+                let (found, looked) = self.scan(task, llc, target, target.index(), limit);
+                if !matches!(found, Err(SelectRule::ScanLimit(_))) {
                     self.account_scan(this, looked);
                 }
                 found
             }
-            None => None,
+            None => Err(SelectRule::NotScanned),
         };
-        found.or_else(|| self.select_idle_smt(task, llc, target, target))
+        found.or_else(|why| self.select_idle_smt(task, llc, target, target).ok_or(why))
     }
 
     /// From 5.12 on: one search for an idle core, or, if there is none, for an idle sibling or CPU.
-    fn search(&mut self, task: TaskId, llc: usize, previous: CpuId, target: CpuId, this: CpuId) -> Option<CpuId> {
+    fn search(&mut self, task: TaskId, llc: usize, previous: CpuId, target: CpuId, this: CpuId) -> Found {
         let mut has_idle_core = false;
         if self.balance.domains.smt_active() {
             has_idle_core = self.test_idle_cores(target);
-            if !has_idle_core && self.balance.domains.share_cache(previous, target) {
-                let found = self.select_idle_smt(task, llc, previous, target);
-                if found.is_some() {
-                    return found;
-                }
+            if !has_idle_core
+                && self.balance.domains.share_cache(previous, target)
+                && let Some(found) = self.select_idle_smt(task, llc, previous, target)
+            {
+                return Ok(found);
             }
         }
         self.select_idle_cpu(task, llc, has_idle_core, target, this)
     }
 
     /// `select_idle_cpu`.
-    fn select_idle_cpu(
-        &mut self,
-        task: TaskId,
-        llc: usize,
-        has_idle_core: bool,
-        target: CpuId,
-        this: CpuId,
-    ) -> Option<CpuId> {
+    fn select_idle_cpu(&mut self, task: TaskId, llc: usize, has_idle_core: bool, target: CpuId, this: CpuId) -> Found {
         let features = self.rules.tunables.features;
         let by_cost = features.sis_prop && !has_idle_core;
         let mut limit = u64::MAX;
         if by_cost {
             self.age_idle_time(this);
-            limit = self.scan_limit_by_cost(llc, target, this, self.rqs[this.index()].balance.wake_avg_idle)?;
+            let avg_idle = self.rqs[this.index()].balance.wake_avg_idle;
+            limit = self.scan_limit_by_cost(llc, target, this, avg_idle).ok_or(SelectRule::NotScanned)?;
         }
         if features.sis_util
             && let Some(shared) = self.balance.domains.cpus[target.index()].shared
         {
             limit = u64::from(self.balance.domains.shared[shared as usize].nr_idle_scan) + 1;
             if limit == 1 {
-                return None;
+                return Err(SelectRule::NotScanned);
             }
         }
         if has_idle_core {
             let cpus = self.candidates(task, llc, target);
+            let looked_before = self.balance.looked_at;
             return match self.select_idle_core(task, cpus, target) {
-                Ok(core) => Some(core),
+                Ok(core) => Ok((core, SelectRule::IdleCore)),
                 Err(found) => {
                     self.set_idle_cores(target, false);
-                    found
+                    let looked = self.balance.looked_at - looked_before;
+                    found.map(|cpu| (cpu, SelectRule::IdleCpu(looked))).ok_or(SelectRule::NoIdleCpu(looked))
                 }
             };
         }
-        let (found, looked, gave_up) = self.scan(task, llc, target, target.index() + 1, limit);
-        if by_cost && !gave_up {
+        let (found, looked) = self.scan(task, llc, target, target.index() + 1, limit);
+        if by_cost && !matches!(found, Err(SelectRule::ScanLimit(_))) {
             let time = looked * self.balance.search_cost;
             let state = &mut self.rqs[this.index()].balance;
             state.wake_avg_idle -= state.wake_avg_idle.min(time);
@@ -144,14 +151,7 @@ impl<D: Decider> Sched<D> {
 
     /// The loop over the CPUs of the target's cache on which the task may run: the first idle one; gives up when `limit` is reached. Also
     /// how many were looked at.
-    fn scan(
-        &mut self,
-        task: TaskId,
-        llc: usize,
-        target: CpuId,
-        start: usize,
-        limit: u64,
-    ) -> (Option<CpuId>, u64, bool) {
+    fn scan(&mut self, task: TaskId, llc: usize, target: CpuId, start: usize, limit: u64) -> (Found, u64) {
         let span = &self.balance.domains.cpus[target.index()].levels[llc].shape.span;
         let record = &self.tasks[task.index()];
         let (mut looked, mut found) = (0, None);
@@ -162,7 +162,7 @@ impl<D: Decider> Sched<D> {
             looked += 1;
             if looked >= limit {
                 self.balance.looked_at += looked;
-                return (None, looked, true);
+                return (Err(SelectRule::ScanLimit(looked)), looked);
             }
             if self.choose_idle_cpu(cpu, task) {
                 found = Some(cpu);
@@ -170,7 +170,8 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.balance.looked_at += looked;
-        (found, looked, false)
+        let found = found.map(|cpu| (cpu, SelectRule::IdleCpu(looked))).ok_or(SelectRule::NoIdleCpu(looked));
+        (found, looked)
     }
 
     /// `select_idle_core` over all of `cpus`: a CPU of an idle core, or else the first that would do.
@@ -214,17 +215,18 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `select_idle_smt`: an idle sibling of `of`, within the target's cache.
-    fn select_idle_smt(&self, task: TaskId, llc: usize, of: CpuId, target: CpuId) -> Option<CpuId> {
+    fn select_idle_smt(&self, task: TaskId, llc: usize, of: CpuId, target: CpuId) -> Option<(CpuId, SelectRule)> {
         let siblings = self.balance.domains.smt.get(of.index())?;
         let span = &self.balance.domains.cpus[target.index()].levels[llc].shape.span;
         // From 5.12 on the CPU itself is known to be busy.
         let itself = !self.rules.select_idle_smt_skips_target;
-        siblings.iter().map(|cpu| CpuId(cpu as u32)).find(|cpu| {
+        let found = siblings.iter().map(|cpu| CpuId(cpu as u32)).find(|cpu| {
             (itself || *cpu != of)
                 && span.contains(cpu.index())
                 && self.tasks[task.index()].may_run_on(*cpu)
                 && self.choose_idle_cpu(*cpu, task)
-        })
+        });
+        found.map(|cpu| (cpu, SelectRule::IdleSibling))
     }
 
     /// SIS_PROP: as many CPUs as the time for which this one idles pays for; none where it shares no cache.

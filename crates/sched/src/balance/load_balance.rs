@@ -1,6 +1,6 @@
 //! `load_balance` (`sched_balance_rq` from 6.10 on): one level of one CPU's domains is brought into balance.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{BalanceRule, CpuId, Reason, TaskId};
 
 use crate::balance::domains::Domain;
 use crate::balance::env::{Env, Idle, MigrationType, NR_MIGRATE_BREAK};
@@ -28,6 +28,12 @@ impl Domain {
     }
 }
 
+/// What became of one domain, with the CPU that was to give tasks and how many it gave.
+fn balanced(level: usize, idle: Idle, given: Option<(CpuId, u32)>, by: BalanceRule) -> Reason {
+    let (from, moved) = (given.map(|(from, _)| from), given.map_or(0, |(_, moved)| moved));
+    Reason::Balance { level: level as u32, newly_idle: idle == Idle::NewlyIdle, moved, from, by }
+}
+
 impl<D: Decider> Sched<D> {
     /// How many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
     pub(crate) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
@@ -36,6 +42,7 @@ impl<D: Decider> Sched<D> {
             let domain = self.domain(cpu, level);
             domain.nr_balance_failed = 0;
             domain.look_later(false);
+            self.explain(cpu, |_| balanced(level, idle, None, BalanceRule::Balanced));
             return (0, true);
         }
         let mut env = Env::new(&self.balance.domains, cpu, level, idle, was_idle);
@@ -80,6 +87,18 @@ impl<D: Decider> Sched<D> {
             }
             break end;
         };
+        self.explain(cpu, |_| {
+            let (moved, by) = match end {
+                End::Moved(0) if active => (0, BalanceRule::Push),
+                End::Moved(0) => (0, BalanceRule::NoneFits),
+                End::Moved(moved) => (moved, BalanceRule::Moved),
+                End::Balanced if goes_on => (0, BalanceRule::Balanced),
+                End::Balanced => (0, BalanceRule::NotItsTurn),
+                End::AllPinned | End::OnePinned => (0, BalanceRule::Pinned),
+            };
+            let from = Some(env.src).filter(|_| !matches!(end, End::Balanced));
+            balanced(level, idle, from.map(|from| (from, moved)), by)
+        });
         (self.set_balance_interval(&env, end, active), goes_on)
     }
 

@@ -1,6 +1,6 @@
 //! `sched_balance_newidle` (`newidle_balance` before 6.10, `kernel/sched/fair.c`): a CPU that is about to idle looks for work.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, NewidleRule, Reason, TaskId};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
@@ -28,16 +28,14 @@ impl<D: Decider> Sched<D> {
         }
         self.rqs[cpu.index()].balance.idle_stamp = Some(clock);
         if !self.is_online(cpu) {
+            self.explain(cpu, |_| Reason::Newidle { runs: false, by: NewidleRule::NoDomain });
             return false;
         }
         let mut next_balance = now + self.balance.second;
         let levels = self.balance.domains.cpus[cpu.index()].levels.len();
         let avg_idle = self.rqs[cpu.index()].balance.avg_idle;
-        let lowest = self.balance.domains.cpus[cpu.index()].levels.first();
-        let worth_it = lowest.is_some_and(|lowest| {
-            // 5.10 asks for the cost of a migration first.
-            self.balance.overload && avg_idle >= self.rules.least_idle_time(lowest.max_newidle_lb_cost)
-        });
+        let least = self.least_newidle_time(cpu);
+        let worth_it = least.is_some_and(|least| self.balance.overload && avg_idle >= least);
         let (mut pulled, mut cost) = (false, 0);
         if !worth_it {
             if levels > 0 {
@@ -68,6 +66,17 @@ impl<D: Decider> Sched<D> {
             self.note_newidle(cpu);
         }
         let runs = pulled || self.rqs[cpu.index()].nr_running > 0;
+        self.explain(cpu, |sched| {
+            let cost = sched.least_newidle_time(cpu);
+            let by = match (runs, cost) {
+                (true, _) => NewidleRule::Found,
+                (false, None) => NewidleRule::NoDomain,
+                (false, Some(_)) if worth_it => NewidleRule::NothingToPull,
+                (false, Some(cost)) if avg_idle < cost => NewidleRule::TooShort { avg_idle, cost },
+                (false, Some(_)) => NewidleRule::NotOverloaded,
+            };
+            Reason::Newidle { runs, by }
+        });
         let state = &mut self.rqs[cpu.index()].balance;
         state.max_idle_balance_cost = state.max_idle_balance_cost.max(cost);
         state.next_balance = state.next_balance.min(next_balance);
@@ -77,6 +86,13 @@ impl<D: Decider> Sched<D> {
             self.nohz_newidle_balance(cpu);
         }
         runs
+    }
+
+    /// How long the CPU must be expected to idle for newidle balancing to be worth it, in nanoseconds; none where it is in no domain.
+    fn least_newidle_time(&self, cpu: CpuId) -> Option<u64> {
+        // 5.10 asks for the cost of a migration.
+        let lowest = self.balance.domains.cpus[cpu.index()].levels.first()?;
+        Some(self.rules.least_idle_time(lowest.max_newidle_lb_cost))
     }
 
     /// The CPU balanced: keeps what its lowest domain says now as it runs out of work.

@@ -1,6 +1,6 @@
 //! `select_task_rq` (`kernel/sched/core.c`) and `select_task_rq_fair` (`kernel/sched/fair.c`): the CPU for a waking or new task.
 
-use schedlab_model::{CpuId, TaskId, Topology};
+use schedlab_model::{AffineRule, CpuId, Reason, SelectRule, Target, TaskId, Topology};
 
 use crate::balance::WakeKind;
 use crate::balance::domains::{DomainFlags, Domains};
@@ -9,6 +9,20 @@ use crate::bitmap::Bitmap;
 use crate::class::Class;
 use crate::decider::Decider;
 use crate::machine::Sched;
+
+/// The CPU that was chosen, with the rule that decided and from where the search started.
+#[derive(Debug, Clone, Copy)]
+struct Selected {
+    cpu: CpuId,
+    by: SelectRule,
+    target: Option<Target>,
+}
+
+impl Selected {
+    const fn by(cpu: CpuId, by: SelectRule) -> Self {
+        Self { cpu, by, target: None }
+    }
+}
 
 /// All of a CPU (`SCHED_CAPACITY_SCALE`).
 const CAPACITY: u64 = 1024;
@@ -178,12 +192,14 @@ impl<D: Decider> Sched<D> {
         self.balance.sync_wakeup = sync.then_some((task, choice && !lingers));
         if lingers {
             // It is queued still; ttwu_runnable wakes it there.
-            return record.cpu;
+            let chosen = record.cpu;
+            self.explain_select(task, previous, waker_cpu, Selected::by(chosen, SelectRule::StillQueued));
+            return chosen;
         }
         let ours = if self.rqs.len() == 1 {
-            previous
+            Selected::by(previous, SelectRule::OnlyOne)
         } else if !self.balance.on() || class == Class::Custom {
-            self.select_simply(task, waker_cpu, why)
+            Selected::by(self.select_simply(task, waker_cpu, why), SelectRule::NotModelled)
         } else {
             self.remember_task(task, previous);
             if why == WakeKind::Fork {
@@ -192,22 +208,34 @@ impl<D: Decider> Sched<D> {
             let allowed = self.tasks[task.index()].affinity.as_ref();
             let chosen = match allowed {
                 // cpumask_any
-                Some(allowed) if allowed.count() == 1 => CpuId(allowed.first().unwrap_or(previous.index()) as u32),
+                Some(allowed) if allowed.count() == 1 => {
+                    let only = CpuId(allowed.first().unwrap_or(previous.index()) as u32);
+                    Selected::by(only, SelectRule::OnlyOne)
+                }
                 _ if class == Class::Fair => self.select_task_rq_fair(task, previous, waker_cpu, why),
-                _ if class == Class::Rt => self.select_task_rq_rt(task, waker_cpu, why),
-                _ => self.select_task_rq_dl(task, waker_cpu, why),
+                _ if class == Class::Rt => {
+                    Selected::by(self.select_task_rq_rt(task, waker_cpu, why), SelectRule::OtherClass)
+                }
+                _ => Selected::by(self.select_task_rq_dl(task, waker_cpu, why), SelectRule::OtherClass),
             };
-            if self.tasks[task.index()].may_run_on(chosen) && self.is_online(chosen) {
+            if self.tasks[task.index()].may_run_on(chosen.cpu) && self.is_online(chosen.cpu) {
                 chosen
             } else {
-                self.select_fallback_rq(task)
+                Selected::by(self.select_fallback_rq(task), SelectRule::Fallback)
             }
         };
-        self.decider.select_cpu(task, ours)
+        self.explain_select(task, previous, waker_cpu, ours);
+        self.decider.select_cpu(task, ours.cpu)
+    }
+
+    #[inline(always)]
+    fn explain_select(&mut self, task: TaskId, previous: CpuId, waker_cpu: CpuId, selected: Selected) {
+        let Selected { cpu: chosen, by, target } = selected;
+        self.explain(waker_cpu, |_| Reason::Select { task, previous, chosen, target, by });
     }
 
     /// `select_task_rq_fair`.
-    fn select_task_rq_fair(&mut self, task: TaskId, previous: CpuId, cpu: CpuId, why: WakeKind) -> CpuId {
+    fn select_task_rq_fair(&mut self, task: TaskId, previous: CpuId, cpu: CpuId, why: WakeKind) -> Selected {
         let (flag, sync, wakes) = match why {
             WakeKind::Fork => (DomainFlags::BALANCE_FORK, false, false),
             WakeKind::Exec => (DomainFlags::BALANCE_EXEC, false, false),
@@ -218,13 +246,16 @@ impl<D: Decider> Sched<D> {
             self.record_wakee(task, cpu);
             wants_affine = !self.wake_wide(task, cpu) && self.tasks[task.index()].may_run_on(cpu);
         }
-        let (mut chosen, mut slow) = (previous, None);
+        let far = if wants_affine { AffineRule::NoCommonDomain } else { AffineRule::NotAffine };
+        let mut target = Target { cpu: previous, by: far };
+        let mut slow = None;
         for level in 0..self.balance.domains.cpus[cpu.index()].levels.len() {
             let shape = &self.balance.domains.cpus[cpu.index()].levels[level].shape;
             if wants_affine && shape.flags.has(DomainFlags::WAKE_AFFINE) && shape.span.contains(previous.index()) {
                 let imbalance_pct = shape.imbalance_pct;
+                target.by = AffineRule::Same;
                 if cpu != previous {
-                    chosen = self.wake_affine(imbalance_pct, task, cpu, previous, sync);
+                    target = self.wake_affine(imbalance_pct, task, cpu, previous, sync);
                 }
                 slow = None;
                 break;
@@ -236,24 +267,28 @@ impl<D: Decider> Sched<D> {
             }
         }
         if let Some(level) = slow {
-            return self.find_idlest_cpu(level, task, cpu, previous, flag);
+            let chosen = self.find_idlest_cpu(level, task, cpu, previous, flag);
+            let by = if chosen == cpu { SelectRule::NoIdlerGroup } else { SelectRule::Idlest };
+            return Selected::by(chosen, by);
         }
         if !wakes {
-            return chosen;
+            return Selected::by(target.cpu, SelectRule::NoIdlerGroup);
         }
-        let chosen = self.select_idle_sibling(task, previous, chosen, cpu);
+        let (chosen, by) = self.select_idle_sibling(task, previous, target.cpu, cpu);
         let current = self.rqs[cpu.index()].curr;
         if wants_affine && !self.rules.recent_cpu_is_previous && current != TaskId::IDLE {
             self.remember_task(current, cpu);
             self.tasks[current.index()].balance.recent_used_cpu = cpu;
         }
-        if self.rules.tunables.features.vcpu_pack { self.pack(task, chosen, cpu) } else { chosen }
+        let selected = Selected { cpu: chosen, by, target: Some(target) };
+        if self.rules.tunables.features.vcpu_pack { self.pack(task, selected, cpu) } else { selected }
     }
 
     /// VCPU_PACK: the waker's CPU in place of an idle one, if the task has room there.
-    fn pack(&self, task: TaskId, chosen: CpuId, this: CpuId) -> CpuId {
-        let rouses = chosen != this && self.available_idle_cpu(chosen);
-        if rouses && self.has_room(task, this) { this } else { chosen }
+    fn pack(&self, task: TaskId, selected: Selected, this: CpuId) -> Selected {
+        let rouses = selected.cpu != this && self.available_idle_cpu(selected.cpu);
+        let packs = rouses && self.has_room(task, this);
+        if packs { Selected { cpu: this, by: SelectRule::Packed, ..selected } } else { selected }
     }
 
     /// At most one task runs on the CPU, and with the woken one it uses less than seven tenths of it (`vcpu_pack_room`).
@@ -317,24 +352,31 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `wake_affine`: the waker's CPU or the last one.
-    fn wake_affine(&self, imbalance_pct: u64, task: TaskId, this: CpuId, previous: CpuId, sync: bool) -> CpuId {
+    fn wake_affine(&self, imbalance_pct: u64, task: TaskId, this: CpuId, previous: CpuId, sync: bool) -> Target {
         let features = &self.rules.tunables.features;
-        let mut target = if features.wa_idle { self.wake_affine_idle(this, previous, sync) } else { None };
-        if features.wa_weight && target.is_none() {
-            target = self.wake_affine_weight(imbalance_pct, task, this, previous, sync);
+        if features.wa_idle
+            && let Some(target) = self.wake_affine_idle(this, previous, sync)
+        {
+            return target;
         }
-        if target == Some(this) { this } else { previous }
+        let has_less_load = features.wa_weight && self.wake_affine_weight(imbalance_pct, task, this, previous, sync);
+        let (cpu, by) = if has_less_load { (this, AffineRule::LessLoad) } else { (previous, AffineRule::NoLessLoad) };
+        Target { cpu, by }
     }
 
     /// `wake_affine_idle`: by who idles now, or is about to.
-    fn wake_affine_idle(&self, this: CpuId, previous: CpuId, sync: bool) -> Option<CpuId> {
-        if self.available_idle_cpu(this) && self.balance.domains.share_cache(this, previous) {
-            return Some(if self.available_idle_cpu(previous) { previous } else { this });
-        }
-        if sync && self.nr_awake(this) == 1 {
-            return Some(this);
-        }
-        self.available_idle_cpu(previous).then_some(previous)
+    fn wake_affine_idle(&self, this: CpuId, previous: CpuId, sync: bool) -> Option<Target> {
+        let previous_idles = self.available_idle_cpu(previous);
+        let (cpu, by) = if self.available_idle_cpu(this) && self.balance.domains.share_cache(this, previous) {
+            if previous_idles { (previous, AffineRule::BothIdle) } else { (this, AffineRule::WakerIdle) }
+        } else if sync && self.nr_awake(this) == 1 {
+            (this, AffineRule::Sync)
+        } else if previous_idles {
+            (previous, AffineRule::PreviousIdle)
+        } else {
+            return None;
+        };
+        Some(Target { cpu, by })
     }
 
     /// `nr_running` without those that linger asleep.
@@ -343,21 +385,14 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].nr_running.wrapping_sub(self.cfs_rq(cpu).h_nr_delayed)
     }
 
-    /// `wake_affine_weight`: by load averages, each as the other CPU's capacity allows, with a bias for the last one.
-    fn wake_affine_weight(
-        &self,
-        imbalance_pct: u64,
-        task: TaskId,
-        this: CpuId,
-        previous: CpuId,
-        sync: bool,
-    ) -> Option<CpuId> {
+    /// `wake_affine_weight`: whether the waker's CPU has less load: by averages, each as the other CPU's capacity allows, with a bias for the last one.
+    fn wake_affine_weight(&self, imbalance_pct: u64, task: TaskId, this: CpuId, previous: CpuId, sync: bool) -> bool {
         let mut this_load = self.cpu_load(this) as i64;
         if sync {
             let current = self.rqs[this.index()].curr;
             let load = if current == TaskId::IDLE { 0 } else { self.task_h_load(current) as i64 };
             if load > this_load {
-                return Some(this);
+                return true;
             }
             this_load -= load;
         }
@@ -373,6 +408,6 @@ impl<D: Decider> Sched<D> {
         if sync {
             previous_load += 1;
         }
-        (this_load < previous_load).then_some(this)
+        this_load < previous_load
     }
 }

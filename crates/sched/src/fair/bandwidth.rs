@@ -4,7 +4,7 @@
 //! the queue above, until the period timer refills the pool. Timers are the driver's: [`Sched::bandwidth_timer`] says when the next
 //! one fires, [`Sched::run_bandwidth_timer`] is what it does.
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{CpuId, Reason, TaskId, Time};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::decider::Decider;
@@ -335,6 +335,14 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// Tells that a queue's group has used up its quota.
+    pub(super) fn explain_throttle(&mut self, group: GroupId, cpu: CpuId) {
+        self.explain(cpu, |sched| {
+            let (now, bandwidth) = (sched.rqs[cpu.index()].clock, &sched.groups[group.index()].bandwidth);
+            Reason::Throttle { group: group.0, until_refill: bandwidth.expires.saturating_sub(now) }
+        });
+    }
+
     /// `throttle_cfs_rq`: takes the queue's entity out of the queue above, and so on up where nothing else is left; false if there
     /// was runtime after all.
     fn throttle_cfs_rq(&mut self, cfs: CfsRqId) -> bool {
@@ -348,6 +356,7 @@ impl<D: Decider> Sched<D> {
         let (group, cpu) = (record.group, record.cpu);
         let (tasks, mut idle_tasks) = (record.h_nr_running, record.idle_h_nr_running);
         let delayed = record.h_nr_delayed;
+        self.explain_throttle(group, cpu);
         self.groups[group.index()].bandwidth.throttled.push(cfs);
         self.count_throttle(group, cpu, true);
         let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
@@ -399,6 +408,7 @@ impl<D: Decider> Sched<D> {
         record.throttled = false;
         let (group, cpu, since) = (record.group, record.cpu, record.throttled_clock);
         let now = self.rqs[cpu.index()].clock;
+        self.explain(cpu, |_| Reason::Unthrottle { group: group.0, after: now - since });
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         bandwidth.stats.throttled_time += now - since;
         bandwidth.throttled.retain(|queue| *queue != cfs);

@@ -1,10 +1,10 @@
 //! What is CFS's own: periods and slices, placement, preemption, buddies (2.6.24, 5.10, 6.1).
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, PickRule, Policy, Reason, TaskId, TurnRule, WakeupRule};
 
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId, Vruntime};
-use crate::fair::rules::TickPreempt;
+use crate::fair::rules::Picked;
 use crate::fair::weight::calc_delta;
 use crate::machine::Sched;
 
@@ -95,6 +95,10 @@ impl<D: Decider> Sched<D> {
         let task = self.entities[se.index()].task;
         let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
         let placed = self.rules.place_no_earlier(&self.entities[se.index()], vruntime, initial, now);
+        self.explain(self.cfs_rqs[cfs.index()].cpu, |sched| {
+            let by = sched.place_rule_cfs(cfs, vruntime, placed, initial);
+            Reason::Place { entity: sched.candidate(se), initial, by }
+        });
         self.entities[se.index()].vruntime =
             if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
     }
@@ -118,25 +122,25 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `check_preempt_tick`: whether the running entity has had its slice, or is too far ahead of the first in the queue.
-    pub(crate) fn check_preempt_tick(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
+    pub(crate) fn check_preempt_tick(&mut self, cfs: CfsRqId, curr: EntityId) -> TurnRule {
         let ideal_runtime = self.sched_slice(cfs, curr);
         self.slice_is_over(cfs, curr, ideal_runtime)
     }
 
     /// The same with the slice known.
-    pub(crate) fn slice_is_over(&mut self, cfs: CfsRqId, curr: EntityId, ideal_runtime: u64) -> bool {
+    pub(crate) fn slice_is_over(&mut self, cfs: CfsRqId, curr: EntityId, ideal_runtime: u64) -> TurnRule {
         let entity = &self.entities[curr.index()];
         let ahead = self.cfs_rqs[cfs.index()].timeline.first_key().map(|first| entity.vruntime.since(first));
         let found = self.rules.check_preempt_tick(entity.turn(), ideal_runtime, ahead);
-        if found == TickPreempt::SliceOver {
+        if let TurnRule::SliceOver(_) = found {
             self.clear_buddies(cfs, curr);
         }
-        found.has_to_go()
+        found
     }
 
     /// `pick_next_entity`: the first in virtual time, but for buddies: not whoever yielded, rather whoever was nominated or was
     /// preempted, as long as that is not too unfair.
-    pub(crate) fn pick_next_entity(&mut self, cfs: CfsRqId, curr: Option<EntityId>) -> Option<EntityId> {
+    pub(crate) fn pick_next_entity(&mut self, cfs: CfsRqId, curr: Option<EntityId>) -> Option<Picked> {
         let queue = &self.cfs_rqs[cfs.index()];
         let first = queue.timeline.first();
         let (skip, next, last) = (queue.skip, queue.next, queue.last);
@@ -148,7 +152,7 @@ impl<D: Decider> Sched<D> {
             (Some(first), _) => first,
             (None, curr) => curr?,
         };
-        let mut chosen = left;
+        let mut chosen = Picked { se: left, by: PickRule::LeastVruntime };
         if skip == Some(left) {
             let second = if curr == Some(left) {
                 first
@@ -162,18 +166,18 @@ impl<D: Decider> Sched<D> {
             if let Some(second) = second
                 && !self.wakeup_preempt_entity(second, left)
             {
-                chosen = second;
+                chosen = Picked { se: second, by: PickRule::AfterYield };
             }
         }
         if let Some(next) = next
             && !self.wakeup_preempt_entity(next, left)
         {
-            return Some(next);
+            return Some(Picked { se: next, by: PickRule::NextBuddy });
         }
         if let Some(last) = last
             && !self.wakeup_preempt_entity(last, left)
         {
-            return Some(last);
+            return Some(Picked { se: last, by: PickRule::LastBuddy });
         }
         Some(chosen)
     }
@@ -192,9 +196,9 @@ impl<D: Decider> Sched<D> {
         }
         if !self.rules.wakeup_preempt_entity {
             if self.rqs[cpu.index()].need_resched {
-                return;
+                return self.explain_wakeup(cpu, woken, false, WakeupRule::AlreadyMarked);
             }
-            let ours = self.check_preempt_wakeup_first(curr, woken);
+            let ours = self.check_preempt_wakeup_first(cpu, curr, woken);
             if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
                 self.resched_curr(cpu);
             }
@@ -202,7 +206,7 @@ impl<D: Decider> Sched<D> {
         }
         let (se, pse) = (self.tasks[curr.index()].se, self.tasks[woken.index()].se);
         if self.throttled_hierarchy(self.entities[pse.index()].cfs_rq) {
-            return;
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::Throttled);
         }
         let root = self.entities[se.index()].cfs_rq;
         let scale = u64::from(self.cfs_rqs[root.index()].nr_running) >= self.rules.nr_latency;
@@ -212,24 +216,34 @@ impl<D: Decider> Sched<D> {
             self.set_next_buddy(pse);
         }
         if self.rqs[cpu.index()].need_resched {
-            return;
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::AlreadyMarked);
         }
         let idle_curr = self.tasks[curr.index()].has_idle_policy();
         let policy = self.tasks[woken.index()].policy;
         let (level, ours) = if idle_curr && policy != Policy::Idle {
+            self.explain_wakeup(cpu, woken, true, WakeupRule::CurrentIsIdle);
             (se, true)
-        } else if policy != Policy::Other || !features.wakeup_preemption {
-            return;
+        } else if policy != Policy::Other {
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::WokenIsBatch);
+        } else if !features.wakeup_preemption {
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::FeatureOff);
         } else {
             let (se, pse) = self.find_matching_se(se, pse);
             // Idle groups (5.15 on): whoever is not idle goes before them.
             match (self.has_groups() && self.se_is_idle(se), self.has_groups() && self.se_is_idle(pse)) {
-                (true, false) => (se, true),
-                (false, true) => return,
+                (true, false) => {
+                    self.explain_wakeup(cpu, woken, true, WakeupRule::CurrentIsIdle);
+                    (se, true)
+                }
+                (false, true) => return self.explain_wakeup(cpu, woken, false, WakeupRule::WokenIsBatch),
                 _ => {
                     let queue = self.entities[se.index()].cfs_rq;
                     self.update_curr_cfs(queue);
                     let ours = self.wakeup_preempt_entity(se, pse);
+                    self.explain(cpu, |sched| {
+                        let by = sched.granularity_rule(se, pse);
+                        Reason::WakeupPreempt { woken, current: curr, preempts: ours, by }
+                    });
                     if ours && !nominated {
                         self.set_next_buddy(pse);
                     }
@@ -248,15 +262,22 @@ impl<D: Decider> Sched<D> {
     }
 
     /// 2.6.24's `check_preempt_wakeup`: a woken task that lies a granularity (in the running one's virtual time) behind preempts.
-    fn check_preempt_wakeup_first(&mut self, curr: TaskId, woken: TaskId) -> bool {
-        if self.tasks[woken.index()].policy == Policy::Batch || !self.rules.tunables.features.wakeup_preemption {
+    fn check_preempt_wakeup_first(&mut self, cpu: CpuId, curr: TaskId, woken: TaskId) -> bool {
+        let batch = self.tasks[woken.index()].policy == Policy::Batch;
+        if batch || !self.rules.tunables.features.wakeup_preemption {
+            let by = if batch { WakeupRule::WokenIsBatch } else { WakeupRule::FeatureOff };
+            self.explain_wakeup(cpu, woken, false, by);
             return false;
         }
         let (se, pse) = self.find_matching_se(self.tasks[curr.index()].se, self.tasks[woken.index()].se);
         let granularity = self.rules.tunables.wakeup_granularity.as_nanos();
         let granularity = self.calc_delta_fair(granularity, se);
         // By signed difference; that kernel compares plain numbers, which differs only while virtual time wraps, 1 ms after boot.
-        self.entities[pse.index()].vruntime.plus(granularity).before(self.entities[se.index()].vruntime)
+        let (running, waking) = (self.entities[se.index()].vruntime, self.entities[pse.index()].vruntime);
+        let preempts = waking.plus(granularity).before(running);
+        let by = WakeupRule::Granularity { ahead: running.since(waking), granularity };
+        self.explain_wakeup(cpu, woken, preempts, by);
+        preempts
     }
 
     /// `find_matching_se`: the ancestors of both that share a queue.

@@ -3,12 +3,13 @@
 //! A task is eligible while it has received no more than its share, that is while its lag is not negative. Among the eligible the
 //! one with the earliest virtual deadline runs. Lag is kept over sleep, so that sleeping neither earns nor forgives anything.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, PlaceRule, Reason, TaskId, TurnRule};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::load::Action;
+use crate::fair::rules::Picked;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
@@ -69,19 +70,21 @@ impl<D: Decider> Sched<D> {
     }
 
     /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and whoever is not protected
-    /// any more must go if there is anybody else.
-    pub(crate) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> bool {
+    /// any more must go if there is anybody else. Why its turn is over, if it is.
+    pub(crate) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> Option<TurnRule> {
         let served = self.update_deadline(cfs, curr);
         if self.cfs_rqs[cfs.index()].nr_running == 1 {
-            return false;
+            return None;
         }
         let entity = &self.entities[curr.index()];
         let unprotected = self.rules.is_unprotected(entity, || self.entity_eligible(cfs, curr));
-        let goes = served || unprotected;
-        if goes {
-            self.clear_buddies(cfs, curr);
-        }
-        goes
+        let over = match (served, unprotected) {
+            (true, _) => TurnRule::RequestServed,
+            (false, true) => TurnRule::ProtectionOver,
+            (false, false) => return None,
+        };
+        self.clear_buddies(cfs, curr);
+        Some(over)
     }
 
     /// `update_deadline`: once virtual time reaches the deadline the request is served, and the next one starts.
@@ -116,7 +119,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `pick_eevdf`, on the queue as it stands.
-    pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
+    pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<Picked> {
         self.cfs_rqs[cfs.index()].pick_eevdf(&self.entities, &self.rules, protect)
     }
 
@@ -134,6 +137,11 @@ impl<D: Decider> Sched<D> {
             moves_origin = self.rules.full_weights && weight > load;
         }
         let task = self.entities[se.index()].task;
+        self.explain(self.cfs_rqs[cfs.index()].cpu, |sched| {
+            let kept = sched.entities[se.index()].vlag;
+            let by = if lag == 0 { PlaceRule::Average } else { PlaceRule::Lag { kept, placed: lag } };
+            Reason::Place { entity: sched.candidate(se), initial: flags.has(EnqueueFlags::INITIAL), by }
+        });
         let placed = average.minus(lag as u64);
         let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };
         if moves_origin {

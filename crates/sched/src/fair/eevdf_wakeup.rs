@@ -1,11 +1,27 @@
 //! Who preempts whom by waking, under EEVDF (`check_preempt_wakeup_fair`, `wakeup_preempt_fair` in 7.2).
 
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, Policy, Reason, TaskId, WakeupRule};
 
 use crate::class::DequeueFlags;
 use crate::decider::{Decider, Preemption};
 use crate::entity::{CfsRqId, EntityId};
+use crate::fair::rules::Picked;
 use crate::machine::Sched;
+
+/// What would be picked once a task has woken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Contest {
+    picked: Option<Picked>,
+    /// Whether the waking entity's slice is shorter than the current one's, which counts under PREEMPT_SHORT.
+    shorter: bool,
+}
+
+impl Contest {
+    /// Whether the waking entity would be picked.
+    pub(crate) fn is_won_by(self, pse: EntityId) -> bool {
+        self.picked.is_some_and(|picked| picked.se == pse)
+    }
+}
 
 impl<D: Decider> Sched<D> {
     /// `wakeup_preempt_fair` (`kernel/sched/fair.c`; `check_preempt_wakeup_fair` in 6.12 and 6.18): a woken task preempts if it is what would be
@@ -26,14 +42,17 @@ impl<D: Decider> Sched<D> {
             false => self.throttled_hierarchy(self.entities[pse.index()].cfs_rq),
         };
         if throttled {
-            return;
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::Throttled);
         }
         let by_deadline = self.rules.wakeup_preempts_by_deadline;
         if features.next_buddy && !by_deadline && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }
-        if self.must_resched(cpu) || !features.wakeup_preemption {
-            return;
+        if self.must_resched(cpu) {
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::AlreadyMarked);
+        }
+        if !features.wakeup_preemption {
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::FeatureOff);
         }
         let (se, pse) = self.find_matching_se(se, pse);
         let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
@@ -42,17 +61,24 @@ impl<D: Decider> Sched<D> {
                 if self.rules.preemption_clears_buddies {
                     self.clear_buddies(self.entities[self.tasks[curr.index()].se.index()].cfs_rq, se);
                 }
+                self.explain_wakeup(cpu, woken, true, WakeupRule::CurrentIsIdle);
                 true
             }
-            (false, true) => return,
-            _ if self.tasks[woken.index()].policy != Policy::Other => return,
+            (false, true) => return self.explain_wakeup(cpu, woken, false, WakeupRule::WokenIsBatch),
+            _ if self.tasks[woken.index()].policy != Policy::Other => {
+                return self.explain_wakeup(cpu, woken, false, WakeupRule::WokenIsBatch);
+            }
             _ if self.rules.wakeup_preempts_by_deadline => {
-                match self.becomes_first_by_deadline(cpu, [se, pse], fork, hint) {
+                match self.becomes_first_by_deadline(cpu, woken, [se, pse], fork, hint) {
                     Some(ours) => ours,
                     None => return,
                 }
             }
-            _ => self.becomes_first(se, pse),
+            _ => {
+                let contest = self.becomes_first(se, pse);
+                self.explain_contest(cpu, woken, [se, pse], contest);
+                contest.is_won_by(pse)
+            }
         };
         if self.decider.preempt(Preemption::Wakeup { cpu, woken }, ours) {
             self.resched_curr_lazy(cpu);
@@ -64,6 +90,7 @@ impl<D: Decider> Sched<D> {
     fn becomes_first_by_deadline(
         &mut self,
         cpu: CpuId,
+        woken: TaskId,
         [se, pse]: [EntityId; 2],
         fork: bool,
         hint: Option<bool>,
@@ -74,6 +101,7 @@ impl<D: Decider> Sched<D> {
         let shorter = features.preempt_short && self.entities[pse.index()].slice < self.entities[se.index()].slice;
         if !shorter {
             if fork || self.entities[pse.index()].sched_delayed {
+                self.explain_wakeup(cpu, woken, false, WakeupRule::NewOrDelayed);
                 return None;
             }
             // set_preempt_buddy: an older buddy with an earlier deadline stays.
@@ -84,11 +112,16 @@ impl<D: Decider> Sched<D> {
             if features.next_buddy && !stays {
                 self.set_next_buddy(pse);
                 if let Some(selected) = hint {
-                    return self.preempt_sync(cpu, se, pse, selected).then_some(true);
+                    let preempts = self.preempt_sync(cpu, se, pse, selected);
+                    let by = if preempts { WakeupRule::SyncBuddy } else { WakeupRule::WaitsForWaker };
+                    self.explain_wakeup(cpu, woken, preempts, by);
+                    return preempts.then_some(true);
                 }
             }
         }
-        let first = self.pick_without_lingerers(cpu, cfs, !shorter) == Some(pse);
+        let contest = Contest { picked: self.pick_without_lingerers(cpu, cfs, !shorter), shorter };
+        let first = contest.is_won_by(pse);
+        self.explain_contest(cpu, woken, [se, pse], contest);
         if !first && features.run_to_parity {
             self.update_protect_slice(cfs, se);
         }
@@ -112,23 +145,24 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `pick_next_entity`, again as long as it takes off who lingers.
-    fn pick_without_lingerers(&mut self, cpu: CpuId, cfs: CfsRqId, protect: bool) -> Option<EntityId> {
+    fn pick_without_lingerers(&mut self, cpu: CpuId, cfs: CfsRqId, protect: bool) -> Option<Picked> {
         loop {
             let best = self.pick_eevdf(cfs, protect)?;
-            let entity = &self.entities[best.index()];
+            let entity = &self.entities[best.se.index()];
             if !entity.sched_delayed {
                 return Some(best);
             }
             match entity.my_q {
                 Some(_) => {
-                    self.dequeue_entities(best, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), 0);
+                    self.dequeue_entities(best.se, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED), 0);
                 }
                 None => self.dequeue_delayed(cpu, entity.task),
             }
         }
     }
 
-    pub(crate) fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> bool {
+    /// What would be picked now that `pse` woke beside `se`; a shorter slice lifts the protection of `se` (PREEMPT_SHORT).
+    pub(crate) fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> Contest {
         let cfs = self.entities[se.index()].cfs_rq;
         self.update_curr_cfs(cfs);
         let shorter = self.rules.tunables.features.preempt_short
@@ -137,15 +171,27 @@ impl<D: Decider> Sched<D> {
             if shorter && self.do_preempt_short(cfs, se, pse) {
                 self.cancel_protect_slice(se);
             }
-            return self.pick_eevdf(cfs, true) == Some(pse);
+            return Contest { picked: self.pick_eevdf(cfs, true), shorter };
         }
-        if self.pick_eevdf(cfs, !shorter) == Some(pse) {
-            return true;
-        }
-        if shorter && self.rules.tunables.features.run_to_parity {
+        let contest = Contest { picked: self.pick_eevdf(cfs, !shorter), shorter };
+        if !contest.is_won_by(pse) && shorter && self.rules.tunables.features.run_to_parity {
             self.update_protect_slice(cfs, se);
         }
-        false
+        contest
+    }
+
+    /// Tells why the waking entity preempts or not.
+    fn explain_contest(&mut self, cpu: CpuId, woken: TaskId, [se, pse]: [EntityId; 2], contest: Contest) {
+        let cfs = self.entities[se.index()].cfs_rq;
+        self.explain(cpu, |sched| {
+            let preempts = contest.is_won_by(pse);
+            let by = match contest.picked {
+                _ if preempts && contest.shorter => WakeupRule::ShorterSlice,
+                Some(picked) if !preempts => WakeupRule::NotPicked(sched.passed_over(cfs, picked, pse)),
+                _ => WakeupRule::Picked,
+            };
+            Reason::WakeupPreempt { woken, current: sched.rqs[cpu.index()].curr, preempts, by }
+        });
     }
 
     /// `do_preempt_short` (6.12), for a shorter slice: eligible, and due earlier or the running one is not eligible.

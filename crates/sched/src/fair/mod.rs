@@ -21,7 +21,7 @@ mod throttle;
 pub(crate) mod timeline;
 pub(crate) mod weight;
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Reason, TaskId, TurnRule};
 
 use crate::class::{DequeueFlags, EnqueueFlags};
 use crate::decider::{Decider, Preemption};
@@ -66,16 +66,17 @@ impl<D: Decider> Sched<D> {
 
     /// `update_curr`: charges the running entity of one queue. EEVDF reschedules it once its request is served.
     pub(crate) fn update_curr_cfs(&mut self, cfs: CfsRqId) {
-        if self.charge(cfs) {
+        if let Some(by) = self.charge(cfs) {
             let cpu = self.cfs_rqs[cfs.index()].cpu;
+            self.explain(cpu, |sched| sched.turn_over(cfs, by));
             self.resched_curr_lazy(cpu);
         }
     }
 
-    /// `update_curr` but for the rescheduling that it may ask for.
-    fn charge(&mut self, cfs: CfsRqId) -> bool {
+    /// `update_curr` but for the rescheduling that it may ask for: why, if it does.
+    fn charge(&mut self, cfs: CfsRqId) -> Option<TurnRule> {
         let queue = &self.cfs_rqs[cfs.index()];
-        let Some(curr) = queue.curr else { return false };
+        let curr = queue.curr?;
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
         let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
@@ -84,7 +85,7 @@ impl<D: Decider> Sched<D> {
             if !self.rules.charges_time_only {
                 self.update_min_vruntime(cfs);
             }
-            return false;
+            return None;
         };
         if self.entities[curr.index()].my_q.is_none() {
             self.dl_server_update(self.cfs_rqs[cfs.index()].cpu, delta);
@@ -96,7 +97,7 @@ impl<D: Decider> Sched<D> {
             return self.served(cfs, curr);
         }
         self.update_min_vruntime(cfs);
-        false
+        None
     }
 
     /// `update_curr_fair`.
@@ -434,9 +435,14 @@ impl<D: Decider> Sched<D> {
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            let served = self.charge_level(cfs, se);
+            let over = self.charge_level(cfs, se);
             if self.looks_at_slice(cfs) && (self.rules.eevdf || !self.hrtick_ends_slices(cpu)) {
-                let ours = if self.rules.eevdf { served } else { self.check_preempt_tick(cfs, se) };
+                let found = if self.rules.eevdf { over } else { Some(self.check_preempt_tick(cfs, se)) };
+                let ours = found.is_some_and(TurnRule::preempts);
+                self.explain(cpu, |sched| {
+                    let by = found.unwrap_or_else(|| sched.turn_left(cfs, se));
+                    Reason::Turn { current: sched.candidate(se), tick: true, preempts: ours, by }
+                });
                 if self.decider.preempt(Preemption::Tick { cpu }, ours) {
                     self.resched_curr_lazy(cpu);
                 }
@@ -457,14 +463,14 @@ impl<D: Decider> Sched<D> {
         self.resched_curr(cpu);
     }
 
-    /// What a tick does on each level before it looks at slices: whether the request is served (EEVDF).
-    fn charge_level(&mut self, cfs: CfsRqId, se: EntityId) -> bool {
-        let served = self.charge(cfs);
+    /// What a tick does on each level before it looks at slices: why the turn is over, if it is (EEVDF).
+    fn charge_level(&mut self, cfs: CfsRqId, se: EntityId) -> Option<TurnRule> {
+        let over = self.charge(cfs);
         if self.has_groups() || self.tracks_load {
             self.update_load_avg(cfs, se, Action::UPDATE);
             self.update_cfs_group(se);
         }
-        served
+        over
     }
 
     /// Whether a tick looks at the running entity's slice: there is somebody else, or (2.6.24) wake-ups do not preempt.

@@ -2,7 +2,7 @@
 //! off as it returns to user space, so that none is held while it has a lock of the kernel's. Those taken off are in limbo until the
 //! queue is not throttled any more.
 
-use schedlab_model::{CpuId, TaskId};
+use schedlab_model::{CpuId, Reason, TaskId};
 
 use crate::class::{Class, DequeueFlags, EnqueueFlags};
 use crate::decider::Decider;
@@ -21,6 +21,7 @@ impl<D: Decider> Sched<D> {
         if self.assign_cfs_rq_runtime(cfs, if at_once { self.rules.cfs_bandwidth_slice } else { 1 }) {
             return false;
         }
+        self.explain_throttle(group, cpu);
         self.groups[group.index()].bandwidth.throttled.push(cfs);
         self.throttle_down(group, cpu);
         self.cfs_rqs[cfs.index()].throttled = true;
@@ -56,6 +57,8 @@ impl<D: Decider> Sched<D> {
         record.throttled = false;
         let (group, cpu, since) = (record.group, record.cpu, std::mem::take(&mut record.throttled_clock));
         let now = self.rqs[cpu.index()].clock;
+        let after = if since == 0 { 0 } else { now - since };
+        self.explain(cpu, |_| Reason::Unthrottle { group: group.0, after });
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if since != 0 {
             bandwidth.stats.throttled_time += now - since;

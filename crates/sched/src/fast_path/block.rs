@@ -77,7 +77,7 @@ impl Sched<Ours> {
         if !EEVDF {
             let queue = known!(self.cfs_rqs[cfs.index()]);
             let first = queue.timeline.first().filter(|_| !queue.has_buddies());
-            if let Some(next) = first.or_else(|| self.pick_next_entity(cfs, None)) {
+            if let Some(next) = first.or_else(|| self.pick_next_entity(cfs, None).map(|picked| picked.se)) {
                 return self.flat_set_next(cpu, cfs, next);
             }
         }
@@ -230,7 +230,7 @@ impl Sched<Ours> {
             // Nothing is served, and nobody has to go, while its deadline is to come and it is protected.
             let goes_on = entity.vruntime.before(entity.deadline) && self.rules.protect_slice(entity);
             self.dl_server_update(cpu, delta);
-            if !goes_on && self.served(cfs, se) {
+            if !goes_on && self.served(cfs, se).is_some() {
                 // Whoever looks for work on the way asks whether the CPU is to schedule.
                 self.resched_curr_lazy(cpu);
             }

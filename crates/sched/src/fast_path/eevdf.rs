@@ -85,9 +85,9 @@ impl Sched<Ours> {
         }
         let (slice, running) = (entity.slice, known!(entities[curr.index()]));
         let becomes_first = if features.preempt_short && slice < running.slice {
-            self.becomes_first(curr, se)
+            self.becomes_first(curr, se).is_won_by(se)
         } else {
-            queue.pick_eevdf(entities, rules, true) == Some(se)
+            queue.pick_eevdf(entities, rules, true).is_some_and(|picked| picked.se == se)
         };
         if becomes_first {
             self.resched_curr_lazy(cpu);
@@ -101,7 +101,7 @@ impl Sched<Ours> {
             if queue.nr_running == 0 {
                 return None;
             }
-            let se = queue.pick_next_eevdf(&self.entities, &self.rules)?;
+            let se = queue.pick_next_eevdf(&self.entities, &self.rules)?.se;
             if !known!(self.entities[se.index()]).sched_delayed {
                 return Some(se);
             }

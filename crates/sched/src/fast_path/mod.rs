@@ -104,7 +104,7 @@ mod tests {
 
     fn machine(cpus: u32) -> Sched<Ours> {
         let rules = Rules::new(&Scheduler::new("6.1".parse().unwrap()), cpus).unwrap();
-        Sched::new(rules, cpus, Ours)
+        Sched::new(rules, cpus, Ours::default())
     }
 
     /// Where tests are built without debug assertions nothing covers `known!`.

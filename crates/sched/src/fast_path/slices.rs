@@ -85,7 +85,7 @@ impl Sched<Ours> {
             entity.update_se_at_ticks(first, count, rules);
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
             let ahead = entity.vruntime.since(first_key);
-            let scheduled = rules.check_preempt_tick(entity.turn(), slice.ideal, Some(ahead)).has_to_go();
+            let scheduled = rules.check_preempt_tick(entity.turn(), slice.ideal, Some(ahead)).preempts();
             (looked, first) = (looked + 1, due + tick);
             let comes = scheduled && ahead >= 0;
             let inactive = if comes {

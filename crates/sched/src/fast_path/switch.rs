@@ -37,7 +37,7 @@ impl Sched<Ours> {
     /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as
     /// `put_prev_entity` does of one that has to go.
     pub(super) fn flat_switch(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId) -> TaskId {
-        let next = self.pick_next_entity(cfs, Some(previous)).unwrap_or(previous);
+        let next = self.pick_next_entity(cfs, Some(previous)).map_or(previous, |picked| picked.se);
         if next == previous {
             if !self.rules.buddies_cleared_when_set {
                 self.clear_buddies(cfs, next);

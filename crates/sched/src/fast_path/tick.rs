@@ -1,6 +1,6 @@
 //! Ticks of a flat queue.
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{CpuId, TaskId, Time, TurnRule};
 
 use crate::balance::state::Balance;
 use crate::decider::Ours;
@@ -8,7 +8,6 @@ use crate::entity::{CfsRqId, Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::EntityLoad;
 use crate::fair::pelt::SchedAvg;
-use crate::fair::rules::TickPreempt;
 use crate::fair::weight::calc_delta;
 use crate::machine::Sched;
 use crate::rules::Rules;
@@ -63,13 +62,13 @@ impl Sched<Ours> {
         let ideal = rules.flat_slice(queue, weight);
         let ahead = entity.vruntime.since(first_key);
         let found = rules.check_preempt_tick(entity.turn(), ideal, Some(ahead));
-        let scheduled = found.has_to_go();
+        let scheduled = found.preempts();
         if !scheduled {
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
             return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
         if queue.has_buddies() {
-            if found == TickPreempt::SliceOver {
+            if let TurnRule::SliceOver(_) = found {
                 self.clear_buddies(cfs, se);
             }
             let next = self.flat_switch(cpu, cfs, se);

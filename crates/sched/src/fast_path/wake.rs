@@ -132,7 +132,7 @@ impl Sched<Ours> {
     /// The same on any machine.
     #[inline(never)]
     fn flat_select_anyhow(&mut self, task: TaskId, previous: CpuId) -> CpuId {
-        self.select_idle_sibling(task, previous, previous, previous)
+        self.select_idle_sibling(task, previous, previous, previous).0
     }
 
     /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the

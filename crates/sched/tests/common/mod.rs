@@ -27,7 +27,7 @@ impl Machine {
         let mut scheduler = Scheduler::new(release.parse().expect("a release"));
         knobs.iter().for_each(|(name, value)| scheduler.set(name, value).expect("a knob of the release"));
         let rules = Rules::new(&scheduler, cpus).expect("rules");
-        let mut sched = Sched::new(rules, cpus, Ours);
+        let mut sched = Sched::new(rules, cpus, Ours::default());
         sched.set_topology(&topology.parse().expect("a topology"), 0, 1);
         let mut machine = Self { sched, now: 0, cpus };
         machine.advance(1_000_000);

@@ -57,7 +57,7 @@ impl Lab {
     }
 
     pub fn with_rules(rules: Rules, cpus: u32) -> Self {
-        let mut lab = Self { sched: Sched::new(rules, cpus, Ours), now: 0, cpus };
+        let mut lab = Self { sched: Sched::new(rules, cpus, Ours::default()), now: 0, cpus };
         lab.advance(1_000 * MS);
         lab.cpus().for_each(|cpu| lab.sync(cpu));
         lab

@@ -25,6 +25,7 @@ mod pelt_reference;
 mod periods;
 mod properties;
 mod realtime;
+mod reasons;
 mod shares;
 mod shares_of_trees;
 mod tick_preemption;

@@ -14,4 +14,4 @@ mod slice;
 mod tick_preempt;
 mod wakeup_preempt;
 
-pub(crate) use tick_preempt::TickPreempt;
+pub(crate) use pick::Picked;

@@ -1,20 +1,29 @@
 //! Who should run of a queue's entities under EEVDF.
 
+use schedlab_model::PickRule;
+
 use crate::entity::{Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::rules::Rules;
 
+/// The entity that was picked, with the rule that decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Picked {
+    pub(crate) se: EntityId,
+    pub(crate) by: PickRule,
+}
+
 impl CfsRq {
     /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
     #[inline(always)]
-    pub(crate) fn pick_next_eevdf(&self, entities: &[Entity], rules: &Rules) -> Option<EntityId> {
+    pub(crate) fn pick_next_eevdf(&self, entities: &[Entity], rules: &Rules) -> Option<Picked> {
         if rules.tunables.features.pick_buddy
             && !rules.buddy_in_pick_eevdf
             && let Some(next) = self.next
         {
             let running = self.running(entities).map(|(_, running)| running);
             if self.average(running, rules).is_eligible(entities[next.index()].vruntime) {
-                return Some(next);
+                return Some(Picked { se: next, by: PickRule::NextBuddy });
             }
         }
         self.pick_eevdf(entities, rules, true)
@@ -23,10 +32,11 @@ impl CfsRq {
     /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is protected
     /// (`protect` false: looks past that, for a shorter slice).
     #[inline(always)]
-    pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<EntityId> {
+    pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<Picked> {
         let running = self.running(entities);
         if self.nr_running == 1 {
-            return running.map(|(curr, _)| curr).or_else(|| self.timeline.first());
+            let only = running.map(|(curr, _)| curr).or_else(|| self.timeline.first());
+            return only.map(|se| Picked { se, by: PickRule::Only });
         }
         let average = self.average(running.map(|(_, running)| running), rules);
         let features = &rules.tunables.features;
@@ -36,7 +46,7 @@ impl CfsRq {
             && let Some(next) = self.next
             && average.is_eligible(entities[next.index()].vruntime)
         {
-            return Some(next);
+            return Some(Picked { se: next, by: PickRule::NextBuddy });
         }
         let curr = running.filter(|(_, running)| average.is_eligible(running.vruntime));
         // 6.18 protects without RUN_TO_PARITY too, for a shorter time.
@@ -45,12 +55,13 @@ impl CfsRq {
             && protects
             && rules.protect_slice(running)
         {
-            return Some(curr);
+            return Some(Picked { se: curr, by: PickRule::ProtectedSlice });
         }
+        let earliest = |se: EntityId| Picked { se, by: PickRule::EarliestDeadline };
         match (self.timeline.first_eligible_with_key(|vruntime| average.is_eligible(vruntime)), curr) {
-            (Some((_, best)), Some((curr, running))) if running.deadline.before(best) => Some(curr),
-            (Some((best, _)), _) => Some(best),
-            (None, curr) => curr.map(|(curr, _)| curr),
+            (Some((_, best)), Some((curr, running))) if running.deadline.before(best) => Some(earliest(curr)),
+            (Some((best, _)), _) => Some(earliest(best)),
+            (None, curr) => curr.map(|(se, _)| Picked { se, by: PickRule::NoneEligible }),
         }
     }
 }

@@ -8,10 +8,19 @@ use crate::rules::Rules;
 const NORMALIZED_BASE_SLICE: u64 = 700_000;
 
 impl Rules {
-    /// `protect_slice`: on 6.12 (`curr->vlag == curr->deadline`) while its deadline stands, on 6.18 until a virtual time.
+    /// `protect_slice`: whether the current entity keeps the CPU ([`Rules::protection`]).
     #[inline(always)]
     pub(crate) fn protect_slice(&self, entity: &Entity) -> bool {
-        if self.protects_for_time { entity.vprot.since(entity.vruntime) > 0 } else { entity.vprot == entity.deadline }
+        self.protection(entity).is_some()
+    }
+
+    /// How long the current entity is still protected, in nanoseconds of virtual time; none where it is not: on 6.12 (`curr->vlag ==
+    /// curr->deadline`) while its deadline stands, on 6.18 until a virtual time.
+    #[inline(always)]
+    pub(crate) fn protection(&self, entity: &Entity) -> Option<i64> {
+        let left = entity.vprot.since(entity.vruntime);
+        let protected = if self.protects_for_time { left > 0 } else { entity.vprot == entity.deadline };
+        protected.then_some(left)
     }
 
     /// Whether the running entity has to go though its request goes on: once it is not protected any more, on 6.12 only where a shorter slice took

@@ -1,41 +1,28 @@
 //! When a tick takes the CPU away under CFS, and how many ticks there are until one does.
 
+use schedlab_model::TurnRule;
+
 use crate::divisor::Divisor;
 use crate::entity::{Entity, Vruntime};
 use crate::rules::Rules;
-
-/// What a tick found (`check_preempt_tick`), with its margin in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TickPreempt {
-    /// The slice is used up.
-    SliceOver,
-    /// There is some left, but it has got further ahead of the first in the queue than a slice.
-    TooFarAhead,
-    /// It goes on.
-    GoesOn,
-}
-
-impl TickPreempt {
-    /// Whether it has to go.
-    #[inline(always)]
-    pub(crate) fn has_to_go(self) -> bool {
-        self != Self::GoesOn
-    }
-}
 
 impl Rules {
     /// `check_preempt_tick`: whether an entity whose turn has lasted for `turn` has had its slice, `ideal`, or is further `ahead` of the first
     /// that waits, if any does, than that. All in nanoseconds, `ahead` of virtual time.
     #[inline(always)]
-    pub(crate) fn check_preempt_tick(&self, turn: u64, ideal: u64, ahead: Option<i64>) -> TickPreempt {
+    pub(crate) fn check_preempt_tick(&self, turn: u64, ideal: u64, ahead: Option<i64>) -> TurnRule {
         if turn > ideal {
-            return TickPreempt::SliceOver;
+            return TurnRule::SliceOver(turn - ideal);
         }
-        let too_far = ahead.is_some_and(|ahead| ahead > 0 && ahead as u64 > ideal);
-        if too_far && self.tick_compares_leftmost && turn >= self.tunables.min_granularity.as_nanos() {
-            return TickPreempt::TooFarAhead;
+        if let Some(ahead) = ahead
+            && ahead > 0
+            && ahead as u64 > ideal
+            && self.tick_compares_leftmost
+            && turn >= self.tunables.min_granularity.as_nanos()
+        {
+            return TurnRule::TooFarAhead(ahead as u64 - ideal);
         }
-        TickPreempt::GoesOn
+        TurnRule::SliceLeft(ideal - turn)
     }
 }
 
@@ -129,7 +116,7 @@ mod tests {
                 let now = partial + rules.tick * number;
                 prop_assert!(entity.update_se(now, &rules).is_some());
                 let ahead = first_key.map(|first| entity.vruntime.since(first));
-                if rules.check_preempt_tick(entity.turn(), ideal, ahead).has_to_go() {
+                if rules.check_preempt_tick(entity.turn(), ideal, ahead).preempts() {
                     acts_at = Some(number);
                     break;
                 }

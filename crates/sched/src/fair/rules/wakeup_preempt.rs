@@ -12,7 +12,12 @@ impl Rules {
         if ahead <= 0 {
             return None;
         }
-        let granularity = self.calc_delta_fair(self.tunables.wakeup_granularity.as_nanos(), &mut se.load);
-        Some(ahead.saturating_sub(granularity as i64))
+        Some(ahead.saturating_sub(self.wakeup_gran(se) as i64))
+    }
+
+    /// `wakeup_gran`: the wake-up granularity in virtual time of the waking entity `se`, in nanoseconds.
+    #[inline(always)]
+    pub(crate) fn wakeup_gran(&self, se: &mut Entity) -> u64 {
+        self.calc_delta_fair(self.tunables.wakeup_granularity.as_nanos(), &mut se.load)
     }
 }

@@ -1,0 +1,33 @@
+//! Files of decisions with their reasons: a line each, as text or as JSON.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use schedlab_model::{Candidate, Decision};
+
+/// Writes `decisions` to `path`: as JSON lines where `json` is true, else as text that begins with the time and the CPU.
+pub(crate) fn write(
+    path: &Path,
+    json: bool,
+    decisions: &[Decision],
+    name: &dyn Fn(Candidate) -> String,
+) -> io::Result<()> {
+    let mut output = BufWriter::new(File::create(path)?);
+    for decision in decisions {
+        let text = decision.reason.text(name);
+        if json {
+            let mut value = serde_json::to_value(decision)?;
+            if let Some(object) = value.as_object_mut() {
+                object.insert("time".to_owned(), decision.time.as_nanos().into());
+                object.insert("text".to_owned(), text.into());
+            }
+            writeln!(output, "{value}")?;
+        } else {
+            let nanoseconds = decision.time.as_nanos();
+            let (seconds, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+            writeln!(output, "{seconds}.{rest:09} [{:03}] {text}", decision.cpu.0)?;
+        }
+    }
+    output.flush()
+}
