@@ -328,7 +328,9 @@ def test_decisions_are_written_with_their_reasons(tmp_path: Path, capsys: Captur
     out = tmp_path / "why.txt"
     # docs/guides/read-decisions.md shows this run, and one line of the file.
     guide = Path("docs/guides/read-decisions.md").read_text()
-    command, shown = re.search(r"\$ schedlab (run .*)why\.txt\n\$ grep .*\n(.*)\n", guide).groups()
+    example = re.search(r"\$ schedlab (run .*)why\.txt\n\$ grep .*\n(.*)\n", guide)
+    assert example is not None
+    command, shown = example.groups()
     text = _run(f"{command}{out}", capsys)
     assert f"decisions and their reasons: {out}" in text
     assert shown in out.read_text().splitlines()

@@ -95,7 +95,10 @@ def replay(data: bytes) -> None:
     path = file(data, "recording.txt")
     chance = random.Random(data)
     release = None if b"schedlab" in data[:200] else chance.choice(["5.10", "6.1", "6.12", "7.2"])
-    _core.replay(path, None, release, chance.choice([None, None, "L0", "L0k", "L1"]), None)
+    level = chance.choice([None, None, "L0", "L0k", "L1"])
+    # Reasons are told of whatever state a hostile recording leads to.
+    reasons = chance.choice([None, directory() / "reasons.jsonl"])
+    _core.replay(path, None, release, level, decisions=reasons, json_lines=True)
 
 
 def infer(data: bytes) -> None:
@@ -119,7 +122,7 @@ def snapshot(data: bytes) -> None:
     trace = directory() / "one.txt"
     if not trace.exists():
         trace.write_bytes(b"bash-1 0d..2. 1.0: sched_switch: bash:1 [120] S ==> cat:2 [120]\n")
-    _core.replay(trace, file(data, "debug.snap"), None, None, None)
+    _core.replay(trace, file(data, "debug.snap"))
 
 
 @cache

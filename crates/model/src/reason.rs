@@ -365,11 +365,11 @@ pub enum SelectRule {
     /// An idle SMT sibling.
     IdleSibling,
     /// An idle CPU of the target's last-level cache, found after looking at so many.
-    IdleCpu(u64),
+    IdleCpu(u32),
     /// No idle CPU was found after looking at so many: the target.
-    NoIdleCpu(u64),
+    NoIdleCpu(u32),
     /// The scan ended at its limit, so many CPUs, before it found an idle one: the target.
-    ScanLimit(u64),
+    ScanLimit(u32),
     /// The scan was not worth its cost: the target.
     NotScanned,
     /// The target shares its last-level cache with no other CPU.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_model::{CpuId, PickLevel, TaskId, Time};
 
 use crate::balance::state::Balance;
 use crate::bitmap::Bitmap;
@@ -55,6 +55,8 @@ pub struct Sched<D: Decider> {
     pub(crate) balance: Balance,
     /// CPUs on which nothing runs and nothing waits.
     pub(crate) idle_cpus: Bitmap,
+    /// The levels of the pick that is being made, where its reason is asked for.
+    pub(crate) pick_levels: Vec<PickLevel>,
     /// The decision point.
     pub decider: D,
 }
@@ -81,6 +83,7 @@ impl<D: Decider> Sched<D> {
             tracks_load: false,
             balance: Balance::default(),
             idle_cpus: Bitmap::full(cpus as usize),
+            pick_levels: Vec::new(),
             decider,
             rules,
         };

@@ -7,6 +7,7 @@ use schedlab_model::{
 use crate::class::Class;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId, Vruntime};
+use crate::fair::group::GroupId;
 use crate::fair::rules::Picked;
 use crate::machine::Sched;
 
@@ -15,15 +16,58 @@ impl<D: Decider> Sched<D> {
     #[inline(always)]
     pub(crate) fn explain(&mut self, cpu: CpuId, reason: impl FnOnce(&Self) -> Reason) {
         if self.decider.explains() {
-            let reason = reason(self);
-            self.decider.explain(cpu, reason);
+            self.explain_now(cpu, reason);
+        }
+    }
+
+    /// Apart, so that it costs a decision no registers and no stack where reasons are not asked for.
+    #[cold]
+    #[inline(never)]
+    fn explain_now(&mut self, cpu: CpuId, reason: impl FnOnce(&Self) -> Reason) {
+        let reason = reason(self);
+        self.decider.explain(cpu, reason);
+    }
+
+    /// Keeps the decision on one level of a pick, where reasons are asked for.
+    #[inline(always)]
+    pub(crate) fn explain_level(&mut self, cfs: CfsRqId, picked: Picked) {
+        if self.decider.explains() {
+            self.keep_level(cfs, picked);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_level(&mut self, cfs: CfsRqId, picked: Picked) {
+        if self.cfs_rqs[cfs.index()].group == GroupId::ROOT {
+            // A pick begins, or begins anew.
+            self.pick_levels.clear();
+        }
+        let level = self.pick_level(cfs, picked);
+        self.pick_levels.push(level);
+    }
+
+    /// Tells a pick of the fair class with the levels that were kept; one of a delayed task is none.
+    #[inline(always)]
+    pub(crate) fn explain_pick(&mut self, cpu: CpuId, task: TaskId, candidates: u32, delayed: bool) {
+        if self.decider.explains() {
+            self.explain_pick_now(cpu, task, candidates, delayed);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn explain_pick_now(&mut self, cpu: CpuId, task: TaskId, candidates: u32, delayed: bool) {
+        let levels = std::mem::take(&mut self.pick_levels);
+        if !delayed {
+            self.decider.explain(cpu, Reason::Pick { task, candidates, class: PickClass::Fair, levels });
         }
     }
 
     /// Why a task that became runnable preempts the current one or not.
     #[inline(always)]
     pub(crate) fn explain_wakeup(&mut self, cpu: CpuId, woken: TaskId, preempts: bool, by: WakeupRule) {
-        self.explain(cpu, |sched| {
+        self.explain(cpu, move |sched| {
             let current = sched.rqs[cpu.index()].curr;
             Reason::WakeupPreempt { woken, current, preempts, by }
         });
@@ -82,7 +126,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// One level of a pick: what was picked, and what kept each other entity of the queue from it.
-    pub(crate) fn pick_level(&self, cfs: CfsRqId, picked: Picked) -> PickLevel {
+    fn pick_level(&self, cfs: CfsRqId, picked: Picked) -> PickLevel {
         let queue = &self.cfs_rqs[cfs.index()];
         let running = queue.running(&self.entities).map(|(se, _)| se);
         let others = running.into_iter().chain(queue.timeline.iter()).filter(|se| *se != picked.se);
@@ -117,7 +161,7 @@ impl<D: Decider> Sched<D> {
 
     /// A pick that the fair class had no part in.
     pub(crate) fn explain_pick_of_class(&mut self, cpu: CpuId, task: TaskId) {
-        self.explain(cpu, |sched| {
+        self.explain(cpu, move |sched| {
             let rq = &sched.rqs[cpu.index()];
             let (class, candidates) = match sched.tasks.get(task.index()).map(|record| record.class) {
                 _ if rq.stop == Some(task) => (PickClass::Stop, 1),

@@ -164,7 +164,7 @@ impl<D: Decider> Sched<D> {
             rt.add(priority, curr, false);
             self.resched_curr(cpu);
             let current = Candidate::Task(curr);
-            self.explain(cpu, |_| Reason::Turn { current, tick: true, preempts: true, by: TurnRule::RoundRobin });
+            self.explain(cpu, move |_| Reason::Turn { current, tick: true, preempts: true, by: TurnRule::RoundRobin });
         }
     }
 

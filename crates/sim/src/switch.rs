@@ -325,10 +325,16 @@ impl<S: EventSink> Engine<'_, S> {
         // Whoever ran may have been pushed away itself, once it was off.
         let mut pushed = Vec::new();
         if self.sched.has_migrations() {
-            let moves = self.sched.take_migrations();
-            let others: Vec<_>;
-            (pushed, others) = moves.into_iter().partition(|move_| move_.task == scheduled.previous);
-            others.into_iter().for_each(|other| self.settle_move(other, cpu));
+            let mut moves = std::mem::take(&mut self.moves);
+            self.sched.take_migrations_into(&mut moves);
+            for migration in &moves {
+                if migration.task == scheduled.previous {
+                    pushed.push(*migration);
+                } else {
+                    self.settle_move(*migration, cpu);
+                }
+            }
+            self.moves = moves;
         }
         self.settle_moves(cpu);
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);

@@ -95,8 +95,9 @@ def command(
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
         simulated |= {"speed": speed, "rule": rule}
-        simulated |= {"reasons": reasons}
-        options.refuse(on, kernel=kernel, hz=hz, costs=costs, trace=trace, **simulated)
+        options.refuse(
+            on, kernel=kernel, hz=hz, costs=costs, trace=trace, reasons=reasons, **simulated
+        )
         limit = 60.0 if timeout is None else options.seconds(timeout, "timeout")
     if guest is not None:
         attributes = options.attributes_of(policy, time_slice, nice)

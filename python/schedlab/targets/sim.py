@@ -158,7 +158,8 @@ def has_json_lines(path: Path) -> bool:
     """
     if path.suffix not in (".txt", ".jsonl"):
         raise InputError(
-            f"file of reasons '{path}': its ending names no format; .txt (text), .jsonl (JSON lines)"
+            f"file of reasons '{path}': its ending names no format; "
+            ".txt (text), .jsonl (JSON lines)"
         )
     return path.suffix == ".jsonl"
 

@@ -143,12 +143,11 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_sd_lb_stats`: every group of the domain.
-    fn update_sd_lb_stats(&mut self, env: &mut Env) -> DomainStats {
+    fn update_sd_lb_stats(&mut self, env: &Env) -> DomainStats {
         let mut stats = DomainStats::new();
         let mut util = 0;
         let mut overload = false;
-        let groups: Vec<usize> = env.groups(&self.balance.domains).collect();
-        for group in groups {
+        for group in env.groups() {
             let is_local = self.balance.domains.groups[group].span.contains(env.dst.index());
             if is_local {
                 stats.local = group;
@@ -181,6 +180,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_sg_lb_stats`.
+    #[inline(always)]
     fn update_sg_lb_stats(&mut self, env: &Env, number: usize, is_local: bool, overload: &mut bool) -> GroupStats {
         let group = &self.balance.domains.groups[number];
         let mut stats =

@@ -92,7 +92,7 @@ impl<D: Decider> Sched<D> {
 
     /// `detach_tasks`: takes tasks off the queue until there is no imbalance left. They are to be attached, the last one first.
     pub(super) fn detach_tasks(&mut self, env: &mut Env) -> Vec<TaskId> {
-        let mut detached = Vec::new();
+        let mut detached = std::mem::take(&mut self.balance.detached);
         if self.rqs[env.src.index()].nr_running <= 1 && self.rules.leaves_single_tasks {
             env.all_pinned = false;
             return detached;
@@ -164,11 +164,14 @@ impl<D: Decider> Sched<D> {
 
     /// `attach_tasks`: puts them on the queue they were taken for.
     pub(super) fn attach_tasks(&mut self, env: &Env, mut detached: Vec<TaskId>) {
-        self.update_rq_clock(env.dst);
+        if !detached.is_empty() {
+            self.update_rq_clock(env.dst);
+        }
         while let Some(task) = detached.pop() {
             self.attach_task(env.dst, task);
             self.balance.migrations.push(Migration { task, from: env.src, to: env.dst });
         }
+        self.balance.detached = detached;
     }
 
     /// `active_load_balance_cpu_stop`: the stopper of a CPU pushes one task, even the one that just ran, to the CPU that asked for it.

@@ -155,7 +155,14 @@ impl Domain {
 
     /// Indices of its groups, its CPU's own first.
     pub(crate) fn groups(&self) -> impl Iterator<Item = usize> {
-        let (before, from) = self.shape.groups.split_at(self.first as usize);
+        self.shape.groups_from(self.first)
+    }
+}
+
+impl Shape {
+    /// Indices of the groups of a domain of this shape, from the one at `first` on.
+    pub(crate) fn groups_from(&self, first: u32) -> impl Iterator<Item = usize> {
+        let (before, from) = self.groups.split_at(first as usize);
         from.iter().chain(before).map(|group| *group as usize)
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Env {
     /// Which of its domains.
     pub(super) level: usize,
     pub(super) shape: Arc<Shape>,
+    /// At which of the shape's groups the domain's begin.
+    pub(super) first: u32,
     pub(super) src: CpuId,
     pub(super) dst: CpuId,
     pub(super) idle: Idle,
@@ -77,6 +79,7 @@ impl Env {
             cpu,
             level,
             shape: Arc::clone(&domain.shape),
+            first: domain.first,
             src: cpu,
             dst: cpu,
             idle,
@@ -97,8 +100,8 @@ impl Env {
     }
 
     /// The domain's groups, the CPU's own first.
-    pub(super) fn groups<'a>(&self, domains: &'a Domains) -> impl Iterator<Item = usize> + use<'a> {
-        domains.cpus[self.cpu.index()].levels[self.level].groups()
+    pub(super) fn groups(&self) -> impl Iterator<Item = usize> {
+        self.shape.groups_from(self.first)
     }
 
     /// `idle_cpu`, as it is while this balances.

@@ -134,7 +134,7 @@ impl<D: Decider> Sched<D> {
                 Ok(core) => Ok((core, SelectRule::IdleCore)),
                 Err(found) => {
                     self.set_idle_cores(target, false);
-                    let looked = self.balance.looked_at - looked_before;
+                    let looked = (self.balance.looked_at - looked_before) as u32;
                     found.map(|cpu| (cpu, SelectRule::IdleCpu(looked))).ok_or(SelectRule::NoIdleCpu(looked))
                 }
             };
@@ -162,7 +162,7 @@ impl<D: Decider> Sched<D> {
             looked += 1;
             if looked >= limit {
                 self.balance.looked_at += looked;
-                return (Err(SelectRule::ScanLimit(looked)), looked);
+                return (Err(SelectRule::ScanLimit(looked as u32)), looked);
             }
             if self.choose_idle_cpu(cpu, task) {
                 found = Some(cpu);
@@ -170,7 +170,8 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.balance.looked_at += looked;
-        let found = found.map(|cpu| (cpu, SelectRule::IdleCpu(looked))).ok_or(SelectRule::NoIdleCpu(looked));
+        let count = looked as u32;
+        let found = found.map(|cpu| (cpu, SelectRule::IdleCpu(count))).ok_or(SelectRule::NoIdleCpu(count));
         (found, looked)
     }
 

@@ -11,6 +11,7 @@ use crate::machine::Sched;
 const MAX_PINNED_INTERVAL: u64 = 512;
 
 /// How a run of the balancer ended.
+#[derive(Debug, Clone, Copy)]
 enum End {
     Moved(u32),
     Balanced,
@@ -42,7 +43,7 @@ impl<D: Decider> Sched<D> {
             let domain = self.domain(cpu, level);
             domain.nr_balance_failed = 0;
             domain.look_later(false);
-            self.explain(cpu, |_| balanced(level, idle, None, BalanceRule::Balanced));
+            self.explain(cpu, move |_| balanced(level, idle, None, BalanceRule::Balanced));
             return (0, true);
         }
         let mut env = Env::new(&self.balance.domains, cpu, level, idle, was_idle);
@@ -87,7 +88,8 @@ impl<D: Decider> Sched<D> {
             }
             break end;
         };
-        self.explain(cpu, |_| {
+        let src = env.src;
+        self.explain(cpu, move |_| {
             let (moved, by) = match end {
                 End::Moved(0) if active => (0, BalanceRule::Push),
                 End::Moved(0) => (0, BalanceRule::NoneFits),
@@ -96,7 +98,7 @@ impl<D: Decider> Sched<D> {
                 End::Balanced => (0, BalanceRule::NotItsTurn),
                 End::AllPinned | End::OnePinned => (0, BalanceRule::Pinned),
             };
-            let from = Some(env.src).filter(|_| !matches!(end, End::Balanced));
+            let from = Some(src).filter(|_| !matches!(end, End::Balanced));
             balanced(level, idle, from.map(|from| (from, moved)), by)
         });
         (self.set_balance_interval(&env, end, active), goes_on)
@@ -216,10 +218,8 @@ impl<D: Decider> Sched<D> {
         loop {
             self.update_rq_clock(env.src);
             let detached = self.detach_tasks(env);
-            if !detached.is_empty() {
-                moved += detached.len() as u32;
-                self.attach_tasks(env, detached);
-            }
+            moved += detached.len() as u32;
+            self.attach_tasks(env, detached);
             if std::mem::take(&mut env.need_break) {
                 continue;
             }

@@ -28,7 +28,7 @@ impl<D: Decider> Sched<D> {
         }
         self.rqs[cpu.index()].balance.idle_stamp = Some(clock);
         if !self.is_online(cpu) {
-            self.explain(cpu, |_| Reason::Newidle { runs: false, by: NewidleRule::NoDomain });
+            self.explain(cpu, move |_| Reason::Newidle { runs: false, by: NewidleRule::NoDomain });
             return false;
         }
         let mut next_balance = now + self.balance.second;
@@ -66,7 +66,7 @@ impl<D: Decider> Sched<D> {
             self.note_newidle(cpu);
         }
         let runs = pulled || self.rqs[cpu.index()].nr_running > 0;
-        self.explain(cpu, |sched| {
+        self.explain(cpu, move |sched| {
             let cost = sched.least_newidle_time(cpu);
             let by = match (runs, cost) {
                 (true, _) => NewidleRule::Found,

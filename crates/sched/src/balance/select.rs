@@ -231,7 +231,7 @@ impl<D: Decider> Sched<D> {
     #[inline(always)]
     fn explain_select(&mut self, task: TaskId, previous: CpuId, waker_cpu: CpuId, selected: Selected) {
         let Selected { cpu: chosen, by, target } = selected;
-        self.explain(waker_cpu, |_| Reason::Select { task, previous, chosen, target, by });
+        self.explain(waker_cpu, move |_| Reason::Select { task, previous, chosen, target, by });
     }
 
     /// `select_task_rq_fair`.

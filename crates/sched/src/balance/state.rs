@@ -281,6 +281,8 @@ pub(crate) struct Balance {
     pub(crate) other_classes: bool,
     /// What was moved since the driver last asked.
     pub(crate) migrations: Vec<Migration>,
+    /// Room for what `detach_tasks` takes off.
+    pub(crate) detached: Vec<TaskId>,
     /// CPUs on which something changed though nothing was moved there.
     pub(crate) touched: Vec<CpuId>,
     /// The time on every CPU, where the driver has one for all.

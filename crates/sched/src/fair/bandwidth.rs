@@ -337,7 +337,7 @@ impl<D: Decider> Sched<D> {
 
     /// Tells that a queue's group has used up its quota.
     pub(super) fn explain_throttle(&mut self, group: GroupId, cpu: CpuId) {
-        self.explain(cpu, |sched| {
+        self.explain(cpu, move |sched| {
             let (now, bandwidth) = (sched.rqs[cpu.index()].clock, &sched.groups[group.index()].bandwidth);
             Reason::Throttle { group: group.0, until_refill: bandwidth.expires.saturating_sub(now) }
         });
@@ -408,7 +408,7 @@ impl<D: Decider> Sched<D> {
         record.throttled = false;
         let (group, cpu, since) = (record.group, record.cpu, record.throttled_clock);
         let now = self.rqs[cpu.index()].clock;
-        self.explain(cpu, |_| Reason::Unthrottle { group: group.0, after: now - since });
+        self.explain(cpu, move |_| Reason::Unthrottle { group: group.0, after: now - since });
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         bandwidth.stats.throttled_time += now - since;
         bandwidth.throttled.retain(|queue| *queue != cfs);

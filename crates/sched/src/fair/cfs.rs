@@ -95,7 +95,7 @@ impl<D: Decider> Sched<D> {
         let task = self.entities[se.index()].task;
         let now = self.rqs[self.cfs_rqs[cfs.index()].cpu.index()].clock_task;
         let placed = self.rules.place_no_earlier(&self.entities[se.index()], vruntime, initial, now);
-        self.explain(self.cfs_rqs[cfs.index()].cpu, |sched| {
+        self.explain(self.cfs_rqs[cfs.index()].cpu, move |sched| {
             let by = sched.place_rule_cfs(cfs, vruntime, placed, initial);
             Reason::Place { entity: sched.candidate(se), initial, by }
         });
@@ -240,7 +240,7 @@ impl<D: Decider> Sched<D> {
                     let queue = self.entities[se.index()].cfs_rq;
                     self.update_curr_cfs(queue);
                     let ours = self.wakeup_preempt_entity(se, pse);
-                    self.explain(cpu, |sched| {
+                    self.explain(cpu, move |sched| {
                         let by = sched.granularity_rule(se, pse);
                         Reason::WakeupPreempt { woken, current: curr, preempts: ours, by }
                     });

@@ -137,7 +137,7 @@ impl<D: Decider> Sched<D> {
             moves_origin = self.rules.full_weights && weight > load;
         }
         let task = self.entities[se.index()].task;
-        self.explain(self.cfs_rqs[cfs.index()].cpu, |sched| {
+        self.explain(self.cfs_rqs[cfs.index()].cpu, move |sched| {
             let kept = sched.entities[se.index()].vlag;
             let by = if lag == 0 { PlaceRule::Average } else { PlaceRule::Lag { kept, placed: lag } };
             Reason::Place { entity: sched.candidate(se), initial: flags.has(EnqueueFlags::INITIAL), by }

@@ -183,7 +183,7 @@ impl<D: Decider> Sched<D> {
     /// Tells why the waking entity preempts or not.
     fn explain_contest(&mut self, cpu: CpuId, woken: TaskId, [se, pse]: [EntityId; 2], contest: Contest) {
         let cfs = self.entities[se.index()].cfs_rq;
-        self.explain(cpu, |sched| {
+        self.explain(cpu, move |sched| {
             let preempts = contest.is_won_by(pse);
             let by = match contest.picked {
                 _ if preempts && contest.shorter => WakeupRule::ShorterSlice,

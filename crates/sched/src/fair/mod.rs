@@ -65,12 +65,19 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `update_curr`: charges the running entity of one queue. EEVDF reschedules it once its request is served.
+    #[inline]
     pub(crate) fn update_curr_cfs(&mut self, cfs: CfsRqId) {
         if let Some(by) = self.charge(cfs) {
-            let cpu = self.cfs_rqs[cfs.index()].cpu;
-            self.explain(cpu, |sched| sched.turn_over(cfs, by));
-            self.resched_curr_lazy(cpu);
+            self.end_turn(cfs, by);
         }
+    }
+
+    /// Apart, as most charges end no turn.
+    #[inline(never)]
+    fn end_turn(&mut self, cfs: CfsRqId, by: TurnRule) {
+        let cpu = self.cfs_rqs[cfs.index()].cpu;
+        self.explain(cpu, move |sched| sched.turn_over(cfs, by));
+        self.resched_curr_lazy(cpu);
     }
 
     /// `update_curr` but for the rescheduling that it may ask for: why, if it does.
@@ -439,7 +446,7 @@ impl<D: Decider> Sched<D> {
             if self.looks_at_slice(cfs) && (self.rules.eevdf || !self.hrtick_ends_slices(cpu)) {
                 let found = if self.rules.eevdf { over } else { Some(self.check_preempt_tick(cfs, se)) };
                 let ours = found.is_some_and(TurnRule::preempts);
-                self.explain(cpu, |sched| {
+                self.explain(cpu, move |sched| {
                     let by = found.unwrap_or_else(|| sched.turn_left(cfs, se));
                     Reason::Turn { current: sched.candidate(se), tick: true, preempts: ours, by }
                 });

@@ -1,6 +1,6 @@
 //! Who runs next of the fair class, and what changes hands: the picks and switches that CFS and EEVDF share, level by level.
 
-use schedlab_model::{CpuId, PickClass, PickLevel, Reason, TaskId};
+use schedlab_model::{CpuId, TaskId};
 
 use crate::class::DequeueFlags;
 use crate::decider::{Decider, Pick};
@@ -44,6 +44,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `set_next_task_fair`, for the first time since it was picked or not.
+    #[inline]
     pub(crate) fn set_next_task_fair(&mut self, task: TaskId, first: bool) {
         let mut level = Some(self.tasks[task.index()].se);
         let mut throttled = false;
@@ -118,8 +119,7 @@ impl<D: Decider> Sched<D> {
             if self.cfs_rqs[root.index()].nr_running == 0 {
                 return None;
             }
-            let mut levels = Vec::new();
-            let ours = match self.descend(root, &mut levels) {
+            let ours = match self.descend(root) {
                 Descent::Task(task) => task,
                 Descent::Anew => continue,
                 Descent::Nothing => return None,
@@ -127,9 +127,7 @@ impl<D: Decider> Sched<D> {
             let candidates = self.cfs_rqs[root.index()].h_nr_running;
             let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
             let lingers = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
-            if !lingers {
-                self.explain(cpu, |_| Reason::Pick { task: ours, candidates, class: PickClass::Fair, levels });
-            }
+            self.explain_pick(cpu, ours, candidates, lingers);
             let taken = self.decider.pick(Pick { cpu, candidates, naive, lingers }, ours);
             let se = self.tasks[taken.index()].se;
             if !self.entities[se.index()].sched_delayed {
@@ -140,9 +138,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// From the root queue down through groups to the task that should run; the decision on each level joins `levels` where reasons are
-    /// asked for.
-    fn descend(&mut self, root: CfsRqId, levels: &mut Vec<PickLevel>) -> Descent {
+    /// From the root queue down through groups to the task that should run.
+    fn descend(&mut self, root: CfsRqId) -> Descent {
         let mut cfs = root;
         let mut throttled = false;
         loop {
@@ -164,9 +161,7 @@ impl<D: Decider> Sched<D> {
                 self.pick_next_entity(cfs, curr)
             };
             let Some(picked) = picked else { return Descent::Nothing };
-            if self.decider.explains() {
-                levels.push(self.pick_level(cfs, picked));
-            }
+            self.explain_level(cfs, picked);
             let se = picked.se;
             let entity = &self.entities[se.index()];
             match entity.my_q {

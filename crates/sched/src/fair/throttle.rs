@@ -58,7 +58,7 @@ impl<D: Decider> Sched<D> {
         let (group, cpu, since) = (record.group, record.cpu, std::mem::take(&mut record.throttled_clock));
         let now = self.rqs[cpu.index()].clock;
         let after = if since == 0 { 0 } else { now - since };
-        self.explain(cpu, |_| Reason::Unthrottle { group: group.0, after });
+        self.explain(cpu, move |_| Reason::Unthrottle { group: group.0, after });
         let bandwidth = &mut self.groups[group.index()].bandwidth;
         if since != 0 {
             bandwidth.stats.throttled_time += now - since;
