@@ -155,7 +155,7 @@ impl Replayer<'_> {
 /// What the snapshot says of policy, nice level and slice.
 fn attributes_of(snap: &TaskSnap) -> Attributes {
     let slice = snap.eevdf.filter(|eevdf| eevdf.custom_slice).map(|eevdf| Time::from_nanos(eevdf.slice));
-    let policy = policy_of(snap.policy, 99 - snap.normal_priority);
+    let policy = policy_of(snap.policy, 99i32.saturating_sub(snap.normal_priority));
     Attributes { policy, nice: nice_of(snap.static_priority), slice, ..Attributes::default() }
 }
 

@@ -141,7 +141,7 @@ impl<D: Decider> Sched<D> {
         if !self.rules.eevdf {
             return match passed.vruntime.since(chosen.vruntime) {
                 later if later >= 0 => PassedOver::LaterVruntime(later),
-                earlier => PassedOver::Buddy(-earlier),
+                earlier => PassedOver::Buddy(earlier.saturating_neg()),
             };
         }
         if passed.sched_delayed {
@@ -150,7 +150,9 @@ impl<D: Decider> Sched<D> {
         let queue = &self.cfs_rqs[cfs.index()];
         let running = queue.running(&self.entities).map(|(_, running)| running);
         if !queue.average(running, &self.rules).is_eligible(passed.vruntime) {
-            return PassedOver::NotEligible(queue.average_key(running, &self.rules) - queue.entity_key(passed));
+            return PassedOver::NotEligible(
+                queue.average_key(running, &self.rules).wrapping_sub(queue.entity_key(passed)),
+            );
         }
         match (picked.by, self.rules.protection(chosen)) {
             (PickRule::ProtectedSlice, Some(left)) => PassedOver::ProtectedSlice(self.real_time(picked.se, left)),

@@ -28,7 +28,7 @@ impl Entity {
     #[inline(always)]
     pub(crate) fn charge(&mut self, charge: Charge) {
         self.exec_start = charge.now;
-        self.sum_exec_runtime += charge.delta;
+        self.sum_exec_runtime = self.sum_exec_runtime.wrapping_add(charge.delta);
         self.vruntime = charge.vruntime;
     }
 
@@ -68,7 +68,7 @@ impl Entity {
     /// How long its turn has lasted, as far as it was charged, in nanoseconds.
     #[inline(always)]
     pub(crate) const fn turn(&self) -> u64 {
-        self.sum_exec_runtime - self.prev_sum_exec_runtime
+        self.sum_exec_runtime.wrapping_sub(self.prev_sum_exec_runtime)
     }
 }
 
