@@ -38,3 +38,18 @@ def test_every_rule_is_a_function_or_module_of_the_file_that_the_page_names() ->
 
 def test_the_readme_leads_to_the_rules() -> None:
     assert "(docs/concepts/rules.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_commits_that_leaves_name_are_in_the_table_of_changes() -> None:
+    rows = (ROOT / "crates" / "model" / "src" / "release" / "rows.rs").read_text(encoding="utf-8")
+    table = re.findall(r'since (\([\d, ]+\))[^;]*?commit "([0-9a-f]{12})"', rows)
+    commits = {commit: release for release, commit in table}
+    leaves = ROOT / "crates" / "sched" / "src" / "fair" / "rules"
+    named = [
+        match
+        for path in sorted(leaves.glob("*.rs"))
+        for match in re.findall(r"([0-9a-f]{12}) \((\d[\d.]*)", path.read_text(encoding="utf-8"))
+    ]
+    assert named
+    for commit, release in named:
+        assert commits.get(commit) == f"({', '.join(release.split('.'))})", commit

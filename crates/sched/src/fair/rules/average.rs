@@ -6,7 +6,8 @@ use crate::fair::weight::Weight;
 use crate::rules::Rules;
 
 impl Rules {
-    /// What an entity of this weight weighs in V.
+    /// What an entity of this weight weighs in V: its weight rounded down to the nice table's, since 4823725d9d1d (7.1) all
+    /// bits of it.
     #[inline(always)]
     pub(crate) fn weight_in_average(&self, load: Weight) -> i64 {
         (if self.full_weights { load.scaled } else { load.down() }) as i64
@@ -24,7 +25,7 @@ pub(crate) struct Average {
 }
 
 impl Average {
-    /// `vruntime_eligible`: whether V has come to `vruntime`, without the division's loss.
+    /// `vruntime_eligible`: whether V has come to `vruntime`, without the division's loss (since 6.6).
     #[inline(always)]
     pub(crate) fn is_eligible(&self, vruntime: Vruntime) -> bool {
         let key = vruntime.since(self.zero);

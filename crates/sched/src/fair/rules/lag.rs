@@ -21,8 +21,8 @@ impl CfsRq {
 }
 
 impl Rules {
-    /// What limits lag, in nanoseconds of real time: two slices of its `own`, or the queue's longest slice and a tick
-    /// ([`RuleSet::lag_limited_by_longest_slice`]).
+    /// What limits lag, in nanoseconds of real time: two slices of its `own`, since 6e3c0a4e1ad1 (7.0, 6.18.17) the queue's longest slice and a
+    /// tick ([`RuleSet::lag_limited_by_longest_slice`]).
     ///
     /// [`RuleSet::lag_limited_by_longest_slice`]: schedlab_model::RuleSet
     #[inline(always)]
@@ -31,7 +31,7 @@ impl Rules {
     }
 
     /// `entity_lag`: V, which is `average`, less the entity's virtual time, but no more either way than `limit` comes to
-    /// ([`Rules::lag_limit`]).
+    /// ([`Rules::lag_limit`]; since 6.6).
     #[inline(always)]
     pub(crate) fn entity_lag(&self, average: Vruntime, entity: &mut Entity, limit: u64) -> i64 {
         let limit = self.calc_delta_fair(limit, &mut entity.load) as i64;
@@ -39,7 +39,7 @@ impl Rules {
     }
 
     /// The lag of one that lingers, which had `before`: it gets no worse, and none is earned (DELAY_ZERO), where that is seen to while it
-    /// lingers ([`RuleSet::bounds_lag_while_delayed`]).
+    /// lingers (since 059258b0d424, 7.1: [`RuleSet::bounds_lag_while_delayed`]).
     ///
     /// [`RuleSet::bounds_lag_while_delayed`]: schedlab_model::RuleSet
     #[inline]

@@ -29,8 +29,8 @@ impl CfsRq {
         self.pick_eevdf(entities, rules, true)
     }
 
-    /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the running one keeps the CPU while its slice is protected
-    /// (`protect` false: looks past that, for a shorter slice).
+    /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the current one keeps the CPU while its slice is protected
+    /// (`protect` false: not, for a shorter slice). Since 147f3efaa241 (6.6); for a shorter slice without the buddy since 78cde54ea5f0 (7.1).
     #[inline(always)]
     pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<Picked> {
         let running = self.running(entities);

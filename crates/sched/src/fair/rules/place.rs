@@ -9,7 +9,7 @@ const LONG_SLEEP: u64 = (1 << 63) / 1024;
 /// CFS.
 impl Rules {
     /// How much earlier than its queue's `min_vruntime` a woken entity may come in, in nanoseconds of virtual time; `idle`: it is a SCHED_IDLE task, or an idle
-    /// group (NEW_FAIR_SLEEPERS, GENTLE_FAIR_SLEEPERS).
+    /// group, whose credit is a granularity since 51ce83ed523b (5.16; NEW_FAIR_SLEEPERS, GENTLE_FAIR_SLEEPERS).
     #[inline(always)]
     pub(crate) fn sleeper_credit(&self, idle: bool) -> u64 {
         let features = &self.tunables.features;
@@ -30,7 +30,8 @@ impl Rules {
     }
 
     /// The end of `place_entity` under CFS: an entity that would come in at `start` comes no earlier than it left; a new one (`initial`) does
-    /// where it is placed for the first time ([`RuleSet::initial_placement_goes_on`]), and so does one that slept for ages.
+    /// where it is placed for the first time (until b5d9d734a53e, 2.6.32: [`RuleSet::initial_placement_goes_on`]), and so does one that slept for
+    /// ages.
     ///
     /// [`RuleSet::initial_placement_goes_on`]: schedlab_model::RuleSet
     #[inline(always)]
@@ -52,7 +53,7 @@ impl Rules {
     }
 
     /// How far before V an entity of this weight comes in that left with the lag `vlag`, where the others weigh `load`: its coming moves V
-    /// towards it, so that the lag is inflated to be what it was once it is there (PLACE_LAG).
+    /// towards it, so that the lag is inflated to be what it was once it is there (PLACE_LAG; since 6.6).
     #[inline(always)]
     pub(crate) fn placed_lag(&self, vlag: i64, weight: i64, load: i64) -> i64 {
         if vlag == 0 || !self.tunables.features.place_lag {

@@ -15,7 +15,7 @@ impl Rules {
     }
 
     /// How long the current entity is still protected, in nanoseconds of virtual time; none where it is not: on 6.12 (`curr->vlag ==
-    /// curr->deadline`) while its deadline stands, on 6.18 until a virtual time.
+    /// curr->deadline`) while its deadline stands, since 052c3d87c82e (6.17) until a virtual time.
     #[inline(always)]
     pub(crate) fn protection(&self, entity: &Entity) -> Option<i64> {
         let left = entity.vprot.since(entity.vruntime);

@@ -5,7 +5,7 @@ use crate::rules::Rules;
 impl Rules {
     /// `__sched_period`: the period in which `nr_running` tasks run once each, in nanoseconds.
     ///
-    /// 2.6.24 stretches it to latency · nr / nr_latency, later kernels to nr · min_granularity.
+    /// 2.6.24 stretches it to latency · nr / nr_latency; since 4bf0b77158d5 (2.6.25) it is nr · min_granularity.
     #[inline(always)]
     pub(crate) fn sched_period(&self, nr_running: u64) -> u64 {
         let latency = self.tunables.latency.as_nanos();
@@ -18,7 +18,7 @@ impl Rules {
         }
     }
 
-    /// BASE_SLICE: no slice is shorter than the granularity, which `granularity` tells where that is so (5.13 on).
+    /// BASE_SLICE: no slice is shorter than the granularity, which `granularity` tells where that is so (since 0c2de3f054a5, 5.13, 5.10.37).
     #[inline(always)]
     pub(crate) fn slice_at_least(&self, slice: u64, granularity: impl FnOnce() -> u64) -> u64 {
         if self.alt_period { slice.max(granularity()) } else { slice }

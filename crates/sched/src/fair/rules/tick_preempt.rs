@@ -8,7 +8,7 @@ use crate::rules::Rules;
 
 impl Rules {
     /// `check_preempt_tick`: whether an entity whose turn has lasted for `turn` has had its slice, `ideal`, or is further `ahead` of the first
-    /// that waits, if any does, than that. All in nanoseconds, `ahead` of virtual time.
+    /// that waits, if any does, than that (since f685ceacab07, 2.6.32). All in nanoseconds, `ahead` of virtual time.
     #[inline(always)]
     pub(crate) fn check_preempt_tick(&self, turn: u64, ideal: u64, ahead: Option<i64>) -> TurnRule {
         if turn > ideal {

@@ -5,7 +5,7 @@ use crate::rules::Rules;
 
 impl Rules {
     /// `wakeup_preempt_entity`: by how much `se` lies further before `curr` than the wake-up granularity, in nanoseconds of virtual time;
-    /// none where it does not lie before it. It should preempt where that is positive.
+    /// none where it does not lie before it. It should preempt where that is positive (since e52fb7c09723, 2.6.30).
     #[inline(always)]
     pub(crate) fn wakeup_preempt_entity(&self, curr: Vruntime, se: &mut Entity) -> Option<i64> {
         let ahead = curr.since(se.vruntime);
