@@ -21,7 +21,7 @@ PANELS = {
     "--session",
     "Comparison": "--verify --blocks --band --check/--no-check",
     "Runs kept": "--store --afresh",
-    "Output": "--export --uncertified --trace --all --json",
+    "Output": "--export --uncertified --trace --reasons --all --json",
 }
 """By the group's title, the options in it; the others stand under *Options*."""
 
