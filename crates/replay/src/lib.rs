@@ -44,6 +44,7 @@ mod step;
 mod traced;
 mod view;
 mod wakeups;
+mod watch;
 
 use std::path::Path;
 
@@ -56,6 +57,7 @@ pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSi
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
+pub use watch::{Watch, Watched};
 
 use first_sight::FirstSight;
 use recording::{Recording, hold_yields};
@@ -71,20 +73,32 @@ pub fn replay(
     recording: impl IntoIterator<Item = Result<Record, TraceError>>,
     settings: &Settings,
 ) -> Result<Report, ReplayError> {
+    replay_watched(recording, settings, &mut |_| {})
+}
+
+/// The same, with `watch` shown our machine after each step of the recording.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_watched(
+    recording: impl IntoIterator<Item = Result<Record, TraceError>>,
+    settings: &Settings,
+    watch: Watch<'_>,
+) -> Result<Report, ReplayError> {
     let records: Vec<Record> = recording.into_iter().collect::<Result<_, _>>()?;
     let mut names = Schedules::default();
     names.name(&records);
-    let mut report = replay_records(records, settings)?;
+    let mut report = replay_records(records, settings, watch)?;
     report.schedules.name_as(names);
     Ok(report)
 }
 
-fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, ReplayError> {
+fn replay_records(records: Vec<Record>, settings: &Settings, watch: Watch<'_>) -> Result<Report, ReplayError> {
     if several::concerns(&records) {
-        return several::replay(&records, settings);
+        return several::replay(&records, settings, watch);
     }
     if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
-        return classes::replay(&hold_yields(records), settings);
+        return classes::replay(&hold_yields(records), settings, watch);
     }
     let recording = Recording::sort(records.into_iter().map(Ok), settings.level, &settings.rule_set())?;
     let records = &recording.records;
@@ -104,6 +118,7 @@ fn replay_records(records: Vec<Record>, settings: &Settings) -> Result<Report, R
         // A step that only the coming record tells of comes before it.
         replayer.step(&records[at..end.max(at + 1)], step);
         replayer.keep_reasons();
+        watch(&Watched::of(&replayer.sched));
         at = end;
     }
     Ok(replayer.end())
@@ -131,6 +146,14 @@ pub struct Options<'a> {
 /// As [`replay`]; [`ReplayError::Settings`] also if what is given is of different series or fair classes, or if nothing says which kernel
 /// was recorded or its series is unknown and `release` does not ask for the nearest; [`ReplayError::Trace`] also if a file cannot be read.
 pub fn replay_file(trace: &Path, options: &Options<'_>) -> Result<Report, ReplayError> {
+    replay_file_watched(trace, options, &mut |_| {})
+}
+
+/// The same, with `watch` shown our machine after each step of the recording.
+///
+/// # Errors
+/// As [`replay_file`].
+pub fn replay_file_watched(trace: &Path, options: &Options<'_>, watch: Watch<'_>) -> Result<Report, ReplayError> {
     let Options { snapshot, release, level, reasons } = *options;
     let snapshot = match snapshot {
         Some(path) => Some(read_text(path)?.parse::<Snapshot>()?),
@@ -169,7 +192,7 @@ pub fn replay_file(trace: &Path, options: &Options<'_>) -> Result<Report, Replay
         return Err(ReplayError::Settings(why));
     }
     (settings.level, settings.reasons) = (level, reasons);
-    let mut report = replay(records.into_iter().map(Ok), &settings)?;
+    let mut report = replay_watched(records.into_iter().map(Ok), &settings, watch)?;
     if unnamed && release.is_none() {
         report.notes.push(format!(
             "the recording does not say its kernel, whose probes are of CFS: the rules of {found} stand in"

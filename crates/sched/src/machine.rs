@@ -96,6 +96,32 @@ impl<D: Decider> Sched<D> {
         sched
     }
 
+    /// A copy of the machine whose decisions pass through another decider.
+    pub fn with_decider<E: Decider>(&self, decider: E) -> Sched<E> {
+        Sched {
+            rules: self.rules,
+            rqs: self.rqs.clone(),
+            tasks: self.tasks.clone(),
+            processes: self.processes.clone(),
+            custom: self.custom.clone(),
+            online_cpus: self.online_cpus,
+            offline: self.offline.clone(),
+            entities: self.entities.clone(),
+            cfs_rqs: self.cfs_rqs.clone(),
+            dl_entities: self.dl_entities.clone(),
+            dl_total_bw: self.dl_total_bw,
+            rt_bandwidth: self.rt_bandwidth,
+            timers: self.timers.clone(),
+            groups: self.groups.clone(),
+            pelt_origin: self.pelt_origin,
+            tracks_load: self.tracks_load,
+            balance: self.balance.clone(),
+            idle_cpus: self.idle_cpus.clone(),
+            pick_levels: self.pick_levels.clone(),
+            decider,
+        }
+    }
+
     /// The rules in force.
     pub const fn rules(&self) -> &Rules {
         &self.rules
@@ -115,11 +141,30 @@ impl<D: Decider> Sched<D> {
         Time::from_nanos(self.rqs[cpu.index()].clock)
     }
 
+    /// What a run queue's clocks were set to last.
+    pub fn clocks(&self, cpu: CpuId) -> Clocks {
+        let rq = &self.rqs[cpu.index()];
+        let pelt = rq.clock_pelt.wrapping_sub(self.pelt_origin);
+        let [clock, clock_task, clock_pelt] = [rq.clock, rq.clock_task, pelt].map(Time::from_nanos);
+        Clocks { clock, clock_task, clock_pelt }
+    }
+
+    /// Its CPUs.
+    pub fn cpus(&self) -> impl Iterator<Item = CpuId> + use<D> {
+        (0..self.rqs.len() as u32).map(CpuId)
+    }
+
+    /// All tasks that were ever made, in that order.
+    pub fn tasks(&self) -> impl Iterator<Item = TaskId> + use<D> {
+        (0..self.tasks.len() as u32).map(TaskId)
+    }
+
     /// Has the PELT clocks show a period at time 0, where a machine starts with its tasks: a task whose averages reach up to 0 counts as
     /// one on no queue's account, and no clock of a kernel that has tasks shows that.
     pub fn start_pelt_clocks(&mut self) {
         self.pelt_origin = PELT_ORIGIN;
     }
+
     /// Makes room for the records of so many more tasks. Returns the addresses of the room for their entities and for the tasks themselves: the
     /// rules make no system calls, and whoever drives may have the memory prepared.
     ///

@@ -25,6 +25,7 @@ use crate::known::KnownTasks;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::Settings;
+use crate::watch::{Watch, Watched};
 
 use section::{Entry, Kind, What, cut, read_at_first};
 
@@ -103,7 +104,7 @@ fn is_snapshot(record: &Record) -> bool {
 }
 
 /// Replays `records`, in which every class is probed, from where they first tell of a task's state.
-pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, ReplayError> {
+pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) -> Result<Report, ReplayError> {
     if let Some(record) = records.iter().find(|record| record.cpu != 0) {
         let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
         return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
@@ -120,6 +121,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
         classes.ahead = &entries[end..];
         classes.section(kind, &entries[at..end]);
         classes.keep_reasons(kind);
+        watch(&Watched::of(&classes.sched));
         at = end;
     }
     Ok(classes.end())

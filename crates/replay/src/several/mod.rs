@@ -28,6 +28,7 @@ use crate::known::KnownTasks;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
+use crate::watch::{Watch, Watched};
 
 use cut::{Act, Step, cut, queue_of};
 
@@ -115,7 +116,7 @@ pub(crate) fn concerns(records: &[Record]) -> bool {
 }
 
 /// Replays a recording of several CPUs from where it first tells of a task's state.
-pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, ReplayError> {
+pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) -> Result<Report, ReplayError> {
     let unsupported = |what: String, why| Err(ReplayError::Unsupported { what, why });
     let Some(from) = records.iter().position(|record| &*record.event == "k_snapq") else {
         let first = records.iter().find(|record| record.cpu != 0).map_or(0, |record| record.line);
@@ -149,6 +150,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings) -> Result<Report, 
     for step in steps {
         several.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);
         several.keep_reasons(step.act);
+        watch(&Watched::of(&several.sched));
     }
     Ok(several.end())
 }

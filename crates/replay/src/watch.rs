@@ -1,0 +1,25 @@
+//! A look at our machine in the midst of a replay.
+
+use schedlab_sched::{Ours, Sched};
+
+use crate::forced::Forced;
+
+/// Our machine as it stands after a step of a recording.
+#[derive(Debug)]
+pub struct Watched<'a> {
+    sched: &'a Sched<Forced>,
+}
+
+/// Shown our machine after each step of a recording.
+pub type Watch<'a> = &'a mut dyn FnMut(&Watched<'_>);
+
+impl<'a> Watched<'a> {
+    pub(crate) const fn of(sched: &'a Sched<Forced>) -> Self {
+        Self { sched }
+    }
+
+    /// A copy of the machine, which goes on by the rules alone.
+    pub fn machine(&self) -> Sched<Ours> {
+        self.sched.with_decider(Ours::default())
+    }
+}

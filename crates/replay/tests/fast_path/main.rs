@@ -1,0 +1,95 @@
+//! The fast path against the general one, from states that recordings reach.
+//!
+//! Simulations start with empty queues; here each CPU starts with a queue as a real kernel's stood in the midst of a recording: its tasks' virtual
+//! times, deadlines, lags, slices, buddies and load averages. The same random wake-ups, sleeps and ticks are then done once by the sequences of
+//! `core.rs` and once by those of `fast_path/`, and all that is left behind is compared.
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod machine;
+mod queue;
+
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use schedlab_model::Time;
+
+use machine::{Op, Path, Run};
+use queue::{Queue, recorded_queues};
+
+/// Recordings of CFS and of EEVDF up to 6.12, the rules that the fast path has: one CPU or several, many tasks or few.
+const RECORDINGS: [&str; 9] = [
+    "hogs-5.10",
+    "hogs-6.1",
+    "hogs-6.12",
+    "k61-hackbench",
+    "k612-hackbench",
+    "pipes-4-near-6.1",
+    "pipes-4-near-6.12",
+    "sleepers-2-apart-6.1",
+    "sleepers-4-apart-6.12",
+];
+
+/// The queues that a recording reaches; replayed once for all cases.
+fn queues(recording: usize) -> &'static [Queue] {
+    static FOUND: [OnceLock<Vec<Queue>>; RECORDINGS.len()] = [const { OnceLock::new() }; RECORDINGS.len()];
+    FOUND[recording].get_or_init(|| recorded_queues(RECORDINGS[recording]))
+}
+
+#[test]
+fn recordings_reach_queues_to_start_from() {
+    for (number, name) in RECORDINGS.iter().enumerate() {
+        let found = queues(number);
+        let most = found.iter().map(Queue::waiting).max().unwrap_or(0);
+        assert!(found.len() >= 20 && most >= 1, "{name}: {} queues, {most} tasks wait at most", found.len());
+    }
+}
+
+fn op() -> impl Strategy<Value = (u64, Op)> {
+    // Several at nearly one time, then for longer than a tick nothing.
+    let pause = prop_oneof![2 => 1u64..20_000, 3 => 1u64..3_000_000, 1 => 1u64..60_000_000];
+    let kind = prop_oneof![
+        3 => any::<prop::sample::Index>().prop_map(Op::Wake),
+        2 => any::<prop::sample::Index>().prop_map(Op::Sleep),
+        1 => Just(Op::Nothing),
+    ];
+    (pause, kind)
+}
+
+/// Does the operations by one path, and says what is left behind, after each so many of them in full.
+fn carry_out(queues: &[&Queue], topology: &str, ops: &[(u64, Op)], every: usize, path: Path) -> Vec<String> {
+    let mut run = Run::start(queues, topology, path);
+    let mut left = vec![];
+    for (number, (pause, op)) in ops.iter().enumerate() {
+        run.advance(Time::from_nanos(*pause));
+        run.carry_out(op);
+        left.push(run.who_runs());
+        if (number + 1).is_multiple_of(every) || number + 1 == ops.len() {
+            left.extend(run.state());
+        }
+    }
+    left
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn the_fast_path_leaves_what_the_general_one_does(
+        recording in 0..RECORDINGS.len(),
+        starts in prop::collection::vec(any::<prop::sample::Index>(), 8),
+        place in prop::sample::select(vec![(2, "smt=1"), (2, "llc=1"), (4, "smt=1"), (4, "llc=2"), (8, "llc=4")]),
+        ops in prop::collection::vec(op(), 1..80),
+        // To look at averages makes up for ticks that were put off: rarely, so that some are put off for long.
+        every in prop::sample::select(vec![1usize, 9, 80]),
+    ) {
+        let (cpus, topology) = place;
+        let found = queues(recording);
+        let chosen: Vec<&Queue> = starts.iter().take(cpus).map(|start| &found[start.index(found.len())]).collect();
+        let general = carry_out(&chosen, topology, &ops, every, Path::General);
+        let fast = carry_out(&chosen, topology, &ops, every, Path::Fast);
+        for (fast, general) in fast.iter().zip(&general) {
+            prop_assert_eq!(fast, general);
+        }
+        prop_assert_eq!(fast.len(), general.len());
+    }
+}
