@@ -14,7 +14,7 @@ from fidelity.behaviour.__main__ import main
 from fidelity.behaviour.collect import Collected, jobs
 from fidelity.behaviour.judge import Finding, find
 from fidelity.behaviour.page import figure, page
-from fidelity.observing import METRICS, RECORDED, Metric, Observation, distance, medians
+from fidelity.observation import METRICS, RECORDED, Metric, Observation, distance, medians
 from fidelity.places import Anew
 from schedlab.boundary.errors import InputError
 from schedlab.measure.calibration import Calibration

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from fidelity import places
-from fidelity.kept import Kept
-from fidelity.observing import FloatArray, Observation
+from fidelity.observation import FloatArray, Observation
 from fidelity.prediction import Finding, Line, Register, judge
 from fidelity.prediction import collect as collecting
 from fidelity.prediction.collect import Collected, jobs
 from fidelity.prediction.judge import find
 from fidelity.prediction.page import figures, page
 from fidelity.prediction.ranking import ranks
+from fidelity.run_store import RunStore
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.measure.calibration import Calibration
 from schedlab.model import Costs, Scheduler, Workload
@@ -127,7 +127,7 @@ def test_a_run_that_fails_is_left_out_and_the_others_are_made(
 
     monkeypatch.setattr(collecting, "at", at)
     told: list[str] = []
-    kept = Kept(tmp_path, "vm:6.1")
+    kept = RunStore(tmp_path, "vm:6.1")
     todo = jobs(register, "vm:6.1")
     collecting._run("vm:6.1", kept, todo, told.append)
     # Three runs of each setting but of the one that hangs, after each of which it boots again.
@@ -152,7 +152,7 @@ def test_costs_are_medians_measured_once(tmp_path: Path, monkeypatch: pytest.Mon
         yield Place()
 
     monkeypatch.setattr(places, "at", at)
-    kept = Kept(tmp_path, "vm:6.1")
+    kept = RunStore(tmp_path, "vm:6.1")
     with pytest.raises(InputError, match="never measured"):
         kept.costs(recorded=True, anew=None)
     # Of 9, 2 and 1 us, the last three of the list.

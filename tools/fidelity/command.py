@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from fidelity.places import Anew
+from fidelity.register_file import Named
 from fidelity.tally import Judged, Tally
-from fidelity.written import Named
 from schedlab.boundary.errors import SchedlabError
 from schedlab.report.terminal import complain, say
 

@@ -1,7 +1,7 @@
 """What the pages of the fidelity suites have in common."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from schedlab.processes import processes
 from schedlab.targets.facts import facts
@@ -17,6 +17,25 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
     return lines + [
         "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
     ]
+
+
+def listing(title: str, rows: Iterable[tuple[Sequence[str], str]]) -> list[str]:
+    """Return a section that lists what lines are about, each with a text; nothing without any.
+
+    >>> listing("Known divergences", [(("pipe", "host", "p99"), "the guest's clock")])
+    ['## Known divergences', '', "* pipe, host, p99: the guest's clock", '']
+    """
+    lines = [f"* {', '.join(about)}: {text}" for about, text in rows]
+    return [f"## {title}", "", *lines, ""] if lines else []
+
+
+def section(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return a section that is a table.
+
+    >>> section("Tolerances", ("name", "derived"), [("a", "b")])
+    ['## Tolerances', '', '| name | derived |', '|---|---|', '| a | b |', '']
+    """
+    return [f"## {title}", "", *table(head, rows), ""]
 
 
 def circumstances() -> str:

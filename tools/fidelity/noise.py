@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fidelity.observing import METRICS, Metric, Observation, distances
+from fidelity.observation import METRICS, Metric, Observation, distances
 from schedlab.boundary.errors import InputError
 from schedlab.boundary.files import write_text
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fidelity.collect import Collected
 from fidelity.judge import Finding, Judgement, Report, upper_bound
+from fidelity.markdown import table
 from fidelity.register import Goal, Line, Register
 from fidelity.tally import Tally, verdict
 
@@ -71,7 +72,7 @@ def page(
         f"{len(judgement.goals)} goals and {len(judgement.lines)} lines. "
         f"**{Tally.of(findings).headline('goals and lines')}.**",
         "",
-        *_table(
+        *table(
             ("series", "kernel", "guest"),
             [
                 (series, kernel, collected.accelerators.get(series, ""))
@@ -84,7 +85,7 @@ def page(
         "Decisions of all lines of a release together: differing / compared, and in brackets the",
         "share of differing ones that is not exceeded with 95 % confidence (Clopper and Pearson).",
         "",
-        *_table(
+        *table(
             ("goal", "series", "level", *OF_GOALS, "largest errors", "verdict"),
             [_goal_row(finding) for finding in judgement.goals],
         ),
@@ -96,7 +97,7 @@ def page(
         "places tasks at the queue's minimum (EEVDF: average), and on several CPUs selects the one",
         "where a woken task was; its share that differs is beside.",
         "",
-        *_table(
+        *table(
             (
                 "scenario",
                 "series",
@@ -113,7 +114,7 @@ def page(
         *_known(judgement.lines),
         "## Tolerances",
         "",
-        *_table(
+        *table(
             ("name", "differing", "derived"),
             [
                 (name, f"{part.differing:.2%}", part.why)
@@ -126,13 +127,6 @@ def page(
         *where.host,
     ]
     return "\n".join(parts) + "\n"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return lines + [
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
-    ]
 
 
 def _goal_row(finding: Finding) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import gettempdir
 
-from fidelity.observing import Observation
-from fidelity.seen import SPANS, as_seen, sleeper
+from fidelity.observation import Observation
+from fidelity.recorded_costs import SPANS, as_seen, sleeper
 from schedlab.boundary.errors import InputError
 from schedlab.knobs import applied
 from schedlab.measure import calibration

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fidelity.written import Read, Written, by_name, told_with_where, validated
+from fidelity.register_file import Entry, RegisterFile, by_name, told_with_where, validated
 from schedlab.boundary.errors import InputError
 
 Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance", "push"]
@@ -21,7 +21,7 @@ CFS = frozenset({"5.10", "6.1"})
 """Releases on one CPU of which no divergence is allowed with all probes."""
 
 
-class Tolerance(Read):
+class Tolerance(Entry):
     """How far a line may be off.
 
     Attributes:
@@ -48,7 +48,7 @@ class Tolerance(Read):
     resynchronisations: Annotated[int, Field(ge=0)] = 0
 
 
-class Scenario(Read):
+class Scenario(Entry):
     """What is recorded.
 
     Attributes:
@@ -78,7 +78,7 @@ class Scenario(Read):
         return self
 
 
-class _Expected(Read):
+class _Expected(Entry):
     """What a line says, or several that are written as one."""
 
     level: Level
@@ -128,7 +128,7 @@ class Line(_Expected):
         return self
 
 
-class Goal(Read):
+class Goal(Entry):
     """What several lines of a release come to together.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Lines(_Expected):
     releases: tuple[str, ...] = Field(min_length=1)
 
 
-class _Goals(Read):
+class _Goals(Entry):
     name: str
     releases: tuple[str, ...] = Field(min_length=1)
     scenarios: tuple[str, ...] = Field(min_length=1)
@@ -164,14 +164,14 @@ class _Goals(Read):
     tolerance: str
 
 
-class _File(Read):
+class _File(Entry):
     scenarios: Mapping[str, Scenario]
     tolerances: Mapping[str, Tolerance]
     lines: tuple[_Lines, ...]
     goals: tuple[_Goals, ...] = ()
 
 
-class Register(Written):
+class Register(RegisterFile):
     """All of it.
 
     Attributes:

@@ -11,7 +11,7 @@ from fidelity.behaviour.collect import Collected, collect, fix
 from fidelity.behaviour.judge import judge
 from fidelity.behaviour.page import figure, page
 from fidelity.behaviour.register import Register
-from fidelity.observing import Metric, Observation
+from fidelity.observation import Metric, Observation
 from schedlab.boundary.errors import RunError
 from schedlab.boundary.files import write_text
 from schedlab.report.terminal import say

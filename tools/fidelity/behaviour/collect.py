@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fidelity import kept as keeping
+from fidelity import run_store
 from fidelity.behaviour.register import Register
-from fidelity.kept import Kept
-from fidelity.observing import RECORDED, Observation, simulated
+from fidelity.observation import RECORDED, Observation, simulated
 from fidelity.places import Anew, Place, at, rules_at
-from fidelity.remaining import remaining
+from fidelity.run_store import RunStore
+from fidelity.time_left import time_left
 from schedlab.boundary.errors import SchedlabError
 from schedlab.measure.calibration import Calibration
 from schedlab.model import Machine, Scheduler, Workload
@@ -65,7 +65,7 @@ class Job:
     @property
     def key(self) -> str:
         """What it is found again by."""
-        return keeping.key(self.workload, self.block, recorded=self.recorded)
+        return run_store.key(self.workload, self.block, recorded=self.recorded)
 
 
 def jobs(
@@ -118,7 +118,7 @@ def fix(
     Returns:
         All A/A runs by workload; or why there are none.
     """
-    kept = Kept(directory, place)
+    kept = RunStore(directory, place)
     todo = jobs(register, place, noise=register.protocol.noise, judged=0, fixed=fixed)
     try:
         with at(place) as there:
@@ -150,7 +150,7 @@ def collect(
     Returns:
         All of them; or why there are none.
     """
-    kept = Kept(directory, place)
+    kept = RunStore(directory, place)
     protocol = register.protocol
     todo = jobs(register, place, noise=protocol.noise, judged=protocol.repeats, fixed=fixed)
     missing = [job for job in todo if kept.find(job.key) is None]
@@ -197,13 +197,13 @@ def simulations(
     ]
 
 
-def _run(there: Place, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+def _run(there: Place, kept: RunStore, missing: Sequence[Job], note: Note) -> None:
     note(f"{there.name}: {there.kernel}, {len(missing)} runs to make")
     generator = np.random.default_rng()
     began = time.monotonic()
     for done, job in enumerate(missing, start=1):
         there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
-        left = remaining(began, done, len(missing))
+        left = time_left(began, done, len(missing))
         try:
             kept.add(job.key, _one(there, job), there)
         except SchedlabError as error:
@@ -220,7 +220,7 @@ def _one(there: Place, job: Job) -> Observation:
     return there.run(job.workload, seed=job.seed)
 
 
-def _runs(kept: Kept, todo: Sequence[Job]) -> dict[str, list[Observation]]:
+def _runs(kept: RunStore, todo: Sequence[Job]) -> dict[str, list[Observation]]:
     """Return what is there by workload, what was recorded of a block beside what was not."""
     found: dict[tuple[str, str], Observation] = {}
     for job in todo:

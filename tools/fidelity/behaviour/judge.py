@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fidelity.behaviour.collect import Collected
 from fidelity.behaviour.register import Line, Register
 from fidelity.noise import Noise
-from fidelity.observing import Metric, Observation, distance, distances, medians
+from fidelity.observation import Metric, Observation, distance, distances, medians
+from fidelity.tolerance import Allowed
 
 RESAMPLES = 1_000
 
@@ -21,8 +23,7 @@ class Finding:
         line: the line.
         value: how far simulated and real medians are apart; None where there is no data.
         interval: the same of medians of runs drawn anew, 95 times in 100.
-        low: the least that is allowed: above zero for a divergence that is known.
-        high: the most.
+        allowed: how far apart they may be.
         real: the real median of the metric, None for shares and without data.
         simulated: the simulated one.
         failure: what is wrong; empty if the line holds.
@@ -31,8 +32,7 @@ class Finding:
     line: Line
     value: float | None
     interval: tuple[float, float] | None
-    low: float
-    high: float
+    allowed: Allowed
     real: float | None
     simulated: float | None
     failure: str
@@ -93,33 +93,18 @@ def find(
         reason: why there is no data, where that is known already.
         draws: sets of runs that are drawn for the interval.
     """
-    low, high = line.size if line.size is not None else (0.0, max(line.limit, noise))
+    allowed = Allowed.by(line.size, line.limit, noise)
     middle, ours = medians(real), medians(simulated)
     value = distance(line.metric, ours, middle)
-    failure = ""
-    if reason:
-        failure = reason
-    elif value is None:
-        failure = "nothing was compared"
-    elif not low <= value <= high:
-        failure = f"{shown(line.metric, value)} apart, allowed {allowed(line.metric, low, high)}"
-        if line.size is not None and value < low:
-            failure += ": the known divergence is gone"
     return Finding(
         line=line,
         value=value,
         interval=None if value is None else _interval(line.metric, real, simulated, draws),
-        low=low,
-        high=high,
+        allowed=allowed,
         real=middle.values.get(line.metric),
         simulated=ours.values.get(line.metric),
-        failure=failure,
+        failure=reason or allowed.failure(value, partial(shown, line.metric)),
     )
-
-
-def allowed(metric: Metric, low: float, high: float) -> str:
-    """Say what a line allows."""
-    return f"{shown(metric, low)} to {shown(metric, high)}" if low else shown(metric, high)
 
 
 def shown(metric: Metric, value: float) -> str:

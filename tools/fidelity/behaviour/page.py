@@ -1,12 +1,14 @@
 """The page that says what came out: ``docs/concepts/fidelity-behaviour.md``."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from fidelity.behaviour.collect import Collected
-from fidelity.behaviour.judge import Finding, allowed, shown
+from fidelity.behaviour.judge import Finding, shown
 from fidelity.behaviour.register import Register
-from fidelity.markdown import circumstances, left_out, number, table
-from fidelity.observing import METRICS, Metric, medians
+from fidelity.lines import workloads
+from fidelity.markdown import circumstances, left_out, listing, number, section, table
+from fidelity.observation import METRICS, Metric, medians
 from fidelity.scatter import Dot, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 
@@ -57,60 +59,47 @@ def page(
     failed = [finding for finding in findings if not finding.holds]
     known = [finding for finding in findings if finding.diverges]
     protocol = register.protocol
-    return (
-        "\n".join(
-            [
-                "# Fidelity: behaviour",
-                "",
-                _INTRODUCTION,
-                circumstances(),
-                f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
-                f"{protocol.simulated} simulated ones that begin at different times within a tick.",
-                "",
-                f"**{Tally.of(findings).headline()}.**",
-                "",
-                *left_out(whole, len(findings)),
-                *table(("place", "kernel", "clock"), _places(collected)),
-                "",
-                *(f"![real against simulated]({name})\n" for name in figures),
-                "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 10 %.",
-                "",
-                *table(
-                    ("metric", *register.places),
-                    [_summary(metric, register, findings) for metric in METRICS],
-                ),
-                "",
-                *_list("What fails", failed),
-                *_list("Known divergences", known),
-                "## Lines",
-                "",
-                "Simulated / real medians; how far they are apart, with the interval of that, and",
-                "what is allowed.",
-                "",
-                *table(
-                    ("workload", "place", "metric", "simulated / real", "apart", "allowed", ""),
-                    [_row(finding) for finding in findings],
-                ),
-                "",
-                "## Workloads",
-                "",
-                *table(
-                    ("name", "what is run", "why"),
-                    [
-                        (name, f"`{part.run}`", part.why)
-                        for name, part in register.workloads.items()
-                    ],
-                ),
-                "",
-                "## Tolerances",
-                "",
-                *table(
-                    ("name", "derived"),
-                    [(name, part.why) for name, part in register.tolerances.items()],
-                ),
-            ]
-        )
-        + "\n"
+    return "\n".join(
+        [
+            "# Fidelity: behaviour",
+            "",
+            _INTRODUCTION,
+            circumstances(),
+            f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
+            f"{protocol.simulated} simulated ones that begin at different times within a tick.",
+            "",
+            f"**{Tally.of(findings).headline()}.**",
+            "",
+            *left_out(whole, len(findings)),
+            *table(("place", "kernel", "clock"), _places(collected)),
+            "",
+            *(f"![real against simulated]({name})\n" for name in figures),
+            "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 10 %.",
+            "",
+            *table(
+                ("metric", *register.places),
+                [_summary(metric, register, findings) for metric in METRICS],
+            ),
+            "",
+            *listing("What fails", [(one.line.about, one.failure) for one in failed]),
+            *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
+            "## Lines",
+            "",
+            "Simulated / real medians; how far they are apart, with the interval of that, and",
+            "what is allowed.",
+            "",
+            *table(
+                ("workload", "place", "metric", "simulated / real", "apart", "allowed", ""),
+                [_row(finding) for finding in findings],
+            ),
+            "",
+            *workloads(register.workloads),
+            *section(
+                "Tolerances",
+                ("name", "derived"),
+                [(name, part.why) for name, part in register.tolerances.items()],
+            ),
+        ]
     )
 
 
@@ -183,15 +172,6 @@ def _row(finding: Finding) -> tuple[str, ...]:
         line.metric,
         "-" if line.metric == "share" else both,
         apart,
-        allowed(line.metric, finding.low, finding.high),
+        finding.allowed.text(partial(shown, line.metric)),
         verdict(finding),
     )
-
-
-def _list(title: str, findings: Sequence[Finding]) -> list[str]:
-    lines = [
-        f"* {finding.line.workload}, {finding.line.place}, {finding.line.metric}: "
-        f"{finding.failure or finding.line.cause}"
-        for finding in findings
-    ]
-    return [f"## {title}", "", *lines, ""] if lines else []

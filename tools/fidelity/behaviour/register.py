@@ -1,33 +1,18 @@
 """What was written down beforehand: ``validation/behaviour.toml``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fidelity import lines
-from fidelity.lines import Described
-from fidelity.observing import METRICS, Metric
-from fidelity.written import Read, Written, by_name, validated
+from fidelity.lines import About, Described, Lines, described
+from fidelity.observation import METRICS, Metric
+from fidelity.register_file import Entry, by_name, validated
+from fidelity.tolerance import Range, Tolerance, check_size, limit_of
 from schedlab.boundary.errors import InputError
 
-Positive = Annotated[float, Field(gt=0)]
-Range = tuple[float, float]
 
-
-class Tolerance(Read):
-    """How far simulated and real runs may be apart.
-
-    Attributes:
-        why: where that comes from.
-        limits: by metric: of shares the difference, of all others the relative one.
-    """
-
-    why: str = Field(min_length=40)
-    limits: Mapping[Metric, Positive]
-
-
-class Protocol(Read):
+class Protocol(Entry):
     """How often things are run.
 
     Attributes:
@@ -41,32 +26,28 @@ class Protocol(Read):
     noise: Annotated[int, Field(ge=6)]
 
 
-class Line(Read):
+class Line(About):
     """A metric of a workload at a place.
 
     Attributes:
-        workload: its name.
-        place: ``host`` or ``vm:SERIES``.
         metric: the metric.
         limit: the stated tolerance.
         size: of a known divergence, how far apart they are, from and to.
         cause: of a known divergence.
     """
 
-    workload: str
-    place: str
     metric: Metric
     limit: float
     size: Range | None = None
     cause: str = ""
 
     @property
-    def name(self) -> str:
-        """What it is told by: the workload, place and metric."""
-        return f"{self.workload} {self.place} {self.metric}"
+    def about(self) -> tuple[str, ...]:
+        """The workload, place and metric."""
+        return (self.workload, self.place, self.metric)
 
 
-class _Lines(Read):
+class _Lines(Entry):
     """As written: a line for each workload, place and metric."""
 
     workloads: tuple[str, ...] = Field(min_length=1)
@@ -85,9 +66,8 @@ class _Lines(Read):
         if isinstance(self.size, Mapping) and set(self.size) != set(self.metrics):
             raise ValueError("sizes by metric are those of the metrics that the lines are about")
         for metric in self.metrics:
-            size = self.size_of(metric)
-            if size is not None and not 0 < size[0] <= size[1]:
-                raise ValueError(f"the size is from above 0 to no less, not {size}")
+            if (size := self.size_of(metric)) is not None:
+                check_size(size)
         return self
 
     def size_of(self, metric: Metric) -> Range | None:
@@ -95,14 +75,14 @@ class _Lines(Read):
         return self.size[metric] if isinstance(self.size, Mapping) else self.size
 
 
-class _File(Read):
+class _File(Entry):
     protocol: Protocol
     workloads: Mapping[str, Described]
-    tolerances: Mapping[str, Tolerance]
+    tolerances: Mapping[str, Tolerance[Metric]]
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(Written):
+class Register(Lines[Line]):
     """All of it.
 
     Attributes:
@@ -114,17 +94,7 @@ class Register(Written):
 
     protocol: Protocol
     workloads: Mapping[str, Described]
-    tolerances: Mapping[str, Tolerance]
-    lines: tuple[Line, ...]
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where lines are about, in their order."""
-        return lines.places(self.lines)
-
-    def at(self, place: str) -> tuple[str, ...]:
-        """Return the names of the workloads that lines of a place are about."""
-        return lines.workloads(self.lines, place)
+    tolerances: Mapping[str, Tolerance[Metric]]
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -142,34 +112,19 @@ class Register(Written):
             lines=tuple(found.values()),
         )
 
-    def of(self, places: Sequence[str] = (), workloads: Sequence[str] = ()) -> "Register":
-        """Return the part that is about some places and workloads; about all where none is named.
-
-        Raises:
-            InputError: there is no line about one of them.
-        """
-        return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
-
 
 def _each(part: _Lines, file: _File) -> list[Line]:
-    if part.tolerance not in file.tolerances:
-        raise InputError(f"lines: there is no tolerance '{part.tolerance}'")
-    limits = file.tolerances[part.tolerance].limits
     found = []
     for workload in part.workloads:
-        if workload not in file.workloads:
-            raise InputError(f"lines: there is no workload '{workload}'")
         for place in part.places:
             if place != "host" and not place.startswith("vm:"):
                 raise InputError(f"lines: place '{place}'; allowed: host, vm:SERIES")
             for metric in part.metrics:
-                if metric not in limits:
-                    raise InputError(f"tolerances: '{part.tolerance}' has no limit of {metric}")
                 line = Line(
-                    workload=workload,
+                    workload=described(workload, file.workloads),
                     place=place,
                     metric=metric,
-                    limit=limits[metric],
+                    limit=limit_of(file.tolerances, part.tolerance, metric),
                     size=part.size_of(metric),
                     cause=part.cause,
                 )

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fidelity import kept as keeping
-from fidelity.kept import Kept
-from fidelity.observing import Observation, simulated_recorded
+from fidelity import run_store
+from fidelity.observation import Observation, simulated_recorded
 from fidelity.places import Anew, at, rules_at
 from fidelity.prediction.register import Register, Setting
-from fidelity.remaining import remaining
+from fidelity.run_store import RunStore
+from fidelity.time_left import time_left
 from schedlab.boundary.errors import RunError, SchedlabError
 from schedlab.measure.calibration import Calibration
 from schedlab.model import Machine, Workload
@@ -64,7 +64,7 @@ class Job:
     @property
     def key(self) -> str:
         """What it is found again by."""
-        return keeping.key(
+        return run_store.key(
             self.workload,
             f"setting {self.block}",
             setting=self.setting.name,
@@ -108,7 +108,7 @@ def collect(
     Returns:
         All of them; or why there are none.
     """
-    kept = Kept(directory, place)
+    kept = RunStore(directory, place)
     todo = jobs(register, place)
     missing = [job for job in todo if kept.find(job.key) is None]
     ways = sorted({job.recorded for job in todo})
@@ -128,7 +128,7 @@ def collect(
     return Collected(costs[ways[0]].kernel, kept.clock, real, ours)
 
 
-def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
+def _run(place: str, kept: RunStore, missing: Sequence[Job], note: Note) -> None:
     """Make runs; one that fails is left out, and its place is made anew for the others."""
     began = time.monotonic()
     left, failures = list(missing), 0
@@ -149,10 +149,8 @@ def _run(place: str, kept: Kept, missing: Sequence[Job], note: Note) -> None:
                     break
                 kept.add(job.key, run, there)
                 done = len(missing) - len(left)
-                time_left = remaining(began, done, len(missing))
-                note(
-                    f"{place} {job.name} {job.setting.name}: {done} of {len(missing)}, {time_left}"
-                )
+                rest = time_left(began, done, len(missing))
+                note(f"{place} {job.name} {job.setting.name}: {done} of {len(missing)}, {rest}")
             else:
                 return
 

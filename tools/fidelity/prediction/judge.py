@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fidelity.observing import FloatArray, Observation
+from fidelity.observation import FloatArray, Observation
 from fidelity.prediction.collect import Collected
 from fidelity.prediction.ranking import agreement
 from fidelity.prediction.register import Line, Measure, Register, Rules

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from fidelity.markdown import circumstances, left_out, number, table
+from fidelity.lines import workloads
+from fidelity.markdown import circumstances, left_out, listing, number, table
 from fidelity.prediction.collect import Collected
 from fidelity.prediction.judge import Finding
 from fidelity.prediction.register import Measure, Register
@@ -96,27 +97,18 @@ def page(
                     [_row(finding) for finding in findings],
                 ),
                 "",
-                *_list("What fails", [(finding, finding.failure) for finding in failed]),
-                *_list(
+                *listing("What fails", [(one.line.about, one.failure) for one in failed]),
+                *listing(
                     "Not ranked: nobody is woken, but to begin",
-                    [(finding, f"`{name}`") for finding in findings for name in finding.unranked],
+                    [(one.line.about, f"`{name}`") for one in findings for name in one.unranked],
                 ),
-                *_list("Known divergences", [(finding, finding.line.cause) for finding in known]),
+                *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
                 *shown,
                 "## Rules",
                 "",
                 register.rules.why,
                 "",
-                "## Workloads",
-                "",
-                *table(
-                    ("name", "what is run", "why"),
-                    [
-                        (name, f"`{part.run}`", part.why)
-                        for name, part in register.workloads.items()
-                    ],
-                ),
-                "",
+                *workloads(register.workloads),
                 *_settings(register),
             ]
         )
@@ -182,14 +174,6 @@ def _chosen(finding: Finding) -> str:
     time = finding.line.measure != "switches"
     both = (number(value[at], time=time) for value in (finding.simulated, finding.real))
     return f"{finding.chosen}: {' / '.join(both)}"
-
-
-def _list(title: str, rows: Sequence[tuple[Finding, str]]) -> list[str]:
-    lines = [
-        f"* {finding.line.workload}, {finding.line.place}, {finding.line.measure}: {text}"
-        for finding, text in rows
-    ]
-    return [f"## {title}", "", *lines, ""] if lines else []
 
 
 def _settings(register: Register) -> list[str]:

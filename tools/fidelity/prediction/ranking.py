@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fidelity.observing import FloatArray
+from fidelity.observation import FloatArray
 
 
 def ranks(values: FloatArray, least: float) -> FloatArray:

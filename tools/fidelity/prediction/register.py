@@ -1,13 +1,12 @@
 """What was written down beforehand: ``validation/prediction.toml``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fidelity import lines
-from fidelity.lines import Described
-from fidelity.written import Read, Written, by_name, validated
+from fidelity.lines import About, Described, Lines, described
+from fidelity.register_file import Entry, by_name, validated
 from schedlab.boundary.errors import InputError
 from schedlab.model import Attributes
 
@@ -17,7 +16,7 @@ Measure = Literal["turnaround", "p99", "switches"]
 MEASURES: tuple[Measure, ...] = ("turnaround", "p99", "switches")
 
 
-class Setting(Read):
+class Setting(Entry):
     """What one would try.
 
     Attributes:
@@ -48,7 +47,7 @@ class Setting(Read):
         return Attributes(self.policy, slice=self.slice)
 
 
-class Rules(Read):
+class Rules(Entry):
     """When a ranking agrees.
 
     Attributes:
@@ -65,7 +64,7 @@ class Rules(Read):
     best: Annotated[float, Field(gt=0, lt=1)]
 
 
-class Protocol(Read):
+class Protocol(Entry):
     """How often things are run.
 
     Attributes:
@@ -77,7 +76,7 @@ class Protocol(Read):
     simulated: Annotated[int, Field(ge=2)]
 
 
-class _Expected(Read):
+class _Expected(Entry):
     """What a line says, or several that are written as one."""
 
     correlation: tuple[float, float] | None = None
@@ -92,28 +91,24 @@ class _Expected(Read):
         return self
 
 
-class Line(_Expected):
+class Line(About, _Expected):
     """A ranking.
 
     Attributes:
-        workload: of which workload.
-        place: where: ``host`` or ``vm:SERIES``.
         measure: by what.
         correlation: of a known divergence, what the rank correlation is, from and to.
         cause: of a known divergence.
     """
 
-    workload: str
-    place: str
     measure: Measure
 
     @property
-    def name(self) -> str:
-        """What it is told by: the workload, place and measure."""
-        return f"{self.workload} {self.place} {self.measure}"
+    def about(self) -> tuple[str, ...]:
+        """The workload, place and measure."""
+        return (self.workload, self.place, self.measure)
 
 
-class Tried(Read):
+class Tried(Entry):
     """What is tried at a place.
 
     Attributes:
@@ -131,7 +126,7 @@ class _Lines(_Expected):
     measures: tuple[Measure, ...] = MEASURES
 
 
-class _File(Read):
+class _File(Entry):
     protocol: Protocol
     rules: Rules
     workloads: Mapping[str, Described]
@@ -139,7 +134,7 @@ class _File(Read):
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(Written):
+class Register(Lines[Line]):
     """All of it.
 
     Attributes:
@@ -154,16 +149,6 @@ class Register(Written):
     rules: Rules
     workloads: Mapping[str, Described]
     tried: Mapping[str, Tried]
-    lines: tuple[Line, ...]
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where lines are about, in their order."""
-        return lines.places(self.lines)
-
-    def at(self, place: str) -> tuple[str, ...]:
-        """Return the names of the workloads that lines of a place are about."""
-        return lines.workloads(self.lines, place)
 
     def settings(self, place: str) -> tuple[Setting, ...]:
         """Return the settings that are tried at a place."""
@@ -188,7 +173,7 @@ class Register(Written):
         file = validated(text, _File)
         found = by_name(
             Line(
-                workload=workload,
+                workload=described(workload, file.workloads),
                 place=place,
                 measure=measure,
                 correlation=part.correlation,
@@ -200,8 +185,6 @@ class Register(Written):
             for measure in part.measures
         )
         for line in found.values():
-            if line.workload not in file.workloads:
-                raise InputError(f"lines: there is no workload '{line.workload}'")
             if line.place not in file.places:
                 raise InputError(f"lines: there are no settings of place '{line.place}'")
         for name, place in file.places.items():
@@ -215,14 +198,6 @@ class Register(Written):
             tried=file.places,
             lines=tuple(found.values()),
         )
-
-    def of(self, places: Sequence[str] = (), workloads: Sequence[str] = ()) -> "Register":
-        """Return the part that is about some places and workloads; about all where none is named.
-
-        Raises:
-            InputError: there is no line about one of them.
-        """
-        return self.model_copy(update={"lines": lines.some(self.lines, places, workloads)})
 
     def repeating(self, repeats: int) -> "Register":
         """Return this with so many runs of each setting everywhere."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from fidelity.lines import workloads
 from fidelity.places import KEPT, Anew, Place, at, calibrated
 from fidelity.whatif.noise import Noise, apart
 from fidelity.whatif.register import RECORDED, Change, Described, Protocol, Register
@@ -82,7 +81,7 @@ def collect(
         RunError: the place cannot be had.
     """
     shelf = _Shelf(make_directory(directory), place)
-    names = workloads(register.lines, place)
+    names = register.at(place)
     if anew is not None:
         todo = [(name, change, "") for name in names for change in _changes(register, name, place)]
         with _going(place, tell) as go:
@@ -119,7 +118,7 @@ def fix(
     shelf = _Shelf(make_directory(directory), place)
     missing = [
         (name, change)
-        for name in workloads(register.lines, place)
+        for name in register.at(place)
         for change in _changes(register, name, place)
         if (place, name, _called(change)) not in known
     ]

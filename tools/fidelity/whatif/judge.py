@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from fidelity.tolerance import Allowed
 from fidelity.whatif.collect import Collected, Pair
 from fidelity.whatif.noise import Noise
 from fidelity.whatif.register import Line, Metric, Register
@@ -16,15 +18,13 @@ class Finding:
     Attributes:
         line: the line.
         figure: both numbers and how far they are apart; None where there is no data.
-        low: the least that is allowed: above zero for a divergence that is known.
-        high: the most.
+        allowed: how far apart they may be.
         failure: what is wrong; empty if the line holds.
     """
 
     line: Line
     figure: Figure | None
-    low: float
-    high: float
+    allowed: Allowed
     failure: str
 
     @property
@@ -69,24 +69,13 @@ def find(line: Line, pair: Pair | str, noise: float) -> Finding:
         pair: what was really done and what was predicted.
         noise: the kernel's own A/A interval, which is the tolerance where it is more than stated.
     """
-    low, high = line.size if line.size is not None else (0.0, max(line.limit, noise))
+    allowed = Allowed.by(line.size, line.limit, noise)
     if isinstance(pair, str):
-        return Finding(line, None, low, high, pair)
+        return Finding(line, None, allowed, pair)
     figures = likeness(pair.real, pair.predicted).figures
     figure = next(figure for figure in figures if figure.name == line.metric)
-    value, failure = figure.difference, ""
-    if value is None:
-        failure = "nothing was compared"
-    elif not low <= value <= high:
-        failure = f"{shown(line.metric, value)} apart, allowed {allowed(line.metric, low, high)}"
-        if value < low:
-            failure += ": the known divergence is gone"
-    return Finding(line, figure, low, high, failure)
-
-
-def allowed(metric: Metric, low: float, high: float) -> str:
-    """Say what a line allows."""
-    return f"{shown(metric, low)} to {shown(metric, high)}" if low else shown(metric, high)
+    failure = allowed.failure(figure.difference, partial(shown, line.metric))
+    return Finding(line, figure, allowed, failure)
 
 
 def shown(metric: Metric, value: float) -> str:

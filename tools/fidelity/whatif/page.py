@@ -1,12 +1,13 @@
 """The page that says what came out: ``docs/concepts/fidelity-what-if.md``."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from fidelity.markdown import circumstances, left_out, number, table
+from fidelity.markdown import circumstances, left_out, listing, number, section, table
 from fidelity.scatter import Dot, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 from fidelity.whatif.collect import Collected, Pair, in_templates
-from fidelity.whatif.judge import Finding, allowed, shown
+from fidelity.whatif.judge import Finding, shown
 from fidelity.whatif.noise import Noise
 from fidelity.whatif.register import METRICS, RECORDED, Metric, Register
 from schedlab.measure.similarity import likeness
@@ -85,8 +86,8 @@ def page(
                 *(f"![real against predicted]({name})\n" for name in figures),
                 "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 15 %.",
                 "",
-                *_list("What fails", failed),
-                *_list("Known divergences", known),
+                *listing("What fails", [(one.line.about, one.failure) for one in failed]),
+                *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
                 "## Lines",
                 "",
                 "Of shares the task that is furthest off.",
@@ -130,13 +131,11 @@ def page(
                 "",
                 *table(("workload", "change", "what is set", "why"), changes),
                 "",
-                "## Tolerances",
-                "",
-                *table(
+                *section(
+                    "Tolerances",
                     ("name", "derived"),
                     [(name, part.why) for name, part in register.tolerances.items()],
                 ),
-                "",
                 "## The kernel and itself",
                 "",
                 _AGAIN,
@@ -213,7 +212,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         line.metric,
         both,
         apart,
-        allowed(line.metric, finding.low, finding.high),
+        finding.allowed.text(partial(shown, line.metric)),
         verdict(finding),
     )
 
@@ -277,12 +276,3 @@ def _factor(real: tuple[float, float], predicted: tuple[float, float]) -> str:
     """Say by what each was multiplied."""
     parts = [f"x {after / before:.2f}" if before else "-" for after, before in (real, predicted)]
     return f"{parts[0]} real, {parts[1]} predicted"
-
-
-def _list(title: str, findings: Sequence[Finding]) -> list[str]:
-    lines = [
-        f"* {finding.line.workload}, {finding.line.change}, {finding.line.place}, "
-        f"{finding.line.metric}: {finding.failure or finding.line.cause}"
-        for finding in findings
-    ]
-    return [f"## {title}", "", *lines, ""] if lines else []

@@ -1,13 +1,14 @@
 """What was written down beforehand: ``validation/what-if.toml``."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fidelity import lines
-from fidelity.written import Read, Written, by_name, validated
+from fidelity.lines import About, Lines, described
+from fidelity.register_file import Entry, by_name, validated
+from fidelity.tolerance import Divergence, Tolerance, limit_of
 from schedlab.boundary.errors import InputError
 
 Metric = Literal["shares", "switches", "p99 latency"]
@@ -15,10 +16,8 @@ METRICS: tuple[Metric, ...] = ("shares", "switches", "p99 latency")
 RECORDED = "recorded"
 """The change that changes nothing: the recording itself."""
 
-Range = tuple[float, float]
 
-
-class Described(Read):
+class Described(Entry):
     """A workload of the lines.
 
     Attributes:
@@ -51,7 +50,7 @@ class Described(Read):
         return tuple(roles)
 
 
-class Change(Read):
+class Change(Entry):
     """What is set otherwise.
 
     Attributes:
@@ -69,19 +68,7 @@ class Change(Read):
     why: str = Field(min_length=10)
 
 
-class Tolerance(Read):
-    """How far predicted and real may be apart.
-
-    Attributes:
-        why: where that comes from.
-        limits: of shares in points of 100, of all others as a part of the real.
-    """
-
-    why: str = Field(min_length=40)
-    limits: Mapping[Metric, Annotated[float, Field(gt=0)]]
-
-
-class Protocol(Read):
+class Protocol(Entry):
     """How it is recorded.
 
     Attributes:
@@ -98,34 +85,28 @@ class Protocol(Read):
     noise: Annotated[int, Field(ge=2)]
 
 
-class Line(Read):
+class Line(About, Divergence):
     """A metric of a workload under a change at a place.
 
     Attributes:
-        workload: its name.
         change: the change's, or ``recorded``.
-        place: ``vm:SERIES``.
         metric: the metric.
         limit: the stated tolerance.
         size: of a known divergence, how far apart they are, from and to.
         cause: of a known divergence.
     """
 
-    workload: str
     change: str
-    place: str
     metric: Metric
     limit: float
-    size: Range | None = None
-    cause: str = ""
 
     @property
-    def name(self) -> str:
-        """What it is told by: the workload, change, place and metric."""
-        return f"{self.workload} {self.change} {self.place} {self.metric}"
+    def about(self) -> tuple[str, ...]:
+        """The workload, change, place and metric."""
+        return (self.workload, self.change, self.place, self.metric)
 
 
-class _Lines(Read):
+class _Lines(Divergence):
     """As written: a line for each workload, change, place and metric."""
 
     workloads: tuple[str, ...] = Field(min_length=1)
@@ -133,27 +114,17 @@ class _Lines(Read):
     places: tuple[str, ...] = Field(min_length=1)
     metrics: tuple[Metric, ...] = METRICS
     tolerance: str
-    size: Range | None = None
-    cause: str = ""
-
-    @model_validator(mode="after")
-    def _a_divergence_is_pinned(self) -> Self:
-        if (self.size is not None) != bool(self.cause):
-            raise ValueError("a known divergence, and nothing else, has a size and a cause")
-        if self.size is not None and not 0 < self.size[0] <= self.size[1]:
-            raise ValueError(f"the size is from above 0 to no less, not {self.size}")
-        return self
 
 
-class _File(Read):
+class _File(Entry):
     protocol: Protocol
     workloads: Mapping[str, Described]
     changes: tuple[Change, ...]
-    tolerances: Mapping[str, Tolerance]
+    tolerances: Mapping[str, Tolerance[Metric]]
     lines: tuple[_Lines, ...] = Field(min_length=1)
 
 
-class Register(Written):
+class Register(Lines[Line]):
     """All of it.
 
     Attributes:
@@ -167,13 +138,7 @@ class Register(Written):
     protocol: Protocol
     workloads: Mapping[str, Described]
     changes: tuple[Change, ...]
-    tolerances: Mapping[str, Tolerance]
-    lines: tuple[Line, ...]
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Where lines are about, in their order."""
-        return lines.places(self.lines)
+    tolerances: Mapping[str, Tolerance[Metric]]
 
     def changes_of(self, workload: str, place: str) -> tuple[Change, ...]:
         """Return the changes of a workload that lines of a place are about."""
@@ -185,14 +150,6 @@ class Register(Written):
             for change in self.changes
             if change.workload == workload and change.name in asked
         )
-
-    def of(self, places: Sequence[str]) -> "Register":
-        """Return the part that is about some places; about all where none is named.
-
-        Raises:
-            InputError: there is no line about one of them.
-        """
-        return self.model_copy(update={"lines": lines.some(self.lines, places, ())})
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -213,27 +170,21 @@ class Register(Written):
 
 
 def _each(part: _Lines, file: _File) -> list[Line]:
-    if part.tolerance not in file.tolerances:
-        raise InputError(f"lines: there is no tolerance '{part.tolerance}'")
-    limits = file.tolerances[part.tolerance].limits
     known = {(change.workload, change.name) for change in file.changes}
     found = []
     for workload in part.workloads:
-        if workload not in file.workloads:
-            raise InputError(f"lines: there is no workload '{workload}'")
+        described(workload, file.workloads)
         for change in part.changes:
             if change != RECORDED and (workload, change) not in known:
                 raise InputError(f"lines: there is no change '{change}' of {workload}")
             for place in part.places:
                 for metric in part.metrics:
-                    if metric not in limits:
-                        raise InputError(f"tolerances: '{part.tolerance}' has no limit of {metric}")
                     line = Line(
                         workload=workload,
                         change=change,
                         place=place,
                         metric=metric,
-                        limit=limits[metric],
+                        limit=limit_of(file.tolerances, part.tolerance, metric),
                         size=part.size,
                         cause=part.cause,
                     )

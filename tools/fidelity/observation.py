@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fidelity.beginning import RUNNER, simulate_begun
+from fidelity.startup import RUNNER, simulate_begun
 from schedlab import _core
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome

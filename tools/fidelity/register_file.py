@@ -11,18 +11,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schedlab.boundary.errors import InputError
 
-__all__ = ["Named", "Read", "Written", "by_name", "told_with_where", "validated"]
+__all__ = ["Entry", "Named", "RegisterFile", "by_name", "told_with_where", "validated"]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class Read(BaseModel):
+class Entry(BaseModel):
     """Something in such a file: nothing in it is unknown, and nothing changes it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Written(Read):
+class RegisterFile(Entry):
     """All of such a file."""
 
     @classmethod

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fidelity.observing import Observation
+from fidelity.observation import Observation
 
 
 def _line(who: str, microsecond: int, event: str) -> str:

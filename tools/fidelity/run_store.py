@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fidelity.observing import Observation
+from fidelity.observation import Observation
 from fidelity.places import WAITS, Anew, Place, calibrated
 from schedlab.boundary.errors import InputError
 from schedlab.boundary.files import make_directory, write_text
@@ -16,7 +16,7 @@ from schedlab.model import Workload
 from schedlab.targets import host
 
 
-class Kept:
+class RunStore:
     """The runs and costs of one place in a file each, below a directory.
 
     A run is found again by what was run, with what, and on which kernel, whatever it is called; so

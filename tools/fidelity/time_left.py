@@ -3,7 +3,7 @@
 import time
 
 
-def remaining(began: float, done: int, total: int) -> str:
+def time_left(began: float, done: int, total: int) -> str:
     """Say how long the rest takes if it goes on as it went.
 
     Args:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fidelity.beginning import is_begun, simulate_begun, with_runner
-from fidelity.observing import Observation, simulated_recorded
+from fidelity.observation import Observation, simulated_recorded
+from fidelity.startup import is_begun, simulate_begun, with_runner
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
 
