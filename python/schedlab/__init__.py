@@ -4,7 +4,7 @@ One description of a workload, a machine and a scheduler, two executions of it (
 virtual time, or on a real kernel), one judgement of what came out.
 """
 
-from schedlab.boundary.early import quiet_interrupt
+from schedlab.boundary.interrupt import quiet_interrupt
 
 quiet_interrupt()
 

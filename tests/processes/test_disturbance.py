@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.boundary.errors import RunError
-from schedlab.cli.comparing import plain
+from schedlab.cli.comparison import plain
 from schedlab.experiment import execution
 from schedlab.experiment.campaign import Result
 from schedlab.experiment.sequential_experiment import Settled

@@ -12,7 +12,7 @@ from schedlab.report.terminal import to_json
 from schedlab.search import Dimension, Space
 from schedlab.studies.scheduler_tuning import scheduler_tuning as tuning
 from schedlab.studies.scheduler_tuning import tuning_rare
-from schedlab.studies.scheduler_tuning.told import MEDIANS, tuning_json
+from schedlab.studies.scheduler_tuning.tuning_summary import MEDIANS, tuning_json
 
 MS = 1_000_000
 SECOND = 1_000_000_000

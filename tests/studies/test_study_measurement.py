@@ -13,9 +13,9 @@ from schedlab.experiment.execution import Cell
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Measured, Metric
 from schedlab.model import Workload
-from schedlab.report.telling import telling
+from schedlab.report.study_progress import telling
 from schedlab.store import Store
-from schedlab.studies.measuring import Measuring
+from schedlab.studies.measurement import Measuring
 from schedlab.targets.target import Host
 
 

@@ -13,7 +13,7 @@ from schedlab.experiment.subjects import Conditions
 from schedlab.model import Attributes, Workload
 from schedlab.programs import subject
 from schedlab.programs.command import Command
-from schedlab.programs.inside import answer
+from schedlab.programs.guest_server import answer
 from schedlab.targets import virtual
 from schedlab.targets.virtual import Virtual
 from schedlab.vm import archive, cached

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from schedlab.cli import comparing, options
+from schedlab.cli import comparison
 from schedlab.experiment import settings
 
 
+@comparison.takes_options
 def command(
-    workloads: comparing.Workloads = None,
+    workloads: comparison.Workloads = None,
     *,
     policy: Annotated[
         str | None,
@@ -27,29 +28,7 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KNOB=A,B", help="Values of a knob; may be repeated."),
     ] = None,
-    run: comparing.Command = None,
-    metric: comparing.Metric = None,
-    better: comparing.Better = None,
-    metrics: comparing.Metrics = None,
-    on: comparing.On = "sim",
-    kernel: options.Kernel = None,
-    cpus: options.Cpus = None,
-    topology: options.Topology = None,
-    speed: options.Speed = None,
-    hz: options.Hz = None,
-    costs: options.Costs = None,
-    weights: options.Weights = None,
-    rule: options.Rule = None,
-    group: options.Group = None,
-    session: options.Session = None,
-    blocks: comparing.Blocks = comparing.BUDGET,
-    band: comparing.Band = 0.01,
-    check: comparing.Check = True,
-    timeout: comparing.Timeout = "60s",
-    seed: options.Seed = 1,
-    store: comparing.File = None,
-    afresh: comparing.Afresh = False,
-    json: options.Json = False,
+    asked: comparison.Options,
 ) -> None:
     """Compare settings: every workload under every policy, slice and knob value, everywhere.
 
@@ -64,22 +43,5 @@ def command(
     pairs = [f"policy={policy}"] if policy is not None else []
     pairs += [f"slice={time_slice}"] if time_slice is not None else []
     axes = settings.axes([*pairs, *(given or [])])
-    simulation = comparing.Simulation(
-        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
-    )
-    comparing.carry_out(
-        "compare",
-        comparing.subjects(workloads, run, metric, better, simulation),
-        settings.combinations(axes),
-        comparing.targets(on, simulation),
-        metrics=metrics,
-        blocks=blocks,
-        band=band,
-        seed=seed,
-        timeout=timeout,
-        check=check,
-        store=store,
-        afresh=afresh,
-        words=sys.argv[1:],
-        json=json,
-    )
+    combined = settings.combinations(axes)
+    comparison.carry_out("compare", workloads, combined, asked, sys.argv[1:])

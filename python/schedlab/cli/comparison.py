@@ -1,9 +1,11 @@
 """What ``schedlab compare`` and ``schedlab sweep`` share: options, and how a result is told."""
 
+import functools
+import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -224,26 +226,88 @@ def ending(where: Sequence[Target]) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of ``compare`` and ``sweep``, as they are given."""
+
+    run: Command = None
+    metric: Metric = None
+    better: Better = None
+    metrics: Metrics = None
+    on: On = "sim"
+    kernel: options.Kernel = None
+    cpus: options.Cpus = None
+    topology: options.Topology = None
+    speed: options.Speed = None
+    hz: options.Hz = None
+    costs: options.Costs = None
+    weights: options.Weights = None
+    rule: options.Rule = None
+    group: options.Group = None
+    session: options.Session = None
+    blocks: Blocks = BUDGET
+    band: Band = 0.01
+    check: Check = True
+    timeout: Timeout = "60s"
+    seed: options.Seed = 1
+    store: File = None
+    afresh: Afresh = False
+    json: options.Json = False
+
+    def simulation(self) -> Simulation:
+        """Return what they say of the kernel and the machine that are simulated."""
+        return Simulation(
+            self.kernel,
+            self.cpus,
+            self.hz,
+            self.costs,
+            self.topology,
+            self.speed,
+            self.weights,
+            self.group,
+            self.session,
+            self.rule,
+        )
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes `Options` beside its own, which gets them as ``asked``."""
+    own = inspect.signature(command)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter(each.name, keyword, default=each.default, annotation=each.type)
+        for each in fields(Options)
+    ]
+    names = {each.name for each in shared}
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        asked = Options(**{name: given.pop(name) for name in names})
+        command(**given, asked=asked)
+
+    kept = [each for each in own.parameters.values() if each.name != "asked"]
+    vars(wrapped)["__signature__"] = own.replace(parameters=[*kept, *shared])
+    wrapped.__annotations__ = {each.name: each.annotation for each in (*kept, *shared)}
+    return wrapped
+
+
 def carry_out(
     kind: campaign.Kind,
-    what: list[tuple[str, Subject]],
+    workloads: Sequence[str] | None,
     settings: list[Setting],
-    where: list[Target],
-    *,
-    metrics: str | None,
-    blocks: int,
-    band: float,
-    seed: int,
-    timeout: str,
-    check: bool = True,
-    store: Path | None,
-    afresh: bool,
+    asked: Options,
     words: Sequence[str],
-    json: bool,
 ) -> None:
-    """Plan, run and tell."""
+    """Plan, run and tell.
+
+    Raises:
+        InputError: nothing to run, or options that mean nothing where it is run.
+    """
+    simulation = asked.simulation()
+    what = subjects(workloads, asked.run, asked.metric, asked.better, simulation)
+    where = targets(asked.on, simulation)
     try:
-        protocol = Protocol.within(blocks, band=band)
+        protocol = Protocol.within(asked.blocks, band=asked.band)
     except ValueError as error:
         raise InputError(str(error)) from None
     plan = campaign.plan(
@@ -251,22 +315,22 @@ def carry_out(
         what,
         settings,
         where,
-        metrics=[name for name in (metrics or "").split(",") if name],
+        metrics=[name for name in (asked.metrics or "").split(",") if name],
         protocol=protocol,
-        seed=seed,
-        timeout=options.seconds(timeout, "timeout"),
-        check=check,
+        seed=asked.seed,
+        timeout=options.seconds(asked.timeout, "timeout"),
+        check=asked.check,
     )
-    with ending(where), Store(store) as kept, running("running") as tell:
+    with ending(where), Store(asked.store) as kept, running("running") as tell:
         try:
             result = campaign.run(
-                plan, kept, command=words, afresh=afresh, progress=telling_progress(tell)
+                plan, kept, command=words, afresh=asked.afresh, progress=telling_progress(tell)
             )
         except campaign.Interrupted as stop:
             done = len(stop.result.settled.order)
             note(f"{done} runs are kept in {kept.path}: the same command goes on from there")
             raise
-    tell_result(result, json=json)
+    tell_result(result, json=asked.json)
 
 
 def telling_progress(

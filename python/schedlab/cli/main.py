@@ -125,7 +125,7 @@ app.add_typer(ext.app, name="ext", epilog=EPILOG)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and leave with its exit code."""
-    # Until now Ctrl-C ended the program by itself; see schedlab.boundary.early.
+    # Until now Ctrl-C ended the program by itself; see schedlab.boundary.interrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

@@ -28,7 +28,8 @@ PANELS = {
 
 def grouped(command: Command) -> Command:
     """Put the options of a command into groups, where it has many; return the command."""
-    found = [one for one in inspect.signature(command).parameters.values() if _option(one)]
+    signature = inspect.signature(command)
+    found = [one for one in signature.parameters.values() if _option(one)]
     if len(found) < MANY:
         return command
     title_of = {name: title for title, names in PANELS.items() for name in names.split()}
@@ -46,6 +47,11 @@ def grouped(command: Command) -> Command:
             others = [placed if one is option else one for one in rest]
             hints[parameter.name] = Annotated[(kind, *others)]
     command.__annotations__ = hints
+    placed_in = [
+        one.replace(annotation=hints.get(one.name, one.annotation))
+        for one in signature.parameters.values()
+    ]
+    vars(command)["__signature__"] = signature.replace(parameters=placed_in)
     return command
 
 

@@ -10,7 +10,7 @@ import typer
 
 from schedlab.boundary.errors import InputError, reading
 from schedlab.boundary.files import read_text, write_text
-from schedlab.cli import comparing, options
+from schedlab.cli import comparison, options
 from schedlab.experiment import campaign
 from schedlab.report import answers, document, experiments
 from schedlab.report.terminal import emit_json, note, say, show
@@ -32,7 +32,7 @@ def command(
         ),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    store: comparing.File = None,
+    store: comparison.File = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -100,7 +100,7 @@ def _experiment(identity: str, file: Path | None, output: Path | None, *, json: 
         if stored.kind == "tune":
             _tuned(stored, store, json=json)
         else:
-            comparing.tell_result(campaign.recall(stored, store), json=json, remarks=False)
+            comparison.tell_result(campaign.recall(stored, store), json=json, remarks=False)
 
 
 def _plain(output: Path | None) -> bool:
@@ -111,7 +111,7 @@ def _plain(output: Path | None) -> bool:
 def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
     results = document.comparisons(stored, store)
     if json:
-        compared = [comparing.plain(result) for result in results]
+        compared = [comparison.plain(result) for result in results]
         told = {"experiment": stored.id, "state": stored.state, **(stored.result or {})}
         emit_json({**told, "comparisons": compared})
         return

@@ -14,12 +14,12 @@ import typer
 from schedlab import __version__
 from schedlab.boundary import extras, files
 from schedlab.boundary.errors import InputError, SchedlabError
-from schedlab.cli import comparing, options
-from schedlab.report.telling import telling
+from schedlab.cli import comparison, options
+from schedlab.report.study_progress import telling
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted
 from schedlab.store import Store
-from schedlab.studies.measuring import Measuring
+from schedlab.studies.measurement import Measuring
 from schedlab.studies.study import Request, Study
 from schedlab.targets.facts import facts
 
@@ -63,8 +63,8 @@ def command(
         Path | None,
         typer.Option("--output", metavar="DIRECTORY", help="Where the files go; out/studies/NAME."),
     ] = None,
-    store: comparing.File = None,
-    afresh: comparing.Afresh = False,
+    store: comparison.File = None,
+    afresh: comparison.Afresh = False,
     seed: options.Seed = 1,
     json: options.Json = False,
 ) -> None:
@@ -188,10 +188,10 @@ def _carry_out(
     # Said before hours of runs, not after.
     extras.require("charts")
     real = request.real
-    where = {one.name: one for one in comparing.targets(",".join(real))}
+    where = {one.name: one for one in comparison.targets(",".join(real))}
     here, begun = facts(), time.monotonic()
     words, seed = sys.argv[1:], request.seed
-    with Store(file) as store, comparing.ending(list(where.values())), telling() as tell:
+    with Store(file) as store, comparison.ending(list(where.values())), telling() as tell:
         plan = {
             "study": chosen.name,
             "quick": request.quick,

@@ -13,7 +13,7 @@ import typer
 from schedlab import tuning
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.boundary.files import write_text
-from schedlab.cli import comparing, options
+from schedlab.cli import comparison, options
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
 from schedlab.experiment.settings import Setting
@@ -21,11 +21,11 @@ from schedlab.experiment.subjects import Subject
 from schedlab.programs.command import Command
 from schedlab.report import answers
 from schedlab.report.terminal import emit_json, note, running, say
-from schedlab.report.tuned import describe_tuning
+from schedlab.report.tuning_result import describe_tuning
 from schedlab.report.words import merit
 from schedlab.store import Store
 from schedlab.targets.target import Simulated, Target, label
-from schedlab.tuning.exporting import FILES
+from schedlab.tuning.export_formats import FILES
 from schedlab.tuning.searches import DRAWS_NOTHING
 from schedlab.tuning.tuner import summary
 
@@ -49,7 +49,7 @@ class Scale(StrEnum):
 
 
 def command(
-    workloads: comparing.Workloads = None,
+    workloads: comparison.Workloads = None,
     *,
     knobs: Annotated[
         str | None,
@@ -69,9 +69,9 @@ def command(
     scale: Annotated[
         Scale, typer.Option("--scale", help="Whether equal steps are ratios or lengths.")
     ] = Scale.LOG,
-    run: comparing.Command = None,
-    metric: comparing.Metric = None,
-    better: comparing.Better = None,
+    run: comparison.Command = None,
+    metric: comparison.Metric = None,
+    better: comparison.Better = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="NAME", help="What counts, of workloads.")
     ] = None,
@@ -119,14 +119,14 @@ def command(
             metavar="N",
             min=2,
             help="Pairs of winner and default at the most: "
-            f"{comparing.BUDGET} for real, {tuning.SIMULATED_BLOCKS} fresh seeds simulated.",
+            f"{comparison.BUDGET} for real, {tuning.SIMULATED_BLOCKS} fresh seeds simulated.",
             show_default=False,
         ),
     ] = None,
-    band: comparing.Band = 0.01,
-    timeout: comparing.Timeout = "60s",
-    store: comparing.File = None,
-    afresh: comparing.Afresh = False,
+    band: comparison.Band = 0.01,
+    timeout: comparison.Timeout = "60s",
+    store: comparison.File = None,
+    afresh: comparison.Afresh = False,
     exported: Annotated[
         str | None,
         typer.Option(
@@ -150,12 +150,12 @@ def command(
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
     'time: (.*)' -- ./my-benchmark --flag[/bold]
     """
-    simulation = comparing.Simulation(
+    simulation = comparison.Simulation(
         kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
     )
-    target = comparing.targets(_one(on), simulation)[0]
+    target = comparison.targets(_one(on), simulation)[0]
     target = _with_knobs(target, simulation, given)
-    what = comparing.subjects(workloads, run, metric, better, simulation)
+    what = comparison.subjects(workloads, run, metric, better, simulation)
     if by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
     if target.real and seeds > 1:
@@ -180,7 +180,7 @@ def command(
             searched.setting(corner).check(place)
     protocols = [_protocol(place, blocks, band) for place in where]
     seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
-    with comparing.ending([target, *where]), Store(store) as kept:
+    with comparison.ending([target, *where]), Store(store) as kept:
         try:
             with running("searching") as tell:
                 found = tuning.tune_subjects(
@@ -218,7 +218,7 @@ def command(
                         timeout=seconds,
                         command=words,
                         afresh=afresh,
-                        progress=comparing.telling_progress(tell_blocks),
+                        progress=comparison.telling_progress(tell_blocks),
                     )
 
             winner = tuning.candidate(found)
@@ -239,7 +239,7 @@ def command(
         describe_tuning(found, bool(outcome.results))
         for result in outcome.results:
             say()
-            comparing.tell_result(result, json=False)
+            comparison.tell_result(result, json=False)
         for sentence in outcome.sentences():
             say(sentence)
     if file is not None:
@@ -253,7 +253,7 @@ def _one(on: str) -> str:
 
 
 def _with_knobs(
-    target: Target, simulation: comparing.Simulation, given: list[str] | None
+    target: Target, simulation: comparison.Simulation, given: list[str] | None
 ) -> Target:
     if not given:
         return target
@@ -307,7 +307,7 @@ class Verified:
 
 
 def _protocol(place: Target, blocks: int | None, band: float) -> Protocol:
-    usual = comparing.BUDGET if place.real else tuning.SIMULATED_BLOCKS
+    usual = comparison.BUDGET if place.real else tuning.SIMULATED_BLOCKS
     try:
         return Protocol.within(usual if blocks is None else blocks, band=band)
     except ValueError as error:
@@ -322,7 +322,7 @@ def _verified_on(verify: str | None, target: Target) -> list[Target]:
         return [target]
     if verify != "host" and not verify.startswith("vm:"):
         raise InputError(f"--verify is '{verify}'; allowed: host, vm:KERNEL, none")
-    there = comparing.targets(verify)[0]
+    there = comparison.targets(verify)[0]
     return [there] if target.real else [target, there]
 
 
@@ -389,7 +389,11 @@ def _plain(found: tuning.Tuning, outcome: Verified) -> dict[str, Any]:
     """Return a tuning for machines: ``verified`` decides, ``fresh_seeds`` came before it."""
     winner = None if outcome.setting is None else dict(outcome.setting.values)
     told = [
-        {"setting": winner, "target": one.plan["cells"][0]["target"], **comparing.plain(one)}
+        {
+            "setting": winner,
+            "target": one.plan["cells"][0]["target"],
+            **comparison.plain(one),
+        }
         for one in outcome.results
     ]
     return {

@@ -14,6 +14,7 @@ from typing import Any, Generic, SupportsFloat, TypeVar
 import numpy as np
 
 from schedlab.experiment import stats
+from schedlab.experiment.block_order import block_order
 from schedlab.model.direction import Better
 
 T = TypeVar("T")
@@ -187,15 +188,13 @@ def run_blocks(
     if warmup < 0:
         raise ValueError(f"warmup is {warmup}: at least 0 is needed")
     names = tuple(arms)
-    rng = np.random.default_rng(seed)
     total = (warmup + blocks) * len(names)
     done = 0
     completed: list[tuple[Run[T], ...]] = []
     try:
         for block in range(-warmup, blocks):
             runs: list[Run[T]] = []
-            for position, index in enumerate(rng.permutation(len(names))):
-                arm = names[index]
+            for position, arm in enumerate(block_order(names, seed, warmup + block)):
                 runs.append(Run(block, position, arm, arms[arm]()))
                 done += 1
                 if progress is not None:

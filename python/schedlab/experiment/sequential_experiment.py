@@ -4,8 +4,6 @@ Arms run in randomised, interleaved blocks as in `schedlab.experiment.blocks`; a
 blocks that the protocol sets, the open questions are judged together
 (`schedlab.experiment.group_sequential`). An arm goes as soon as no open question is about it, so a
 clear loser costs a few runs and not the whole budget.
-The order of a block depends on the seed and the block alone: an experiment that is taken up again
-goes on as if it had never stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +13,7 @@ import numpy as np
 
 from schedlab.boundary.errors import RunError
 from schedlab.experiment import stats
+from schedlab.experiment.block_order import block_order
 from schedlab.experiment.drift import Drift, drift
 from schedlab.experiment.group_sequential import Judged, Pairs, Protocol, judge_all
 from schedlab.model.direction import Better
@@ -239,9 +238,8 @@ class _Course:
         block = self.settled.blocks
         active = self.active()
         names = [arm for arm in self.arms if arm in active]
-        order = np.random.default_rng([seed, block]).permutation(len(names))
-        for place, index in enumerate(order):
-            self.run(names[index], block, place)
+        for place, name in enumerate(block_order(names, seed, block)):
+            self.run(name, block, place)
         if not self.active():
             raise self.last_error or RunError("no arm is left to run")
         self.settled.blocks += 1

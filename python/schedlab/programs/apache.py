@@ -21,7 +21,7 @@ from schedlab.boundary.errors import InputError, RunError
 from schedlab.experiment.subjects import Metric
 from schedlab.processes import leftovers, processes
 from schedlab.programs.program import Option, Program, Start, need, number, reading_output
-from schedlab.targets.starting import starting
+from schedlab.targets.program_start import starting
 
 _MODULES = ("/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2")
 _TRIES = 3

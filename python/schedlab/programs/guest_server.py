@@ -20,7 +20,7 @@ from schedlab.processes.disturbance import watching
 from schedlab.programs import FAMILIES
 from schedlab.programs.program import Start
 from schedlab.targets import ext
-from schedlab.targets.starting import starting
+from schedlab.targets.program_start import starting
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from schedlab.model import Attributes, format_time, parse_time
 from schedlab.processes import processes
 from schedlab.processes.disturbance import watching
 from schedlab.targets import ext
-from schedlab.targets.starting import starting
+from schedlab.targets.program_start import starting
 from schedlab.targets.target import Target
 from schedlab.targets.virtual import Virtual
 

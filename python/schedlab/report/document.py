@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlab.experiment import campaign, stats
-from schedlab.report import answers, tuned
+from schedlab.report import answers, tuning_result
 from schedlab.report.words import interval_words, merit, percent, quantity
 from schedlab.store import Store, StoredExperiment
 
@@ -158,7 +158,7 @@ def _tuned_sentences(stored: StoredExperiment, results: Sequence[campaign.Result
     worth = merit(outcome["effect"], outcome.get("better"))
     found.append(f"In the search, whose runs chose it and flatter it: {worth}.")
     if not results:
-        found.append(tuned.UNCERTIFIED)
+        found.append(tuning_result.UNCERTIFIED)
     return found
 
 
@@ -174,8 +174,8 @@ def setting_text(values: Mapping[str, str]) -> str:
 def _gains(stored: StoredExperiment) -> list[Table]:
     if stored.result is None:
         return []
-    rows = [tuned.gain_row(gain) for gain in stored.result["gains"]]
-    return [Table("The runs that chose the setting", tuned.GAIN_COLUMNS, rows)]
+    rows = [tuning_result.gain_row(gain) for gain in stored.result["gains"]]
+    return [Table("The runs that chose the setting", tuning_result.GAIN_COLUMNS, rows)]
 
 
 def tried(stored: StoredExperiment, store: Store) -> Table:

@@ -15,12 +15,12 @@ and `schedlab.search.optuna_samplers` makes samplers of ours; Optuna is loaded b
 from schedlab.search.driver import Objective, Progress, run, run_many
 from schedlab.search.golden import GoldenSection
 from schedlab.search.history import History
-from schedlab.search.pinned import Pinned
 from schedlab.search.pso import DEFAULT, OPTIMIZED, Parameters, ParticleSwarm
 from schedlab.search.random_search import RandomSearch
 from schedlab.search.response_surface import ResponseSurface
 from schedlab.search.search import Search
 from schedlab.search.space import Dimension, Space
+from schedlab.search.subspace import Pinned
 
 __all__ = [
     "DEFAULT",

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
 from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.experiment import execution
+from schedlab.experiment.block_order import block_order
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.sequential_experiment import Arm as Run
 from schedlab.model import Workload
@@ -104,16 +103,14 @@ class Measuring:
             for name, cell in cells.items()
         }
         found: dict[str, list[Mapping[str, float]]] = {name: [] for name in arms}
-        rng = np.random.default_rng(self._seed)
         names = tuple(arms)
         state = "interrupted"
         try:
             for block in range(blocks):
-                for position, index in enumerate(rng.permutation(len(names))):
+                for position, name in enumerate(block_order(names, self._seed, block)):
                     self._tell(
                         f"{title} on {target}", block * len(names) + position, blocks * len(names)
                     )
-                    name = names[index]
                     if name not in found:
                         continue
                     try:

@@ -19,7 +19,7 @@ from schedlab.model import Attributes, Scheduler, Workload
 from schedlab.model.outcome import Outcome
 from schedlab.report import charts
 from schedlab.studies import papers, programs
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, Table, judged

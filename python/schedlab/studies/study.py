@@ -175,7 +175,7 @@ class Request:
 
 
 class Measure(Protocol):
-    """Runs arms on a real target, see `schedlab.studies.measuring.Measuring`."""
+    """Runs arms on a real target, see `schedlab.studies.measurement.Measuring`."""
 
     def __call__(
         self, title: str, arms: Mapping[str, Arm], target: str, *, blocks: int

@@ -12,7 +12,7 @@ from schedlab.model.outcome import Outcome
 from schedlab.processes import processes
 from schedlab.targets import ext, host
 from schedlab.targets.facts import facts
-from schedlab.targets.starting import starting
+from schedlab.targets.program_start import starting
 
 
 class Target(Protocol):

@@ -34,7 +34,7 @@ import pathlib, sys, types
 package = types.ModuleType("schedlab")
 package.__path__ = [sys.argv[1]]
 sys.modules["schedlab"] = package
-from schedlab.programs.inside import serve
+from schedlab.programs.guest_server import serve
 serve(pathlib.Path(sys.argv[2]))
 """
 

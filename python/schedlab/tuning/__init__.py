@@ -6,8 +6,8 @@ which a tuning that was stopped goes on; `certify` compares the winner with what
 by the protocol of every comparison; `export` makes it permanent.
 """
 
-from schedlab.tuning.certifying import SIMULATED_BLOCKS, candidate, certified, certify
-from schedlab.tuning.exporting import Exported, export
+from schedlab.tuning.certification import SIMULATED_BLOCKS, candidate, certified, certify
+from schedlab.tuning.export_formats import Exported, export
 from schedlab.tuning.parameters import Options, Parameters, Range, parameters
 from schedlab.tuning.searches import BY, By
 from schedlab.tuning.tuner import Gain, Pace, Stopped, Tuning, tune, tune_subjects

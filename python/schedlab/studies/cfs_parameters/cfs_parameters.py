@@ -15,6 +15,7 @@ import numpy as np
 from schedlab.model import Scheduler
 from schedlab.report import charts
 from schedlab.studies import papers, programs
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.cfs_parameters import (
     parameters_cause,
     parameters_measured,
@@ -24,7 +25,6 @@ from schedlab.studies.cfs_parameters import (
 from schedlab.studies.cfs_parameters.parameters import CONCURRENCIES, DEFAULTS, KNOBS
 from schedlab.studies.cfs_parameters.parameters_simulated import CPUS, RELEASE
 from schedlab.studies.cfs_parameters.parameters_table import Speeds, normalised
-from schedlab.studies.describing import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.study import Cell, Figure, Request, Result, Study, Table

@@ -12,7 +12,7 @@ from schedlab.boundary.errors import NotPermittedError
 from schedlab.model import Scheduler
 from schedlab.report import charts
 from schedlab.studies import programs
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.machines import typical
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.rt_runtime import rt_beside, rt_fio, rt_writes

@@ -30,7 +30,7 @@ from schedlab.report.text import (
 )
 from schedlab.search import Progress
 from schedlab.studies.scheduler_tuning import policy_and_slice, scheduler_tuning
-from schedlab.studies.scheduler_tuning.told import (
+from schedlab.studies.scheduler_tuning.tuning_summary import (
     describe_study,
     describe_verified,
     tuning_json,

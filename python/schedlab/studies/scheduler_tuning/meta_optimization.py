@@ -26,7 +26,7 @@ from schedlab.design import (
 from schedlab.report import charts
 from schedlab.search import Parameters, ParticleSwarm, run_many
 from schedlab.studies import papers
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.scheduler_tuning.scheduler_tuning import SPACE, Turnaround
 from schedlab.studies.study import Claim, Figure, Judgement, Table, Tell, judged
 

@@ -7,7 +7,7 @@ from schedlab.experiment import stats
 from schedlab.measure import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.scheduler_tuning import meta_optimization, tuning_rare, tuning_searches
 from schedlab.studies.scheduler_tuning.scheduler_tuning import JIFFY, Turnaround

@@ -10,7 +10,7 @@ from schedlab.experiment import stats
 from schedlab.model import Machine
 from schedlab.report import charts
 from schedlab.report.figures import search_name
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.scheduler_tuning.scheduler_tuning import (
     JIFFY,
     KNOBS,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from schedlab import _core
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.recording import spans_of
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Result, Study, Table, judged
 from schedlab.studies.thread_fairness import greedy

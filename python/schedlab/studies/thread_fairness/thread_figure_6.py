@@ -18,7 +18,7 @@ from schedlab.experiment.settings import Setting
 from schedlab.model import Costs, Machine, Scheduler, format_time
 from schedlab.report import charts
 from schedlab.studies import recording
-from schedlab.studies.describing import spans
+from schedlab.studies.alternative_text import spans
 from schedlab.studies.machines import TYPICAL
 from schedlab.studies.study import Claim, Figure, Judgement, Request, Table, judged
 from schedlab.studies.thread_fairness import thread_weighed
