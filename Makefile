@@ -6,11 +6,11 @@
 #   make check   the quick ones: formats, lints, types
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
-#   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/concepts/fidelity.md)
-#   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/concepts/fidelity-behaviour.md)
-#   make fidelity-prediction  simulated rankings of settings against real ones (docs/concepts/fidelity-prediction.md)
+#   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/results/fidelity.md)
+#   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/results/fidelity-behaviour.md)
+#   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
-#   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/concepts/fidelity-what-if.md)
+#   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/results/fidelity-what-if.md)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -173,7 +173,8 @@ mutations:
 
 # Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
 fidelity-decisions: build
-	PYTHONPATH=tools $(BIN)/python -m fidelity validation/decisions.toml --directory out/fidelity --page docs/concepts/fidelity.md
+	PYTHONPATH=tools $(BIN)/python -m fidelity validation/decisions.toml --directory out/fidelity --page docs/results/fidelity.md
+	scripts/pictures fidelity
 
 # Simulated runs against real ones, and simulated rankings of settings against real ones, in guests whose clock counts
 # instructions and on this machine. Hours; what ran is kept in out/fidelity, so that an interrupted run goes on where it stopped.
@@ -182,10 +183,10 @@ PREDICTION := -m fidelity.prediction validation/prediction.toml
 
 fidelity-behaviour: build
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
-	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/concepts/fidelity-behaviour.md
+	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/results/fidelity-behaviour.md
 
 fidelity-prediction: build
-	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/concepts/fidelity-prediction.md
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/results/fidelity-prediction.md
 
 # The part of both that takes five minutes, always anew.
 check-prediction: build
@@ -197,7 +198,7 @@ check-prediction: build
 # recorded is kept, so that it goes on where it was interrupted.
 fidelity-what-if: build
 	PYTHONPATH=tools $(BIN)/python -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
-		--directory out/fidelity-what-if --page docs/concepts/fidelity-what-if.md
+		--directory out/fidelity-what-if --page docs/results/fidelity-what-if.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

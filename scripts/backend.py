@@ -39,7 +39,7 @@ __all__ = [
 
 Settings = Mapping[str, Any] | None
 
-_LEFT_OUT = (".ci/", ".github/", "docs/series/", "benches/")
+_LEFT_OUT = (".ci/", ".github/", "docs/results/series/", "benches/")
 """Tracked files that are of no use in an sdist."""
 
 

@@ -1,9 +1,16 @@
-"""What the documentation points to is there."""
+"""The documentation: links lead somewhere, pages are near the index, commands and snippets run."""
 
 import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
+
+from schedlab.cli.main import app, invoke
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -25,6 +32,28 @@ def test_links_and_named_files_are_there(page: Path) -> None:
         named = [name for name in NAMED.findall(text) if not name.startswith(BUILT)]
         missing += [name for name in named if not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_every_page_is_within_two_clicks_of_the_index() -> None:
+    near = {DOCS / "index.md"}
+    for _ in range(2):
+        near |= {
+            (page.parent / link).resolve()
+            for page in near
+            if page.suffix == ".md"
+            for link in LINK.findall(page.read_text(encoding="utf-8"))
+            if "://" not in link
+        }
+    assert [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page not in near] == []
+
+
+LONGEST = {"concepts": 200, "guides": 120, "tutorials": 120}
+
+
+@pytest.mark.parametrize("kind", LONGEST)
+def test_pages_are_short(kind: str) -> None:
+    for page in (DOCS / kind).glob("*.md"):
+        assert len(page.read_text("utf-8").splitlines()) <= LONGEST[kind], page.name
 
 
 def test_every_rule_is_a_function_or_module_of_the_file_that_the_page_names() -> None:
@@ -53,3 +82,159 @@ def test_the_commits_that_leaves_name_are_in_the_table_of_changes() -> None:
     assert named
     for commit, release in named:
         assert commits.get(commit) == f"({', '.join(release.split('.'))})", commit
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+        page: its page.
+        kind: the fence's word, such as ``console``.
+        text: what is in it.
+        shown: why it is not run, from a comment ``<!-- shown: REASON -->`` above it.
+    """
+
+    page: Path
+    kind: str
+    text: str
+    shown: str
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console, those for root too."""
+        lines = re.findall(r"^[$#] (schedlab .*)$", self.text, re.MULTILINE)
+        return lines if self.kind == "console" else []
+
+
+FENCE = re.compile(
+    r"(?:<!-- shown: (?P<why>[^>]*) -->\n)?^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```",
+    re.MULTILINE | re.DOTALL,
+)
+WRITTEN = [page for page in PAGES if "results" not in page.parts and page.name != "CHANGELOG.md"]
+BLOCKS = [
+    Block(page, one["kind"], re.sub(r"(?m)^   (?=\S)", "", one["text"]), one["why"] or "")
+    for page in WRITTEN
+    for one in FENCE.finditer(page.read_text(encoding="utf-8"))
+]
+KINDS = {"console", "text", "python", "json", "sh", "rust", "pycon"}
+
+ELSEWHERE = {
+    "…": "is shortened",
+    "my-": "is about a program of the reader's",
+    " --on vm:": "boots a kernel: tests/vm",
+    " --on host": "runs on this kernel: tests/cli, tests/tuning, tests/targets",
+    " host": "runs on this kernel: tests/cli, tests/tuning, tests/targets",
+    "schedlab record": "needs root: tests/measure/test_recording.py",
+    "schedlab study": "takes long: tests/studies",
+    "schedlab calibrate": "takes long: tests/measure/test_calibration.py",
+    "schedlab validate": "takes long: tests/measure/test_validation.py",
+    "schedlab bench": "takes long: tests/cli/test_commands.py",
+    "schedlab knobs set": "needs root: tests/knobs",
+    "schedlab knobs restore": "changes the machine: tests/knobs",
+    "schedlab kernels get": "fetches a kernel: tests/vm/test_kernels.py",
+    "schedlab ext": "needs root: tests/ext",
+    "schedlab report 3f9a": "is about a stored experiment: tests/report",
+    "schedlab report out/": "is about a study's result: tests/studies",
+    "schedlab run control.json": "is about the file above: tests/test_examples.py",
+    "schedlab infer trace.txt.gz": "is about a recording of the reader's",
+    "schedlab replay sleepers-7.3": "is about a recording of the reader's",
+    "schedlab replay trace.txt.gz": "is about a recording of the reader's",
+    "tune hackbench:groups=4 --metrics max_delay": "takes a minute: tests/tuning",
+    "kernels diff 7.2 7.3": "is about a release that is not there yet",
+    "alt_period=on": "is refused: tests/cli/test_rules.py",
+}
+"""Parts of commands that are not run here, and why; their options are checked all the same."""
+
+
+def _every(kind: str) -> Iterator[Any]:
+    for block in BLOCKS:
+        if block.kind == kind and not block.shown:
+            yield block
+
+
+COMMANDS = list(dict.fromkeys((block.page, line) for block in BLOCKS for line in block.commands))
+
+
+def _words(command: str) -> list[str]:
+    return shlex.split(command, comments=True)[1:]
+
+
+def test_blocks_are_of_kinds_that_are_known() -> None:
+    found = {(str(block.page.relative_to(ROOT)), block.kind) for block in BLOCKS}
+    assert {one for one in found if one[1] not in KINDS} == set()
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), COMMANDS, ids=[f"{page.stem}: {line[:70]}" for page, line in COMMANDS]
+)
+def test_options_of_commands_are_known(page: Path, command: str) -> None:
+    """Whether or not the command is run here: its words are read as the program reads them."""
+    del page
+    if "…" in command:
+        pytest.skip("THE COMMAND IS SHORTENED")
+    words, group = _words(command), typer.main.get_command(app)
+    if " -- " in command:
+        words = words[: words.index("--")]
+    while words and (inner := getattr(group, "commands", {}).get(words[0])):
+        group, words = inner, words[1:]
+    known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)}
+    assert [one for one in words if one.startswith("--") and one.split("=")[0] not in known] == []
+
+
+RUN = [
+    (page, line)
+    for page, line in COMMANDS
+    if not any(part in line for part in ELSEWHERE)
+    and not any(line in block.text and block.shown for block in BLOCKS if block.page == page)
+]
+PAGES_WITH_COMMANDS = list(dict.fromkeys(page for page, _ in RUN))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory that has the repository's files and a store of its own."""
+    for name in ("crates", "examples", "validation"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.stem)
+@pytest.mark.usefixtures("elsewhere")
+def test_commands_of_a_page_run_in_their_order(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in (line for of, line in RUN if of == page):
+        code, said = invoke(_words(line)), capsys.readouterr()
+        assert code == 0, f"{line}: {said.err}"
+        _shown_is_printed(page, line, said.out)
+
+
+def _shown_is_printed(page: Path, command: str, printed: str) -> None:
+    """What a page shows right after a command, as `text`, is among what that prints."""
+    shown = re.search(
+        re.escape(command) + r"\n```\n\n(?:[^`\n]+\n\n|.*?prints[^`\n]*:\n\n)?```text\n(.*?)^```",
+        page.read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    if shown is not None and "sleeper does not" not in shown[1]:
+        assert shown[1] in printed, command
+
+
+PROGRAMS = list(dict.fromkeys(block.page for block in _every("python")))
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
+@pytest.mark.usefixtures("elsewhere")
+def test_python_of_a_page_runs_in_its_order(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, object] = {}
+    for block in _every("python"):
+        if block.page == page:
+            exec(compile(block.text, str(page), "exec"), namespace)
+    printed = capsys.readouterr().out
+    for shown in re.findall(
+        r"It prints:\n\n```text\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        assert shown in printed

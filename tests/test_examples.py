@@ -33,6 +33,24 @@ def test_a_control_loop_takes_its_fifth() -> None:
     assert control.run_ns == pytest.approx(400e6, rel=0.001)
 
 
+def test_a_sleeper_waits_under_eevdf_and_not_under_cfs() -> None:
+    delays = {}
+    for kernel in ("6.1", "6.12"):
+        outcome = schedlab.simulate(
+            str(EXAMPLES / "sleeper_beside_hogs.json"),
+            scheduler=kernel,
+            machine=schedlab.Machine(cpus=8, costs="ideal"),
+        )
+        sleeper = next(task for task in outcome if task.name == "sleeper")
+        # 1.5 ms of every 13 ms for 2 s: 153 whole periods and the beginning of one.
+        assert sleeper.run_ns == pytest.approx(154 * 1.5e6, rel=0.02)
+        delays[kernel] = sleeper.delay_ns / sleeper.delays
+    # CFS: a sleeper's credit (half of 24 ms) is above wakeup_granularity (4 ms), so it preempts.
+    # EEVDF: a request of the same length as the others' (2.8 ms) waits for theirs.
+    assert delays["6.1"] < 0.3e6
+    assert delays["6.12"] > 1e6
+
+
 def test_two_users_get_half_each() -> None:
     machine = schedlab.Machine(cpus=1, costs="ideal")
     outcome = schedlab.simulate(str(EXAMPLES / "two_users.json"), machine=machine)

@@ -262,7 +262,7 @@ def test_the_page_tells_what_fails_and_what_was_not_run() -> None:
     assert [finding.holds for finding in findings] == [True, False, False, False]
     text = page(register, collected, findings, ["figure.svg"], whole=9)
     assert "5 of all 9 lines" in text
-    assert "**1 of 4 lines within tolerance, 0 known to diverge, 3 fail.**" in text
+    assert "**1 of 4 criteria within tolerance, 0 known to diverge, 3 fail.**" in text
     assert "turnaround: 50.0 % apart, allowed 10.0 %" in text
     assert "not run: no root" in text
     assert "CPU shares" in figure(register, collected, findings)

@@ -296,14 +296,14 @@ def test_a_page_says_what_holds_what_fails_and_where() -> None:
     whole = page(register, collected, judge(register, reports), where)
     assert "2026-01-02, commit abc1234, a CPU" in whole
     # The goal and two lines; the third is a known divergence, and that is no agreement.
-    headline = "**3 of 4 goals and lines within tolerance, 1 known to diverge, 0 fail.**"
-    assert f"1 goals and 3 lines. {headline}" in whole
+    headline = "**3 of 4 criteria within tolerance, 1 known to diverge, 0 fail.**"
+    assert headline in whole
     # 1 - 0.05 ** (1 / 2000)
     assert "| all | 6.12 | L1 | 0 / 2000 (0.150%) |" in whole
     assert "known divergence" in whole
     del reports["forks", "6.12", "L1"]
     part = page(register, collected, judge(register, reports), where)
-    assert "1 of 4 goals and lines within tolerance, 1 known to diverge, 2 fail" in part
+    assert "1 of 4 criteria within tolerance, 1 known to diverge, 2 fail" in part
     assert "* forks, 6.12, L1: it was not recorded" in part
 
 

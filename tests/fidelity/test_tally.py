@@ -11,10 +11,10 @@ from fidelity.tally import FAILS, KNOWN, WITHIN, Tally, verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
-    "fidelity.md": "goals and lines",
-    "fidelity-behaviour.md": "lines",
+    "fidelity.md": "criteria",
+    "fidelity-behaviour.md": "criteria",
     "fidelity-prediction.md": "rankings",
-    "fidelity-what-if.md": "lines",
+    "fidelity-what-if.md": "criteria",
 }
 
 
@@ -46,7 +46,7 @@ def test_a_known_divergence_is_no_agreement() -> None:
         _finding(fails=True, diverges=True),
     ]
     assert Tally.of(findings) == Tally(within=3, known=2, failed=1)
-    headline = "3 of 6 lines within tolerance, 2 known to diverge, 1 fail"
+    headline = "3 of 6 criteria within tolerance, 2 known to diverge, 1 fail"
     assert Tally.of(findings).headline() == headline
     assert [verdict(finding) for finding in findings[2:]] == [WITHIN, KNOWN, KNOWN, FAILS]
 
@@ -60,7 +60,7 @@ def test_the_commands_last_line_has_both_numbers(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", PAGES)
 def test_a_pages_headline_is_what_its_tables_say(name: str) -> None:
     """The last column of the rows counted, which are one a line."""
-    text = (DOCS / "concepts" / name).read_text(encoding="utf-8")
+    text = (DOCS / "results" / name).read_text(encoding="utf-8")
     rows = [line.rstrip(" |").rpartition("| ")[2] for line in text.splitlines() if line[:1] == "|"]
     counted = Tally(*(rows.count(one) for one in (WITHIN, KNOWN, FAILS)))
     assert counted.within > 0

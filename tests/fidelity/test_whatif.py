@@ -276,8 +276,11 @@ def test_the_page_and_its_figure_are_written() -> None:
     assert "| serving | knob | vm:6.1 | 1.50 points | 5.0 % | - |" in text
     assert "no part" not in text
     assert "2 of all" in page(register, collected, findings, [], known, whole=count + 2)
-    assert f"**{count} of {count} lines within tolerance, 0 known to diverge, 0 fail.**" in text
-    assert "| serving | knob | vm:6.1 | switches | 1100 / 1000 | 10.0 % | 15.0 % | holds |" in text
+    assert f"**{count} of {count} criteria within tolerance, 0 known to diverge, 0 fail.**" in text
+    assert (
+        "| serving | knob | vm:6.1 | switches | 1100 / 1000 | 10.0 % | 15.0 % | within tolerance |"
+        in text
+    )
     assert (
         "| serving | knob | vm:6.1 | 51.0% / 50.0% (a) | 1100 / 1000 | 1.10 ms / 1.00 ms |" in text
     )
@@ -286,5 +289,5 @@ def test_the_page_and_its_figure_are_written() -> None:
     findings = judge(REGISTER, collected, {})
     text = page(REGISTER, collected, findings, ["figure.svg"], {}, whole=len(findings))
     gone = len(REGISTER.lines) - len(agreeing)
-    whole = f"{len(agreeing)} of {len(REGISTER.lines)} lines within tolerance"
+    whole = f"{len(agreeing)} of {len(REGISTER.lines)} criteria within tolerance"
     assert f"**{whole}, 0 known to diverge, {gone} fail.**" in text

@@ -189,11 +189,11 @@ def test_fio_that_one_value_moves_is_told_from_noise() -> None:
     assert varies(_fio(1.2, 1.2)) == "not confirmed"
 
 
-def test_the_readme_has_the_claims_of_the_pages() -> None:
+def test_the_page_of_papers_has_the_claims_of_the_studies() -> None:
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, str(root / "scripts" / "readme-claims"), "--print"]
-    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert table in (root / "README.md").read_text()
+    command = [sys.executable, str(root / "scripts" / "papers"), "--print"]
+    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert page == (root / "docs" / "results" / "papers.md").read_text(), "run scripts/papers"
 
 
 def test_the_parameter_reports_tables_are_printed_as_there() -> None:

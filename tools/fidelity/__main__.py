@@ -52,7 +52,7 @@ def _run(given: argparse.Namespace) -> bool:
         where = _circumstances(given, time.monotonic() - start)
         write_text(given.page, page(register, collected, judgement, where))
         say(f"written to {given.page}")
-    say(Tally.of((*judgement.goals, *judgement.lines)).headline("goals and lines"))
+    say(Tally.of((*judgement.goals, *judgement.lines)).headline("criteria"))
     return judgement.holds
 
 

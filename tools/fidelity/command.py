@@ -70,7 +70,7 @@ class Finding(Judged, Protocol):
     def failure(self) -> str: ...  # noqa: D102
 
 
-def tell(findings: Iterable[Finding], called: str = "lines") -> bool:
+def tell(findings: Iterable[Finding], called: str = "criteria") -> bool:
     """Say which lines fail, and how many have each verdict; return whether none fails."""
     all_of_them = list(findings)
     failed = [finding for finding in all_of_them if finding.failure]

@@ -83,7 +83,7 @@ class Lines(RegisterFile, Generic[L]):
 def workloads(described: Mapping[str, Described]) -> list[str]:
     """Return a page's section about the workloads."""
     rows = [(name, f"`{part.run}`", part.why) for name, part in described.items()]
-    return section("Workloads", ("name", "what is run", "why"), rows)
+    return section("Workloads", ("name", "run", "why"), rows)
 
 
 def described(name: str, workloads: Iterable[str]) -> str:

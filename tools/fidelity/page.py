@@ -1,4 +1,4 @@
-"""The page that says what came out: ``docs/concepts/fidelity.md``."""
+"""The page that says what came out: ``docs/results/fidelity.md``."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,28 +9,16 @@ from fidelity.markdown import table
 from fidelity.register import Goal, Line, Register
 from fidelity.tally import Tally, verdict
 
-_INTRODUCTION = """\
-Whether runs come out as real ones do, and rank settings as they do, each page with its release,
-CPU, date and commit: [behaviour](fidelity-behaviour.md), [prediction](fidelity-prediction.md) and
-[what-if on a recording](fidelity-what-if.md).
-
-![behaviour, real against simulated](fidelity-behaviour.svg)
-![rankings on 6.1](fidelity-prediction-vm-6.1.svg)
-![rankings on 6.12](fidelity-prediction-vm-6.12.svg)
-![rankings on the host](fidelity-prediction-host.svg)
-![what-if, predicted against done](fidelity-what-if.svg)
-
-Written by `make fidelity-decisions`: every scenario of `validation/decisions.toml` recorded on real
-kernels, and every recorded decision compared with our rules' ([how](validation.md)).
-What is allowed was written down before. A line fails when it leaves its tolerance, when nothing
-was compared, and, where a divergence is known, when that moves or disappears. Replay is forced:
-after each comparison the kernel's choice stands.
+_QUESTION = """\
+Would our rules have decided as the kernel did, at each recorded pick, tick, wake-up and
+placement ([how](../concepts/validation.md#decisions))?
 """
 
 _KEPT = """\
-This run replayed recordings that were there (`--kept`).
+Replayed from kept recordings (`--kept`).
 """
 
+_ALTERNATIVE = "Decisions compared and differing, by kind"
 KINDS = ("pick", "tick", "wakeup", "placement", "select")
 OF_GOALS = (*KINDS, "newidle", "balance", "push")
 
@@ -64,38 +52,31 @@ def page(
     """Return the page as Markdown."""
     findings = (*judgement.goals, *judgement.lines)
     parts = [
-        "# Fidelity, decision by decision",
+        "# Decisions: our rules against real kernels'",
         "",
-        _INTRODUCTION,
+        f"**{Tally.of(findings).headline('criteria')}.** {_compared(judgement)}",
+        "",
+        _QUESTION,
         f"{where.date}, commit {where.commit}, {where.cpu_model}, in {where.seconds / 60:.0f} min.",
         *([_KEPT] if where.kept else []),
-        f"{len(judgement.goals)} goals and {len(judgement.lines)} lines. "
-        f"**{Tally.of(findings).headline('goals and lines')}.**",
+        "",
+        f"![{_ALTERNATIVE}](fidelity.svg)",
+        "",
+        "## Criteria by release",
+        "",
+        "All decisions of a release together: differing / compared; in brackets the share of",
+        "differing decisions at 95 % confidence at most (Clopper and Pearson); *in italics* how",
+        "many the recording leaves open.",
         "",
         *table(
-            ("series", "kernel", "guest"),
-            [
-                (series, kernel, collected.accelerators.get(series, ""))
-                for series, kernel in collected.kernels.items()
-            ],
-        ),
-        "",
-        "## Goals",
-        "",
-        "Decisions of all lines of a release together: differing / compared, and in brackets the",
-        "share of differing ones that is not exceeded with 95 % confidence (Clopper and Pearson).",
-        "",
-        *table(
-            ("goal", "series", "level", *OF_GOALS, "largest errors", "verdict"),
+            ("criterion", "series", "level", *OF_GOALS, "largest errors", "verdict"),
             [_goal_row(finding) for finding in judgement.goals],
         ),
         "",
-        "## Lines",
+        "## By scenario",
         "",
-        "Differing / compared, and *in italics* how many the recording leaves open. A naive rule",
-        "picks whoever comes first in virtual time (EEVDF: by deadline), preempts for them, and",
-        "places tasks at the queue's minimum (EEVDF: average), and on several CPUs selects the one",
-        "where a woken task was; its share that differs is beside.",
+        "A naive rule picks the leftmost task (EEVDF: the earliest deadline), preempts for it,",
+        "places tasks at the queue's minimum (EEVDF: average) and leaves a woken task on its CPU.",
         "",
         *table(
             (
@@ -122,11 +103,43 @@ def page(
             ],
         ),
         "",
-        "## This machine's own kernel",
+        "## Kernels",
+        "",
+        *table(
+            ("series", "kernel", "guest"),
+            [
+                (series, kernel, collected.accelerators.get(series, ""))
+                for series, kernel in collected.kernels.items()
+            ],
+        ),
         "",
         *where.host,
     ]
     return "\n".join(parts) + "\n"
+
+
+_CERTAIN = ("pick", "tick", "wakeup", "placement")
+
+
+def _compared(judgement: Judgement) -> str:
+    """Say how many decisions were compared and differ, by what is recorded."""
+    full = _sum((one for one in judgement.lines if one.what.level == "L1"), _CERTAIN)
+    less = _sum((one for one in judgement.lines if one.what.level != "L1"), _CERTAIN)
+    select = _sum(judgement.lines, ("select",))
+    return (
+        f"With all probes {full} picks, ticks, wake-up preemptions and placements differ, and "
+        f"{select} CPU selections; with fewer probes {less}."
+    )
+
+
+def _sum(findings: Iterable[Finding], kinds: Iterable[str]) -> str:
+    compared = differing = 0
+    for finding in findings:
+        for kind in kinds:
+            numbers = _numbers(finding.report, kind)
+            compared += numbers.get("compared", 0)
+            differing += numbers.get("compared", 0) - numbers.get("equal", 0)
+    return f"{differing:,} of {compared:,}"
 
 
 def _goal_row(finding: Finding) -> tuple[str, ...]:
@@ -212,7 +225,7 @@ def _failures(findings: Iterable[Finding]) -> list[str]:
         for finding in findings
         if not finding.holds
     ]
-    return ["## What fails", "", *failed, ""] if failed else []
+    return ["## Failures", "", *failed, ""] if failed else []
 
 
 def _known(findings: Iterable[Finding]) -> list[str]:

@@ -37,11 +37,11 @@ class Tally:
         verdicts = [verdict(finding) for finding in findings]
         return cls(*(verdicts.count(one) for one in (WITHIN, KNOWN, FAILS)))
 
-    def headline(self, called: str = "lines") -> str:
+    def headline(self, called: str = "criteria") -> str:
         """Say all three numbers, each verdict apart.
 
         >>> Tally(375, 101, 0).headline()
-        '375 of 476 lines within tolerance, 101 known to diverge, 0 fail'
+        '375 of 476 criteria within tolerance, 101 known to diverge, 0 fail'
         """
         whole = self.within + self.known + self.failed
         return (
@@ -50,7 +50,7 @@ class Tally:
         )
 
 
-WITHIN, KNOWN, FAILS = "holds", "known divergence", "**FAILS**"
+WITHIN, KNOWN, FAILS = "within tolerance", "known divergence", "**FAILS**"
 """What stands in the last column of a page's table."""
 
 

@@ -43,13 +43,17 @@ def limit_of(tolerances: Mapping[str, Tolerance[M]], name: str, metric: M) -> fl
 
 
 class Divergence(Entry):
-    """What lines say of a known divergence: how large it is, from and to, and its cause.
+    """What lines say of a known divergence; size and cause are both there, or neither is.
 
-    Both are there, or neither is.
+    Attributes:
+        size: how far apart the values are, from and to.
+        cause: the cause, with the figures that show it.
+        summary: the cause in one sentence.
     """
 
     size: Range | None = None
     cause: str = ""
+    summary: str = ""
 
     @model_validator(mode="after")
     def _has_a_size_and_a_cause(self) -> Self:

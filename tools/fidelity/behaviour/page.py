@@ -1,4 +1,4 @@
-"""The page that says what came out: ``docs/concepts/fidelity-behaviour.md``."""
+"""The page that says what came out: ``docs/results/fidelity-behaviour.md``."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,26 +6,22 @@ from functools import partial
 from fidelity.behaviour.collect import Collected
 from fidelity.behaviour.judge import Finding, shown
 from fidelity.behaviour.register import Register
+from fidelity.divergences import divergences, known
 from fidelity.lines import workloads
 from fidelity.markdown import circumstances, left_out, listing, number, section, table
 from fidelity.observation import METRICS, Metric, medians
 from fidelity.scatter import Dot, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 
-_INTRODUCTION = """\
-Written by `make fidelity-behaviour`: every workload of `validation/behaviour.toml` run on real
-kernels and simulated, and both compared ([how](validation.md)). The simulator gets the costs that
-`schedlab calibrate` measured at the same place, by other workloads, and nothing else. What is
-allowed was written down before, and where a kernel differs from itself by more, that, fixed from
-runs of its own before. A line fails when it leaves its tolerance, when nothing was compared, and,
-where a divergence is known, when that moves or disappears.
+_QUESTION = """\
+Does a simulated run have the CPU shares, switches, turnaround and latencies of the real run,
+with costs that were measured separately
+([how](../concepts/validation.md#behaviour-prediction-and-what-if))?
+"""
 
-A guest has one CPU, and its clock is the number of its instructions: each takes 2 ns and nothing
-else any time, so that this machine's load changes nothing; caches take no time there, and its disk
-completes each access by a timer. A host whose kernel tells nothing of some tasks
-is held to those waiting times that it tells, if they are 99 % of all.
-Waiting times come from runs whose wake-ups were recorded, and are simulated with costs that were
-measured while that was so, too.
+_METRICS = """\
+A guest has one CPU whose clock counts instructions; its disk completes each access by a timer.
+Filled: within tolerance. Hollow: a known divergence or a failure. Dashed: 10 %.
 """
 
 _NAMES: Mapping[Metric, str] = {
@@ -57,42 +53,38 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    known = [finding for finding in findings if finding.diverges]
+    pinned = [finding for finding in findings if finding.diverges]
     protocol = register.protocol
     return "\n".join(
         [
-            "# Fidelity: behaviour",
-            "",
-            _INTRODUCTION,
-            circumstances(),
-            f"{protocol.noise} A/A and {protocol.repeats} judged runs of each, interleaved;",
-            f"{protocol.simulated} simulated ones that begin at different times within a tick.",
+            "# Behaviour: simulated runs against real runs",
             "",
             f"**{Tally.of(findings).headline()}.**",
             "",
+            _QUESTION,
+            f"{circumstances()} {protocol.noise} A/A and {protocol.repeats} judged runs of "
+            f"each, interleaved; {protocol.simulated} simulated runs at offsets within a tick.",
+            "",
             *left_out(whole, len(findings)),
-            *table(("place", "kernel", "clock"), _places(collected)),
-            "",
-            *(f"![real against simulated]({name})\n" for name in figures),
-            "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 10 %.",
-            "",
+            *(f"![Real against simulated, a panel a metric]({name})\n" for name in figures),
+            _METRICS,
             *table(
                 ("metric", *register.places),
                 [_summary(metric, register, findings) for metric in METRICS],
             ),
             "",
-            *listing("What fails", [(one.line.about, one.failure) for one in failed]),
-            *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
-            "## Lines",
+            *listing("Failures", [(one.line.about, one.failure) for one in failed]),
+            *known(divergences((one.line, one.line.metric) for one in pinned)),
+            "## Criteria",
             "",
-            "Simulated / real medians; how far they are apart, with the interval of that, and",
-            "what is allowed.",
+            "Simulated and real medians, their difference with its interval, the tolerance.",
             "",
             *table(
-                ("workload", "place", "metric", "simulated / real", "apart", "allowed", ""),
+                ("workload", "place", "metric", "simulated / real", "difference", "tolerance", ""),
                 [_row(finding) for finding in findings],
             ),
             "",
+            *section("Places", ("place", "kernel", "clock"), _places(collected)),
             *workloads(register.workloads),
             *section(
                 "Tolerances",

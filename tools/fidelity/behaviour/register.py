@@ -33,13 +33,15 @@ class Line(About):
         metric: the metric.
         limit: the stated tolerance.
         size: of a known divergence, how far apart they are, from and to.
-        cause: of a known divergence.
+        cause: of a known divergence, with the figures that show it.
+        summary: the cause in one sentence.
     """
 
     metric: Metric
     limit: float
     size: Range | None = None
     cause: str = ""
+    summary: str = ""
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -57,6 +59,7 @@ class _Lines(Entry):
     verdict: Literal["agrees", "known divergence"] = "agrees"
     size: Range | Mapping[Metric, Range] | None = None
     cause: str = ""
+    summary: str = ""
 
     @model_validator(mode="after")
     def _a_divergence_is_pinned(self) -> Self:
@@ -127,6 +130,7 @@ def _each(part: _Lines, file: _File) -> list[Line]:
                     limit=limit_of(file.tolerances, part.tolerance, metric),
                     size=part.size_of(metric),
                     cause=part.cause,
+                    summary=part.summary,
                 )
                 found.append(line)
     return found

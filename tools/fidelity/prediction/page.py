@@ -1,27 +1,29 @@
-"""The page that says what came out: ``docs/concepts/fidelity-prediction.md``."""
+"""The page that says what came out: ``docs/results/fidelity-prediction.md``."""
 
 from collections.abc import Mapping, Sequence
 
+from fidelity.divergences import divergences, known
 from fidelity.lines import workloads
-from fidelity.markdown import circumstances, left_out, listing, number, table
+from fidelity.markdown import circumstances, left_out, listing, number, section, table
 from fidelity.prediction.collect import Collected
 from fidelity.prediction.judge import Finding
 from fidelity.prediction.register import Measure, Register
 from fidelity.scatter import Dot, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 
-_INTRODUCTION = """\
-Written by `make fidelity-prediction`: every workload of `validation/prediction.toml` run on real
-kernels under every setting, and simulated with the costs that were measured there, by other
-workloads ([how](validation.md)). Do settings rank in simulation as they do really? Where the real
-ones differ by more than noise, Spearman's rank correlation has to be what was written down; where
-they do not, simulated ones may not either; and the setting that is best in simulation has to be
-among the best ones really. Less is better of every measure.
+_QUESTION = """\
+Do settings rank in simulation as they do on the kernel, and is the setting that is best in
+simulation among the best there
+([how](../concepts/validation.md#behaviour-prediction-and-what-if))?
+"""
 
-A guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. Workloads are recorded where their waiting times are ranked, since those are told
-by recordings. Simulated tasks are made one after the other and wait for a signal, as the runner has
-it: where CFS puts new tasks decides for long who waits for whom.
+_COLUMNS = """\
+*spread*: the worst real setting above the best. *noise*: how far two sets of runs of one
+setting differ, 95 times in 100. *correlation*: Spearman's, with its bootstrap interval;
+settings that differ by no more than the noise or 2 % share a rank. *untied*: the same without
+shared ranks. *kernel itself*: the first half of the kernel's runs against the second. *real
+rank* leaves out settings that are better by no more than the noise. Lower is better of every
+measure.
 """
 
 _NAMES: Mapping[Measure, str] = {
@@ -49,43 +51,32 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    known = [finding for finding in findings if finding.diverges]
+    pinned = [finding for finding in findings if finding.diverges]
     untied = sum(not finding.holds_untied for finding in findings)
     shown = []
     for place, name in figures.items():
-        shown += [f"## {place}", "", f"![real against simulated, {place}]({name})", ""]
+        shown += [f"![Real against simulated settings, {place}]({name})", ""]
     return (
         "\n".join(
             [
-                "# Fidelity: prediction",
-                "",
-                _INTRODUCTION,
-                circumstances(),
-                f"{register.protocol.simulated} simulated runs a setting; real ones interleaved.",
+                "# Prediction: simulated rankings against real rankings",
                 "",
                 f"**{Tally.of(findings).headline('rankings')}.** If settings that differ by no "
                 f"more than noise were ranked, too, {untied} would fail.",
                 "",
+                _QUESTION,
+                f"{circumstances()} {register.protocol.simulated} simulated runs a setting; real "
+                "runs interleaved.",
+                "",
                 *left_out(whole, len(findings)),
-                *table(
-                    ("place", "kernel", "clock", "settings", "real runs of each"),
-                    [_place(register, name, there) for name, there in collected.items()],
-                ),
-                "",
-                "How far real settings are apart (the worst above the best), and by how much two",
-                "sets of runs of one setting differ 95 times in 100; the rank correlation with its",
-                "bootstrap interval; and which setting is best in simulation, with its real rank",
-                "(not counting those that are better by no more than noise). Settings that differ",
-                "by no more than the noise, or than one fiftieth, share a rank. *untied* is the",
-                "correlation if they do not, so that chance ranks them; *kernel itself* is that of",
-                "the first half of the kernel's runs of the same settings with the second.",
-                "",
+                *shown,
+                _COLUMNS,
                 *table(
                     (
                         "workload",
                         "place",
                         "measure",
-                        "apart",
+                        "spread",
                         "noise",
                         "correlation",
                         "untied",
@@ -97,13 +88,17 @@ def page(
                     [_row(finding) for finding in findings],
                 ),
                 "",
-                *listing("What fails", [(one.line.about, one.failure) for one in failed]),
+                *listing("Failures", [(one.line.about, one.failure) for one in failed]),
+                *known(divergences((one.line, one.line.measure) for one in pinned)),
                 *listing(
-                    "Not ranked: nobody is woken, but to begin",
+                    "Not ranked: no task is woken except to start",
                     [(one.line.about, f"`{name}`") for one in findings for name in one.unranked],
                 ),
-                *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
-                *shown,
+                *section(
+                    "Places",
+                    ("place", "kernel", "clock", "settings", "real runs of each"),
+                    [_place(register, name, there) for name, there in collected.items()],
+                ),
                 "## Rules",
                 "",
                 register.rules.why,
@@ -180,5 +175,5 @@ def _settings(register: Register) -> list[str]:
     lines = ["## Settings", ""]
     for place in register.places:
         names = ", ".join(f"`{setting.name}`" for setting in register.settings(place))
-        lines.append(f"* {place}: {names}")
+        lines.append(f"- {place}: {names}")
     return lines

@@ -81,6 +81,7 @@ class _Expected(Entry):
 
     correlation: tuple[float, float] | None = None
     cause: str = ""
+    summary: str = ""
 
     @model_validator(mode="after")
     def _a_divergence_is_pinned(self) -> Self:
@@ -97,7 +98,8 @@ class Line(About, _Expected):
     Attributes:
         measure: by what.
         correlation: of a known divergence, what the rank correlation is, from and to.
-        cause: of a known divergence.
+        cause: of a known divergence, with the figures that show it.
+        summary: the cause in one sentence.
     """
 
     measure: Measure
@@ -178,6 +180,7 @@ class Register(Lines[Line]):
                 measure=measure,
                 correlation=part.correlation,
                 cause=part.cause,
+                summary=part.summary,
             )
             for part in file.lines
             for workload in part.workloads

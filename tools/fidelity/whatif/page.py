@@ -1,8 +1,9 @@
-"""The page that says what came out: ``docs/concepts/fidelity-what-if.md``."""
+"""The page that says what came out: ``docs/results/fidelity-what-if.md``."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from fidelity.divergences import divergences, known
 from fidelity.markdown import circumstances, left_out, listing, number, section, table
 from fidelity.scatter import Dot, scatter
 from fidelity.tally import WITHIN, Tally, verdict
@@ -12,28 +13,24 @@ from fidelity.whatif.noise import Noise
 from fidelity.whatif.register import METRICS, RECORDED, Metric, Register
 from schedlab.measure.similarity import likeness
 
-_INTRODUCTION = """\
-Written by `make fidelity-what-if`. Each workload of `validation/what-if.toml` is recorded on a real
-kernel as it is set by default. From that recording alone ([how](../guides/what-if.md)) it is
-predicted what another setting would make of it: a knob, a policy, a weight. Then that is really
-set, and the workload is recorded again. *recorded* is the recording itself, simulated as it was.
-What is allowed was written down before: a line fails when it leaves its tolerance, when nothing was
-compared, and, where a divergence is known, when that moves or disappears.
+_QUESTION = """\
+Does a recording under one setting predict what another setting does: a knob, a policy, a
+weight, a slice ([how](../guides/what-if.md))?
+"""
 
-The guest has one CPU, and its clock is the number of its instructions, so that this machine's load
-changes nothing. What the simulator charges for by itself was measured there by other workloads
-(`schedlab calibrate`) while it was recorded, too.
+_METRICS = """\
+*recorded* is the recording itself, simulated as it was set. Filled: within tolerance. Hollow: a
+known divergence or a failure. Dashed: 15 %.
 """
 
 _DESCRIBED = """\
-The workload's own description, simulated as it was really set, beside what was real: what is off
-above and not here was lost on the way through the recording.
+The workload's own description, simulated with the setting: a difference in the criteria that is
+not here comes from the recording.
 """
 
 _AGAIN = """\
-How far recordings of the same are from each other on the kernel itself: the furthest two of the A/A
-recordings, which were made and fixed first. Where that is more than what is stated, it is the
-tolerance.
+The largest difference between two recordings of the same setting. Where it is above what is
+stated, it is the tolerance.
 """
 
 _NAMES: Mapping[Metric, str] = {
@@ -63,7 +60,7 @@ def page(
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
-    known = [finding for finding in findings if finding.diverges]
+    pinned = [finding for finding in findings if finding.diverges]
     places = [_place(place, there) for place, there in collected.items()]
     protocol = register.protocol
     changes = [
@@ -73,24 +70,26 @@ def page(
     return (
         "\n".join(
             [
-                "# Fidelity: what-if on a recording",
-                "",
-                _INTRODUCTION,
-                circumstances(),
-                f"Runs of {protocol.duration}, looked at from {protocol.begin} to {protocol.end}.",
-                *places,
+                "# What-if: predictions from recordings against real settings",
                 "",
                 f"**{Tally.of(findings).headline()}.**",
                 "",
+                _QUESTION,
+                f"{circumstances()} Runs of {protocol.duration}, read from {protocol.begin} to "
+                f"{protocol.end}. {' '.join(places)}",
+                "",
                 *left_out(whole, len(findings)),
-                *(f"![real against predicted]({name})\n" for name in figures),
-                "Filled: within the tolerance. Hollow: outside, or known to diverge. Dashed: 15 %.",
+                *(f"![Real against predicted, a panel a metric]({name})\n" for name in figures),
+                _METRICS,
+                *listing("Failures", [(one.line.about, one.failure) for one in failed]),
+                *known(
+                    divergences(
+                        (one.line, f"{one.line.change} {one.line.metric}") for one in pinned
+                    )
+                ),
+                "## Criteria",
                 "",
-                *listing("What fails", [(one.line.about, one.failure) for one in failed]),
-                *listing("Known divergences", [(one.line.about, one.line.cause) for one in known]),
-                "## Lines",
-                "",
-                "Of shares the task that is furthest off.",
+                "Shares are those of the task with the largest difference.",
                 "",
                 *table(
                     (
@@ -99,8 +98,8 @@ def page(
                         "place",
                         "metric",
                         "predicted / real",
-                        "apart",
-                        "allowed",
+                        "difference",
+                        "tolerance",
                         "",
                     ),
                     [_row(finding) for finding in findings],
@@ -108,7 +107,7 @@ def page(
                 "",
                 "## Effects",
                 "",
-                "What the change really did, and what was predicted, against the recording.",
+                "The effect of each change, real and predicted, relative to the recording.",
                 "",
                 *table(
                     ("workload", "change", "place", "switches", "p99 latency"),
@@ -129,14 +128,14 @@ def page(
                     ("name", "why"), [(name, work.why) for name, work in register.workloads.items()]
                 ),
                 "",
-                *table(("workload", "change", "what is set", "why"), changes),
+                *table(("workload", "change", "setting", "why"), changes),
                 "",
                 *section(
                     "Tolerances",
                     ("name", "derived"),
                     [(name, part.why) for name, part in register.tolerances.items()],
                 ),
-                "## The kernel and itself",
+                "## The kernel against itself",
                 "",
                 _AGAIN,
                 *table(("workload", "change", "place", *METRICS), _again(register, noise)),

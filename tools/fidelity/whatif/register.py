@@ -187,6 +187,7 @@ def _each(part: _Lines, file: _File) -> list[Line]:
                         limit=limit_of(file.tolerances, part.tolerance, metric),
                         size=part.size,
                         cause=part.cause,
+                        summary=part.summary,
                     )
                     found.append(line)
     return found
