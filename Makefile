@@ -6,6 +6,7 @@
 #   make check   the quick ones: formats, lints, types
 #   make mutations  breaks rules one by one in a copy and sees their tests fail
 #   make bench   the speed of the core, one thread
+#   make docs    generated pages and pictures made anew, and the documentation as a site (out/site/index.html)
 #   make fidelity-decisions   our rules against real kernels' decisions, in guests (results in docs/results/fidelity.md)
 #   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/results/fidelity-behaviour.md)
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
@@ -48,7 +49,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -136,7 +137,7 @@ wheel: build-packages venv
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest pytest
+	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest site pytest
 
 check: venv
 	@scripts/run-parts fmt clippy ruff mypy
@@ -166,6 +167,17 @@ stubtest: extension
 
 pytest: build
 	$(BIN)/pytest
+
+# The documentation as a site; any broken link or reference fails.
+site: venv
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -d out/site-cache docs out/site
+
+docs: build
+	scripts/reference
+	scripts/papers
+	scripts/pictures
+	@$(MAKE) --no-print-directory site
+	@echo "out/site/index.html"
 
 # Some minutes: every row of scripts/mutations.toml.
 mutations:
