@@ -26,6 +26,8 @@ struct RuleRow {
     until: Option<String>,
     backports: Vec<String>,
     commit: Option<CommitRow>,
+    /// Why no commit is named.
+    no_commit: Option<&'static str>,
     requires: &'static [&'static str],
     excludes: &'static [&'static str],
 }
@@ -45,6 +47,7 @@ impl RuleRow {
             until: row.until.map(mainline),
             backports: row.backports.iter().map(|point| plain(*point)).collect(),
             commit: row.commit.map(|commit| CommitRow { hash: commit.hash, subject: commit.subject }),
+            no_commit: Some(row.no_commit).filter(|why| !why.is_empty()),
             requires: row.requires,
             excludes: row.excludes,
         }

@@ -156,7 +156,7 @@ def _show_rule(row: dict[str, Any], state: str) -> None:
     commit = row["commit"]
     points = [f"since {row['since']}", *([f"until {row['until']}"] if row["until"] else [])]
     points += [f"also {point} and later of its series" for point in row["backports"]]
-    named = f"{commit['hash']} {commit['subject']}" if commit else "commit not found"
+    named = f"{commit['hash']} {commit['subject']}" if commit else f"commit: {row['no_commit']}"
     say(f"{row['name']}{state}")
     say(f"  {row['does']}")
     say(f"  {', '.join(points)}; {named}")

@@ -9,7 +9,7 @@ macro_rules! rows {
     ($($(#[doc = $does:literal])+ $name:ident: $kind:ident, since $since:tt
         $(, until $until:tt)? $(, backports [$($backport:tt),+])? $(, requires [$($required:ident),+])?
         $(, excludes [$($excluded:ident),+])?
-        $(, commit $hash:literal $subject:literal)? ;)*) => {
+        $(, commit $hash:literal $subject:literal)? $(, no_commit $why:literal)? ;)*) => {
         /// The rules of one kernel: a field a row of the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct RuleSet {
@@ -26,6 +26,7 @@ macro_rules! rows {
                 until: rows!(@option $(release!($until))?),
                 backports: &[$($(release!($backport)),+)?],
                 commit: rows!(@option $(super::table::Commit { hash: $hash, subject: $subject })?),
+                no_commit: concat!($($why)?),
                 requires: &[$($(stringify!($required)),+)?],
                 excludes: &[$($(stringify!($excluded)),+)?],
             },)*];
@@ -78,26 +79,35 @@ rows! {
     wake_flags_select: Fact, since (5, 11),
         commit "3aef1551e942" "sched: Remove select_task_rq()'s sd_flag parameter";
     /// `ENQUEUE_DELAYED` and `DEQUEUE_DELAYED` are 0x20; before, 0x200.
-    delayed_flag_0x20: Fact, since (6, 19);
+    delayed_flag_0x20: Fact, since (6, 19),
+        commit "376f8963bbda" "sched: Re-arrange the {EN,DE}QUEUE flags";
     /// `TIF_NEED_RESCHED` is bit 4 of x86's thread flags; before, bit 3.
-    need_resched_bit_4: Fact, since (6, 19);
+    need_resched_bit_4: Fact, since (6, 18),
+        commit "da3f033a9fbf" "x86: Use generic TIF bits";
     /// A recording shows `set_next_task_fair` as a step of its own.
-    set_next_task_is_a_step: Fact, since (7, 0);
+    set_next_task_is_a_step: Fact, since (7, 0),
+        no_commit "not found: what the probes of recordings show";
     /// A pipe keeps two pages of what was read for what is written next (`tmp_page`); before, one.
-    pipe_keeps_two_pages: Fact, since (6, 15);
+    pipe_keeps_two_pages: Fact, since (6, 15),
+        commit "46af8e2406c2" "pipe: cache 2 pages instead of 1";
     /// CPUs and nodes keep blocks of memory in sheaves (`mm/slub.c`), so that no slab of messages is given back.
-    slabs_kept: Fact, since (7, 0);
+    slabs_kept: Fact, since (7, 0),
+        commit "e47c897a2949" "slab: add sheaves to most caches";
     /// A synchronous write looks at the inode's table block after the inode.
-    table_after_inode: Fact, since (6, 5);
+    table_after_inode: Fact, since (6, 5),
+        no_commit "not found: read in fs/ext4/fsync.c (ext4_fsync_nojournal)";
 
     // --- what is modelled ---
 
     /// Task groups are modelled.
-    models_groups: Fact, since (5, 10);
+    models_groups: Fact, since (5, 10),
+        no_commit "none: how far the model goes, no change of the kernel";
     /// Scheduling domains and balancing are modelled.
-    models_balancing: Fact, since (5, 10);
+    models_balancing: Fact, since (5, 10),
+        no_commit "none: how far the model goes, no change of the kernel";
     /// There is a deadline class (SCHED_DEADLINE).
-    deadline_class: Fact, since (3, 14);
+    deadline_class: Fact, since (3, 14),
+        commit "aab03e05e8f7" "sched/deadline: Add SCHED_DEADLINE structures & implementation";
     /// A quota may have a burst (`cpu.max.burst`).
     cfs_burst: Fact, since (5, 14),
         commit "f4183717b370" "sched/fair: Introduce the burstable CFS controller";
@@ -108,7 +118,8 @@ rows! {
     pkg_domain: Fact, since (6, 7),
         commit "f577cd57bfaa" "sched/topology: Rename 'DIE' domain to 'PKG'";
     /// The kernel preempts itself, so that newidle balancing stops after the first task it pulled.
-    preemptible: Fact, since (6, 1);
+    preemptible: Fact, since (6, 1),
+        no_commit "none: the configuration of Debian's kernels (CONFIG_PREEMPTION)";
     /// The fair class asks for rescheduling lazily (PREEMPT_LAZY, the one model but full preemption).
     lazy: Fact, since (7, 0),
         commit "7dadeaa6e851" "sched: Further restrict the preemption modes";
@@ -138,7 +149,8 @@ rows! {
     charges_time_only: Flag, since (2, 6, 29),
         commit "34f28ecd0f4b" "sched: optimize update_curr()";
     /// A running entity that is no longer queued does not hold `min_vruntime` back.
-    min_vruntime_of_queued: Flag, since (5, 10), until (6, 6), excludes [eevdf];
+    min_vruntime_of_queued: Flag, since (5, 10), until (6, 6), excludes [eevdf],
+        no_commit "not found: sched/fair: Fix min_vruntime tracking, before 5.10";
     /// Off its queue an entity's `vruntime` is relative to `min_vruntime`; before, `set_task_cpu` converted it.
     relative_vruntime: Flag, since (2, 6, 33), until (6, 6), excludes [eevdf],
         commit "88ec22d3edb7" "sched: Remove the cfs_rq dependency from set_task_cpu()";
@@ -164,17 +176,20 @@ rows! {
     initial_placement_goes_on: Flag, since (2, 6, 32), until (6, 6), excludes [eevdf],
         commit "b5d9d734a53e" "sched: Ensure that a child can't gain time over it's parent after fork()";
     /// An entity that slept so long that its `vruntime` may have wrapped is placed anew.
-    places_long_sleepers_anew: Flag, since (5, 10), until (6, 6), excludes [eevdf];
+    places_long_sleepers_anew: Flag, since (6, 3), until (6, 6), backports [(5, 10, 177), (6, 1, 22)], excludes [eevdf],
+        commit "829c1651e9c4" "sched/fair: sanitize vruntime of entity being placed";
     /// A tick compares the running entity with the leftmost once it ran its granularity.
     tick_compares_leftmost: Flag, since (2, 6, 32), until (6, 6), excludes [eevdf],
         commit "f685ceacab07" "sched: Strengthen buddies and mitigate buddy induced latencies";
     /// A tick looks at slices only where another entity waits; before, also without wakeup preemption.
-    tick_checks_contended_only: Flag, since (5, 10);
+    tick_checks_contended_only: Flag, since (5, 10),
+        no_commit "not found: between 2.6.24 and 5.10, in entity_tick";
     /// Wakeup preemption scales the granularity by the waking entity's weight (`wakeup_preempt_entity`), and nominates buddies.
     wakeup_preempt_entity: Flag, since (2, 6, 30), until (6, 6), excludes [eevdf],
         commit "e52fb7c09723" "sched: prefer wakers";
     /// A yielding task is skipped once (the skip buddy).
-    yield_by_skip_buddy: Flag, since (2, 6, 39), until (6, 6), excludes [eevdf];
+    yield_by_skip_buddy: Flag, since (2, 6, 39), until (6, 6), excludes [eevdf],
+        commit "ac53db596cc0" "sched: Use a buddy to implement yield_task_fair()";
     /// A task that is picked again keeps the CPU as it is, its slice included.
     repick_keeps_slice: Flag, since (3, 15),
         commit "678d5718d8d0" "sched/fair: Optimize cgroup pick_next_task_fair()";
@@ -191,7 +206,8 @@ rows! {
     protects_picks: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "bcd74b2ffdd0" "sched/fair: Only set slice protection at pick time";
     /// `pick_eevdf` takes the next buddy; before, `pick_next_entity` alone.
-    buddy_in_pick_eevdf: Flag, since (6, 18), requires [eevdf];
+    buddy_in_pick_eevdf: Flag, since (6, 19), backports [(6, 18, 33)], requires [eevdf],
+        commit "e837456fdca8" "sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals";
     /// No buddy is taken where a shorter slice is looked for.
     buddy_only_if_protecting: Flag, since (7, 1), requires [eevdf],
         commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
@@ -233,14 +249,17 @@ rows! {
     picks_before_put: Flag, since (6, 12),
         commit "fd03c5b85855" "sched: Rework pick_next_task()";
     /// Where all tasks are fair the pick looks at no other class, nor at the fair server.
-    fair_pick_shortcut: Flag, since (6, 12);
+    fair_pick_shortcut: Flag, since (6, 12),
+        no_commit "none: what the short cut of __pick_next_task leaves out since there are fair servers";
     /// A change of affinity requeues the task.
-    affinity_requeues: Flag, since (5, 10);
+    affinity_requeues: Flag, since (5, 10),
+        no_commit "not found: between 2.6.24 and 5.10, in do_set_cpus_allowed";
     /// A change that leaves the priority as it is leaves the task's place, too.
     unchanged_priority_keeps_place: Flag, since (4, 1),
         commit "0782e63bc6fe" "sched: Handle priority boosted tasks proper in setscheduler()";
     /// A running task whose nice level changes is put and set anew.
-    renicing_sets_anew: Flag, since (5, 10);
+    renicing_sets_anew: Flag, since (5, 10),
+        no_commit "not found: between 2.6.24 and 5.10, in set_user_nice";
     /// A task whose priority falls goes before its new equals.
     lowered_goes_first: Flag, since (3, 15),
         commit "81a44c5441d7" "sched: Queue RT tasks to head when prio drops";
@@ -326,7 +345,8 @@ rows! {
     select_idle_smt_skips_target: Flag, since (6, 1),
         commit "b9bae70440d2" "sched/fair: Avoid double search on same cpu";
     /// The idlest group counts CPUs on which the task may not run.
-    idlest_counts_forbidden_cpus: Flag, since (6, 12), until (6, 19);
+    idlest_counts_forbidden_cpus: Flag, since (6, 12), until (6, 19),
+        no_commit "ended by 82d6e01a0699 (sched/fair: Only update stats for allowed CPUs when looking for dst group, 6.19), which 6.1.192 has as a backport";
     /// A SCHED_IDLE task prefers an idle CPU to one of SCHED_IDLE tasks (`choose_idle_cpu`).
     idle_tasks_avoid_their_like: Flag, since (7, 1),
         commit "fd54d81c2c0e" "sched/fair: Skip SCHED_IDLE rq for SCHED_IDLE task";
@@ -385,9 +405,14 @@ rows! {
     idle_core_balances_first: Flag, since (6, 6),
         commit "b1bfeab9b002" "sched/fair: Consider the idle state of the whole core for load balance";
     /// Fair tasks are counted without those in delayed dequeue (`h_nr_runnable`).
-    balance_counts_runnable: Flag, since (6, 19);
+    balance_counts_runnable: Flag, since (6, 14), requires [eevdf],
+        commit "1a49104496d3" "sched/fair: Use the new cfs_rq.h_nr_runnable";
     /// A delayed task is not moved unless load is.
-    balance_leaves_delayed: Flag, since (7, 2);
+    balance_leaves_delayed: Flag, since (6, 14), requires [eevdf],
+        commit "61b82dfb6b7e" "sched/fair: Do not try to migrate delayed dequeue task";
+    /// A task that is not eligible is not moved to a CPU where it would have to wait, unless balancing has failed.
+    balance_leaves_ineligible: Flag, since (6, 14), requires [eevdf],
+        commit "873199d27bb2" "sched/core: Prioritize migrating eligible tasks in sched_balance_rq()";
     /// The expected idle time is updated as idling ends, not as a task wakes.
     avg_idle_at_end_of_idle: Flag, since (7, 0),
         commit "4b603f1551a7" "sched: Update rq->avg_idle when a task is moved to an idle CPU";
@@ -435,6 +460,26 @@ mod tests {
             }
         }
         assert!(!rules.set("no_such_rule", true) && rules.get("no_such_rule").is_none());
+    }
+
+    /// A row names its commit, or says why not.
+    #[test]
+    fn every_row_names_its_commit_or_says_why_not() {
+        for row in RuleSet::ROWS {
+            assert_eq!(row.commit.is_none(), !row.no_commit.is_empty(), "{}", row.name);
+            assert!(row.commit.is_none_or(|commit| commit.hash.len() == 12), "{}", row.name);
+        }
+    }
+
+    /// The balancer's rules of 6.14 are 6.18's too; only from 6.18.33 on has 6.18 the wake-up preemption of 6.19, with the buddy in `pick_eevdf`.
+    #[test]
+    fn what_came_with_6_14_is_in_6_18() {
+        for rules in [of("6.18.0"), of("6.18")] {
+            assert!(rules.balance_counts_runnable && rules.balance_leaves_delayed && rules.balance_leaves_ineligible);
+        }
+        assert!(!of("6.12").balance_counts_runnable && !of("6.12").balance_leaves_delayed);
+        assert!(!of("6.18.32").buddy_in_pick_eevdf && of("6.18.33").buddy_in_pick_eevdf);
+        assert!(!of("6.1.21").places_long_sleepers_anew && of("6.1.22").places_long_sleepers_anew);
     }
 
     /// Each row tells two known series, or two points of one, apart: else nothing would ever ask for it.

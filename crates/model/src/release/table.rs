@@ -37,8 +37,10 @@ pub struct Row {
     pub until: Option<Release>,
     /// The stable releases that it was backported to.
     pub backports: &'static [Release],
-    /// The commit that brought it; none where it was not found.
+    /// The commit that brought it, if one is named.
     pub commit: Option<Commit>,
+    /// Why no commit is named; empty where one is.
+    pub no_commit: &'static str,
     /// The structures that it is a part of.
     pub requires: &'static [&'static str],
     /// The structures that took its place.

@@ -19,11 +19,12 @@ impl<D: Decider> Sched<D> {
             if lingers && env.migration_type != MigrationType::Load {
                 return false;
             }
-            if domain.nr_balance_failed == 0 && self.is_ineligible_on(task, env.dst) {
-                return false;
-            }
         }
         if self.throttled_lb_pair(task, env.src, env.dst) {
+            return false;
+        }
+        let spares = self.rules.balance_leaves_ineligible && domain.nr_balance_failed == 0;
+        if spares && self.is_ineligible_on(task, env.dst) {
             return false;
         }
         if !record.may_run_on(env.dst) {
@@ -57,7 +58,7 @@ impl<D: Decider> Sched<D> {
         throttled(src) || throttled(dst)
     }
 
-    /// `task_is_ineligible_on_dst_cpu` (from 6.13 on): it ran ahead of its queue, and would have to wait there too.
+    /// `task_is_ineligible_on_dst_cpu` (since 873199d27bb2, 6.14): it ran ahead of its queue, and would have to wait there too.
     fn is_ineligible_on(&self, task: TaskId, dst: CpuId) -> bool {
         let record = &self.tasks[task.index()];
         let place = self.groups[record.group.index()].cpus.get(dst.index()).copied().flatten();

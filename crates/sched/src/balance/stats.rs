@@ -147,7 +147,7 @@ impl<D: Decider> Sched<D> {
         self.cfs_rq_h_load(above) * self.entity_avg(se).load_avg / (self.queue_avg(above).load_avg + 1)
     }
 
-    /// Fair tasks of a CPU as the release counts them: with those that linger asleep before 6.19 (`h_nr_queued`), without them from
+    /// Fair tasks of a CPU as the release counts them: with those that linger asleep before 6.14 (`h_nr_queued`), without them from
     /// then on (`h_nr_runnable`).
     pub(super) fn h_nr_running(&self, cpu: CpuId) -> u32 {
         let queue = self.cfs_rq(cpu);
