@@ -4,8 +4,6 @@ use std::mem::take;
 
 use schedlab_model::Costs;
 
-use crate::wake_group::WakeGroups;
-
 /// One thing that a task did. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
@@ -134,11 +132,11 @@ impl ActivityLog {
         self.activities.push(activity);
     }
 
-    /// Woke `task` in the system call in which it woke those before, which may cost it so much more.
+    /// Woke one more task in the system call in which it woke those before, which may cost it so much more; `join` has that one join them.
     ///
     /// The time between the wake-ups is the kernel's own, and no preemption falls into it: it goes before the first of them. False where the
     /// last doing is no wake-up.
-    pub(crate) fn woke_too(&mut self, task: u32, cost: u64, groups: &mut WakeGroups) -> bool {
+    pub(crate) fn woke_too(&mut self, cost: u64, join: impl FnOnce(Activity) -> Activity) -> bool {
         let Some(woke @ (Activity::Wake(_) | Activity::WakeAll(_))) = self.activities.last().copied() else {
             return false;
         };
@@ -155,7 +153,7 @@ impl ActivityLog {
             _ if time > 0 => self.activities.push(Activity::Run(time)),
             _ => {}
         }
-        self.activities.push(groups.add(woke, task));
+        self.activities.push(join(woke));
         true
     }
 
@@ -171,6 +169,7 @@ impl ActivityLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wake_group::WakeGroups;
 
     #[test]
     fn a_doing_is_two_words() {
@@ -181,12 +180,12 @@ mod tests {
     fn tasks_woken_in_one_call_are_one_doing() {
         let (mut log, mut groups) = (ActivityLog::default(), WakeGroups::default());
         log.ran(100);
-        assert!(!log.woke_too(1, 0, &mut groups), "it woke none before");
+        assert!(!log.woke_too(0, |woke| groups.add(woke, 1)), "it woke none before");
         log.did(Activity::Wake(1));
         // 30 and 20 between the wake-ups, of which 5 each are charged for; then 7 until it sleeps.
         for (task, time) in [(2, 30), (3, 20)] {
             log.ran(time);
-            assert!(log.woke_too(task, 5, &mut groups));
+            assert!(log.woke_too(5, |woke| groups.add(woke, task)));
         }
         log.ran(7);
         log.did(Activity::Await);
@@ -196,7 +195,7 @@ mod tests {
         let mut log = ActivityLog::default();
         log.did(Activity::Wake(1));
         log.ran(9);
-        assert!(log.woke_too(2, 0, &mut groups));
+        assert!(log.woke_too(0, |woke| groups.add(woke, 2)));
         assert_eq!(log.activities, [Activity::Run(9), Activity::WakeAll(1)]);
     }
 

@@ -367,7 +367,8 @@ impl Observer {
                     waker.charge(now, costs.tick, self.period);
                     let before = waker.log.activities.len();
                     let remote = cpu != target;
-                    if joins && waker.log.woke_too(task, costs.wake_more(remote), &mut self.wake_groups) {
+                    let groups = &mut self.wake_groups;
+                    if joins && waker.log.woke_too(costs.wake_more(remote), |woke| groups.add(woke, task)) {
                         self.activities += 1;
                     } else {
                         waker.log.owes(costs.wake(remote));

@@ -4,7 +4,7 @@
 //! gets lost. The kernel tells it when the caller is gone (`PR_SET_PDEATHSIG`), however that ended. Control groups would do the same, but
 //! need rights that a user has not everywhere, and a group of the CPU controller changes how the command is scheduled.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{FromRawFd, RawFd};
@@ -323,10 +323,4 @@ fn below(top: libc::pid_t) -> Vec<(libc::pid_t, String)> {
         }
     }
     found
-}
-
-/// Gives the calling process a name.
-pub(crate) fn set_name(name: &CStr) {
-    // SAFETY: the kernel reads a text that a zero byte ends.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }

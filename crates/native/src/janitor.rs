@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use crate::guard::set_name;
+use crate::system::set_name;
 use crate::system::{exit_now, fork, pipe, read, wait_own};
 
 /// The process, as its employer sees it.

@@ -1,4 +1,6 @@
 //! The operations of a task beyond computing, sleeping and messages.
+//!
+//! This file and `task.rs` use each other: an operation may make tasks, and a task's life is its operations.
 
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;

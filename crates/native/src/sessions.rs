@@ -10,9 +10,8 @@ use schedlab_program::{Op, Program, TemplateId};
 
 use crate::NativeError;
 use crate::shared::Wanted;
-use crate::supervise::host;
 use crate::system::{self, abnormal, check, die_with, exit_now, wait_own};
-use crate::task::{Newborn, give_up, start_process};
+use crate::task::{Newborn, give_up, host, start_process};
 
 /// Tasks that are forked must stay in the session of whoever forks them.
 ///

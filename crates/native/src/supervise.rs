@@ -22,7 +22,7 @@ use crate::spin::Spin;
 use crate::stop::stop_tasks;
 use crate::storage;
 use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
-use crate::task::{Newborn, World, give_up, start_thread};
+use crate::task::{Newborn, World, give_up, host};
 use crate::watch::Watch;
 
 /// How a run is made.
@@ -408,22 +408,6 @@ impl Supervisor {
             }
             self.leaders.retain(|leader| *leader != pid);
         }
-    }
-}
-
-/// The process of all first tasks that are threads.
-pub(crate) fn host(threads: Vec<Newborn>) {
-    let mut started = Vec::with_capacity(threads.len());
-    for newborn in threads {
-        let (world, template) = (newborn.world, newborn.template);
-        match start_thread(newborn) {
-            Ok(thread) => started.push(thread),
-            Err((wanted, error)) => give_up(world, wanted, error.raw_os_error().unwrap_or(libc::EIO), template),
-        }
-    }
-    for thread in started {
-        // SAFETY: made joinable above, joined once.
-        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
     }
 }
 

@@ -351,3 +351,19 @@ pub(crate) fn start_thread(newborn: Newborn) -> Result<libc::pthread_t, (Wanted,
         Err((Wanted::Thread, io::Error::from_raw_os_error(failed)))
     }
 }
+
+/// The process of all first tasks that are threads.
+pub(crate) fn host(threads: Vec<Newborn>) {
+    let mut started = Vec::with_capacity(threads.len());
+    for newborn in threads {
+        let (world, template) = (newborn.world, newborn.template);
+        match start_thread(newborn) {
+            Ok(thread) => started.push(thread),
+            Err((wanted, error)) => give_up(world, wanted, error.raw_os_error().unwrap_or(libc::EIO), template),
+        }
+    }
+    for thread in started {
+        // SAFETY: made joinable above, joined once.
+        unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+    }
+}

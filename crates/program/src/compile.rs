@@ -10,9 +10,11 @@ use crate::check::{
 };
 use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds, link};
-use crate::program::FORKS_WITHOUT_END;
 use crate::random::name_key;
 use crate::{Membership, Op, Program, Template, TemplateId, Traffic, holding};
+
+/// How many tasks one `fork` step makes at most where it is repeated without end (rt-app's `FORKS_LIMIT`).
+pub const FORKS_WITHOUT_END: u32 = 1024;
 
 /// Rounds of a loop without end: more than there are nanoseconds in half a millennium.
 const ENDLESS: u64 = u64::MAX;

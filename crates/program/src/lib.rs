@@ -38,8 +38,9 @@ mod program;
 mod random;
 
 pub use check::{MAX_MESSAGE, MAX_NESTING};
+pub use compile::FORKS_WITHOUT_END;
 pub use cursor::Cursor;
 pub use objects::{Barrier, Change, FileOp, FileVerb, Memory, Request, Timer};
 pub use op::{Op, TemplateId};
 pub use places::Places;
-pub use program::{FORKS_WITHOUT_END, Membership, Program, Template, Traffic};
+pub use program::{Membership, Program, Template, Traffic};

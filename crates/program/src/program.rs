@@ -2,7 +2,7 @@
 
 use schedlab_model::{Attributes, ChannelKind, Clamp, Duration, File, GroupNode, ModelError, TaskKind, Time, Workload};
 
-use crate::compile::Compiler;
+use crate::compile::{Compiler, FORKS_WITHOUT_END};
 use crate::objects::{Barrier, Change, FileOp, Memory, Objects, Request, Timer};
 use crate::op::{Instruction, Placed};
 use crate::{Op, TemplateId};
@@ -33,9 +33,6 @@ pub struct Program {
     pub(crate) lock_pages: bool,
     pub(crate) io_device: Option<String>,
 }
-
-/// How many tasks one `fork` step makes at most where it is repeated without end (rt-app's `FORKS_LIMIT`).
-pub const FORKS_WITHOUT_END: u32 = 1024;
 
 /// One task, or what equal tasks have in common.
 #[derive(Debug, Clone)]

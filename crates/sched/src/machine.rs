@@ -1,4 +1,7 @@
 //! The machine: its run queues, its tasks, and what stands in them.
+//!
+//! The machine holds the records of each class, of groups, load tracking and balancing, whose sequences are methods of [`Sched`] beside the records
+//! that they change: these files use each other through [`Sched`], and no record is parted from what changes it.
 
 use std::ops::Range;
 

@@ -8,11 +8,9 @@ use std::collections::VecDeque;
 
 use schedlab_model::ChannelKind;
 
-use crate::slabs::{Keeps, Slabs};
+use crate::slabs::{Keeps, PAGE, Slabs};
 use crate::wait::WaitQueue;
 
-/// `PAGE_SIZE`.
-pub(crate) const PAGE: u32 = 4096;
 /// `PIPE_DEF_BUFFERS`: slots of a pipe, one page each.
 const SLOTS: u32 = 16;
 /// `sysctl_wmem_default`: 256 × `SKB_TRUESIZE(256)` = 256 × (256 + 256 + 320).

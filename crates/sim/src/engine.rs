@@ -1,4 +1,7 @@
 //! The event loop: virtual time, timers, ticks.
+//!
+//! The engine holds the records of the other files, whose sequences are methods of the engine beside the records that they change: these files use
+//! each other through [`Engine`], and no record is parted from what changes it.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -2,7 +2,8 @@
 
 use schedlab_model::RuleSet;
 
-use crate::channel::PAGE;
+/// `PAGE_SIZE`.
+pub(crate) const PAGE: u32 = 4096;
 
 /// What a kernel keeps of the memory of messages that were read.
 #[derive(Debug, Clone, Copy)]

@@ -2,11 +2,14 @@
 
 use std::str::FromStr;
 
+/// A process id as the kernel's root namespace counts; 0 is every CPU's idle task.
+pub type Pid = u32;
+
 /// `PID_MAX_LIMIT`: what follows keeps something of each task.
 const MAX_PID: u64 = 4 << 20;
 
 /// Reads a pid, which the kernel bounds.
-pub(crate) fn parse_pid(text: &str) -> Option<u32> {
+pub(crate) fn parse_pid(text: &str) -> Option<Pid> {
     text.parse().ok().filter(|pid| u64::from(*pid) <= MAX_PID)
 }
 
@@ -17,6 +20,11 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// The fields `pid` and `fl`, the flags in hexadecimal.
+    pub(crate) fn pid_and_flags(self) -> Result<(Pid, u32), String> {
+        Ok((self.get("pid")?, self.hex("fl")?))
+    }
+
     pub(crate) const fn new(text: &'a str) -> Self {
         Self { text }
     }

@@ -1,7 +1,6 @@
 //! Probes beyond those on the flat fair class: requests, groups and their bandwidth, real-time and deadline.
 
 use crate::fields::Fields;
-use crate::payload::pid_and_flags;
 use crate::probe::{Probe, Server};
 
 /// Reads a probe's fields; `None` if there is no such probe.
@@ -95,12 +94,12 @@ fn refill(fields: Fields<'_>) -> Result<Probe, String> {
 }
 
 fn rt_enqueue(fields: Fields<'_>) -> Result<Probe, String> {
-    let (pid, flags) = pid_and_flags(fields)?;
+    let (pid, flags) = fields.pid_and_flags()?;
     Ok(Probe::RtEnqueue { pid, flags, priority: fields.get("prio")?, time_slice: fields.get("ts")? })
 }
 
 fn rt_dequeue(fields: Fields<'_>) -> Result<Probe, String> {
-    let (pid, flags) = pid_and_flags(fields)?;
+    let (pid, flags) = fields.pid_and_flags()?;
     Ok(Probe::RtDequeue { pid, flags, time_slice: fields.get("ts")? })
 }
 
@@ -119,12 +118,12 @@ fn server(fields: Fields<'_>) -> Result<Server, String> {
 }
 
 fn dl_enqueue(fields: Fields<'_>) -> Result<Probe, String> {
-    let (pid, flags) = pid_and_flags(fields)?;
+    let (pid, flags) = fields.pid_and_flags()?;
     Ok(Probe::DlEnqueue { pid, flags, server: server(fields)? })
 }
 
 fn dl_dequeue(fields: Fields<'_>) -> Result<Probe, String> {
-    let (pid, flags) = pid_and_flags(fields)?;
+    let (pid, flags) = fields.pid_and_flags()?;
     Ok(Probe::DlDequeue { pid, flags, server: server(fields)? })
 }
 

@@ -1,6 +1,6 @@
 //! The head of an own recording: facts of the kernel, its files, and tables of tasks and groups, all on lines that begin with `#`.
 
-use crate::record::Pid;
+use crate::fields::Pid;
 
 /// What a recording says of the kernel it was made on, before the first event.
 ///

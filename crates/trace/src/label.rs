@@ -2,7 +2,7 @@
 
 use schedlab_model::{Attributes, Policy, TaskId};
 
-use crate::record::Pid;
+use crate::fields::Pid;
 
 /// The pid of task 0 in files that are written; pid 0 is the idle task and pid 1 is init, so simulated ones start well above.
 pub const PID_BASE: Pid = 1000;

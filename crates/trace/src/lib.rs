@@ -22,6 +22,7 @@ mod snap;
 mod snapshot;
 
 pub use error::TraceError;
+pub use fields::Pid;
 pub use ftrace::write_ftrace;
 pub use head::Head;
 pub use input::{open, read_text};
@@ -29,6 +30,6 @@ pub use label::{PID_BASE, TaskLabel, pid};
 pub use perfetto::{PerfettoOptions, write_perfetto};
 pub use probe::{Probe, Server};
 pub use reader::Reader;
-pub use record::{Context, EntityRef, Flags, Pid, QueueClocks, Record, RecordKind, RecordState, TaskRef};
+pub use record::{Context, EntityRef, Flags, QueueClocks, Record, RecordKind, RecordState, TaskRef};
 pub use snap::{EevdfSnap, LoadSnap, TaskSnap};
 pub use snapshot::{FairQueue, Snapshot, SnapshotTask};

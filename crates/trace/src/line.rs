@@ -2,8 +2,9 @@
 
 use schedlab_model::Time;
 
+use crate::fields::Pid;
 use crate::fields::parse_pid;
-use crate::record::{Context, Flags, Pid};
+use crate::record::{Context, Flags};
 
 /// A line cut into its columns.
 pub(crate) struct Columns<'a> {

@@ -4,7 +4,7 @@ use crate::fields::{Fields, parse_pid};
 use crate::further;
 use crate::line::LATEST;
 use crate::probe::Probe;
-use crate::record::{EntityRef, Pid, QueueClocks, RecordKind, RecordState, TaskRef};
+use crate::record::{EntityRef, QueueClocks, RecordKind, RecordState, TaskRef};
 use crate::snap::TaskSnap;
 
 /// Reads an event's text; `Err` says what was expected in it.
@@ -38,8 +38,8 @@ fn parse_probe(event: &str, fields: Fields<'_>) -> Option<Result<Probe, String>>
     Some(match event {
         "k_tick" => fields.get("pid").map(|pid| Probe::Tick { pid }),
         "k_enq" => enqueue(fields),
-        "k_deq" => pid_and_flags(fields).map(|(pid, flags)| Probe::Dequeue { pid, flags }),
-        "k_deqs" => pid_and_flags(fields).map(|(pid, flags)| Probe::DequeueEntities { pid, flags }),
+        "k_deq" => fields.pid_and_flags().map(|(pid, flags)| Probe::Dequeue { pid, flags }),
+        "k_deqs" => fields.pid_and_flags().map(|(pid, flags)| Probe::DequeueEntities { pid, flags }),
         "k_place" if fields.find("zv").is_some() => place_eevdf(fields),
         "k_place" => place(fields),
         "k_cpw" => wakeup_preempt(fields),
@@ -72,16 +72,12 @@ pub(crate) fn parse_common(event: &str, text: &str) -> (Option<QueueClocks>, Opt
 }
 
 fn enqueue(fields: Fields<'_>) -> Result<Probe, String> {
-    let (pid, flags) = pid_and_flags(fields)?;
+    let (pid, flags) = fields.pid_and_flags()?;
     let attributes = match (fields.optional("pol")?, fields.optional("sp")?) {
         (Some(policy), Some(priority)) => Some((policy, priority)),
         _ => None,
     };
     Ok(Probe::Enqueue { pid, flags, attributes })
-}
-
-pub(crate) fn pid_and_flags(fields: Fields<'_>) -> Result<(Pid, u32), String> {
-    Ok((fields.get("pid")?, fields.hex("fl")?))
 }
 
 fn place(fields: Fields<'_>) -> Result<Probe, String> {

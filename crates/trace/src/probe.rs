@@ -1,6 +1,6 @@
 //! The `k_*` kprobes: what the fair class was told and what it saw.
 
-use crate::record::Pid;
+use crate::fields::Pid;
 
 /// A kprobe on the entry of one function of `kernel/sched`; values are those before the function acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,12 +2,9 @@
 
 use schedlab_model::Time;
 
-use crate::fields::Fields;
+use crate::fields::{Fields, Pid};
 use crate::probe::Probe;
 use crate::snap::TaskSnap;
-
-/// A process id as the kernel's root namespace counts; 0 is every CPU's idle task.
-pub type Pid = u32;
 
 /// One recorded event.
 #[derive(Debug, Clone, PartialEq, Eq)]

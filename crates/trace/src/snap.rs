@@ -1,7 +1,7 @@
 //! `k_snap`: what a task had when the recording began.
 
 use crate::fields::Fields;
-use crate::record::Pid;
+use crate::fields::Pid;
 
 /// A task's scheduling state, read while nobody but the recorder could run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use schedlab_model::Time;
 
 use crate::TraceError;
-use crate::record::Pid;
+use crate::fields::Pid;
 
 /// What the scheduler's debug file said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,106 +1,54 @@
 """What this machine's operations cost: measured by the native runner, kept in a file.
 
-The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
-tell whether it still fits: kernel, CPU, number of CPUs and date. A file of one's own needs no more
-than a table ``[costs]`` of times with their units; ``[devices]`` says what memory and disk take.
-``unknown`` in ``[costs]`` lists costs that could not be measured. Of files without that list, those
-of a measured machine (with a table ``[spread]``) do not know what the table leaves out; in others
-that is nothing.
-
-Reference costs are such files of named machines, shipped in ``costs/``.
+See `schedlab.model.calibration_file` for the file.
 """
 
 import datetime as dt
 import json
-import os
 import statistics
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from schedlab.boundary.errors import InputError, RunError, reading
-from schedlab.boundary.files import SMALL, make_directory, read_text, write_text
-from schedlab.model import Costs, format_time, parse_time
-from schedlab.processes.disturbance import Disturbance, watching
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.model import Costs, calibration_file
+from schedlab.model.calibration_file import (
+    REFERENCE,
+    Calibration,
+    Spread,
+    default,
+    load,
+    reference,
+    references,
+    save,
+    to_toml,
+)
+from schedlab.processes.disturbance import watching
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
 from schedlab.vm.guest import Guest
 
-_SHIPPED = Path(__file__).parents[1] / "costs"
+__all__ = [
+    "MOST_DISTURBED",
+    "REFERENCE",
+    "Calibration",
+    "Spread",
+    "calibrate",
+    "calibrated",
+    "check_calm",
+    "default",
+    "load",
+    "median_of",
+    "path",
+    "reference",
+    "references",
+    "save",
+    "stale",
+    "to_toml",
+]
 
 MOST_DISTURBED = 0.2
 """The part of the CPU time that others may take while costs are measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Quartiles of a measurement's batches, in nanoseconds.
-
-    Attributes:
-        median_ns: half of the batches were faster.
-        p25_ns: a quarter was.
-        p75_ns: three quarters were.
-        samples: batches.
-    """
-
-    median_ns: float
-    p25_ns: float
-    p75_ns: float
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The costs of one machine, and how they were found.
-
-    Attributes:
-        costs: the costs, with what memory and, if it was measured, the disk take.
-        kernel: what ``uname -r`` printed; empty for a file of costs alone.
-        cpu_model: the CPUs' name.
-        cpus: how many.
-        accelerator: of a guest, ``kvm``, or ``tcg`` where every instruction is translated, so that
-            the times are no hardware's; empty for this machine.
-        clock: of a guest, ``host``, or ``instructions`` where its clock counts these; empty for
-            this machine.
-        hz: timer interrupts a second.
-        date: when, in UTC, as ISO 8601.
-        elapsed_ns: how long it took.
-        spread: quartiles of each cost.
-        measured: quartiles of what was measured directly.
-        later: quartiles of what nothing of the simulator's charges yet: working sets gone cold,
-            files that the page cache has.
-        notes: what could not be measured, and why.
-        disturbance: what others took of the CPU time meanwhile; None in a file.
-    """
-
-    costs: Costs
-    kernel: str = ""
-    cpu_model: str = ""
-    cpus: int = 0
-    accelerator: str = ""
-    clock: str = ""
-    hz: int = 0
-    date: str = ""
-    elapsed_ns: int = 0
-    spread: Mapping[str, Spread] = field(default_factory=dict)
-    measured: Mapping[str, Spread] = field(default_factory=dict)
-    later: Mapping[str, Spread] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    disturbance: Disturbance | None = None
-
-    def stale(self) -> str | None:
-        """Return why it may not fit this machine any more, None where it does."""
-        here = facts()
-        for what, then, now in (
-            ("kernel", self.kernel, here.kernel),
-            ("CPU", self.cpu_model, here.cpu_model),
-            ("number of CPUs", self.cpus, here.cpus),
-        ):
-            if then and then != now:
-                return f"the costs were calibrated with {what} {then}, this is {now}"
-        return None
 
 
 def path(guest: Guest | None = None) -> Path:
@@ -109,13 +57,23 @@ def path(guest: Guest | None = None) -> Path:
     Args:
         guest: the guest, by whose kernel and CPUs the file is called.
     """
-    base = os.environ.get("XDG_DATA_HOME", "")
-    directory = Path(base) if base.startswith("/") else Path.home() / ".local" / "share"
-    of = ""
-    if guest is not None:
-        how = guest.accelerator if guest.clock == "host" else guest.clock
-        of = f"-{guest.kernel.release}-{guest.cpus}cpu-{how}"
-    return directory / "schedlab" / f"calibration{of}.toml"
+    if guest is None:
+        return calibration_file.path()
+    how = guest.accelerator if guest.clock == "host" else guest.clock
+    return calibration_file.path(f"-{guest.kernel.release}-{guest.cpus}cpu-{how}")
+
+
+def stale(calibration: Calibration) -> str | None:
+    """Return why a calibration may not fit this machine any more, None where it does."""
+    here = facts()
+    for what, then, now in (
+        ("kernel", calibration.kernel, here.kernel),
+        ("CPU", calibration.cpu_model, here.cpu_model),
+        ("number of CPUs", calibration.cpus, here.cpus),
+    ):
+        if then and then != now:
+            return f"the costs were calibrated with {what} {then}, this is {now}"
+    return None
 
 
 def calibrate(
@@ -249,61 +207,6 @@ def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(name for table in tables for name in table))
 
 
-REFERENCE = "epyc-vm-6.18"
-"""The machine whose costs stand in for those of one that was never calibrated."""
-
-_BETWEEN = ("wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration")
-"""Costs between CPUs, which one CPU cannot measure."""
-
-
-def references() -> tuple[str, ...]:
-    """Return the names of the machines whose reference costs are shipped.
-
-    >>> REFERENCE in references()
-    True
-    """
-    return tuple(sorted(file.stem for file in _SHIPPED.glob("*.toml")))
-
-
-def reference(name: str = "") -> Calibration:
-    """Return the reference costs of a machine.
-
-    Args:
-        name: one of `references`; `REFERENCE` without it.
-
-    Raises:
-        InputError: there are none of such a machine.
-
-    >>> reference().costs.name == f"reference:{REFERENCE}"
-    True
-    """
-    wanted = name or REFERENCE
-    if wanted not in references():
-        known = ", ".join(references())
-        raise InputError(f"no reference costs are called '{wanted}'; allowed: {known}")
-    return _from_file(_SHIPPED / f"{wanted}.toml", f"reference:{wanted}")
-
-
-def default() -> Costs:
-    """Return the costs of a machine for which none were chosen.
-
-    Returns:
-        The calibrated ones of this machine. Where it was never calibrated the reference costs, with
-        a remark that says whose they are.
-
-    Raises:
-        InputError: the calibration cannot be read.
-    """
-    if path().exists():
-        return load().costs
-    found = reference()
-    remark = (
-        f"this machine was never calibrated: the costs are those of {found.cpu_model}, "
-        f"{found.cpus} CPUs, Linux {found.kernel}; 'schedlab calibrate' measures this machine's"
-    )
-    return replace(found.costs, remark=remark)
-
-
 def check_calm(found: Sequence[Calibration]) -> None:
     """Refuse calibrations beside which others took more than a fifth of the CPU time.
 
@@ -318,154 +221,3 @@ def check_calm(found: Sequence[Calibration]) -> None:
             f"other work took {max(shares):.0%} of the CPU time while costs were measured; "
             f"allowed: {MOST_DISTURBED:.0%}. Nothing was written: end that work, or use --force"
         )
-
-
-def save(calibration: Calibration, file: Path | None = None) -> Path:
-    """Write a calibration, whole or not at all, and return where.
-
-    Args:
-        calibration: what to write.
-        file: where to; this user's own file otherwise.
-    """
-    target = path() if file is None else file
-    if target.parent == path().parent:
-        make_directory(target.parent)
-    write_text(target, to_toml(calibration))
-    return target
-
-
-def load(file: Path | None = None) -> Calibration:
-    """Read a calibration.
-
-    Args:
-        file: where from; this user's own file otherwise.
-
-    Raises:
-        InputError: there is none, or it holds none.
-    """
-    target = path() if file is None else file
-    if file is None and not target.exists():
-        raise InputError(
-            "this machine was never calibrated: run 'schedlab calibrate' (some seconds), or "
-            "choose --costs reference or ideal"
-        )
-    return _from_file(target, "calibrated" if file is None else str(file))
-
-
-def _from_file(target: Path, name: str) -> Calibration:
-    text = read_text(target, "costs file", SMALL)
-    try:
-        value = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        said = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise InputError(f"costs file '{target}': not TOML: {said}") from None
-    try:
-        with reading("it is not what 'schedlab calibrate' writes"):
-            return _read(value, name)
-    except InputError as error:
-        words = str(error).removeprefix("machine: ")
-        raise InputError(f"costs file '{target}': {words}") from None
-
-
-def _read(value: dict[str, Any], name: str) -> Calibration:
-    if "costs" not in value:
-        raise InputError("it has no table [costs]")
-    machine = _table(value, "machine")
-    return Calibration(
-        costs=_costs(value, name, _whole(machine, "cpus")),
-        kernel=str(machine.get("kernel", "")),
-        cpu_model=str(machine.get("cpu_model", "")),
-        cpus=_whole(machine, "cpus"),
-        accelerator=str(machine.get("accelerator", "")),
-        clock=str(machine.get("clock", "")),
-        hz=_whole(machine, "hz"),
-        date=str(machine.get("date", "")),
-        elapsed_ns=_whole(machine, "elapsed_ns"),
-        spread={key: _spread(key, one) for key, one in _table(value, "spread").items()},
-        measured={key: _spread(key, one) for key, one in _table(value, "measured").items()},
-        later={key: _spread(key, one) for key, one in _table(value, "later").items()},
-        notes=tuple(str(note) for note in machine.get("notes", ())),
-    )
-
-
-def _costs(value: Mapping[str, Any], name: str, cpus: int) -> Costs:
-    """Return the costs of a file; of a calibration that lists no unknown ones, with those."""
-    times = _times(value, "costs")
-    if "unknown" not in times and value.get("spread"):
-        unmeasured = (
-            cost
-            for cost in _BETWEEN
-            if cost not in times or (cpus == 1 and cost not in value["spread"])
-        )
-        times = {**times, "unknown": list(unmeasured)}
-    return Costs.from_times(name, times, _times(value, "devices"))
-
-
-def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name, {})
-    if not isinstance(found, dict):
-        raise InputError(f"{name} is no table")
-    return found
-
-
-def _spread(key: str, one: Mapping[str, Any]) -> Spread:
-    for name, number in one.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise InputError(f"{key}.{name} is {number!r}; a number is expected")
-    return Spread(**one)
-
-
-def _times(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = _table(value, name)
-    for key, text in found.items():
-        if isinstance(text, str):
-            try:
-                parse_time(text)
-            except InputError as error:
-                raise InputError(f"{name}.{key}: {error}") from None
-    return found
-
-
-def _whole(machine: Mapping[str, Any], name: str) -> int:
-    found = machine.get(name, 0)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise InputError(f"machine.{name} is {found!r}; a whole number is expected")
-    return found
-
-
-def to_toml(calibration: Calibration) -> str:
-    """Return the text of a calibration's file."""
-    lines = ["# What operations cost on this machine, measured by 'schedlab calibrate'.", ""]
-    lines.append("[machine]")
-    texts = ("kernel", "cpu_model", "accelerator", "clock", "date")
-    numbers = ("cpus", "hz", "elapsed_ns")
-    lines += [f"{name} = {_string(getattr(calibration, name))}" for name in texts]
-    lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
-    lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")
-    lines += ["", "[costs]"]
-    unknown = calibration.costs.unknown
-    known = [one for one in calibration.costs.as_text().items() if one[0] not in unknown]
-    lines += [f"{name} = {_string(text)}" for name, text in known]
-    lines.append(f"unknown = [{', '.join(_string(name) for name in unknown)}]")
-    devices = calibration.costs.devices
-    if devices:
-        lines += ["", "# What memory and disk take; what is missing is a small server's."]
-        lines.append("[devices]")
-        lines += [f"{name} = {_string(format_time(value))}" for name, value in devices.items()]
-    for title in ("spread", "measured", "later"):
-        if title == "later" and calibration.later:
-            lines += ["", "# What the simulator does not charge yet: kept for later use."]
-        for name, spread in getattr(calibration, title).items():
-            lines += [
-                "",
-                f"[{title}.{name}]",
-                f"median_ns = {spread.median_ns:.1f}",
-                f"p25_ns = {spread.p25_ns:.1f}",
-                f"p75_ns = {spread.p75_ns:.1f}",
-                f"samples = {spread.samples}",
-            ]
-    return "\n".join(lines) + "\n"
-
-
-def _string(text: str) -> str:
-    return json.dumps(text.replace("\x7f", " "), ensure_ascii=False)

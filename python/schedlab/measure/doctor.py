@@ -174,5 +174,5 @@ def _calibration() -> Check:
         found = calibration.load()
     except SchedlabError as error:
         return Check("calibration", False, str(error), needed=False)
-    stale = found.stale()
+    stale = calibration.stale(found)
     return Check("calibration", stale is None, stale or f"of {found.date}", needed=False)

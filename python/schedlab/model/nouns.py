@@ -403,25 +403,25 @@ class Costs:
         Raises:
             InputError: no such file, a file that holds no costs, or no calibration yet.
         """
-        from schedlab.measure import calibration  # noqa: PLC0415 - it stands above this module
+        from schedlab.model import calibration_file  # noqa: PLC0415 - what it keeps is costs
 
         if name is None:
-            return calibration.default()
+            return calibration_file.default()
         text = str(check_text(name, "costs", path=True))
         if text in ("ideal", "linsched"):
             return cls.from_json(text, _core.costs(text))
         if text == "calibrated":
-            return calibration.load().costs
+            return calibration_file.load().costs
         kind, _, machine = text.partition(":")
         if kind == "reference":
-            return calibration.reference(machine).costs
+            return calibration_file.reference(machine).costs
         path = Path(name)
         if path.suffix not in (".toml", ".json") and not exists(path):
             raise InputError(
                 f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, reference, "
                 "reference:NAME, or the path of a calibration's .toml file"
             )
-        return calibration.load(path).costs
+        return calibration_file.load(path).costs
 
     @classmethod
     def from_json(cls, name: str, text: str) -> "Costs":

@@ -6,13 +6,14 @@ in the guest's memory, and completes each access by a timer of the guest's: afte
 its clock, whichever that is. Accesses under way at the same time do not wait for one another.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
 
 from schedlab.boundary.errors import RunError
+from schedlab.processes.processes import Completed
+from schedlab.vm.exchange import Exchange
 from schedlab.vm.modules import load_order
-
-if TYPE_CHECKING:
-    from schedlab.vm.guest import Guest
 
 LATENCY_NS = 100_000
 """Nanoseconds an access takes, as on the disk of the simulator's small server."""
@@ -44,25 +45,33 @@ chmod 1777 {PLACE}
 """
 
 
-def make(guest: "Guest", mebibytes: int) -> None:
+class Runs(Protocol):
+    """Runs a command in a guest, see `schedlab.vm.guest.Guest.run`."""
+
+    def __call__(self, command: Sequence[str], *, timeout: float) -> Completed: ...  # noqa: D102
+
+
+def make(run: Runs, files: Exchange, modules: Path | None, mebibytes: int) -> None:
     """Give a guest its disk, once, with an ext4 file system without a journal.
 
     Args:
-        guest: a guest that is up.
+        run: runs a command in the guest, which is up.
+        files: those that the guest sees.
+        modules: of its kernel.
         mebibytes: the disk's size; what is written takes as much of the guest's memory.
 
     Raises:
         InputError: its kernel has no such module.
         RunError: the guest could not make it.
     """
-    guest.files.make("modules")
-    order = load_order(guest.kernel.modules, _MODULES, where_there=_WHERE_THERE)
+    files.make("modules")
+    order = load_order(modules, _MODULES, where_there=_WHERE_THERE)
     for name, data in order:
-        guest.files.write(f"modules/{name}", data)
+        files.write(f"modules/{name}", data)
     # It would make a device of its own.
     arguments = {"null_blk.ko": "nr_devices=0"}
     lines = [f"{name} {arguments.get(name, '')}\n" for name, _ in order]
-    guest.files.write("modules/order", "".join(lines).encode("ascii"))
-    done = guest.run(["sh", "-c", _SCRIPT, "sh", str(mebibytes)], timeout=300)
+    files.write("modules/order", "".join(lines).encode("ascii"))
+    done = run(["sh", "-c", _SCRIPT, "sh", str(mebibytes)], timeout=300)
     if done.code != 0:
         raise RunError(f"the guest cannot make a disk: {done.errors.strip() or done.output}")

@@ -285,7 +285,7 @@ class Guest:
             RunError: the guest could not make it.
         """
         if not self._has_disk:
-            disk.make(self, mebibytes)
+            disk.make(self.run, self.files, self.kernel.modules, mebibytes)
             self._has_disk = True
 
     def _await(self, beginning: str, timeout: float, what: str) -> str:

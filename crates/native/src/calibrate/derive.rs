@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
+use super::labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
-use super::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
 
 /// Costs, and how sure they are.
 pub(crate) struct Derived {

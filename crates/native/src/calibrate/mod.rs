@@ -12,6 +12,7 @@ mod disk;
 mod fork_cost;
 mod idling;
 mod interrupts;
+mod labels;
 mod messages;
 mod ports;
 mod refill;
@@ -30,6 +31,7 @@ use crate::NativeError;
 use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
+use labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
 use stats::Samples;
 pub use stats::Spread;
 use waking::Where;
@@ -115,25 +117,11 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     })
 }
 
-/// How it is called by how much sleepers come too late that sleep for less than a tick, and for more.
-const LATE_SHORT: &str = "late_after_a_quarter_of_a_tick";
-const LATE_LONG: &str = "late_after_two_ticks";
-
-/// How hops in the two rings of sockets are called.
-const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
-const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
-
-/// How a hop in the ring of semaphores is called.
-const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
-
 /// How the factor is called by which other work slows this one down.
 const CROWDING: &str = "crowding";
 
 /// No pass begins after so many nanoseconds.
 const LONG_ENOUGH: u64 = 5_500_000_000;
-
-/// Bytes of the two sizes of message whose difference is copying.
-const SIZES: [usize; 2] = [1, 4096];
 
 /// Every micro-benchmark once.
 fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
@@ -197,16 +185,6 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add(LATE_SHORT, short);
     samples.add(LATE_LONG, long);
     Ok(())
-}
-
-/// How the time of a message is called.
-fn message(kind: &str, verb: &str, bytes: usize, place: &str) -> String {
-    format!("{kind}_{verb}_{bytes:04}_bytes_read_{place}")
-}
-
-/// How the time of a hop is called.
-fn hop(length: usize) -> String {
-    format!("hop_in_a_ring_of_{length:03}")
 }
 
 /// Seconds after which a calibration must have hung.

@@ -4,11 +4,24 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::balance::domains::{DomainFlags, Group};
-use crate::balance::topology::Draft;
 use crate::bitmap::Bitmap;
 
 /// Groups already made, by level and span.
 type Known = HashMap<(usize, Arc<Bitmap>), u32>;
+
+/// A domain before groups are made and superfluous levels leave.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) name: &'static str,
+    pub(super) level: usize,
+    pub(super) flags: DomainFlags,
+    pub(super) span: Arc<Bitmap>,
+    pub(super) weight: u32,
+    pub(super) imbalance_pct: u64,
+    pub(super) cache_nice_tries: u32,
+    pub(super) imb_numa_nr: u32,
+    pub(super) groups: Vec<u32>,
+}
 
 /// Makes the groups of every domain of every CPU, each domain's own CPU's group first.
 pub(super) fn build_groups(drafts: &mut [Vec<Draft>], groups: &mut Vec<Group>, cpus: u32) {

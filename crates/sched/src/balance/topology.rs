@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schedlab_model::{RuleSet, Topology};
 
 use crate::balance::domains::{CpuDomains, Domain, DomainFlags, Domains, Group, Shape, Shared};
-use crate::balance::groups::build_groups;
+use crate::balance::groups::{Draft, build_groups};
 use crate::bitmap::Bitmap;
 
 /// `struct sched_domain_topology_level`.
@@ -19,20 +19,6 @@ struct Level {
 
 /// What CPUs share, by level, span, groups and flags.
 type Shapes = HashMap<(usize, Arc<Bitmap>, Vec<u32>, DomainFlags), Arc<Shape>>;
-
-/// A domain before groups are made and superfluous levels leave.
-#[derive(Debug, Clone)]
-pub(super) struct Draft {
-    pub(super) name: &'static str,
-    pub(super) level: usize,
-    pub(super) flags: DomainFlags,
-    pub(super) span: Arc<Bitmap>,
-    pub(super) weight: u32,
-    imbalance_pct: u64,
-    cache_nice_tries: u32,
-    imb_numa_nr: u32,
-    pub(super) groups: Vec<u32>,
-}
 
 /// `RECLAIM_DISTANCE` (`node_reclaim_distance`): nodes further apart share no work at wake-up, fork and exec.
 const RECLAIM_DISTANCE: u32 = 30;

@@ -6,6 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
+use schedlab_model::Time;
+
 /// How deep objects and arrays may be nested (json-c's own limit is 32).
 const MAX_DEPTH: u32 = 160;
 
@@ -357,4 +359,29 @@ fn put_text(text: &str, out: &mut String) {
         }
     }
     out.push('"');
+}
+
+/// A text.
+pub(crate) fn text(value: &str) -> Value {
+    Value::new(Kind::Text(value.to_owned()))
+}
+
+/// A number, as it is written.
+pub(crate) fn number(value: &str) -> Value {
+    Value::new(Kind::Number(value.to_owned()))
+}
+
+/// A whole number.
+pub(crate) fn count(value: u64) -> Value {
+    number(&value.to_string())
+}
+
+/// An object of these entries, in order.
+pub(crate) fn object(entries: Vec<(String, Value)>) -> Value {
+    Value::new(Kind::Object(entries))
+}
+
+/// Whole microseconds, or a text with the unit.
+pub(crate) fn time(value: Time) -> Value {
+    if value.as_nanos().is_multiple_of(1000) { count(value.as_nanos() / 1000) } else { text(&value.to_string()) }
 }

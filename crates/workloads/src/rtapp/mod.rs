@@ -4,6 +4,7 @@
 //! workload back; [`rewrite`] writes a file as strict JSON that says the same. Words and their meanings stand in one table
 //! ([`EVENTS`] and its like), from which the JSON Schema and the reference are made.
 
+mod attributes;
 mod event_words;
 mod events;
 mod json;

@@ -2,7 +2,7 @@
 
 use super::event_words::EVENTS;
 use super::json::{Kind, Value, write};
-use super::steps::{number, object, text};
+use super::json::{number, object, text};
 use super::words::{Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 
 /// The JSON Schema (draft 2020-12) of files in strict JSON, as [`rewrite`](super::rewrite) makes them of any file.

@@ -1,35 +1,14 @@
 //! From steps to events.
 
-use schedlab_model::{Access, Duration, FileAccess, Offset, Step, Time};
+use schedlab_model::{Access, Duration, FileAccess, Offset, Step};
 
+use super::attributes::change;
 use super::events::MAX_CHUNK;
-use super::json::{Kind, Value};
+use super::json::{Kind, Value, count, number, object, text, time};
 use super::read::BUFFER;
-use super::write::change;
-
-pub(crate) fn text(value: &str) -> Value {
-    Value::new(Kind::Text(value.to_owned()))
-}
-
-pub(crate) fn number(value: &str) -> Value {
-    Value::new(Kind::Number(value.to_owned()))
-}
-
-pub(crate) fn count(value: u64) -> Value {
-    number(&value.to_string())
-}
-
-pub(crate) fn object(entries: Vec<(String, Value)>) -> Value {
-    Value::new(Kind::Object(entries))
-}
 
 fn fields<const N: usize>(entries: [(&str, Value); N]) -> Value {
     object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
-}
-
-/// Whole microseconds, or a text with the unit.
-pub(crate) fn time(value: Time) -> Value {
-    if value.as_nanos().is_multiple_of(1000) { count(value.as_nanos() / 1000) } else { text(&value.to_string()) }
 }
 
 fn duration(value: Duration) -> Value {

@@ -1,13 +1,11 @@
 //! From a workload to a file that [`import`](super::import) reads back as the same workload.
 
-use schedlab_model::{Attributes, Change, ChannelKind, Group, Opening, Policy, Step, Task, TaskKind, Time, Workload};
+use schedlab_model::{ChannelKind, Group, Opening, Step, Task, TaskKind, Time, Workload};
 
-use super::json::{Kind, Value};
+use super::attributes::{Entries, attributes, bounds, change, numbers};
+use super::json::{Kind, Value, count, number, object, text, time};
 use super::read::{BUFFER, task_alone};
-use super::scheduling::Name;
-use super::steps::{count, number, object, run_of, text, time};
-
-type Entries = Vec<(String, Value)>;
+use super::steps::run_of;
 
 /// The whole file.
 pub(crate) fn document(workload: &Workload) -> Value {
@@ -31,10 +29,6 @@ pub(crate) fn document(workload: &Workload) -> Value {
 
 fn switch(value: bool) -> Value {
     Value::new(Kind::Bool(value))
-}
-
-fn numbers(values: &[u32]) -> Value {
-    Value::new(Kind::Array(values.iter().map(|value| count(u64::from(*value))).collect()))
 }
 
 fn global(workload: &Workload) -> Value {
@@ -155,14 +149,6 @@ fn head(task: &Task) -> Entries {
     entries
 }
 
-fn bounds(clamp: schedlab_model::Clamp, entries: &mut Entries) {
-    for (key, bound) in [("util_min", clamp.min), ("util_max", clamp.max)] {
-        if let Some(bound) = bound {
-            entries.push((key.into(), count(u64::from(bound))));
-        }
-    }
-}
-
 /// The phases of a task that is one loop, and its number of rounds.
 fn phases(task: &Task) -> Option<Entries> {
     let [only] = &task.steps[..] else { return None };
@@ -198,61 +184,5 @@ fn loop_of(step: &Step) -> Option<(Value, &[Step])> {
         Step::Loop { count: rounds, steps } if *rounds <= i64::MAX as u64 => Some((count(*rounds), steps)),
         Step::Forever(steps) => Some((number("-1"), steps)),
         _ => None,
-    }
-}
-
-fn policy(policy: Policy, entries: &mut Entries) {
-    entries.push(("policy".into(), text(Name::of(policy).text())));
-    match policy {
-        Policy::Fifo(priority) | Policy::Rr(priority) => {
-            entries.push(("priority".into(), count(u64::from(priority))));
-        }
-        Policy::Deadline { runtime, deadline, period } => {
-            for (key, value) in [("dl-runtime", runtime), ("dl-period", period), ("dl-deadline", deadline)] {
-                entries.push((key.into(), time(value)));
-            }
-        }
-        Policy::Other | Policy::Batch | Policy::Idle => {}
-    }
-}
-
-fn attributes(attributes: &Attributes, entries: &mut Entries) {
-    policy(attributes.policy, entries);
-    let fair = matches!(attributes.policy, Policy::Other | Policy::Batch | Policy::Idle);
-    if attributes.nice != 0 {
-        entries.push((if fair { "priority" } else { "nice" }.into(), number(&attributes.nice.to_string())));
-    }
-    if let Some(slice) = attributes.slice {
-        entries.push((if fair { "dl-runtime" } else { "slice" }.into(), time(slice)));
-    }
-    if !attributes.affinity.is_empty() {
-        entries.push(("cpus".into(), numbers(&attributes.affinity)));
-    }
-}
-
-/// The keys that make a change.
-pub(crate) fn change(change: &Change, entries: &mut Entries) {
-    if let Some(policy) = change.policy {
-        self::policy(policy, entries);
-    }
-    match change.nice {
-        Some(nice) => entries.push(("nice".into(), number(&nice.to_string()))),
-        None if matches!(change.policy, Some(Policy::Other | Policy::Batch | Policy::Idle)) => {
-            entries.push(("nice".into(), Value::new(Kind::Null)));
-        }
-        None => {}
-    }
-    if let Some(slice) = change.slice {
-        entries.push(("slice".into(), time(slice)));
-    }
-    if let Some(cpus) = &change.affinity {
-        entries.push(("cpus".into(), numbers(cpus)));
-    }
-    if let Some(path) = &change.taskgroup {
-        entries.push(("taskgroup".into(), text(path)));
-    }
-    bounds(change.clamp, entries);
-    if let Some(nodes) = &change.nodes {
-        entries.push(("nodes_membind".into(), numbers(nodes)));
     }
 }
