@@ -105,7 +105,7 @@ impl<D: Decider> Sched<D> {
     /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier.
     pub(super) fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let shortest = self.min_slice(cfs);
-        self.rules.end_protection_after(&mut self.entities[se.index()], shortest);
+        self.rules.update_protect_slice(&mut self.entities[se.index()], shortest);
     }
 
     /// `protect_slice`.
@@ -164,22 +164,9 @@ impl<D: Decider> Sched<D> {
         if !running {
             self.place_entity_eevdf(cfs, se, flags);
         }
-        let weight = self.entities[se.index()].load.scaled;
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.load.add(weight);
-        queue.nr_running += 1;
-        if flags.has(EnqueueFlags::MIGRATED) {
-            self.entities[se.index()].exec_start = 0;
-        }
-        if !running {
-            self.timeline_insert(cfs, se);
-        }
-        self.entities[se.index()].on_rq = true;
-        if self.cfs_rqs[cfs.index()].nr_running == 1 {
-            self.check_enqueue_throttle(cfs);
-            if self.rules.throttles_tasks {
-                self.throttle_load(cfs, false);
-            }
+        self.account_entity_enqueue(cfs, se, flags.has(EnqueueFlags::MIGRATED));
+        if self.rules.throttles_tasks && self.cfs_rqs[cfs.index()].nr_running == 1 {
+            self.throttle_load(cfs, false);
         }
     }
 

@@ -179,15 +179,21 @@ impl<D: Decider> Sched<D> {
             self.place_entity(cfs, se, false);
         }
         let idle = self.has_groups() && self.se_is_idle(se);
-        let weight = self.entities[se.index()].load.scaled;
-        let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.load.add(weight);
+        self.cfs_rqs[cfs.index()].idle_nr_running += u32::from(idle);
+        self.account_entity_enqueue(cfs, se, relative && flags.has(EnqueueFlags::MIGRATED));
+    }
+
+    /// The end of `enqueue_entity`: the entity is counted (`account_entity_enqueue`), and waits in its place unless it runs. One that `moved`
+    /// here has not run here.
+    #[inline]
+    fn account_entity_enqueue(&mut self, cfs: CfsRqId, se: EntityId, moved: bool) {
+        let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
+        queue.load.add(entity.load.scaled);
         queue.nr_running += 1;
-        queue.idle_nr_running += u32::from(idle);
-        if relative && flags.has(EnqueueFlags::MIGRATED) {
-            self.entities[se.index()].exec_start = 0;
+        if moved {
+            entity.exec_start = 0;
         }
-        if !running {
+        if queue.curr != Some(se) {
             self.timeline_insert(cfs, se);
         }
         self.entities[se.index()].on_rq = true;

@@ -6,8 +6,9 @@ use crate::fair::weight::Weight;
 use crate::rules::Rules;
 
 impl Rules {
-    /// What an entity of this weight weighs in V: its weight rounded down to the nice table's, since 4823725d9d1d (7.1) all
-    /// bits of it.
+    /// `avg_vruntime_weight`: what an entity of this weight weighs in V: its weight rounded down to the nice table's, since 4823725d9d1d (7.1)
+    /// all bits of it.
+    #[doc(alias = "avg_vruntime_weight")]
     #[inline(always)]
     pub(crate) fn weight_in_average(&self, load: Weight) -> i64 {
         (if self.full_weights { load.scaled } else { load.down() }) as i64
@@ -25,7 +26,8 @@ pub(crate) struct Average {
 }
 
 impl Average {
-    /// `vruntime_eligible`: whether V has come to `vruntime`, without the division's loss (since 6.6).
+    /// `vruntime_eligible`: whether V has come to `vruntime`, without the division's loss (since 147f3efaa241, 6.6).
+    #[doc(alias = "entity_eligible")]
     #[inline(always)]
     pub(crate) fn is_eligible(&self, vruntime: Vruntime) -> bool {
         let key = vruntime.since(self.zero);
@@ -45,13 +47,14 @@ impl CfsRq {
         Some((curr, &entities[curr.index()])).filter(|(_, running)| running.on_rq)
     }
 
-    /// `entity_key`: distance from the queue's origin.
+    /// `entity_key`: an entity's distance from the queue's origin (since 147f3efaa241, 6.6).
     #[inline(always)]
     pub(crate) const fn entity_key(&self, entity: &Entity) -> i64 {
         entity.vruntime.since(self.zero_vruntime)
     }
 
-    /// `avg_vruntime_add`: an entity that comes to wait joins the sums.
+    /// `sum_w_vruntime_add` (7.2; `avg_vruntime_add` before): an entity that comes to wait joins the sums (since 147f3efaa241, 6.6).
+    #[doc(alias = "sum_w_vruntime_add")]
     #[inline(always)]
     pub(crate) fn avg_vruntime_add(&mut self, entity: &Entity, rules: &Rules) {
         let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
@@ -59,7 +62,8 @@ impl CfsRq {
         self.avg_load += weight;
     }
 
-    /// `avg_vruntime_sub`: one that waits no longer leaves them.
+    /// `sum_w_vruntime_sub` (7.2; `avg_vruntime_sub` before): one that waits no longer leaves them (since 147f3efaa241, 6.6).
+    #[doc(alias = "sum_w_vruntime_sub")]
     #[inline(always)]
     pub(crate) fn avg_vruntime_sub(&mut self, entity: &Entity, rules: &Rules) {
         let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
@@ -67,7 +71,7 @@ impl CfsRq {
         self.avg_load -= weight;
     }
 
-    /// V with whoever runs, who is not among those who wait.
+    /// V with the running entity, which is not among those that wait (`avg_vruntime`; since 147f3efaa241, 6.6).
     #[inline(always)]
     pub(crate) fn average(&self, running: Option<&Entity>, rules: &Rules) -> Average {
         let (mut sum, mut load) = (self.avg_vruntime, self.avg_load);
@@ -90,21 +94,25 @@ impl CfsRq {
         sum.div_euclid(load)
     }
 
-    /// `update_zero_vruntime`: the origin moves by `delta`.
+    /// `update_zero_vruntime` (7.2; `avg_vruntime_update` before): the origin moves by `delta`, and the sums with it (since 147f3efaa241, 6.6).
+    #[doc(alias = "avg_vruntime_update")]
     #[inline(always)]
     pub(crate) fn update_zero_vruntime(&mut self, delta: i64) {
         self.avg_vruntime = self.avg_vruntime.wrapping_sub(self.avg_load.wrapping_mul(delta));
         self.zero_vruntime = self.zero_vruntime.plus(delta as u64);
     }
 
-    /// `avg_vruntime`: V; the origin moves there.
+    /// `avg_vruntime`: V; the origin moves there (since 147f3efaa241, 6.6).
     #[inline(always)]
     pub(crate) fn avg_vruntime(&mut self, running: Option<&Entity>, rules: &Rules) -> Vruntime {
         self.update_zero_vruntime(self.average_key(running, rules));
         self.zero_vruntime
     }
 
-    /// Whether an entity that goes to sleep has to linger until its negative lag is used up (DELAY_DEQUEUE).
+    /// Whether an entity that goes to sleep stays queued until its negative lag is used up: `dequeue_entity` under DELAY_DEQUEUE (since
+    /// 152e11f6df29, 6.12).
+    #[doc(alias = "dequeue_entity")]
+    #[doc(alias = "DELAY_DEQUEUE")]
     #[inline(always)]
     pub(crate) fn has_to_linger(&self, vruntime: Vruntime, running: Option<&Entity>, rules: &Rules) -> bool {
         rules.tunables.features.delay_dequeue && !self.average(running, rules).is_eligible(vruntime)

@@ -13,7 +13,7 @@ pub(crate) struct Charge {
 }
 
 impl Entity {
-    /// What it is to be charged until `now`; none where no time has passed.
+    /// What it is to be charged until `now` (`update_se`, the time that passed, and `calc_delta_fair`); none where no time has passed.
     #[inline(always)]
     pub(crate) fn charge_until(&mut self, now: u64, rules: &Rules) -> Option<Charge> {
         let delta = now.wrapping_sub(self.exec_start);
@@ -32,8 +32,10 @@ impl Entity {
         self.vruntime = charge.vruntime;
     }
 
-    /// `update_curr` as far as it concerns the entity (`update_se` in 7.2): how long it ran since it was charged last, if any time.
+    /// `update_se` (7.2; `update_curr_se` in 6.12, a part of `update_curr` before): how long the entity ran since it was charged last, if any
+    /// time; it is charged that, and its virtual time moves by what that is at its weight.
     #[doc(alias = "update_curr_se")]
+    #[doc(alias = "update_curr")]
     #[inline(always)]
     pub(crate) fn update_se(&mut self, now: u64, rules: &Rules) -> Option<u64> {
         let charge = self.charge_until(now, rules)?;
@@ -58,7 +60,8 @@ impl Entity {
         self.vruntime = self.vruntime.plus(virtual_time);
     }
 
-    /// Its turn begins, at `now` (`set_next_entity`).
+    /// Its turn begins, at `now` (`set_next_entity`, all releases).
+    #[doc(alias = "set_next_entity")]
     #[inline(always)]
     pub(crate) fn begin_turn(&mut self, now: u64) {
         self.exec_start = now;
@@ -73,7 +76,8 @@ impl Entity {
 }
 
 impl CfsRq {
-    /// `update_min_vruntime`: the least virtual time of whoever is `running` and those who wait, never going back.
+    /// `update_min_vruntime` (up to 6.5): the least virtual time of the `running` entity and those that wait, which never goes back; a running
+    /// entity that is no longer queued does not count from 5.10 on ([`RuleSet::min_vruntime_of_queued`](schedlab_model::RuleSet)).
     #[inline(always)]
     pub(crate) fn update_min_vruntime(&mut self, running: Option<Vruntime>) {
         let least = match (running, self.timeline.first_key()) {

@@ -5,14 +5,16 @@ use crate::fair::cfs_rq::CfsRq;
 use crate::rules::Rules;
 
 impl CfsRq {
-    /// `cfs_rq_min_slice`: the shortest slice on the queue, in nanoseconds.
+    /// `cfs_rq_min_slice`: the shortest slice on the queue, in nanoseconds (6.12 on).
+    #[doc(alias = "cfs_rq_min_slice")]
     #[inline]
     pub(crate) fn min_slice(&self, running: Option<&Entity>) -> u64 {
         let running = running.map(|running| running.slice);
         running.into_iter().chain(self.timeline.shortest_slice()).min().unwrap_or(u64::MAX)
     }
 
-    /// `cfs_rq_max_slice`: the longest slice on the queue, in nanoseconds.
+    /// `cfs_rq_max_slice`: the longest slice on the queue, in nanoseconds (since 6e3c0a4e1ad1, 7.0, 6.18.17).
+    #[doc(alias = "cfs_rq_max_slice")]
     #[inline]
     pub(crate) fn max_slice(&self, running: Option<&Entity>) -> u64 {
         let running = running.map(|running| running.slice);
@@ -31,7 +33,8 @@ impl Rules {
     }
 
     /// `entity_lag`: V, which is `average`, less the entity's virtual time, but no more either way than `limit` comes to
-    /// ([`Rules::lag_limit`]; since 6.6).
+    /// ([`Rules::lag_limit`]; since 147f3efaa241, 6.6).
+    #[doc(alias = "update_entity_lag")]
     #[inline(always)]
     pub(crate) fn entity_lag(&self, average: Vruntime, entity: &mut Entity, limit: u64) -> i64 {
         let limit = self.calc_delta_fair(limit, &mut entity.load) as i64;
@@ -48,11 +51,31 @@ impl Rules {
         if self.tunables.features.delay_zero { lag.min(0) } else { lag }
     }
 
-    /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO). From 7.2 on [`Rules::lag_while_delayed`] saw to
-    /// it.
+    /// `finish_delayed_dequeue_entity`: lag earned in delayed dequeue does not count (DELAY_ZERO; since 152e11f6df29, 6.12). From 059258b0d424
+    /// (7.1) on [`Rules::lag_while_delayed`] sees to it before.
+    #[doc(alias = "finish_delayed_dequeue_entity")]
     #[inline(always)]
     pub(crate) fn lag_after_delay(&self, lag: i64) -> i64 {
         let forfeits = self.tunables.features.delay_zero && !self.bounds_lag_while_delayed;
         if forfeits { lag.min(0) } else { lag }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Scheduler;
+
+    use super::*;
+
+    /// `update_entity_lag` of 7.2 while the entity is delayed: `max(vlag, se->vlag)`, and with DELAY_ZERO no more than 0.
+    #[test]
+    fn a_delayed_task_s_lag_gets_no_worse_and_earns_nothing() {
+        let mut rules = Rules::new(&Scheduler::new("7.2".parse().unwrap()), 1).unwrap();
+        for (delay_zero, [worse, better, earned]) in [(true, [-3, -2, 0]), (false, [-3, -2, 4])] {
+            rules.tunables.features.delay_zero = delay_zero;
+            assert_eq!(rules.lag_while_delayed(-5, -3), worse);
+            assert_eq!(rules.lag_while_delayed(-2, -3), better);
+            assert_eq!(rules.lag_while_delayed(4, -3), earned);
+        }
     }
 }

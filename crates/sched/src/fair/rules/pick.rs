@@ -14,7 +14,9 @@ pub(crate) struct Picked {
 }
 
 impl CfsRq {
-    /// `pick_next_entity`: on 6.12 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left.
+    /// `pick_next_entity` of EEVDF: up to 6.18.32 the buddy comes first here, and only here: NEXT_BUDDY's, or the group of a task that just left
+    /// (since 147f3efaa241, 6.6; e837456fdca8, 6.19, has it in `pick_eevdf`).
+    #[doc(alias = "pick_next_entity")]
     #[inline(always)]
     pub(crate) fn pick_next_eevdf(&self, entities: &[Entity], rules: &Rules) -> Option<Picked> {
         if rules.tunables.features.pick_buddy
@@ -31,6 +33,7 @@ impl CfsRq {
 
     /// `pick_eevdf`: the eligible entity with the earliest virtual deadline; the current one keeps the CPU while its slice is protected
     /// (`protect` false: not, for a shorter slice). Since 147f3efaa241 (6.6); for a shorter slice without the buddy since 78cde54ea5f0 (7.1).
+    #[doc(alias = "__pick_eevdf")]
     #[inline(always)]
     pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<Picked> {
         let running = self.running(entities);

@@ -21,10 +21,10 @@ impl Rules {
         credit >> u32::from(features.gentle_fair_sleepers)
     }
 
-    /// `entity_is_long_sleeper`: asleep since `slept_at`, its last `exec_start`, for so long that virtual times cannot be compared. 2.6.24
-    /// does not ask.
+    /// `entity_is_long_sleeper`: asleep since `slept_at`, its last `exec_start`, for so long that virtual times cannot be compared (since
+    /// 829c1651e9c4, 6.3, 6.1.22, 5.10.177).
     #[inline(always)]
-    pub(crate) fn is_long_sleeper(&self, slept_at: u64, now: u64) -> bool {
+    pub(crate) fn entity_is_long_sleeper(&self, slept_at: u64, now: u64) -> bool {
         // Before that time nobody slept for as long.
         now > LONG_SLEEP && slept_at != 0 && slept_at < now - LONG_SLEEP && self.places_long_sleepers_anew
     }
@@ -37,13 +37,14 @@ impl Rules {
     #[inline(always)]
     pub(crate) fn place_no_earlier(&self, entity: &Entity, start: Vruntime, initial: bool, now: u64) -> Vruntime {
         let sets = initial && !self.initial_placement_goes_on;
-        if sets || self.is_long_sleeper(entity.exec_start, now) { start } else { entity.vruntime.max(start) }
+        if sets || self.entity_is_long_sleeper(entity.exec_start, now) { start } else { entity.vruntime.max(start) }
     }
 }
 
 /// EEVDF.
 impl Rules {
-    /// The entity's request in virtual time: its own slice, or the base slice, which it then has.
+    /// The entity's request in virtual time: its own slice, or the base slice, which it then has (`place_entity` and `update_deadline`; a slice
+    /// of its own since 857b158dc5e8, 6.12).
     #[inline(always)]
     pub(crate) fn virtual_slice(&self, entity: &mut Entity) -> u64 {
         if !entity.custom_slice {
@@ -53,7 +54,7 @@ impl Rules {
     }
 
     /// How far before V an entity of this weight comes in that left with the lag `vlag`, where the others weigh `load`: its coming moves V
-    /// towards it, so that the lag is inflated to be what it was once it is there (PLACE_LAG; since 6.6).
+    /// towards it, so that the lag is inflated to be what it was once it is there (`place_entity` under PLACE_LAG; since 147f3efaa241, 6.6).
     #[inline(always)]
     pub(crate) fn placed_lag(&self, vlag: i64, weight: i64, load: i64) -> i64 {
         if vlag == 0 || !self.tunables.features.place_lag {
@@ -64,7 +65,8 @@ impl Rules {
 
     /// The deadline of an entity that was placed: the one that it kept relative to its virtual time as it was moved (PLACE_REL_DEADLINE), else
     /// a request away; a new one (`initial`) begins with half a request, as the others are halfway through theirs on average
-    /// (PLACE_DEADLINE_INITIAL).
+    /// (`place_entity` under PLACE_DEADLINE_INITIAL; since 147f3efaa241, 6.6).
+    #[doc(alias = "place_entity")]
     #[inline(always)]
     pub(crate) fn place_deadline(&self, entity: &mut Entity, initial: bool) {
         let features = &self.tunables.features;
@@ -78,8 +80,8 @@ impl Rules {
         entity.deadline = entity.vruntime.plus(virtual_slice >> u32::from(halved));
     }
 
-    /// `update_deadline`: once virtual time reaches the deadline the request is served, and the next one begins. Whether it was; V moves then
-    /// ([`CfsRq::avg_vruntime`](crate::fair::cfs_rq::CfsRq)).
+    /// `update_deadline`: once virtual time reaches the deadline the request is served, and the next one begins (since 147f3efaa241, 6.6). Whether
+    /// it was; V moves then ([`CfsRq::avg_vruntime`](crate::fair::cfs_rq::CfsRq)).
     #[inline(always)]
     pub(crate) fn update_deadline(&self, entity: &mut Entity) -> bool {
         if entity.vruntime.before(entity.deadline) {

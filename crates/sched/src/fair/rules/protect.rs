@@ -8,7 +8,7 @@ use crate::rules::Rules;
 const NORMALIZED_BASE_SLICE: u64 = 700_000;
 
 impl Rules {
-    /// `protect_slice`: whether the current entity keeps the CPU ([`Rules::protection`]).
+    /// `protect_slice`: whether the current entity keeps the CPU ([`Rules::protection`]; in 6.12 a part of `pick_eevdf`).
     #[inline(always)]
     pub(crate) fn protect_slice(&self, entity: &Entity) -> bool {
         self.protection(entity).is_some()
@@ -24,7 +24,8 @@ impl Rules {
     }
 
     /// Whether the running entity has to go though its request goes on: once it is not protected any more, on 6.12 only where a shorter slice took
-    /// that from it and it is not eligible (`did_preempt_short`).
+    /// that from it and it is not eligible (`did_preempt_short` in 6.12, a part of `update_curr` later).
+    #[doc(alias = "did_preempt_short")]
     #[inline(always)]
     pub(crate) fn is_unprotected(&self, entity: &Entity, is_eligible: impl FnOnce() -> bool) -> bool {
         let goes = self.protects_for_time || self.tunables.features.preempt_short;
@@ -32,7 +33,8 @@ impl Rules {
     }
 
     /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the shortest slice of
-    /// the queue (without RUN_TO_PARITY the unscaled base slice), at most its own.
+    /// the queue (without RUN_TO_PARITY the unscaled base slice), at most its own (since 052c3d87c82e, 6.17).
+    #[doc(alias = "set_next_entity")]
     #[inline(always)]
     pub(crate) fn set_protect_slice(&self, entity: &mut Entity, min_slice: impl FnOnce() -> u64) {
         entity.vprot = entity.deadline;
@@ -42,18 +44,19 @@ impl Rules {
         let shortest = if self.tunables.features.run_to_parity { min_slice() } else { NORMALIZED_BASE_SLICE };
         let slice = shortest.min(entity.slice);
         if slice != entity.slice {
-            self.end_protection_after(entity, slice);
+            self.update_protect_slice(entity, slice);
         }
     }
 
-    /// `update_protect_slice` (6.18): a shorter slice came, and protection ends that much earlier.
+    /// `update_protect_slice`: a shorter slice came, and protection ends that much earlier (since 052c3d87c82e, 6.17).
     #[inline(always)]
-    pub(crate) fn end_protection_after(&self, entity: &mut Entity, slice: u64) {
+    pub(crate) fn update_protect_slice(&self, entity: &mut Entity, slice: u64) {
         let virtual_slice = self.calc_delta_fair(slice, &mut entity.load);
         entity.vprot = entity.vprot.min(entity.vruntime.plus(virtual_slice));
     }
 
-    /// `cancel_protect_slice`.
+    /// `cancel_protect_slice`: the entity is protected no longer (in 6.12 a part of `check_preempt_wakeup_fair`, under PREEMPT_SHORT).
+    #[doc(alias = "PREEMPT_SHORT")]
     #[inline(always)]
     pub(crate) fn cancel_protect_slice(&self, entity: &mut Entity) {
         if self.protect_slice(entity) {

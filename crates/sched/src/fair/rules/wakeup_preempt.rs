@@ -5,7 +5,8 @@ use crate::rules::Rules;
 
 impl Rules {
     /// `wakeup_preempt_entity`: by how much `se` lies further before `curr` than the wake-up granularity, in nanoseconds of virtual time;
-    /// none where it does not lie before it. It should preempt where that is positive (since e52fb7c09723, 2.6.30).
+    /// none where it does not lie before it. It should preempt where that is positive (since e52fb7c09723, 2.6.30, until EEVDF, 147f3efaa241, 6.6).
+    #[doc(alias = "check_preempt_wakeup")]
     #[inline(always)]
     pub(crate) fn wakeup_preempt_entity(&self, curr: Vruntime, se: &mut Entity) -> Option<i64> {
         let ahead = curr.since(se.vruntime);
@@ -15,7 +16,8 @@ impl Rules {
         Some(ahead.saturating_sub(self.wakeup_gran(se) as i64))
     }
 
-    /// `wakeup_gran`: the wake-up granularity in virtual time of the waking entity `se`, in nanoseconds.
+    /// `wakeup_gran`: the wake-up granularity in virtual time of the waking entity `se`, in nanoseconds (by the waking entity's weight since
+    /// e52fb7c09723, 2.6.30).
     #[inline(always)]
     pub(crate) fn wakeup_gran(&self, se: &mut Entity) -> u64 {
         self.calc_delta_fair(self.tunables.wakeup_granularity.as_nanos(), &mut se.load)
