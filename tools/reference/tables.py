@@ -137,6 +137,8 @@ def _since(row: Mapping[str, Any]) -> str:
         )
     if row["commit"]:
         text += f"; `{row['commit']['hash']}` {row['commit']['subject']}"
+    else:
+        text += f"; commit: {row['no_commit']}"
     return text
 
 
