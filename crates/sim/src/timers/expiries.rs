@@ -9,36 +9,72 @@ use crate::engine::Engine;
 
 /// When sleepers' timers expire, by CPU. Kept only where it costs anything to be the first.
 #[derive(Debug, Default)]
-pub(crate) struct Expiries(Vec<BinaryHeap<Reverse<u64>>>);
+pub(crate) struct Expiries(Vec<Pending>);
+
+/// The timers of a CPU. Nobody asks which is first before one is set that expires with the next tick or sooner: until then they stand in no order.
+#[derive(Debug, Default)]
+struct Pending {
+    ordered: BinaryHeap<Reverse<u64>>,
+    /// Those that were set since.
+    later: Vec<u64>,
+    /// Once there are so many of these, those that have expired are dropped.
+    most: usize,
+}
+
+impl Pending {
+    /// Sets one that is due then, of which nobody asks whether it is the first. O(1) on average.
+    #[inline(always)]
+    fn push(&mut self, due: u64, now: u64) {
+        if self.later.len() >= self.most {
+            self.later.retain(|other| *other > now);
+            self.most = (4 * self.later.len()).max(64);
+        }
+        self.later.push(due);
+    }
+
+    /// Sets one: whether none of those that are pending `now` expires as early. O(log timers).
+    fn push_first(&mut self, due: u64, now: u64) -> bool {
+        self.ordered.extend(self.later.drain(..).filter(|other| *other > now).map(Reverse));
+        while self.ordered.peek().is_some_and(|first| first.0 <= now) {
+            self.ordered.pop();
+        }
+        let first = self.ordered.peek().is_none_or(|first| due < first.0);
+        self.ordered.push(Reverse(due));
+        first
+    }
+}
 
 impl Expiries {
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Sets a timer on a CPU: whether none of those that are pending `now` expires as early. O(log timers).
-    fn set(&mut self, cpu: u32, due: u64, now: u64) -> bool {
+    /// The timers of a CPU.
+    #[inline(always)]
+    fn of(&mut self, cpu: u32) -> &mut Pending {
         let cpu = cpu as usize;
-        self.0.resize_with(self.0.len().max(cpu + 1), BinaryHeap::new);
-        let pending = &mut self.0[cpu];
-        while pending.peek().is_some_and(|first| first.0 <= now) {
-            pending.pop();
+        if self.0.len() <= cpu {
+            self.0.resize_with(cpu + 1, Pending::default);
         }
-        let first = pending.peek().is_none_or(|first| due < first.0);
-        pending.push(Reverse(due));
-        first
+        &mut self.0[cpu]
     }
 }
 
 impl<S: EventSink> Engine<'_, S> {
     /// What a task of a CPU pays beyond setting a timer that is `due` then: something where that is before its CPU's other timers, and
     /// before its next tick, which is one too.
+    #[inline(always)]
     pub(crate) fn expires_first(&mut self, cpu: u32, due: u64) -> u64 {
         if self.prices.next_timer == 0 {
             return 0;
         }
-        let first = self.arena.expiries.set(cpu, due, self.now);
-        if first && due < self.tick_after_now() { self.prices.next_timer } else { 0 }
+        let tick = self.tick_after_now();
+        let pending = self.arena.expiries.of(cpu);
+        if due >= tick {
+            pending.push(due, self.now);
+            return 0;
+        }
+        if pending.push_first(due, self.now) { self.prices.next_timer } else { 0 }
     }
 
     /// What it takes a task to ask to sleep until a time, which may have passed.
@@ -53,6 +89,10 @@ impl<S: EventSink> Engine<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -60,8 +100,30 @@ mod tests {
         let mut expiries = Expiries::default();
         // CPU 0: 500 is alone; 700 comes after it, 400 before it. At 450 that has expired, and 600 comes after 500. CPU 1 has none.
         let asked = [(0, 500, 0), (0, 700, 0), (0, 400, 0), (0, 600, 450), (1, 900, 450)];
-        assert_eq!(asked.map(|(cpu, due, now)| expiries.set(cpu, due, now)), [true, false, true, false, true]);
+        let first = asked.map(|(cpu, due, now)| expiries.of(cpu).push_first(due, now));
+        assert_eq!(first, [true, false, true, false, true]);
         expiries.clear();
-        assert!(expiries.set(0, u64::MAX, 0));
+        assert!(expiries.of(0).push_first(u64::MAX, 0));
+    }
+
+    proptest! {
+        /// As a sorted set of all that was ever set tells it, however many there are of which nobody asks.
+        #[test]
+        fn what_nobody_asked_about_counts_too(
+            steps in prop::collection::vec((0u64..300, 1u64..2_000, prop::bool::weighted(0.2)), 1..400),
+        ) {
+            let (mut pending, mut all, mut now) = (Pending::default(), BTreeSet::new(), 0);
+            for (passed, ahead, asks) in steps {
+                now += passed;
+                let due = now + ahead;
+                if asks {
+                    let first = all.range(now + 1..).next().is_none_or(|first| due < *first);
+                    prop_assert_eq!(pending.push_first(due, now), first);
+                } else {
+                    pending.push(due, now);
+                }
+                all.insert(due);
+            }
+        }
     }
 }
