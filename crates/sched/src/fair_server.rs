@@ -67,12 +67,14 @@ impl DlEntity {
         }
     }
 
-    /// [`Sched::first_fair_task`] of a CPU that idles, up to 6.18, whose server is started: false, and nothing done, if it is not.
+    /// [`Sched::first_fair_task`] of a CPU that idles, whose server is started: false, and nothing done, if it is not.
     #[inline(always)]
-    pub(crate) fn end_idle(&mut self, rq: &mut Rq) -> bool {
+    pub(crate) fn end_idle(&mut self, rq: &mut Rq, rules: &Rules) -> bool {
         let Some(server) = self.server.as_mut().filter(|server| server.active) else { return false };
         server.defer_idle = false;
-        self.spend_idle(rq);
+        if !rules.server_charged_for_idle {
+            self.spend_idle(rq);
+        }
         true
     }
 

@@ -49,6 +49,12 @@ impl Rules {
 }
 
 impl<D: Decider> Sched<D> {
+    /// Whether there may be high-resolution ticks.
+    #[inline]
+    pub fn has_hrtick(&self) -> bool {
+        self.rules.has_hrtick()
+    }
+
     /// When the CPU's high-resolution tick is due, if it is armed. It comes before a tick of the same instant.
     #[inline]
     pub fn hrtick_expires(&self, cpu: CpuId) -> Option<Time> {

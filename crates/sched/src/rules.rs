@@ -98,9 +98,9 @@ impl Rules {
     }
 }
 
-/// Whether the fast path has these rules: it was written for CFS from 5.10 on and for EEVDF up to 6.12.
+/// Whether the fast path has these rules: those of all kernels whose balancing is modelled.
 fn has_fast_path(set: &RuleSet) -> bool {
-    set.models_balancing && !set.protects_for_time && !set.reweights_by_placing
+    set.models_balancing
 }
 
 /// What `sched_nr_latency` is on boot: the default latency, 6 ms, over the default granularity, 0.75 ms.

@@ -141,6 +141,9 @@ impl<D: Decider> Sched<D> {
                     self.update_curr_dl(cpu);
                 }
             }
+            Class::Fair if self.rules.eevdf && self.skip_ticks_of_request(cpu, first, count) => {
+                self.set_clocks(cpu, Clocks::all(last));
+            }
             // Alone on its queue an EEVDF task renews its deadline every slice: that is counted tick by tick.
             Class::Fair if self.rules.eevdf => {
                 for number in 0..count {
@@ -157,6 +160,23 @@ impl<D: Decider> Sched<D> {
                 }
             }
         }
+    }
+
+    /// Charges an EEVDF task for `count` ticks at once, the first at `first`: false, and nothing done, where its request or its CPU's fair server's
+    /// runtime may end in between. No tick that is skipped takes protection away from a task that is not alone.
+    fn skip_ticks_of_request(&mut self, cpu: CpuId, first: Time, count: u64) -> bool {
+        let Self { rules, rqs, tasks, entities, dl_entities, .. } = self;
+        let entity = &mut entities[tasks[rqs[cpu.index()].curr.index()].se.index()];
+        if entity.parent.is_some() || first.as_nanos() <= entity.exec_start {
+            return false;
+        }
+        let charge = entity.charge_at_ticks(first.as_nanos(), count, rules);
+        let mut serves = || !rules.has_fair_server() || dl_entities[cpu.index()].has_served(charge.delta);
+        let goes_on = charge.vruntime.before(entity.deadline) && serves();
+        if goes_on {
+            entity.charge(charge);
+        }
+        goes_on
     }
 
     /// Each round of `rr_ticks` ends with a fresh slice, as the task is alone in its list or the slice does not end.

@@ -149,18 +149,15 @@ impl Cpu {
         self.bill(left);
     }
 
-    /// What it does next.
-    ///
-    /// `hrtick` is when its high-resolution tick is due; with nothing to run that would do nothing.
+    /// What it does next but for its high-resolution tick.
     #[inline(always)]
-    pub(crate) fn key(&self, tick_cost: u64, period: u64, hrtick: u64) -> Key {
+    pub(crate) fn key(&self, tick_cost: u64, period: u64) -> Key {
         let schedule = Key::new(self.resched_at, Kind::Schedule);
         if self.current == NONE {
             return schedule;
         }
         let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
-        let ticks = Key::new(self.acting_tick, Kind::Tick).min(Key::new(hrtick, Kind::Timer));
-        Key::new(end, Kind::Completion).min(ticks).min(schedule)
+        Key::of_busy(end.min(NEVER), self.acting_tick.min(NEVER)).min(schedule)
     }
 
     /// The same of a busy CPU whose ticks cost `tick_cost`, that nobody told to schedule and that has no high-resolution tick.
@@ -172,8 +169,16 @@ impl Cpu {
     }
 
     /// When the operation ends, with the ticks that come until then.
-    #[inline]
+    #[inline(always)]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
+        // Whoever is to look at a clock does so before it ends.
+        debug_assert!(!self.clocked || self.clock_from <= self.end);
+        if self.end <= self.next_tick { self.end } else { self.end_beyond_ticks(tick_cost, period) }
+    }
+
+    /// The same where a tick comes before that.
+    #[inline(never)]
+    fn end_beyond_ticks(&self, tick_cost: u64, period: u64) -> u64 {
         if self.clocked && self.next_tick < self.clock_from {
             return clocked_end(self.end.saturating_add(tick_cost), self.next_tick + period, tick_cost, period);
         }

@@ -6,9 +6,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use schedlab_model::{
-    CpuChange, CpuId, Decision, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time, Topology,
-};
+use schedlab_model::{CpuChange, CpuId, Decision, Event, EventKind, EventSink, Machine, Scheduler, TaskId, Time};
 use schedlab_program::Program;
 use schedlab_sched::{Clocks, Migration, Ours, Rules, Sched};
 
@@ -30,7 +28,6 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
     pub(crate) sched: Sched<Ours>,
     pub(crate) prices: Prices,
-    pub(crate) topology: &'a Topology,
     /// Where CPUs are not always as fast.
     pub(crate) pace: Option<Box<Pace>>,
     /// Groups and sessions, where there are any.
@@ -41,6 +38,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) skip_ticks: bool,
     /// All queues are flat, from beginning to end (`flat.rs`).
     flat: bool,
+    /// There may be high-resolution ticks.
+    has_hrtick: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.
     pub(crate) skips_beside_others: bool,
     pub(crate) limit: u64,
@@ -106,7 +105,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
             return Err(SimError::TickCost { cost, period });
         }
-        let mut prices = Prices::new(&machine.costs, &machine.devices, &rules.set, machine.cpus)?;
+        let mut prices = Prices::new(machine, &rules.set)?;
         prices.clocked &= machine.speed.is_nominal();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(&rules.set));
@@ -129,12 +128,12 @@ impl<'a, S: EventSink> Engine<'a, S> {
             sched,
             pools,
             prices,
-            topology: &machine.topology,
             pace: Pace::new(machine),
             // Where work is re-rated, ticks that were put off may no longer be the ones that there would be. Skipped ticks and the fast path
             // give no reasons.
             skip_ticks: !options.no_tick_skip && !S::EXPLAINS && machine.speed.is_default(),
             flat: false,
+            has_hrtick: false,
             skips_beside_others: false,
             end,
             limit,
@@ -177,7 +176,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
-        self.flat = self.is_flat();
+        (self.flat, self.has_hrtick) = (self.is_flat(), self.sched.has_hrtick());
         self.start()?;
         while self.alive > 0 {
             if self.flat {
@@ -382,10 +381,19 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if record.current != NONE && goes && !record.leaving {
             record.resched_at = self.now;
         }
-        // One that is set to the past is due at once, as any timer.
-        let hrtick = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, |due| due.as_nanos().max(self.now));
-        let key = record.key(self.prices.tick, self.period, hrtick);
+        let key = record.key(self.prices.tick, self.period).min(self.hrtick_key(cpu));
         self.arena.agenda.set(cpu, key);
+    }
+
+    /// When the high-resolution tick of a CPU is due, which does nothing if that idles.
+    #[inline(always)]
+    pub(crate) fn hrtick_key(&self, cpu: u32) -> Key {
+        if !self.has_hrtick || self.arena.cpus[cpu as usize].current == NONE {
+            return Key::NEVER;
+        }
+        // One that is set to the past is due at once, as any timer.
+        let due = self.sched.hrtick_expires(CpuId(cpu)).map_or(NEVER, |due| due.as_nanos().max(self.now));
+        Key::new(due, Kind::Timer)
     }
 }
 

@@ -31,6 +31,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// When the CPU takes interrupts again; some time before now where it takes them.
+    #[inline]
     fn masked_until(&mut self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
         if record.masked_until > self.now {
@@ -44,7 +45,11 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             // What its task still has to do is known once its ticks are made up for.
             self.catch_up(cpu);
-            let end = self.arena.cpus[cpu as usize].end;
+            let Cpu { end, leaving, .. } = self.arena.cpus[cpu as usize];
+            // One that departs is leaving; of others at most a pass to sleep is before that.
+            if !leaving && end.saturating_sub(self.now) >= self.prices.pass_to_sleep {
+                return 0;
+            }
             (end, self.pass_before(cpu, end))
         };
         if pass > switch.saturating_sub(self.now) { switch + self.prices.masked().max(1) } else { 0 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use schedlab_model::{Access, Costs, Devices, ModelError, RuleSet, TaskKind, Time, Topology};
+use schedlab_model::{Access, Costs, Machine, ModelError, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
@@ -19,6 +19,8 @@ pub(crate) struct Prices {
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
+    /// By CPU: its core and its last-level cache.
+    places: Vec<(u32, u32)>,
     /// No switch costs anything.
     pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
@@ -86,7 +88,9 @@ pub(crate) struct Prices {
 impl Prices {
     /// # Errors
     /// [`ModelError::Machine`] for a cost above [`DEAREST`], so that no sum of costs overflows.
-    pub(crate) fn new(costs: &Costs, devices: &Devices, set: &RuleSet, cpus: u32) -> Result<Self, ModelError> {
+    pub(crate) fn new(machine: &Machine, set: &RuleSet) -> Result<Self, ModelError> {
+        let Machine { cpus, topology, costs, devices, .. } = machine;
+        let cpus = *cpus;
         let of_devices = [
             ("devices.memory_per_kib", devices.memory_per_kib),
             ("devices.memory_chase", devices.memory_chase),
@@ -111,6 +115,7 @@ impl Prices {
         let block = costs.block.saturating_sub(depart);
         let free = |costs: &[Time]| costs.iter().all(|cost| *cost == Time::ZERO);
         Ok(Self {
+            places: (0..cpus).map(|cpu| (topology.core(cpu, cpus), topology.cache(cpu, cpus))).collect(),
             free_switches: free(&[
                 costs.switch,
                 costs.cache_refill.min(costs.cache_refill_limit),
@@ -322,7 +327,7 @@ impl Prices {
     /// A task that comes from another core, or ran nowhere yet, finds nothing of its own in this core's caches, and from beyond
     /// another last-level cache nothing in that either.
     #[inline]
-    pub(crate) fn switch_on(&self, topology: &Topology, cpus: &[Cpu], task: &Task, cpu: u32, others: u32) -> u64 {
+    pub(crate) fn switch_on(&self, cpus: &[Cpu], task: &Task, cpu: u32, others: u32) -> u64 {
         if self.free_switches {
             return 0;
         }
@@ -333,9 +338,7 @@ impl Prices {
         if task.ran_on == NONE {
             return self.switch(u64::MAX);
         }
-        let number = cpus.len() as u32;
-        let place = |cpu| (topology.core(cpu, number), topology.cache(cpu, number));
-        let (from, to) = (place(task.ran_on), place(cpu));
+        let (from, to) = (self.places[task.ran_on as usize], self.places[cpu as usize]);
         let beyond = if from.1 == to.1 { 0 } else { self.cache_refill_llc };
         self.switch(if from.0 == to.0 { since(task.ran_on) } else { u64::MAX }).saturating_add(beyond)
     }

@@ -38,13 +38,13 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// What a CPU takes that idled through the time of a tick, takes an interrupt and goes on to work: it had stopped its tick, and sees to
     /// the time that has passed since (`tick_nohz_update_jiffies`).
-    pub(crate) fn tick_restart(&self, cpu: u32) -> u64 {
+    #[inline]
+    pub(crate) fn tick_restart(&mut self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
-        if record.current != NONE {
-            return 0;
+        if record.current == NONE && record.idle_since < self.ticks.last(self.now) {
+            return self.prices.tick_restart();
         }
-        let ticks = |time: u64| (time + self.ticks.phase) / self.period;
-        if ticks(self.now) > ticks(record.idle_since) { self.prices.tick_restart() } else { 0 }
+        0
     }
 
     /// Tells an idle CPU to schedule, which knows of it `late`.
@@ -131,6 +131,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has. Where somebody was
     /// woken on the way to sleep, the CPU finds that before it idles.
+    #[inline]
     pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
         let record = &mut self.arena.cpus[cpu as usize];
         let idles = record.current == NONE && record.resched_at == NEVER;

@@ -453,7 +453,7 @@ impl<S: EventSink> Engine<'_, S> {
             // What it waits for comes nearer off the CPU too.
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
         }
-        let price = self.prices.switch_on(self.topology, &self.arena.cpus, comer, cpu, self.alive - 1);
+        let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
         let price = comer.came(price, self.prices.lingering);
         comer.debt += price;
         let record = &mut self.arena.cpus[cpu as usize];

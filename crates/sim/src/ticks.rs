@@ -30,6 +30,12 @@ impl Ticks {
         }
         self.ahead
     }
+
+    /// The last tick up to `now`, or the one before the beginning.
+    #[inline(always)]
+    pub(crate) const fn last(&mut self, now: u64) -> u64 {
+        self.after(now).saturating_sub(self.period)
+    }
 }
 
 impl<S: EventSink> Engine<'_, S> {

@@ -10,6 +10,7 @@ use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::rounding::Sums;
 use crate::fast_path::newidle::Work;
 use crate::machine::Sched;
+use crate::rules::Rules;
 use crate::runqueue::Rq;
 
 /// What is on a CPU whose task is to leave.
@@ -34,6 +35,19 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
+        if !EEVDF || !self.rules.has_hrtick() {
+            return self.flat_block_at_ticks::<EEVDF>(cpu);
+        }
+        let previous = self.rqs[cpu.index()].curr;
+        self.hrtick_schedule_enter(cpu);
+        let next = self.flat_block_at_ticks::<EEVDF>(cpu)?;
+        self.flat_hrtick(cpu, previous, next);
+        Some(next)
+    }
+
+    /// The same without high-resolution ticks.
+    #[inline(always)]
+    fn flat_block_at_ticks<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         match self.flat_leave_once::<EEVDF>(cpu) {
             Left::Running => None,
             Left::Idles { ticks } => {
@@ -118,7 +132,7 @@ impl Sched<Ours> {
         known!(mut tasks[previous.index()]).life = Life::Asleep;
         let own = &mut entity.pelt;
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
-        if eevdf {
+        if rules.util_est_before_dequeue {
             own.util_est.update(&own.avg, rules);
         }
         // Alone it is V itself: eligible, and without lag.
@@ -128,14 +142,15 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue, entity) =
             (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
+        if !rules.util_est_before_dequeue {
+            entity.pelt.util_est.update(&entity.pelt.avg, rules);
+        }
         if lingers {
-            queue.let_linger(entity);
+            queue.let_linger(entity, rules);
             return Left::Others;
         }
         if eevdf && !alone {
             queue.keep_lag(entity, rules);
-        } else if !eevdf {
-            entity.pelt.util_est.update(&entity.pelt.avg, rules);
         }
         rq.cfs_tasks.remove(tasks, previous);
         rq.count_left(queue, entity);
@@ -167,7 +182,8 @@ impl Sched<Ours> {
         let Some(charge) = entity.charge_until(rq.clock_task, rules) else { return Left::Not };
         if EEVDF {
             // Its request would be served, others may have it go, or the fair server's runtime be over.
-            if !charge.vruntime.before(entity.deadline) || !(alone || rules.protect_slice(entity)) {
+            let protected = rules.protection_at(entity, charge.vruntime).is_some();
+            if !charge.vruntime.before(entity.deadline) || !(alone || protected) {
                 return Left::Not;
             }
             if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(charge.delta) {
@@ -177,7 +193,7 @@ impl Sched<Ours> {
         entity.charge(charge);
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.util_est = load.util_est.saturating_sub(own.util_est.value() as u32);
-        if EEVDF {
+        if EEVDF && rules.util_est_before_dequeue {
             own.util_est.update_as::<EEVDF>(&own.avg, rules);
         }
         load.take_out(Sums::of(rules));
@@ -189,13 +205,13 @@ impl Sched<Ours> {
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
-        if !EEVDF {
+        if !EEVDF || !rules.util_est_before_dequeue {
             own.util_est.update_as::<EEVDF>(&own.avg, rules);
         }
         known!(mut tasks[previous.index()]).life = Life::Asleep;
         if EEVDF && !alone {
             if queue.has_to_linger(entity.vruntime, Some(entity), rules) {
-                queue.let_linger(entity);
+                queue.let_linger(entity, rules);
                 return Left::Others;
             }
             queue.keep_lag(entity, rules);
@@ -297,9 +313,12 @@ impl Rq {
 }
 
 impl CfsRq {
-    /// `set_delayed`.
+    /// `set_delayed`, with what the lag is from then on, where that is kept in bounds.
     #[inline(always)]
-    fn let_linger(&mut self, entity: &mut Entity) {
+    fn let_linger(&mut self, entity: &mut Entity, rules: &Rules) {
+        if rules.bounds_lag_while_delayed {
+            self.keep_lag(entity, rules);
+        }
         entity.sched_delayed = true;
         self.h_nr_delayed += 1;
     }

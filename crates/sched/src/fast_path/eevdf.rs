@@ -65,13 +65,24 @@ impl Sched<Ours> {
         let features = &rules.tunables.features;
         let lag = rules.placed_lag(entity.vlag, rules.weight_in_average(entity.load), load);
         entity.vruntime = average.minus(lag as u64);
+        if rules.full_weights && features.place_lag && rules.weight_in_average(entity.load) > load {
+            // A heavy entity pulls V to itself: the origin goes there at once.
+            queue.update_zero_vruntime(lag.wrapping_neg());
+        }
         rules.place_deadline(entity, false);
         entity.on_rq = true;
         if migrated {
             entity.exec_start = 0;
         }
         queue.put_in(entity, se, rules);
-        balance.overload |= rq.count_woken(queue, entity.load.scaled, balance.jiffy.0);
+        balance.overload |= rq.count_woken(queue, entity.load.scaled, balance.jiffy.0, rules);
+        self.hrtick_update(cpu, true);
+        if self.rules.wakeup_preempts_by_deadline && curr.is_some() {
+            return self.wakeup_preempt_fair(cpu, task, false);
+        }
+        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
+        let features = &rules.tunables.features;
         let Some(curr) = curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
             (rq.need_resched, rq.lazily) = (true, false);
@@ -83,7 +94,7 @@ impl Sched<Ours> {
         if (rq.need_resched && !rq.lazily) || !features.wakeup_preemption {
             return;
         }
-        let (slice, running) = (entity.slice, known!(entities[curr.index()]));
+        let (slice, running) = (known!(entities[se.index()]).slice, known!(entities[curr.index()]));
         let becomes_first = if features.preempt_short && slice < running.slice {
             self.becomes_first(curr, se).is_won_by(se)
         } else {
@@ -134,6 +145,7 @@ impl Sched<Ours> {
             queue.take_off(entity, rules);
         }
         rq.cfs_tasks.remove(tasks, TaskId(se.0));
+        let lag = if rules.bounds_lag_while_delayed { rules.lag_while_delayed(lag, entity.vlag) } else { lag };
         entity.vlag = rules.lag_after_delay(lag);
         entity.sched_delayed = false;
         queue.h_nr_delayed -= 1;

@@ -1,7 +1,7 @@
 //! The short way of flat fair queues: what `core.rs` and `fair/` do step by step, in one go.
 //!
-//! Flat is a machine on which all tasks are SCHED_OTHER and may run anywhere, without groups, bandwidth, high-resolution ticks, a policy of
-//! the user's own or CPUs that go off line ([`Sched::is_flat`], and the driver's word that this stays so). There most of what a
+//! Flat is a machine on which all tasks are SCHED_OTHER and may run anywhere, without groups, bandwidth, high-resolution ticks before 7.2, a policy
+//! of the user's own or CPUs that go off line ([`Sched::is_flat`], and the driver's word that this stays so). There most of what a
 //! sequence asks has one answer: no class but the fair one has anybody, nobody is throttled, no level stands above a queue, nothing is to
 //! be pushed or pulled. What is left is written here once for each of the sequences that make up nearly all of a run:
 //!
@@ -9,7 +9,7 @@
 //!   of a busy CPU under EEVDF;
 //! - `block.rs`: the running task goes to sleep, and somebody else or nobody runs (`schedule`);
 //! - `newidle.rs`: a CPU that would idle looks at others for work (`newidle_balance`);
-//! - `switch.rs`: the running task has to go as somebody woke (`schedule`);
+//! - `switch.rs`: the running task has to go as somebody woke, or an idle CPU begins (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
 //!   (`task_tick_fair`, `schedule`); and those of a task that is alone beside CPUs that idle, which mostly leave balancing as it was
 //!   (`trigger_load_balance`);
@@ -87,7 +87,8 @@ impl Sched<Ours> {
             && self.custom.is_none()
             && self.offline.is_none()
             && self.rules.weights.is_none()
-            && !self.rules.has_hrtick()
+            // Up to 6.18 whoever schedules clears it first, and asks anew what was picked.
+            && (!self.rules.has_hrtick() || self.rules.hrtick_set_late)
             && !self.rules.tunables.features.vcpu_pack
             && self.rules.has_fast_path
             && self.tasks.iter().all(plain)

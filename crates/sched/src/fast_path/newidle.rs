@@ -145,10 +145,13 @@ impl Sched<Ours> {
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
         let Self { rules, rqs, cfs_rqs, balance, idle_cpus, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
-        let (mut busiest, mut most) = (cpu, (Kind::HasSpare, 0, 0));
+        let (mut busiest, mut most) = (cpu, (Kind::HasSpare, 0, 0, 0));
         // Idle ones have nobody, nor has the CPU itself any more. What comes of the others is as good as drawn by lot, so nothing is a branch.
         shape.span.each_after_but(cpu.index(), idle_cpus, |number| {
             let running = known!(rqs[number]).nr_running;
+            // Before 6.19 those count that linger asleep.
+            let lingers = known!(cfs_rqs[number]).h_nr_delayed;
+            let awake = select_unpredictable(rules.balance_counts_runnable, running - lingers, running);
             let (load, pct) = (&known!(cfs_rqs[number]).pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
             // group_is_overloaded and group_has_capacity of 1024.
@@ -159,14 +162,15 @@ impl Sched<Ours> {
             // update_sd_pick_busiest
             let more = select_unpredictable(kind == Kind::FullyBusy, rules.fully_busy_prefers_no_smt, running > most.2);
             let more = select_unpredictable(kind == Kind::Overloaded, load.avg.load_avg > most.1, more);
-            let busier = (running > 0) & ((kind > most.0) | ((kind == most.0) & more));
+            let busier = (awake > 0) & ((kind > most.0) | ((kind == most.0) & more));
             busiest = select_unpredictable(busier, CpuId(number as u32), busiest);
             most.0 = select_unpredictable(busier, kind, most.0);
             most.1 = select_unpredictable(busier, load.avg.load_avg, most.1);
             most.2 = select_unpredictable(busier, running, most.2);
+            most.3 = select_unpredictable(busier, awake, most.3);
         });
         // Half of as many tasks as it has more is to be moved: none of one.
-        (most.2 > 1).then_some(busiest)
+        (most.2 > 1 && (most.3 != 1 || most.0 == Kind::Overloaded)).then_some(busiest)
     }
 
     /// `detach_tasks` and `attach_tasks` of one task, as kernels that preempt themselves do for a CPU that is about to idle: of those that wait
@@ -186,7 +190,8 @@ impl Sched<Ours> {
             left -= 1;
             let entity = known!(entities[task.index()]);
             let ran = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
-            if task != rq.curr && (hot_too || ran >= cost) {
+            let stays = rules.balance_leaves_delayed && entity.sched_delayed;
+            if task != rq.curr && !stays && (hot_too || ran >= cost) {
                 break (task, entity.sched_delayed);
             }
             rq.cfs_tasks.move_to_front(tasks, task);

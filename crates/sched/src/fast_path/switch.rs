@@ -4,6 +4,7 @@ use schedlab_model::{CpuId, TaskId};
 
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId};
+use crate::fair::pelt::rounding::Sums;
 use crate::machine::Sched;
 
 impl Sched<Ours> {
@@ -22,16 +23,71 @@ impl Sched<Ours> {
         }
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(previous.0));
         self.flat_charge(cpu, cfs, se);
+        Some((previous, self.flat_switch_eevdf(cpu, cfs, se)))
+    }
+
+    /// The rest of it under EEVDF once whoever ran was charged: who runs.
+    pub(super) fn flat_switch_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> TaskId {
+        let previous = TaskId(se.0);
+        self.hrtick_schedule_enter(cpu);
         let next = self.flat_pick_eevdf(cpu, cfs).unwrap_or(se);
         if next == se {
             let rq = known!(mut self.rqs[cpu.index()]);
             (rq.need_resched, rq.lazily) = (false, false);
             rq.cfs_tasks.move_to_front(&mut self.tasks, previous);
-            return Some((previous, previous));
+            self.flat_hrtick(cpu, previous, previous);
+            return previous;
         }
         self.flat_put_back(cfs, se);
         self.flat_update_load(cpu, cfs, se);
-        Some((previous, self.flat_set_next_eevdf(cpu, cfs, next)))
+        let next = self.flat_set_next_eevdf(cpu, cfs, next);
+        self.flat_hrtick(cpu, previous, next);
+        next
+    }
+
+    /// What [`Sched::schedule`] does of high-resolution ticks, once the next one has its turn.
+    #[inline(always)]
+    pub(super) fn flat_hrtick(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
+        if !self.rules.has_hrtick() {
+            return;
+        }
+        self.hrtick_pick(cpu, previous, next);
+        // What a pick asks for is what is being done.
+        let rq = known!(mut self.rqs[cpu.index()]);
+        (rq.need_resched, rq.lazily) = (false, false);
+        self.hrtick_schedule_exit(cpu);
+    }
+
+    /// [`Sched::schedule`] of a CPU that idles and was told to go as somebody woke: who runs. None where the long way is to go on, which does what is
+    /// done once more in vain: nobody waits any more, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
+    pub fn flat_begin<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+        debug_assert_eq!(EEVDF, self.rules.eevdf);
+        let rq = &self.rqs[cpu.index()];
+        if rq.curr != TaskId::IDLE || rq.nr_running == 0 || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
+            return None;
+        }
+        let cfs = CfsRqId(cpu.0);
+        let next = if EEVDF {
+            self.hrtick_schedule_enter(cpu);
+            self.flat_pick_eevdf(cpu, cfs)?
+        } else {
+            let queue = known!(self.cfs_rqs[cfs.index()]);
+            let first = queue.timeline.first().filter(|_| !queue.has_buddies());
+            first.or_else(|| self.pick_next_entity(cfs, None).map(|picked| picked.se))?
+        };
+        // put_prev_task_idle
+        if EEVDF {
+            self.end_idle_by_switch(cpu);
+        }
+        let (rq, queue) = (known!(self.rqs[cpu.index()]), known!(mut self.cfs_rqs[cfs.index()]));
+        let now = queue.pelt.flat_clock(rq.clock_pelt);
+        queue.update_load_avg(now, Sums::of(&self.rules));
+        if !EEVDF {
+            return Some(self.flat_set_next(cpu, cfs, next));
+        }
+        let next = self.flat_set_next_eevdf(cpu, cfs, next);
+        self.flat_hrtick(cpu, TaskId::IDLE, next);
+        Some(next)
     }
 
     /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as

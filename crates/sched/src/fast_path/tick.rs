@@ -29,7 +29,8 @@ pub struct FlatTick {
 impl Sched<Ours> {
     /// `count` ticks, the first at `first`, one tick apart, of which the last is due now and may act: [`Sched::skip_ticks`] of the
     /// others, [`Sched::sched_tick`], and, if that asks for it, [`Sched::schedule`]. None, and nothing done, where the long way is to be
-    /// taken: under EEVDF, where load is to be balanced, and where sleepers that left are to be taken out of the queue's averages.
+    /// taken: where load is to be balanced, where sleepers that left are to be taken out of the queue's averages, and where a fair server's
+    /// runtime or (EEVDF) the request of a task that is alone is over.
     ///
     /// All averages take all ticks at once, as in [`Sched::skip_ticks`]: a tick that acts does so after it brought them up to date.
     /// So does the charge, whose rounding is that of each tick.
@@ -40,7 +41,7 @@ impl Sched<Ours> {
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &mut cfs_rqs[cfs.index()]);
         let (previous, next_balance) = (rq.curr, rq.balance.next_balance);
-        if rules.eevdf || previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
+        if previous == TaskId::IDLE || rq.need_resched || jiffies >= next_balance {
             return None;
         }
         if rq.balance.tick_stopped || rq.balance.push_cpu.is_some() || !balance.nohz.idle_cpus.is_empty() {
@@ -51,8 +52,11 @@ impl Sched<Ours> {
         if first.as_nanos() <= entity.exec_start || queue.pelt.removed.count > 0 {
             return None;
         }
-        rq.flat_charge_ticks(queue, entity, rules, (first.as_nanos(), count), *pelt_origin);
         let until_balance = next_balance - (jiffies + 1);
+        if rules.eevdf {
+            return self.flat_tick_eevdf(cpu, first.as_nanos(), count, until_balance);
+        }
+        rq.flat_charge_ticks(queue, entity, rules, (first.as_nanos(), count), *pelt_origin);
         let Some((leftmost, first_key)) = queue.timeline.first_with_key() else {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
             return Some(FlatTick { previous, next: previous, scheduled: false, inactive: until_balance });
@@ -103,6 +107,50 @@ impl Sched<Ours> {
         Some(FlatTick { previous, next, scheduled, inactive })
     }
 
+    /// The same under EEVDF of a CPU that neither balances load nor has an idle one do so, for `until_balance` ticks after these.
+    ///
+    /// Of the ticks that were put off none ends a request, nor the fair server's runtime, so that they are charged at once.
+    #[inline(never)]
+    fn flat_tick_eevdf(&mut self, cpu: CpuId, first: u64, count: u64, until_balance: u64) -> Option<FlatTick> {
+        let (cfs, previous) = (CfsRqId(cpu.0), known!(self.rqs[cpu.index()]).curr);
+        let Self { rules, rqs, entities, cfs_rqs, dl_entities, pelt_origin, .. } = self;
+        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
+        let se = EntityId(previous.0);
+        let entity = known!(mut entities[se.index()]);
+        let charge = entity.charge_at_ticks(first, count, rules);
+        let alone = queue.nr_running == 1;
+        // Alone each tick may have renewed its request.
+        if rq.dl.first().is_some() || (alone && !charge.vruntime.before(entity.deadline)) {
+            return None;
+        }
+        if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(charge.delta) {
+            return None;
+        }
+        rq.flat_average_ticks(queue, entity, rules, (first, count), *pelt_origin);
+        entity.charge(charge);
+        let served = rules.update_deadline(entity);
+        if served {
+            queue.avg_vruntime(Some(entity), rules);
+        }
+        let eligible = || queue.average(Some(entity), rules).is_eligible(entity.vruntime);
+        let scheduled = !alone && (served || rules.is_unprotected(entity, eligible));
+        let mut next = previous;
+        if scheduled {
+            if queue.has_buddies() {
+                self.clear_buddies(cfs, se);
+            }
+            next = self.flat_switch_eevdf(cpu, cfs, se);
+        }
+        let Self { rules, entities, cfs_rqs, .. } = self;
+        let (queue, entity) = (known!(cfs_rqs[cfs.index()]), known!(mut entities[next.index()]));
+        let until_over = match queue.nr_running {
+            1 => u64::MAX,
+            _ => rules.ticks_until_unprotected(queue, entity, rules.tick),
+        };
+        let inactive = until_over.min(self.inactive_ticks_server(cpu, self.rules.tick)).min(until_balance);
+        Some(FlatTick { previous, next, scheduled, inactive })
+    }
+
     /// [`Sched::sched_tick`] of a task that is alone on its CPU, at the machine's time, where the tick looks at other CPUs, as one of them idles or
     /// load is to be balanced: whether the CPU is to schedule. None, and nothing done, where the long way is to be taken.
     #[inline]
@@ -115,7 +163,8 @@ impl Sched<Ours> {
         }
         let entity = &mut entities[se.index()];
         let charge = entity.charge_until(balance.now, rules)?;
-        if rules.eevdf && !(charge.vruntime.before(entity.deadline) && rules.protect_slice(entity)) {
+        // Alone nobody has it go, protected or not.
+        if rules.eevdf && !charge.vruntime.before(entity.deadline) {
             return None;
         }
         let (idle, state) = (balance.nohz.idle_cpus.first(), &rq.balance);
@@ -174,6 +223,20 @@ impl Rq {
         queue: &mut CfsRq,
         entity: &mut Entity,
         rules: &Rules,
+        ticks: (u64, u64),
+        pelt_origin: u64,
+    ) {
+        self.flat_average_ticks(queue, entity, rules, ticks, pelt_origin);
+        entity.update_se_at_ticks(ticks.0, ticks.1, rules);
+    }
+
+    /// The part of it that are clocks and averages.
+    #[inline(always)]
+    fn flat_average_ticks(
+        &mut self,
+        queue: &mut CfsRq,
+        entity: &mut Entity,
+        rules: &Rules,
         (first, count): (u64, u64),
         pelt_origin: u64,
     ) {
@@ -189,7 +252,6 @@ impl Rq {
         }
         self.set_clocks_at(last, pelt_origin);
         self.lazily = false;
-        entity.update_se_at_ticks(first, count, rules);
     }
 }
 

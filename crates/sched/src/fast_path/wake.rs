@@ -244,7 +244,7 @@ impl Sched<Ours> {
         }
         let (placed, slice) = (entity.vruntime, entity.slice);
         entity.sequence = queue.timeline.insert(placed, placed, slice, se);
-        balance.overload |= rq.count_woken(queue, weight, balance.jiffy.0);
+        balance.overload |= rq.count_woken(queue, weight, balance.jiffy.0, rules);
         let features = &rules.tunables.features;
         let Some(curr) = queue.curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
@@ -288,7 +288,7 @@ impl Sched<Ours> {
         if !IDLES && !idles {
             return None;
         }
-        if EEVDF && rules.has_fair_server() && !dl_entities[cpu.index()].end_idle(rq) {
+        if EEVDF && rules.has_fair_server() && !dl_entities[cpu.index()].end_idle(rq, rules) {
             return self.flat_wake_first(task, cpu, migrated, at_once);
         }
         let (queue, entity) = (known!(mut cfs_rqs[cpu.index()]), known!(mut entities[se.index()]));
@@ -312,7 +312,10 @@ impl Sched<Ours> {
         queue.load.add(entity.load.scaled);
         (queue.nr_running, queue.h_nr_running, rq.nr_running) = (1, 1, 1);
         idle_cpus.remove(cpu.index());
-        rq.balance.end_idle(rq.clock, balance.jiffy.0);
+        // From 7.0 on the end of idling comes with the switch.
+        if !EEVDF || !rules.avg_idle_at_end_of_idle {
+            rq.balance.end_idle(rq.clock, balance.jiffy.0);
+        }
         let due = || rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
         debug_assert!(EEVDF || !due(), "there are fair servers and their timers alone");
         let server = EEVDF && due();
@@ -321,7 +324,13 @@ impl Sched<Ours> {
             self.timeline_insert(CfsRqId(cpu.0), se);
             return Some(false);
         }
-        // The idle time was taken off the fair server's runtime when it started.
+        // put_prev_task_idle. Where the fair server is not charged for idle time, that was taken off its runtime when it started.
+        if EEVDF && rules.server_charged_for_idle {
+            self.end_idle_by_switch(cpu);
+        }
+        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
+        let (rq, queue, entity) =
+            (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cpu.index()]), known!(mut entities[se.index()]));
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
         // set_next_entity of an entity that is not in the timeline, and whose averages are up to date; with 6.12's set_protect_slice.
         debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
@@ -332,6 +341,14 @@ impl Sched<Ours> {
             rules.set_protect_slice(entity, || slice);
         }
         Some(true)
+    }
+
+    /// `put_prev_task_idle` from 7.0 on: the fair server is charged for idle time, and that joins its average.
+    pub(super) fn end_idle_by_switch(&mut self, cpu: CpuId) {
+        self.update_curr_idle(cpu);
+        if self.rules.avg_idle_at_end_of_idle {
+            self.update_avg_idle(cpu);
+        }
     }
 
     /// The same of a CPU whose fair server is not started: it is now, and the rest is as if it had been.
@@ -364,12 +381,12 @@ impl Sched<Ours> {
 impl Rq {
     /// A task of this weight woke beside others: it is counted, and idle time ends. Whether the CPU has its second task (`add_nr_running`).
     #[inline(always)]
-    pub(super) fn count_woken(&mut self, queue: &mut CfsRq, weight: u64, now: u64) -> bool {
+    pub(super) fn count_woken(&mut self, queue: &mut CfsRq, weight: u64, now: u64, rules: &Rules) -> bool {
         queue.load.add(weight);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
         self.nr_running += 1;
-        if self.balance.idle_stamp.is_some() {
+        if self.balance.idle_stamp.is_some() && !rules.avg_idle_at_end_of_idle {
             self.balance.end_idle(self.clock, now);
         }
         self.nr_running == 2
@@ -402,8 +419,7 @@ impl CfsRq {
         let attached = self.age_woken(entity, now);
         self.update_load_avg(now, Sums::of(rules));
         if !attached {
-            // All series that this is for add in the same way.
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::Followed);
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::of(rules));
         }
     }
 
@@ -418,8 +434,7 @@ impl CfsRq {
             self.pelt.avg.update_avg(1);
         }
         if !attached {
-            // All series that this is for add in the same way.
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::Followed);
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::of(rules));
         }
     }
 

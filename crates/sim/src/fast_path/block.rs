@@ -24,8 +24,9 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline(never)]
     fn flat_completion_after_ticks<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         self.catch_up(cpu);
-        // Sleep may follow, upon which the CPU may look for other work.
-        let looks = self.skips_beside_others && self.computes(cpu) && !self.sched.need_resched(CpuId(cpu));
+        // Sleep may follow, upon which the CPU may look for other work; where that costs anything, only once it is paid for.
+        let goes = if FREE { self.computes(cpu) } else { self.sleeps(cpu) };
+        let looks = self.skips_beside_others && goes && !self.sched.need_resched(CpuId(cpu));
         if looks && self.sched.looks_at_others(CpuId(cpu), TaskState::Interruptible) {
             self.look_at_all();
         }
@@ -35,7 +36,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// The same where no tick is.
     #[inline(always)]
     fn flat_completed<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
-        let (now, arena) = (self.now, &mut self.arena);
+        let arena = &mut self.arena;
         let record = known!(mut arena.cpus[cpu as usize]);
         // Where nothing costs anything, a CPU that is told to go goes at that instant, and so knows of it.
         debug_assert!(!FREE || record.resched_at != NEVER || !self.sched.need_resched(CpuId(cpu)));
@@ -44,6 +45,11 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let task = record.current;
         let left = &mut arena.tasks[task as usize];
+        if !FREE && let (Op::Sleep(time), Stage::Act) = (left.op, left.stage) {
+            // It is not counted: time passed for it.
+            left.done();
+            return self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos().saturating_sub(self.prices.armed()));
+        }
         let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.completed(cpu) };
         left.account.user += time.as_nanos();
         // It was begun as one that neither slept nor moved anything.
@@ -62,14 +68,43 @@ impl<S: EventSink> Engine<'_, S> {
             }
         };
         left.op = Op::Sleep(time);
-        if !FREE && (left.debt > 0 || self.prices.sleep | self.prices.next_timer > 0) {
-            left.stage = Stage::Retry;
-            self.count_operation()?;
-            return self.operate(cpu, false);
+        if !FREE {
+            return self.flat_go_to_sleep(cpu, task, time.as_nanos());
         }
         // Neither is counted: time passed for the first, and who sleeps for no time counts what it does then.
-        // What follows is `set_timer`, `switch` and `leave`.
-        arena.timers.push(now, time.as_nanos(), task);
+        self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos())
+    }
+
+    /// [`Engine::operate`] of a task that begins to go to sleep for so long.
+    #[inline(always)]
+    fn flat_go_to_sleep(&mut self, cpu: u32, task: u32, time: u64) -> Result<(), SimError> {
+        let due = self.now.saturating_add(self.prices.sleep).saturating_add(time).saturating_sub(self.prices.armed());
+        let first = self.expires_first(cpu, due);
+        let (now, prices, arena) = (self.now, &self.prices, &mut self.arena);
+        let (record, left) = (known!(mut arena.cpus[cpu as usize]), known!(mut arena.tasks[task as usize]));
+        (left.stage, left.remaining) = (Stage::Act, prices.sleep + first);
+        record.end = now.saturating_add(record.takes_up(now, left, prices));
+        if record.end == now {
+            return self.operate(cpu, true);
+        }
+        let key = record.key(prices.tick, self.period);
+        let key = key.min(self.hrtick_key(cpu));
+        self.arena.agenda.set(cpu, key);
+        Ok(())
+    }
+
+    /// A task goes to sleep for so long: [`Engine::set_timer`], [`Engine::switch`], and what the CPU does then.
+    #[inline(always)]
+    fn flat_sleep<const FREE: bool, const EEVDF: bool>(
+        &mut self,
+        cpu: u32,
+        task: u32,
+        time: u64,
+    ) -> Result<(), SimError> {
+        let (now, arena) = (self.now, &mut self.arena);
+        arena.timers.push(now, time, task);
+        let record = known!(mut arena.cpus[cpu as usize]);
+        let left = known!(mut arena.tasks[task as usize]);
         let state = TaskState::Interruptible;
         let Some(next) = self.sched.flat_block::<EEVDF>(CpuId(cpu)) else {
             record.acting_tick = record.next_tick;
@@ -111,5 +146,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// Whether the CPU's task is at an operation that computes.
     fn computes(&self, cpu: u32) -> bool {
         self.arena.tasks[self.arena.cpus[cpu as usize].current as usize].computes()
+    }
+
+    /// Whether the CPU's task is at an operation that has it sleep.
+    fn sleeps(&self, cpu: u32) -> bool {
+        let task = &self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
+        matches!((task.op, task.stage), (Op::Sleep(_), Stage::Act))
     }
 }

@@ -38,6 +38,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use schedlab_model::{CpuId, EventKind, EventSink, Policy, TaskId, TaskState, Time};
 use schedlab_program::{Op, Program};
+use schedlab_sched::Clocks;
 
 use crate::SimError;
 use crate::arena::Arena;
@@ -185,7 +186,7 @@ impl<S: EventSink> Engine<'_, S> {
         comer.state = State::Running;
         if !self.prices.free_switches {
             let switches = arena.cpus[cpu as usize].switches;
-            let price = self.prices.switch_on(self.topology, &arena.cpus, comer, cpu, self.alive - 1);
+            let price = self.prices.switch_on(&arena.cpus, comer, cpu, self.alive - 1);
             let price = comer.came(price, self.prices.lingering);
             comer.debt += price;
             let record = &mut arena.cpus[cpu as usize];
@@ -198,10 +199,30 @@ impl<S: EventSink> Engine<'_, S> {
         known!(mut arena.cpus[cpu as usize]).current = task;
     }
 
+    /// A CPU that idled takes whoever woke: [`Engine::rescheduled`].
+    fn flat_begin<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        let now = self.now;
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(now)));
+        let next = match self.sched.rules().eevdf {
+            true => self.sched.flat_begin::<true>(CpuId(cpu)),
+            false => self.sched.flat_begin::<false>(CpuId(cpu)),
+        };
+        let Some(next) = next else { return self.rescheduled(cpu) };
+        let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
+        let next_tick = self.ticks.after(now);
+        let record = known!(mut self.arena.cpus[cpu as usize]);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.next_tick, record.acting_tick) = (next_tick, next_tick);
+        known!(mut self.arena.tasks[next.index()]).debt += looked_at;
+        self.tell_switch(cpu, TaskId::IDLE, TaskState::Running, next);
+        self.flat_come(cpu, next.0);
+        self.resume::<FREE>(cpu, next.0)
+    }
+
     /// A CPU's task was told to go by somebody who woke: [`Engine::rescheduled`].
     fn flat_rescheduled<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         if self.arena.cpus[cpu as usize].current == NONE {
-            return self.rescheduled(cpu);
+            return self.flat_begin::<FREE>(cpu);
         }
         self.begin_pass(cpu, TaskState::Running);
         let Some((previous, next)) = self.sched.flat_preempt(CpuId(cpu)) else { return self.rescheduled(cpu) };
@@ -253,7 +274,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { prices.tick }, self.period);
-        self.arena.agenda.set(cpu, key);
+        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
         Ok(())
     }
 
@@ -340,7 +361,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { self.prices.tick }, self.period);
-        arena.agenda.set(cpu, key);
+        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
         Ok(())
     }
 }

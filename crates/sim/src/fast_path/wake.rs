@@ -63,6 +63,10 @@ impl<S: EventSink> Engine<'_, S> {
             home,
             EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) },
         );
+        if !FREE && !runs && home == target {
+            self.flat_rouse(home);
+            return Ok(());
+        }
         if !FREE {
             self.pay_wakeup(task, home, target, runs);
             (woken, record) = (known!(mut self.arena.tasks[place]), known!(mut self.arena.cpus[target as usize]));
@@ -98,7 +102,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(target, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { self.prices.tick }, self.period);
-        self.arena.agenda.set(target, key);
+        self.arena.agenda.set(target, key.min(self.hrtick_key(target)));
         Ok(())
     }
 
@@ -141,8 +145,34 @@ impl<S: EventSink> Engine<'_, S> {
         let cost = cost + self.interrupt_alone(home);
         // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
         if (cost > 0 || target == home) && known!(self.arena.cpus[home as usize]).current != NONE {
-            self.interrupted(home, cost);
+            self.flat_interrupted(home, cost);
         }
+    }
+
+    /// [`Engine::interrupted`], where mostly nobody is to go.
+    #[inline(always)]
+    fn flat_interrupted(&mut self, cpu: u32, cost: u64) {
+        self.catch_up(cpu);
+        let record = known!(mut self.arena.cpus[cpu as usize]);
+        if record.leaving || record.resched_at != NEVER || self.sched.need_resched(CpuId(cpu)) {
+            return self.interrupted(cpu, cost);
+        }
+        record.interrupted(self.now, self.now + cost, cost);
+        let key = record.undisturbed_key(self.prices.tick, self.period);
+        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
+    }
+
+    /// What the interrupt that has woken a task on an idle CPU is followed by there: [`Engine::pay_wakeup`]. Nobody pays, as it interrupts nobody.
+    #[inline(always)]
+    fn flat_rouse(&mut self, cpu: u32) {
+        let late = self.prices.wakeup + self.tick_restart(cpu);
+        self.idle -= 1;
+        let record = known!(mut self.arena.cpus[cpu as usize]);
+        record.resched_at = self.now + late + self.prices.schedule;
+        let key = Key::new(record.resched_at, Kind::Schedule);
+        self.arena.agenda.set(cpu, key);
+        self.settle_moves(cpu);
+        self.sched.take_looked_at();
     }
 
     /// What follows it where it costs nothing, of a task that has to wait.
@@ -168,6 +198,6 @@ impl<S: EventSink> Engine<'_, S> {
             record.resched_at = self.now;
         }
         let key = Key::of_busy(record.end, record.acting_tick).min(Key::new(record.resched_at, Kind::Schedule));
-        self.arena.agenda.set(cpu, key);
+        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
     }
 }

@@ -43,10 +43,16 @@ impl Entity {
         Some(charge.delta)
     }
 
-    /// [`Entity::update_se`] at each of `count` ticks, at least one, of which the first comes at `first`, after it was charged last. Each rounds
-    /// for itself, and whole ticks round alike.
+    /// [`Entity::update_se`] at each of `count` ticks, at least one, of which the first comes at `first`, after it was charged last.
     #[inline(always)]
     pub(crate) fn update_se_at_ticks(&mut self, first: u64, count: u64, rules: &Rules) {
+        let charge = self.charge_at_ticks(first, count, rules);
+        self.charge(charge);
+    }
+
+    /// What it is to be charged at all of these ticks together. Each rounds for itself, and whole ticks round alike.
+    #[inline(always)]
+    pub(crate) fn charge_at_ticks(&mut self, first: u64, count: u64, rules: &Rules) -> Charge {
         let partial = first.wrapping_sub(self.exec_start);
         debug_assert!(partial as i64 > 0, "the first tick is after the last charge");
         let whole = rules.tick * (count - 1);
@@ -55,9 +61,7 @@ impl Entity {
             let step = rules.calc_delta_fair(rules.tick, &mut self.load);
             virtual_time = rules.calc_delta_fair(partial, &mut self.load).wrapping_add(step.wrapping_mul(count - 1));
         }
-        self.exec_start = first.wrapping_add(whole);
-        self.sum_exec_runtime += partial + whole;
-        self.vruntime = self.vruntime.plus(virtual_time);
+        Charge { now: first.wrapping_add(whole), delta: partial + whole, vruntime: self.vruntime.plus(virtual_time) }
     }
 
     /// Its turn begins, at `now` (`set_next_entity`, all releases).

@@ -1,6 +1,6 @@
 //! How long whoever was picked keeps the CPU under EEVDF (RUN_TO_PARITY).
 
-use crate::entity::Entity;
+use crate::entity::{Entity, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
 use crate::rules::Rules;
 
@@ -18,7 +18,13 @@ impl Rules {
     /// curr->deadline`) while its deadline stands, since 052c3d87c82e (6.17) until a virtual time.
     #[inline(always)]
     pub(crate) fn protection(&self, entity: &Entity) -> Option<i64> {
-        let left = entity.vprot.since(entity.vruntime);
+        self.protection_at(entity, entity.vruntime)
+    }
+
+    /// The same once it is charged up to this virtual time.
+    #[inline(always)]
+    pub(crate) fn protection_at(&self, entity: &Entity, vruntime: Vruntime) -> Option<i64> {
+        let left = entity.vprot.since(vruntime);
         let protected = if self.protects_for_time { left > 0 } else { entity.vprot == entity.deadline };
         protected.then_some(left)
     }
@@ -95,7 +101,7 @@ mod tests {
     use schedlab_model::{CpuId, Policy, Scheduler, TaskId};
 
     use super::*;
-    use crate::entity::{CfsRqId, EntityId, Vruntime};
+    use crate::entity::{CfsRqId, EntityId};
     use crate::fair::weight::weight_of_nice;
 
     proptest! {
