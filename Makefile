@@ -49,7 +49,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -137,10 +137,10 @@ wheel: build-packages venv
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest site pytest
+	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest style site pytest
 
 check: venv
-	@scripts/run-parts fmt clippy ruff mypy
+	@scripts/run-parts fmt clippy ruff mypy style
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -167,6 +167,10 @@ stubtest: extension
 
 pytest: build
 	$(BIN)/pytest
+
+# Private words and over-long pages in what people read.
+style:
+	scripts/style
 
 # The documentation as a site; any broken link or reference fails.
 site: venv

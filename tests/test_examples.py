@@ -1,7 +1,10 @@
 """Every example of ``examples/`` runs, and what it prints follows from the rules."""
 
+import json
 import re
 import runpy
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,9 @@ def lines(name: str, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
 def test_the_table_names_every_example() -> None:
     named = re.findall(r"^\| \[`([^`]+)`\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(
-        path.name for path in EXAMPLES.iterdir() if path.suffix in {".json", ".py", ".rs"}
+        path.name
+        for path in EXAMPLES.iterdir()
+        if path.suffix in {".json", ".py"} or (path / "Cargo.toml").exists()
     )
 
 
@@ -108,3 +113,21 @@ def test_shortest_first_is_in_the_order_of_need(capsys: pytest.CaptureFixture[st
     ]
     # No order of the four has a smaller mean, EEVDF's among them.
     assert float(rows[-1][2].split()[0]) > 70
+
+
+def test_the_template_of_a_policy_is_a_crate_that_builds_from_a_copy(tmp_path: Path) -> None:
+    """Its source is compiled and run by crates/sim/tests/custom.rs; here it is found and locked."""
+    crates = EXAMPLES.parent / "crates"
+    (tmp_path / "crates").symlink_to(crates)
+    copy = tmp_path / "examples" / "my-policy"
+    shutil.copytree(EXAMPLES / "policy", copy, ignore=shutil.ignore_patterns("target"))
+    command = ["cargo", "metadata", "--locked", "--format-version=1", "--no-deps"]
+    done = subprocess.run(
+        [*command, f"--manifest-path={copy / 'Cargo.toml'}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    names = {package["name"] for package in json.loads(done.stdout)["packages"]}
+    assert names == {"policy"}

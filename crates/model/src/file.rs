@@ -39,7 +39,7 @@ pub struct Devices {
     pub memory_per_kib: Time,
     /// CPU time to follow one pointer that no prefetcher guesses.
     pub memory_chase: Time,
-    /// CPU time of whoever asks for a disk access, beyond the system call and copying.
+    /// CPU time of the task that asks for a disk access, beyond the system call and copying.
     pub disk_access: Time,
     /// From a disk access's turn to its end, beyond its bytes; accesses overlap in this.
     pub disk_latency: Time,

@@ -100,8 +100,8 @@ impl Machine {
 pub struct Costs {
     /// One context switch between two tasks of one CPU, billed to the incoming task.
     pub switch: Time,
-    /// One pass of the scheduler that finds nobody else to run: what comes before a switch where a task is told to go, and after a
-    /// wake-up on an idle CPU, billed to the task that goes.
+    /// One pass of the scheduler that finds no other task to run: before a switch where a task is marked for rescheduling, and after
+    /// a wake-up on an idle CPU, billed to the task that is switched out.
     pub schedule: Time,
     /// Further time of a switch per other task whose working set competes for the CPU's caches, at most
     /// `cache_refill_limit` in all. A task that comes from another core finds nothing of its own and pays the limit.
@@ -110,10 +110,10 @@ pub struct Costs {
     pub cache_refill_limit: Time,
     /// Further time of a switch to a task that last ran under another last-level cache.
     pub cache_refill_llc: Time,
-    /// Waking a task of the same CPU, billed to the waker; whoever is woken runs after that.
+    /// Waking a task of the same CPU, billed to the waker; the woken task runs after that.
     pub wakeup: Time,
-    /// What a wake-up and the sleep before it save where the sleeper is still queued (delayed dequeue, EEVDF): it was not taken off and is not
-    /// put on again.
+    /// What a wake-up and the sleep before it save where the sleeper is still queued (delayed dequeue, EEVDF): it was not dequeued and is
+    /// not enqueued again.
     pub lingering: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
@@ -142,7 +142,7 @@ pub struct Costs {
     pub socket_read: Time,
     /// Copying 1024 bytes into or out of the kernel.
     pub copy_per_kib: Time,
-    /// A page of memory for messages on their way that nobody has at hand: taking it from the kernel, which clears it where it is built to,
+    /// A fresh page of memory for messages on their way: taking it from the kernel, which clears it where it is built to,
     /// and giving it back; billed to the writer.
     pub page: Time,
     /// Going to sleep in a read, write or poll and coming back, beyond the switch.
@@ -151,9 +151,9 @@ pub struct Costs {
     pub sleep_timer: Time,
     /// Further time of that where no other timer of the CPU expires earlier, so that its clock device is set (`hrtimer_reprogram`).
     pub next_timer: Time,
-    /// Further time of a wake-up by a timer's interrupt, where whoever it interrupts goes on: entering it and returning from it.
+    /// Further time of a wake-up by a timer's interrupt, where the interrupted task continues: entering it and returning from it.
     pub interrupt: Time,
-    /// Waking whoever waits for a futex, beyond the system call and the wake-up itself.
+    /// Waking a task that waits for a futex, beyond the system call and the wake-up itself.
     pub futex_wake: Time,
     /// Waiting for a futex, beyond the system call and going to sleep.
     pub futex_wait: Time,
@@ -161,20 +161,20 @@ pub struct Costs {
     pub clock: Time,
     /// Moving a queued task to another CPU, billed to the CPU that takes it.
     pub migration: Time,
-    /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to whom it is found for. Newly idle balancing and
+    /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to the task it is found for. Newly idle balancing and
     /// searches for idle CPUs are bounded by what they cost.
     pub balance: Time,
-    /// From one operation of a task to the next: what whoever runs it takes to find out what comes.
+    /// From one operation of a task to the next: what the runner needs to find the next one.
     pub operation: Time,
-    /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: whoever runs it looks at clocks, to compute for just so long.
+    /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: the runner reads clocks, to compute for just so long.
     pub compute: Time,
     /// Making a connection to a port and ending it, billed to the client, all system calls included (as in the following three).
     pub tcp_connect: Time,
     /// Taking a connection and ending it, billed to the server.
     pub tcp_accept: Time,
-    /// Writing an empty message to a connection; zero for what it takes to write to any stream socket.
+    /// Writing an empty message to a connection; zero for the cost of any stream socket.
     pub tcp_write: Time,
-    /// Reading an empty message from a connection; zero likewise.
+    /// Reading an empty message from a connection; zero for the cost of any stream socket.
     pub tcp_read: Time,
     /// Creating a process, billed to the parent, with the pages that it has to copy because of that.
     pub fork_process: Time,
@@ -182,7 +182,7 @@ pub struct Costs {
     pub fork_thread: Time,
     /// What a new process takes before its first operation, touching memory for the first time; billed to it.
     pub start_process: Time,
-    /// The same of a new thread.
+    /// What a new thread takes before its first operation; billed to it.
     pub start_thread: Time,
     /// What a process that was there before takes from the start signal to its first operation, touching memory for the first time. Threads
     /// find their process's memory touched.

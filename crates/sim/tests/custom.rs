@@ -1,7 +1,7 @@
 //! Policies of the user's own, by the worked example.
 
 mod common;
-#[path = "../../../examples/round_robin.rs"]
+#[path = "../../../examples/policy/src/main.rs"]
 #[expect(dead_code, reason = "the example's main is not called here")]
 mod round_robin;
 

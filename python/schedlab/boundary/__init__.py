@@ -1,1 +1,1 @@
-"""What stands between schedlab and its users: errors, arguments, files, optional packages."""
+"""The boundary between schedlab and its users: errors, arguments, files, optional packages."""

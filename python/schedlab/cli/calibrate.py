@@ -49,9 +49,9 @@ def command(
     No workload that validation uses is run for it. Memory is measured too, and with --disk the
     disk: simulated tasks that touch memory or wait for files then take as long. Working sets gone
     cold and files that the page cache has are measured and kept, but not charged yet. A guest's
-    costs are kept in a file of their own; give that to --costs. What it takes to make, begin and
-    end a process hangs on where its memory comes to lie: with --repeat the median of several
-    calibrations is kept, in a guest each of a boot of its own.
+    costs are kept in a separate file; give that to --costs. The costs of creating, starting and
+    ending a process depend on memory layout: --repeat keeps the median of several calibrations,
+    in a guest each after its own boot.
 
     Example: [bold]schedlab calibrate --quick[/bold]
     """

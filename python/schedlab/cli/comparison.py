@@ -68,7 +68,7 @@ Band = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="Where runs are kept.")]
 Afresh = Annotated[
-    bool, typer.Option("--afresh", help="Begin anew, whatever of it was run before.")
+    bool, typer.Option("--afresh", help="Run everything again, whatever is in the store.")
 ]
 Check = Annotated[
     bool,
@@ -357,7 +357,7 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
         emit_json(plain(result))
         return
     if result.stored and remarks:
-        note(f"{result.stored} runs were in the store and not run again; --afresh begins anew")
+        note(f"{result.stored} runs were in the store and not run again; --afresh runs them again")
     for name in result.suspicious:
         note(f"'{name}' differs from itself: what is measured here is not to be trusted")
     for text in result.notes:

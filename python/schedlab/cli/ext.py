@@ -64,7 +64,7 @@ def run_command(
     lag_cap: Annotated[
         str,
         typer.Option(
-            "--lag-cap", metavar="TIME", help="Put nobody back by more than passes in this time."
+            "--lag-cap", metavar="TIME", help="Most virtual time by which a thread is put back."
         ),
     ] = "10s",
     watchdog: Annotated[

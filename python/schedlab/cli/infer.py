@@ -56,9 +56,9 @@ def command(
     seed: options.Seed = 1,
     json: options.Json = False,
 ) -> None:
-    """Infer a workload from a recording of a real system, to ask what would have been.
+    """Infer a workload from a recording of a real system, to ask what other settings would do.
 
-    Each task's CPU time and sleeps, who wakes whom, timers, births, policies, groups and CPUs, as a
+    Each task's CPU time and sleeps, wake-ups, timers, births, policies, groups and CPUs, as a
     workload that 'schedlab run' takes. --costs are taken off the recorded CPU time, as a simulated
     run charges them: give 'run' the same.
 

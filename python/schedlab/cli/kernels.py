@@ -26,9 +26,9 @@ def command(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """List the kernels whose rules are known, those in the cache, and those to be had.
+    """List the kernels whose rules are known, those in the cache, and those available.
 
-    What is to be had is what the archive of this machine's apt offers, asked once a day.
+    Available are those that the archive of this machine's apt offers, asked once a day.
 
     Example: [bold]schedlab kernels --here[/bold]
     """

@@ -83,7 +83,7 @@ def command(
     Where a pick differs, the trace of --perfetto has a mark with the recording's line. --reasons
     writes each decision of our rules with the rule that decided and by how much.
 
-    With --invariants no rules are asked: one task a CPU, nobody runs asleep or where it may not,
+    With --invariants no rules are asked: one task a CPU, no task runs asleep or where it may not,
     and no CPU idles while a task that may run there waits longer than --bound.
 
     Example: [bold]schedlab replay crates/replay/tests/fixtures/k61-hackbench.txt.gz[/bold]

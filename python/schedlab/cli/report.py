@@ -44,7 +44,7 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Tell what an experiment came to, from the store alone; or make a report anew.
+    """Show an experiment's result from the store, or write its report again.
 
     Example: [bold]schedlab report --list[/bold]
     """

@@ -5,7 +5,7 @@ computed from them: of the stationary point dx = -inv(B) (dB x + db / 2), of an 
 m' dB m with its eigenvector m (the standard error that S. Bisgaard and B. Ankenman, "Standard
 Errors for the Eigenvalues in Second-Order Response Surface Models", Technometrics 38:3, 1996, find
 by a second regression). It is good while an eigenvalue is clear of zero. The bootstrap, which draws
-residuals anew for the same design, shows also what kind of point the resamples have; and Box and
+residuals again for the same design, shows also what kind of point the resamples have; and Box and
 Hunter's region (G. E. P. Box and J. S. Hunter, "A Confidence Region for the Solution of a Set of
 Simultaneous Equations with an Application to Experimental Design", Biometrika 41, 1954) is exact,
 whatever shape it has.
@@ -104,7 +104,7 @@ def resampled(
     resamples: int = 4000,
     rng: np.random.Generator | int = 0,
 ) -> Resampled:
-    """Return intervals by drawing residuals anew, the design being what it is.
+    """Return intervals by resampling residuals for the same design.
 
     Residuals are divided by the square root of one less their leverage and centred, so that they
     scatter as the errors do (A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their

@@ -1,4 +1,4 @@
-"""The order in which the arms of an experiment run, drawn anew for each block."""
+"""The order in which the arms of an experiment run, random in each block."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -2,7 +2,7 @@
 
 Repeats of one setting followed by repeats of another confound the settings with whatever else
 changed between the two sessions (a warmer machine, another tenant). Here each block runs every arm
-once, in an order drawn anew, so a slow drift hits all arms alike and a comparison by pairs within
+once, in a random order, so a slow drift hits all arms alike and a comparison by pairs within
 blocks cancels it. An arm is any callable; nothing here knows what it measures. To see what the
 protocol finds where nothing differs, give the same callable under two names (an A/A check).
 """

@@ -233,7 +233,7 @@ def run(
         plan: what to run.
         store: where every run goes as soon as it has finished.
         command: the words that asked for it.
-        afresh: begin anew, whatever was run before.
+        afresh: run everything again, whatever is stored.
         progress: told after each run.
 
     Raises:

@@ -58,7 +58,7 @@ class Measured:
 
 
 class ForCommand(TypedDict):
-    """What a target's ``execute`` is told of a run's conditions."""
+    """Conditions of a run, for a target's ``execute``."""
 
     attributes: Attributes | None
     knobs: Mapping[str, str] | None
@@ -66,7 +66,7 @@ class ForCommand(TypedDict):
 
 
 class ForWorkload(ForCommand):
-    """What a target's ``run`` is told of them: a described workload's random numbers are ours."""
+    """Conditions of a run, for a target's ``run``: a described workload has a seed."""
 
     seed: int
 

@@ -20,7 +20,7 @@ before: Callable[[str], None] = _nothing
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that everybody may look into, and those above it."""
+    """Make a directory that all users may read, and those above it."""
     if path.is_dir():
         return
     before(f"make {path.name}")

@@ -1,7 +1,7 @@
 """Setting knobs of the running kernel for a while, without ever losing what they were.
 
 Before the first write every original is in a journal on the disk; the journal goes when all are
-back. Whoever finds a journal under the lock knows that its writer was killed, and puts the
+back. A process that finds a journal under the lock knows that its writer was killed, and puts the
 originals back.
 
 An original is put back only where the kernel still holds a value that we wrote. Where another

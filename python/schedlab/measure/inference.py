@@ -97,7 +97,7 @@ class TaskBehaviour:
         return replace(self, name=name)
 
     def and_(self, other: "TaskBehaviour") -> "TaskBehaviour":
-        """Return what both got, with the latencies of who was woken more often."""
+        """Return what both got, with the latencies of the tasks woken more often."""
         return TaskBehaviour(
             name=self.name,
             run_ns=self.run_ns + other.run_ns,
@@ -175,8 +175,9 @@ class Inferred:
         counts: what it was inferred from: tasks, steps, wake-ups by cause, what is not known.
         ending: when its run is over.
         scheduler: how the recorded kernel was set; None where the recording does not say it.
-        cpus: CPUs of the recorded machine; None likewise.
-        level: how much was recorded (``switches``, ``L0``, ``L0k``, ``L1``); None likewise.
+        cpus: CPUs of the recorded machine; None where the recording does not say it.
+        level: how much was recorded (``switches``, ``L0``, ``L0k``, ``L1``); None where
+            the recording does not say it.
         phase_ns: how long after a timer tick the recording begins.
         behaviour: how the tasks behaved in the recording.
     """

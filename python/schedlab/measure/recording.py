@@ -20,8 +20,8 @@ from schedlab.vm.guest import Guest
 __all__ = ["BUFFER", "LEVELS", "Recording", "record"]
 
 LEVELS = ("switches", "L0", "L0k", "L1")
-"""Who runs and who is woken, which cannot be replayed; all tracepoints; with the places and states
-of tasks; with all that the rules depend on."""
+"""Switches and wake-ups, which cannot be replayed; all tracepoints; with the placement and state of
+tasks; with all that the rules depend on."""
 
 BUFFER = 65_536
 """KiB of each CPU's buffer, where nothing else is asked for."""

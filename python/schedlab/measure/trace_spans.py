@@ -1,4 +1,4 @@
-"""Who ran where and when, from the events of a run in ftrace's text."""
+"""Which task ran where and when, from the events of a run in ftrace's text."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Span:
         cpu: where.
         pid: who.
         start_ns: since the trace's beginning.
-        end_ns: likewise.
+        end_ns: since the trace's beginning.
         preempted: whether it would have gone on.
     """
 

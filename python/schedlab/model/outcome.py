@@ -20,8 +20,8 @@ class TaskOutcome:
         run_ns: on a CPU.
         user_ns: of that, in user mode.
         system_ns: of that, in the kernel.
-        wait_ns: runnable but not running; 0 where nobody measured it.
-        sleep_ns: asleep; 0 where nobody measured it.
+        wait_ns: runnable but not running; 0 where it was not measured.
+        sleep_ns: asleep; 0 where it was not measured.
         voluntary: switches because it went to sleep.
         involuntary: switches because it was preempted.
         migrations: times its CPU changed.
@@ -107,7 +107,7 @@ class Outcome:
         turnaround_ns: what the workload calls its time; the whole run where it marks none.
         elapsed_ns: from the first task's start to the last one's end.
         turnaround_jiffies: whole jiffies of the turnaround, rounded up, at the scheduler's HZ.
-        cpu_busy_ns: CPU time used, each CPU's in turn; empty where nobody measured it.
+        cpu_busy_ns: CPU time used, each CPU's in turn; empty where it was not measured.
         switches: context switches, simulated as real: the voluntary and involuntary ones of all
             tasks. A CPU that leaves idling, and a task's end, count nothing.
         messages: messages read in full.

@@ -166,7 +166,7 @@ def _cgroup_places() -> set[Path]:
 
 
 def _empty(group: Path) -> None:
-    """Kill who is left in a cgroup, and wait until it is empty."""
+    """Kill the processes left in a cgroup, and wait until it is empty."""
     deadline = time.monotonic() + 1
     while time.monotonic() < deadline:
         members: list[str] = []

@@ -62,7 +62,7 @@ class Completed:
         code: its exit code, negative for the signal that killed it.
         output: what it wrote on standard output; of more than 4 MiB the end, and before it the
             lines that `schedlab.processes.capture.matching` asks for.
-        errors: what it wrote on standard error, likewise.
+        errors: what it wrote on standard error, as of standard output.
         seconds: from its start to its end.
         user: CPU seconds in user mode, of it and of all it waited for.
         system: CPU seconds in the kernel.
@@ -261,7 +261,7 @@ class Guarded:
                 _end(process, patience + _KILLING)
 
     def completed(self, output: str = "", errors: str = "") -> Completed:
-        """Return what came of the program, once its guard has ended.
+        """Return how the program ended, once its guard has ended.
 
         Raises:
             RunError: the guard was killed.

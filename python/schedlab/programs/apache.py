@@ -32,8 +32,8 @@ TOLERATED = 0.05
 """The share of requests that may fail.
 
 A process of the event MPM whose threads are all busy closes the connections that idle in it, and
-clients count each as a failed read before they connect anew; at hundreds of connections there may
-be some. They are a metric, so that nobody overlooks them.
+clients count each as a failed read before they connect again; at hundreds of connections there may
+be some. They are a metric, so that they are not overlooked.
 """
 
 # Event MPM with room for every connection, one static page, and nothing that writes logs. A process
@@ -256,14 +256,14 @@ def _errors(client: str, broken: int, refused: int, total: float) -> dict[str, f
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody has at the moment."""
+    """Return a port of the loopback address that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:
-    """Return whether somebody takes connections at a port of the loopback address."""
+    """Return whether a process takes connections at a port of the loopback address."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True
@@ -309,7 +309,7 @@ def _many_files() -> Iterator[None]:
 
 
 def _user() -> str:
-    """Return whom the workers run as: httpd refuses to serve as root."""
+    """Return the user that the workers run as: httpd refuses to serve as root."""
     if os.geteuid() != 0:
         return ""
     for name in ("www-data", "apache", "nobody"):

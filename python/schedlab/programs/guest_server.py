@@ -24,7 +24,7 @@ from schedlab.targets.program_start import starting
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what a request asks for, and return what came of it or what went wrong.
+    """Do what a request asks for, and return its result or what went wrong.
 
     Args:
         request: ``program`` (its text) or ``command`` (words), ``attributes`` (None or those of

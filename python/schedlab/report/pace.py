@@ -25,7 +25,7 @@ class Pace:
         """Return the seconds left when so many steps are done; None while none took any.
 
         Args:
-            done: of ``total``; a smaller number than before begins anew.
+            done: of ``total``; a smaller number than before starts over.
             total: steps there are.
             now: a clock's seconds.
         """

@@ -22,7 +22,7 @@ class TaskRow:
         migrations: changes of CPU.
         delays: times they became runnable and had to be picked.
         delay_ns: how long that took, their sum.
-        max_delay_ns: the longest; 0 where nobody measured it.
+        max_delay_ns: the longest; 0 where it was not measured.
     """
 
     name: str

@@ -29,7 +29,7 @@ def timeline(
     one a task. A task's lane shows it running, or runnable and waiting for a CPU.
 
     Args:
-        run: who ran when.
+        run: which task ran when.
         title: what is shown.
         until_ns: where it ends at the latest; the run's end otherwise.
         standings: where fair tasks stood in virtual time as they came to a CPU or left it; what

@@ -10,7 +10,7 @@ from schedlab.search.space import FloatArray, Space
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Every position a search asked for, in order, with what came of it.
+    """Every position a search asked for, in order, with its value.
 
     An evaluation is a position asked for; an *execution* is one that had to be run. They differ
     only where repeats were remembered: a repeated position is then an evaluation, not an execution.

@@ -1,7 +1,7 @@
 """Optuna's samplers as searches: TPE, CMA-ES, or any other.
 
 T. Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019. Trials
-live in memory: whoever wants them kept keeps the values, since the same seed and the same values
+live in memory: to keep them, keep the values, since the same seed and the same values
 lead to the same positions.
 """
 

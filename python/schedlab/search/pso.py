@@ -1,7 +1,7 @@
 """Particle swarm optimisation with inertia weight.
 
 Each particle has a position x, a velocity v and the best position p it has been at; g is the best
-position of all. A move is, with ``*`` by element and r_p, r_g drawn anew from [0, 1) for each
+position of all. A move is, with ``*`` by element and r_p, r_g random in [0, 1) for each
 particle and each dimension,
 
     v <- omega v + phi_p r_p * (p - x) + phi_g r_g * (g - x)        (1)

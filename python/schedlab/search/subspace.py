@@ -16,7 +16,7 @@ class Pinned:
         search: in the free dimensions.
         space: the whole.
         free: which dimensions are the search's, in its order.
-        rest: a position; what stands still stands there.
+        rest: a position, whose other dimensions do not move.
 
     >>> from schedlab.search import Dimension, GoldenSection, Space
     >>> whole = Space((Dimension("policy", 0, 1, integer=True), Dimension("x", 0, 1)))

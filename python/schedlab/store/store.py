@@ -51,7 +51,7 @@ class NewRun:
         seed: of every random stream.
         begun: when, UTC.
         seconds: how long it took.
-        load: the load average when it began; None where nobody looked.
+        load: the load average when it began; None where it was not read.
         definition: what was run and how, whole.
         facts: where.
         outcome: all that came out.

@@ -1,4 +1,4 @@
-"""The machines that studies simulate where nobody has calibrated one."""
+"""The machines that studies simulate where no calibration is there."""
 
 from types import MappingProxyType
 

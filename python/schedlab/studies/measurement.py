@@ -28,7 +28,7 @@ class Measuring:
         seed: of orders.
         command: the words that asked for it.
         tell: told of progress.
-        afresh: run everything anew.
+        afresh: run everything again.
         timeout: seconds a run may take.
     """
 
@@ -142,7 +142,7 @@ def meaning(plan: Mapping[str, Any]) -> object:
     """Return what of a plan decides which runs are the same: what is run, how, where, and the seed.
 
     An earlier schedlab may have written it otherwise: a workload without a field that came since,
-    or with the number of blocks. So workloads are read and written anew, and no other field counts.
+    or with the number of blocks. Workloads are read and written again, and no other field counts.
 
     >>> from schedlab.model import Workload
     >>> tasks = [{"name": "a", "instances": 1, "steps": [{"run": {"fixed": "1ms"}}]}]

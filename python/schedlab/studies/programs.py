@@ -44,7 +44,7 @@ LOADERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The CPU time that one request takes of whom, as texts.
+    """The CPU time that one request takes of each process, as texts.
 
     These are assumed, of the order of a small file's from memory, and not measured: halved and
     doubled, a ``latency`` of 1 ms gains 14.0 % and 4.6 % at 100 connections in a second, and 5.0 %
@@ -67,7 +67,7 @@ def serving(concurrency: int, time: str, request: Request = Request()) -> Worklo
     All of them wait for events, of whatever connection. A thread of wrk has half of the connections
     and goes on as long as any of them is answered: `epoll_wait` gives it many at a time. Each
     request wakes the listener of the process that has its connection, which hands it to a worker.
-    Semaphores count what is ready: whoever finds something ready does not sleep.
+    Semaphores count what is ready: a task that finds something ready does not sleep.
 
     The outcome's latency ``answer`` counts the requests.
 

@@ -126,7 +126,7 @@ def judge_trials(
         protocol: its looks are within the columns.
 
     Returns:
-        Each experiment's verdict (of a quantity that had better be low), and the blocks it took.
+        Each experiment's verdict (of a quantity of which lower is better), and the blocks it took.
     """
     verdicts = np.full(len(logs), Verdict.INCONCLUSIVE.value)
     blocks = np.full(len(logs), protocol.budget)
@@ -171,7 +171,7 @@ def markdown(rows: Sequence[Shares]) -> str:
 
 
 def _paired(scenario: Scenario, trials: int, blocks: int, rng: np.random.Generator) -> FloatArray:
-    """Return log-ratios: two runs a block, in an order drawn anew."""
+    """Return log-ratios: two runs a block, in a random order."""
     machine = _machine(scenario, trials, 2 * blocks, 2 * blocks, rng)
     runs = machine + NOISE * rng.standard_normal((trials, 2 * blocks))
     pairs = runs.reshape(trials, blocks, 2)

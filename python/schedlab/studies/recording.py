@@ -1,4 +1,4 @@
-"""Who ran when in a simulated run, for shares and timelines."""
+"""Which task ran when in a simulated run, for shares and timelines."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def spans_of(
     machine: Machine,
     attributes: Attributes | None = None,
 ) -> trace_spans.Spans:
-    """Simulate a run and return who ran when.
+    """Simulate a run and return which task ran when.
 
     >>> found = spans_of("hogs:tasks=1,time=1ms", Scheduler("6.1"), Machine(1, "ideal"))
     >>> found.end_ns

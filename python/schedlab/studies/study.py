@@ -1,4 +1,4 @@
-"""What a study is: claims of a paper held against runs of one's own, with the evidence."""
+"""What a study is: claims of a paper compared with our runs, with the evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Arm = tuple[Subject, Setting]
 """What is run, and under which setting."""
 
 Cell = str | float | int | None
-"""What stands in a table: text, a number, or nothing."""
+"""A table's cell: text, a number, or nothing."""
 
 
 class Judgement(StrEnum):
@@ -25,7 +25,7 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A paper's claim and what came of it.
+    """A paper's claim and its verdict.
 
     Attributes:
         claim: in a sentence.
@@ -111,7 +111,7 @@ Tell = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
     del what, done, total
 
 

@@ -91,7 +91,7 @@ HANGS = (
 
 
 def known_hangs(release: str) -> tuple[str, ...]:
-    """Return what a kernel's sched_ext is known to hang on, a sentence each.
+    """Return what a kernel's sched_ext is known to hang by, a sentence each.
 
     Args:
         release: what ``uname -r`` prints.

@@ -91,7 +91,7 @@ class _Controller:
                 self.look(int(child))
 
     def end(self) -> None:
-        """Remove the groups; whoever is left in one stays, with its group."""
+        """Remove the groups; a process left in one stays, with its group."""
         for process in self._now:
             with suppress(OSError):
                 (_OWN / str(process)).rmdir()

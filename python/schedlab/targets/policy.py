@@ -77,12 +77,12 @@ class Policy:
         """
 
     def dispatch(self, cpu: Cpu, waiting: Sequence[Task], current: Task | None) -> Task | None:
-        """Choose who runs next.
+        """Choose the next task.
 
         Args:
             cpu: the CPU that needs a task.
-            waiting: who waits there, in the order in which they came; at least one.
-            current: who runs and could go on; None if it sleeps, ended or yielded.
+            waiting: the tasks that wait there, in the order in which they came; at least one.
+            current: the task that runs and could continue; None if it sleeps, ended or yielded.
 
         Returns:
             One of `waiting`, or `current`; None to let the current go on, or if there is none the

@@ -37,7 +37,7 @@ class Target(Protocol):
     def real(self) -> bool: ...  # noqa: D102
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the place is, as plain data: what somebody would need to find one like it."""
+        """Return what the place is, as plain data: what is needed to find one like it."""
 
     def run(
         self,

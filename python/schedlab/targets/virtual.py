@@ -268,7 +268,7 @@ class Virtual:
         self._serving = True
 
     def _booted(self) -> Guest:
-        """Return the guest, which is booted anew where the last one died."""
+        """Return the guest, which is booted again where the last one died."""
         if self._guest is None or not self._guest.up:
             self._stack.close()
             self._serving = False

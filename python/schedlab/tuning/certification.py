@@ -57,7 +57,7 @@ def certify(
             that were searched with (`Tuning.fresh_seed`). Both settings of a pair have the same.
         timeout: seconds a run may take.
         command: the words that asked for it.
-        afresh: begin anew, whatever was run before.
+        afresh: run everything again, whatever is stored.
         progress: told after each run.
 
     Returns:

@@ -209,7 +209,7 @@ class Raced:
         return execute
 
     def _cost(self, setting: Setting) -> float:
-        """Run every case once, in an order drawn anew, and return the mean cost."""
+        """Run every case once, in a random order, and return the mean cost."""
         order = np.random.default_rng([self._seed, self._runs.done]).permutation(len(self._cases))
         costs = []
         for index in order:

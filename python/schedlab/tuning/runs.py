@@ -96,7 +96,7 @@ class Runs:
         Raises:
             InputError, NotPermittedError: it cannot be run at all.
             RunError: it failed, or printed no metric; the store keeps why.
-            StorageError: what came of it could not be kept.
+            StorageError: its result could not be stored.
         """
         cell = Cell(case.name, case.subject, setting, self.target)
         number = self._count[cell.name]
@@ -130,7 +130,7 @@ class Runs:
 
         Raises:
             RunError: a run comes to no end.
-            StorageError: what came of it could not be kept.
+            StorageError: its result could not be stored.
         """
         target = self.target
         if not (

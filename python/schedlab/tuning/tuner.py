@@ -26,7 +26,7 @@ from schedlab.tuning.runs import Case, Runs
 from schedlab.tuning.searches import DRAWS_NOTHING, By, searches
 
 EXECUTIONS = {False: 620, True: 60}
-"""Settings that are tried where nobody says how many: simulated, and for real."""
+"""Settings that are tried by default: simulated, and for real."""
 
 _SWEEP = 9
 """Settings of a parameter that is moved alone."""
@@ -246,7 +246,7 @@ def tune_subjects(
         timeout: seconds a run may take.
         store: where runs are kept, and taken from; None for nowhere.
         command: the words that asked for it.
-        afresh: begin anew, whatever was run before.
+        afresh: run everything again, whatever is stored.
         progress: told after each run.
 
     Raises:

@@ -2,7 +2,7 @@
 
 That ``/dev/kvm`` opens proves nothing: there are machines, themselves guests, on which every KVM
 guest hangs before its kernel starts. So a small guest is really booted, once a boot of this machine
-and kernel image, and what came of it is remembered.
+and kernel image, and the result is remembered.
 """
 
 import hashlib

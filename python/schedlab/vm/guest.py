@@ -38,7 +38,7 @@ _DIGITS = 3
 """Digits of an exit code."""
 
 _OURS = "schedlab: "
-"""What lines of our own begin with on a guest's console."""
+"""What schedlab's own lines begin with on a guest's console."""
 
 _FUNCTION = re.compile(r"RIP: \w+:(\w+)\+")
 
@@ -220,7 +220,7 @@ class Guest:
                 ``TMPDIR`` is the guest's disk if it has one.
 
         Returns:
-            What came of it; a command that is not there has code 127 as in a shell.
+            The result; a command that is not there has code 127 as in a shell.
 
         Raises:
             InputError: the time limit is none.

@@ -1,6 +1,6 @@
 """What a guest sees of this machine, read-only: programs, Python, and the directory we are in.
 
-Not home directories, ``/etc/shadow``, ``/var`` or ``/proc``: a guest's kernel may be anybody's. Of
+Not home directories, ``/etc/shadow``, ``/var`` or ``/proc``: a guest's kernel is not trusted. Of
 ``/etc`` it gets copies of the few files that programs need to start.
 """
 

@@ -324,7 +324,7 @@ pub const KNOBS: &[Knob] = &[
         name: "rt_runtime",
         kind: KnobKind::Time { low: Time::ZERO, high: Time::from_nanos(4_294 * SECOND), unlimited: true },
         summary: "how much of each rt_period real-time tasks may use (before 6.12), and the bandwidth deadline tasks may be \
-                  given (every kernel that has them); without RT_GROUP_SCHED it throttles nobody from 6.12 on",
+                  given (every kernel that has them); without RT_GROUP_SCHED it throttles nothing from 6.12 on",
         instead: "it came with 2.6.25",
         simulated: true,
         setting: |series| match series {

@@ -44,7 +44,7 @@ pub const EVENTS: &[Word] = &[
         "free: nothing is charged; taken: a system call and a sleep; the most urgent waiter is woken first",
         "`pthread_mutex_lock`, shared between processes",
     ),
-    event("unlock", Form::Text, "Give the mutex back.", "a system call where somebody waits", "`pthread_mutex_unlock`"),
+    event("unlock", Form::Text, "Give the mutex back.", "a system call where a task waits", "`pthread_mutex_unlock`"),
     event(
         "wait",
         WAIT,
@@ -93,14 +93,14 @@ pub const EVENTS: &[Word] = &[
     event(
         "suspend",
         Form::Maybe,
-        "Sleep until somebody resumes this name; the task's own where there is none.",
+        "Sleep until a task resumes this name; the task's own where there is none.",
         "as `lock`, `wait`, `unlock`",
         "as `lock`, `wait`, `unlock`",
     ),
     event(
         "resume",
         Form::Text,
-        "Wake everybody who is suspended under this name.",
+        "Wake all tasks suspended under this name.",
         "as `lock`, `broad`, `unlock`",
         "as `lock`, `broad`, `unlock`",
     ),
@@ -130,7 +130,7 @@ pub const EVENTS: &[Word] = &[
         "barrier",
         Form::Text,
         "Wait until as many tasks are here as there are instances of tasks with this event, once for each time they have it.",
-        "who comes last wakes the others",
+        "the last task to arrive wakes the others",
         "a mutex and a condition",
     ),
     event(
@@ -165,7 +165,7 @@ pub const EVENTS: &[Word] = &[
     beyond(event(
         "open",
         Form::Text,
-        "Open a latch: whoever waits there goes on, for ever.",
+        "Open a latch: tasks that wait there go on, for ever.",
         "as hackbench's start",
         "a byte in a pipe",
     )),
@@ -216,7 +216,7 @@ pub const EVENTS: &[Word] = &[
     beyond(event(
         "reply",
         BYTES,
-        "Send so many bytes to whom was taken last, and close.",
+        "Send so many bytes to the connection taken last, and close.",
         "the costs of stream sockets",
         "`write` and `close`",
     )),

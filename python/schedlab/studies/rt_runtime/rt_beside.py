@@ -20,7 +20,7 @@ SECONDS = 3
 """Periods of a second that a run lasts."""
 
 USUAL = "950ms"
-"""What kernels have if nobody asks for anything else, and take everywhere."""
+"""What kernels have by default, and take everywhere."""
 
 LIMITS = ("100ms", "500ms", USUAL)
 SERVERS = ("50ms", "250ms", "500ms")

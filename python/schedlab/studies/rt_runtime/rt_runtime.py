@@ -1,7 +1,7 @@
-"""What ``sched_rt_runtime_us`` does to asynchronous writes, and to whom it does anything.
+"""What ``sched_rt_runtime_us`` does to asynchronous writes, and to which tasks it matters.
 
 After a report that sweeps the knob from 100,000 to 1,000,000 us under AIO-Stress, whose threads are
-all SCHED_OTHER: without a real-time task the knob has nobody to throttle. So it is swept here
+all SCHED_OTHER: without a real-time task the knob has nothing to throttle. It is swept here
 twice, without one (the report's case) and beside real-time tasks of several utilisations, where it
 acts; from 6.12 on, where it no longer throttles, the fair server is swept instead.
 """
@@ -35,7 +35,7 @@ _LASTS = 4
 """Periods of a second that a simulated run lasts."""
 
 Swept = Mapping[tuple[str, float], Mapping[str, rt_writes.Written]]
-"""What came of each value of the knob, for each release and share of real-time work."""
+"""The result of each value of the knob, for each release and share of real-time work."""
 
 
 def sweep(request: Request) -> tuple[Swept, Mapping[float, Mapping[str, rt_writes.Written]]]:

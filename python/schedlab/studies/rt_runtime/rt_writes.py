@@ -295,7 +295,7 @@ def drawn(
 
 
 def table(found: Mapping[str, Runs]) -> tuple[Table, ...]:
-    """Return what everybody got on real kernels."""
+    """Return what each task got on real kernels."""
     rows: list[tuple[Cell, ...]] = []
     for target, runs in found.items():
         for key, values in runs.items():

@@ -1,6 +1,6 @@
 """The tuning paper's design and searches where the least turnaround is rare.
 
-On one CPU that works as long as anybody can run the turnaround hardly depends on the knobs, and
+On one CPU that works as long as any task can run the turnaround hardly depends on the knobs, and
 half of all settings attain the least: whatever the swarm's parameters are, its first positions meet
 it. On four simulated CPUs, with a workload of the size of Table I's, less than one setting in a
 thousand attains the least, and the most is a quarter above it. There the swarm's parameters matter.
@@ -30,7 +30,7 @@ _POINTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Rare:
-    """What came of it.
+    """Its result.
 
     Attributes:
         rows: the design's, means over seeds.

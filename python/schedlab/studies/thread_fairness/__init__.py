@@ -1,1 +1,1 @@
-"""Fairness between programs of many threads: PFS, DW-CFS and what stands against them."""
+"""Fairness between programs of many threads: PFS, DW-CFS and the arguments against them."""

@@ -60,7 +60,7 @@ def shares(
 
 
 def user_shares(release: str) -> tuple[float, ...]:
-    """Return what two users with 2 and 8 processes get, each in a group of one's own (2.2)."""
+    """Return what two users with 2 and 8 processes get, each in its own group (2.2)."""
     work = greedy.workload(
         "two users",
         [greedy.process(f"A{number}", 1, _HOG, group="/A") for number in range(2)]

@@ -1,7 +1,7 @@
-//! A scheduling policy of one's own: plain round-robin, ten milliseconds each, whatever the nice level.
+//! A scheduling policy: round-robin, ten milliseconds a turn, whatever the nice level.
 //!
-//! `cargo run --release -p schedlab-sim --example round_robin` runs three tasks of nice 0, 0 and 5 under it and under 6.1's own fair
-//! class. `docs/guides/write-a-policy.md` goes through it line by line.
+//! `cargo run --release` in this directory runs three tasks of nice 0, 0 and 5 under it and under 6.1's fair class. Copy the directory
+//! to write a policy of your own; `docs/guides/write-a-policy.md` says what each method is for.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use schedlab_program::Program;
 use schedlab_sched::{CustomClass, DequeueFlags, EnqueueFlags, View};
 use schedlab_sim::{Options, SimError, simulate, simulate_policy};
 
-/// Everybody in turn, each for a quantum. The running task stays at the head of its CPU's list.
+/// Every task in turn, each for a quantum. The running task stays at the head of its CPU's list.
 #[derive(Debug, Clone)]
 pub struct RoundRobin {
     lists: Vec<VecDeque<TaskId>>,
@@ -67,7 +67,7 @@ impl CustomClass for RoundRobin {
         Box::new(self.clone())
     }
 
-    // Not needed, but it makes long runs fast: a tick within the quantum, or with nobody else there, does nothing.
+    // Not needed, but it makes long runs fast: a tick within the quantum, or without another task, does nothing.
     fn inactive_ticks(&self, view: &View<'_>, next_tick: Time) -> u64 {
         let (Some(task), [_, _, ..]) = (view.curr(), self.runnable(view.cpu()).as_slice()) else { return u64::MAX };
         let ran = view.ran(task) + next_tick.saturating_sub(view.now());
