@@ -1,5 +1,6 @@
 """Every example of ``examples/`` runs, and what it prints follows from the rules."""
 
+import ast
 import json
 import re
 import runpy
@@ -25,7 +26,7 @@ def test_the_table_names_every_example() -> None:
     assert sorted(named) == sorted(
         path.name
         for path in EXAMPLES.iterdir()
-        if path.suffix in {".json", ".py"} or (path / "Cargo.toml").exists()
+        if path.suffix in {".json", ".py", ".ipynb"} or (path / "Cargo.toml").exists()
     )
 
 
@@ -117,8 +118,8 @@ def test_shortest_first_is_in_the_order_of_need(capsys: pytest.CaptureFixture[st
 
 def test_the_template_of_a_policy_is_a_crate_that_builds_from_a_copy(tmp_path: Path) -> None:
     """Its source is compiled and run by crates/sim/tests/custom.rs; here it is found and locked."""
-    crates = EXAMPLES.parent / "crates"
-    (tmp_path / "crates").symlink_to(crates)
+    for name in ("crates", "Cargo.toml", "Cargo.lock"):
+        (tmp_path / name).symlink_to(EXAMPLES.parent / name)
     copy = tmp_path / "examples" / "my-policy"
     shutil.copytree(EXAMPLES / "policy", copy, ignore=shutil.ignore_patterns("target"))
     command = ["cargo", "metadata", "--locked", "--format-version=1", "--no-deps"]
@@ -131,3 +132,40 @@ def test_the_template_of_a_policy_is_a_crate_that_builds_from_a_copy(tmp_path: P
     assert done.returncode == 0, done.stderr
     names = {package["name"] for package in json.loads(done.stdout)["packages"]}
     assert names == {"policy"}
+
+
+def _shown(namespace: dict[str, object], source: str) -> object:
+    """Run a cell and return the value of its last line, if that is an expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "notebook", "exec"), namespace)
+    if last is None:
+        return None
+    assert isinstance(last, ast.Expr)
+    return eval(compile(ast.Expression(last.value), "notebook", "eval"), namespace)
+
+
+def test_the_notebook_runs_and_each_result_shows_itself() -> None:
+    cells = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    namespace: dict[str, object] = {}
+    shown = [
+        _shown(namespace, "".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"
+    ]
+    results = [one for one in shown if one is not None]
+    assert len(results) == 6
+    for table, chart in zip(results[::2], results[1::2], strict=True):
+        page = table._repr_html_()  # type: ignore[attr-defined]
+        assert page.startswith("<table><caption>")
+        described = chart.to_dict()  # type: ignore[attr-defined]
+        assert described["width"] == 620
+    # Hostile names are text.
+    assert (
+        "<script>"
+        not in schedlab.simulate(
+            schedlab.Workload.from_dict(
+                {"name": "<script>", "tasks": {"<b>": {"loop": 1, "run": 1}}}
+            ),
+            scheduler="6.1",
+            machine=schedlab.Machine(1, "ideal"),
+        )._repr_html_()
+    )

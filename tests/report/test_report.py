@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedlab.cli.main import invoke
+from schedlab.model.outcome import kind
 from schedlab.report.html import answers, report, verified_answer
-from schedlab.report.tasks import kind
 from schedlab.report.words import percent
 from schedlab.studies.scheduler_tuning import demo
 

@@ -9,13 +9,17 @@ protocol finds where nothing differs, give the same callable under two names (an
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, TypeVar
 
 import numpy as np
 
+from schedlab.boundary import notebook
 from schedlab.experiment import stats
 from schedlab.experiment.block_order import block_order
 from schedlab.model.direction import Better
+
+if TYPE_CHECKING:
+    import altair as alt
 
 T = TypeVar("T")
 
@@ -55,6 +59,48 @@ class Comparison:
     ratio: stats.Estimate
     verdict: stats.Verdict
     band: float
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the change, its interval and the verdict."""
+        low, value, high = (f"{100 * (end - 1):+.1f} %" for end in self._ends)
+        pairs = str(self.ratio.size)
+        head = ("change", f"{self.ratio.interval.confidence:.0%} interval", "verdict", "pairs")
+        row = (value, f"{low} to {high}", self.verdict.value, pairs)
+        return notebook.table(f"{self.treatment} against {self.baseline}", head, [row])
+
+    def plot(self) -> "alt.LayerChart | alt.FacetChart":
+        """Draw the change with its interval beside no change, as an Altair chart.
+
+        Raises:
+            InputError: the extra ``charts`` is not installed.
+
+        >>> slower = run_blocks({"a": lambda: 10.0, "b": lambda: 11.0}, blocks=6)
+        >>> len(slower.compare("a", "b").plot().to_dict()["layer"])
+        4
+        """
+        alt = notebook.alt
+        low, value, high = (100 * (end - 1) for end in self._ends)
+        row = {"name": self.treatment, "low": low, "change": value, "high": high}
+        base = alt.Chart(notebook.rows_of([row]))
+        limits = [{"x": -100 * self.band, "x2": 100 * self.band}]
+        same = alt.Chart(notebook.rows_of(limits)).mark_rect(color="#c4cad1", opacity=0.5)
+        zero = alt.Chart(notebook.rows_of([{"x": 0}])).mark_rule().encode(x="x:Q")
+        axis = alt.X("low:Q", title=f"change against {self.baseline} (%)")
+        line = base.mark_rule(strokeWidth=4, color="#0b6fb3").encode(
+            x=axis, x2="high:Q", y=alt.Y("name:N", title=None)
+        )
+        point = base.mark_point(filled=True, size=120, color="#0b6fb3").encode(
+            x="change:Q", y="name:N"
+        )
+        return alt.layer(same.encode(x="x:Q", x2="x2:Q"), zero, line, point).properties(
+            title=f"{self.treatment} against {self.baseline}: {self.verdict.value}",
+            width=620,
+            height=60,
+        )
+
+    @property
+    def _ends(self) -> tuple[float, float, float]:
+        return (self.ratio.interval.low, self.ratio.value, self.ratio.interval.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,19 @@
 """What a run comes to, simulated or real: one schema for both."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
 
+from schedlab.boundary import notebook
 from schedlab.boundary.errors import reading
+from schedlab.model.nouns import short_time
 from schedlab.processes import disturbance
 from schedlab.processes.disturbance import Disturbance
+
+if TYPE_CHECKING:
+    import altair as alt
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +174,83 @@ class Outcome:
 
     def __iter__(self) -> Iterator[TaskOutcome]:
         return iter(self.tasks)
+
+    def _kinds(self) -> dict[str, list[TaskOutcome]]:
+        """Return equal tasks together, by what their names have in common."""
+        found: dict[str, list[TaskOutcome]] = {}
+        for task in self.tasks:
+            found.setdefault(kind(task.name), []).append(task)
+        return found
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a row for each kind of task."""
+        rows = [
+            (
+                name,
+                str(len(tasks)),
+                short_time(sum(task.run_ns for task in tasks)),
+                str(sum(task.voluntary for task in tasks)),
+                str(sum(task.involuntary for task in tasks)),
+                _mean_delay(tasks),
+                short_time(max(task.max_delay_ns for task in tasks)),
+            )
+            for name, tasks in self._kinds().items()
+        ]
+        head = ("task", "tasks", "run", "voluntary", "involuntary", "avg delay", "max delay")
+        turnaround = f"turnaround {short_time(self.turnaround_ns)}, {self.switches} switches"
+        title = f"{self.workload} on {self.target}, {self.release}, {self.cpus} CPUs: {turnaround}"
+        return notebook.table(title, head, rows, self.notes)
+
+    def plot(self) -> "alt.Chart":
+        """Draw where the time of each kind of task went, as an Altair chart.
+
+        Bars are means over the tasks of a kind: on a CPU, runnable and waiting, asleep.
+
+        Raises:
+            InputError: the extra ``charts`` is not installed.
+
+        >>> from schedlab import Machine, simulate
+        >>> outcome = simulate("sleepers:tasks=2,loops=3", scheduler="6.12",
+        ...                    machine=Machine(cpus=1, costs="ideal"))
+        >>> outcome.plot().to_dict()["mark"]["type"]
+        'bar'
+        """
+        alt = notebook.alt
+        rows = [
+            {"task": name, "state": state, "ms": sum(getattr(task, key) for task in tasks) / each}
+            for name, tasks in self._kinds().items()
+            for each in [1e6 * len(tasks)]
+            for state, key in _STATES.items()
+        ]
+        colours = alt.Scale(domain=list(_STATES), range=["#0b6fb3", "#c93c20", "#c4cad1"])
+        chart: alt.Chart = (
+            alt.Chart(notebook.rows_of(rows))
+            .mark_bar()
+            .encode(
+                x=alt.X("ms:Q", title="mean time of a task (ms)"),
+                y=alt.Y("task:N", title=None, sort=None),
+                color=alt.Color("state:N", title=None, scale=colours),
+                order=alt.Order("state:N", sort="descending"),
+                tooltip=["task:N", "state:N", alt.Tooltip("ms:Q", format=".3f")],
+            )
+            .properties(title=f"{self.workload}, {self.release}", width=620)
+        )
+        return chart
+
+
+_STATES = {"running": "run_ns", "waiting": "wait_ns", "asleep": "sleep_ns"}
+_INSTANCE = re.compile(r"[.\[].*$")
+
+
+def kind(name: str) -> str:
+    """Return what the names of equal tasks have in common.
+
+    >>> kind("sender.g0[3]"), kind("main")
+    ('sender', 'main')
+    """
+    return _INSTANCE.sub("", name) or name
+
+
+def _mean_delay(tasks: list[TaskOutcome]) -> str:
+    count = sum(task.delays for task in tasks)
+    return short_time(sum(task.delay_ns for task in tasks) / count) if count else "-"

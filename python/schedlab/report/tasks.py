@@ -1,12 +1,9 @@
 """A run's tasks in the manner of ``perf sched latency``."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schedlab.model.outcome import Outcome, TaskOutcome
-
-_INSTANCE = re.compile(r"[.\[].*$")
+from schedlab.model.outcome import Outcome, TaskOutcome, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,6 @@ class TaskRow:
     def average_delay_ns(self) -> float:
         """The mean delay, 0 without any."""
         return self.delay_ns / self.delays if self.delays else 0.0
-
-
-def kind(name: str) -> str:
-    """Return what the names of equal tasks have in common.
-
-    >>> kind("sender.g0[3]"), kind("main")
-    ('sender', 'main')
-    """
-    return _INSTANCE.sub("", name) or name
 
 
 def by_kind(outcome: Outcome) -> list[TaskRow]:

@@ -3,16 +3,17 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedlab.boundary import notebook
 from schedlab.boundary.errors import InputError, StorageError
 from schedlab.experiment import stats
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Described, Subject
-from schedlab.model import Machine, Scheduler, Workload, check_seed
+from schedlab.model import Machine, Scheduler, Workload, check_seed, parse_time
 from schedlab.model.direction import Better
 from schedlab.search import History, Pinned, ResponseSurface, Search, run_many
 from schedlab.search.response_surface import Stage
@@ -24,6 +25,9 @@ from schedlab.tuning.objective import DEFAULT, Batched, Raced
 from schedlab.tuning.parameters import Parameters, Scale, parameters
 from schedlab.tuning.runs import Case, Runs
 from schedlab.tuning.searches import DRAWS_NOTHING, By, searches
+
+if TYPE_CHECKING:
+    import altair as alt
 
 EXECUTIONS = {False: 620, True: 60}
 """Settings that are tried by default: simulated, and for real."""
@@ -136,6 +140,77 @@ class Tuning:
     def minimum(self) -> stats.Estimate | None:
         """Return the median of the minima over seeds, None for a single search."""
         return stats.median(self.minima) if len(self.minima) > 1 else None
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the best setting and what it does for each case."""
+        rows = [
+            (
+                gain.case,
+                gain.metric,
+                f"{gain.default:.4g}",
+                f"{gain.tuned:.4g}",
+                f"{100 * gain.change:+.1f} %",
+            )
+            for gain in self.gains
+        ]
+        head = ("case", "metric", "default", "tuned", "change in the search")
+        flattery = "The runs that chose the setting flatter it: certify it with fresh runs."
+        title = f"{self.by} on {self.target}, {self.release}: {self.best}"
+        return notebook.table(title, head, rows, (*self.notes, flattery))
+
+    def plot(self) -> "alt.Chart":
+        """Draw every setting that was tried, by the first two parameters, as an Altair chart.
+
+        Colours are the worth: 1 is the default, below 1 is better.
+
+        Raises:
+            InputError: the extra ``charts`` is not installed.
+
+        >>> from schedlab import Machine, tune
+        >>> found = tune("hackbench:groups=1,fds=2,loops=1", knobs=["latency=1ms..50ms"],
+        ...              by="random", scheduler="6.1", machine=Machine(1, "reference"),
+        ...              executions=8)
+        >>> found.plot().to_dict()["mark"]["type"]
+        'point'
+        """
+        alt = notebook.alt
+        searched = self.parameters.names[:2]
+        rows = []
+        for history in self.histories:
+            for position, value in zip(history.positions, history.values, strict=True):
+                texts = self.parameters.setting(position).values
+                rows.append(
+                    {name: _plain(texts.get(name, "")) for name in searched}
+                    | {"worth": float(value)}
+                )
+        times = {name: isinstance(rows[0][name], float) for name in searched} if rows else {}
+
+        def axis(kind: "type[alt.X] | type[alt.Y]", name: str) -> "alt.X | alt.Y":
+            if not times.get(name):
+                return kind(f"{name}:N", title=name)
+            return kind(f"{name}:Q", title=f"{name} (ms)", scale=alt.Scale(type="log"))
+
+        second = (
+            axis(alt.Y, searched[1])
+            if len(searched) > 1
+            else alt.Y("worth:Q", scale=alt.Scale(zero=False))
+        )
+        colour = alt.Color("worth:Q", scale=alt.Scale(scheme="viridis", reverse=True))
+        chart: alt.Chart = (
+            alt.Chart(notebook.rows_of(rows))
+            .mark_point(filled=True, size=70)
+            .encode(axis(alt.X, searched[0]), second, colour)
+            .properties(title=f"{self.by}: best {self.best}", width=620, height=300)
+        )
+        return chart
+
+
+def _plain(text: str) -> float | str:
+    """Return a time in milliseconds; any other value as it is."""
+    try:
+        return parse_time(text) / 1e6
+    except InputError:
+        return text
 
 
 def shared_direction(directions: Iterable[Better]) -> Better | None:
