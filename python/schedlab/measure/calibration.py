@@ -129,8 +129,8 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
 def median_of(found: Sequence[Calibration]) -> Calibration:
     """Return the medians of several calibrations of one machine.
 
-    A process's memory lies elsewhere each time, and what it takes to make, begin and end one
-    differs by that: by a tenth mostly, and some costs have two values (on a 6.1 guest whose clock
+    A process's memory lies elsewhere each time, and the costs of creating, starting and ending one
+    differ by that: by a tenth mostly, and some costs have two values (on a 6.1 guest whose clock
     counts instructions `begin_process` is 25.4 us three times of four, and 43.8 else).
 
     Args:

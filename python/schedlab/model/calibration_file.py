@@ -1,7 +1,7 @@
-"""What operations cost, as files keep it: this user's calibration, reference costs, and one's own.
+"""What operations cost, as files keep it: a calibration, reference costs, or a file of yours.
 
 The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
-tell whether it still fits: kernel, CPU, number of CPUs and date. A file of one's own needs no more
+tell whether it still fits: kernel, CPU, number of CPUs and date. A file of your own needs no more
 than a table ``[costs]`` of times with their units; ``[devices]`` says what memory and disk take.
 ``unknown`` in ``[costs]`` lists costs that could not be measured. Of files without that list, those
 of a measured machine (with a table ``[spread]``) do not know what the table leaves out; in others
