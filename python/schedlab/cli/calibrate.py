@@ -21,7 +21,9 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Two seconds instead of five.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Write there, not to your data directory."),
+        typer.Option(
+            "--output", metavar="FILE", help="File to write; in your data directory by default."
+        ),
     ] = None,
     on: Annotated[
         str, typer.Option("--on", metavar="WHERE", help="host, or vm:KERNEL as with 'run'.")
@@ -32,15 +34,21 @@ def command(
     clock: options.Clock = None,
     disk: Annotated[
         Path | None,
-        typer.Option("--disk", metavar="DIRECTORY", help="Measure files and the disk there too."),
+        typer.Option(
+            "--disk", metavar="DIRECTORY", help="Measure files and the disk in this directory too."
+        ),
     ] = None,
     repeat: Annotated[
         int,
-        typer.Option("--repeat", metavar="N", min=1, help="Calibrate so often; keep medians."),
+        typer.Option(
+            "--repeat", metavar="N", min=1, help="Calibrate N times and keep the medians."
+        ),
     ] = 1,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Write costs measured beside more than 20 % other work, too."),
+        typer.Option(
+            "--force", help="Write costs even if other work took more than 20 % of the CPU time."
+        ),
     ] = False,
     json: options.Json = False,
 ) -> None:

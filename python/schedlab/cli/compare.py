@@ -18,22 +18,24 @@ def command(
         typer.Option(
             "--policy",
             metavar="A,B",
-            help="Policies, ext:RULE among them; the first is compared with.",
+            help="Policies to compare, ext:RULE among them; the first is the baseline.",
         ),
     ] = None,
     time_slice: Annotated[
-        str | None, typer.Option("--slice", metavar="A,B", help="Slices (6.12 on).")
+        str | None, typer.Option("--slice", metavar="A,B", help="Slices to compare (6.12 on).")
     ] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KNOB=A,B", help="Values of a knob; may be repeated."),
+        typer.Option(
+            "--set", metavar="KNOB=A,B", help="Values of a knob to compare; may be repeated."
+        ),
     ] = None,
     asked: comparison.Options,
 ) -> None:
     """Compare settings: every workload under every policy, slice and knob value, everywhere.
 
     Runs are interleaved and go on until there is a verdict, or the blocks are used up. Each is kept
-    in a store, and the same command goes on where it was stopped.
+    in a store, and the same command continues where it was stopped.
 
     Example: [bold]schedlab compare pipe --policy other,fifo --kernel 6.1 --costs reference[/bold]
 

@@ -40,7 +40,7 @@ Workloads = Annotated[
 On = Annotated[str, typer.Option("--on", metavar="A,B", help="Targets: sim, host, vm:KERNEL.")]
 Command = Annotated[
     str | None,
-    typer.Option("--command", metavar="WORDS", help="A command to run in a workload's place."),
+    typer.Option("--command", metavar="WORDS", help="A command to run instead of a workload."),
 ]
 Metric = Annotated[
     str | None,
@@ -55,29 +55,28 @@ Better = Annotated[
     typer.Option(
         "--better",
         metavar="lower|higher",
-        help="Which values of --metric are better, where its words do not tell.",
+        help="Whether lower or higher values of --metric are better, where its words do not say.",
     ),
 ]
 Metrics = Annotated[
     str | None,
-    typer.Option("--metrics", metavar="A,B", help="What is compared; the first decides."),
+    typer.Option("--metrics", metavar="A,B", help="Metrics to compare; the first decides."),
 ]
-Blocks = Annotated[int, typer.Option("--blocks", metavar="N", min=2, help="Blocks at the most.")]
+Blocks = Annotated[int, typer.Option("--blocks", metavar="N", min=2, help="Most blocks to run.")]
 Band = Annotated[
-    float, typer.Option("--band", metavar="SHARE", help="Half-width of what counts as the same.")
+    float,
+    typer.Option("--band", metavar="SHARE", help="Change up to which settings count as the same."),
 ]
-File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="Where runs are kept.")]
+File = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="The store of runs.")]
 Afresh = Annotated[
     bool, typer.Option("--afresh", help="Run everything again, whatever is in the store.")
 ]
 Check = Annotated[
     bool,
-    typer.Option(
-        "--check/--no-check", help="Compare each baseline on a real kernel with itself first."
-    ),
+    typer.Option("--check/--no-check", help="Compare each real baseline with itself first."),
 ]
 Timeout = Annotated[
-    str, typer.Option("--timeout", metavar="TIME", help="Give a real run up after that.")
+    str, typer.Option("--timeout", metavar="TIME", help="Time limit of a real run.")
 ]
 BUDGET = LOOKS[-1]
 

@@ -12,11 +12,11 @@ from schedlab.studies.scheduler_tuning import demo
 
 def command(
     output: Annotated[
-        Path, typer.Option("--output", metavar="DIRECTORY", help="Where the results go.")
+        Path, typer.Option("--output", metavar="DIRECTORY", help="Directory of the results.")
     ] = Path("out/demo"),
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Few seeds and repeats: shows how it goes, proves little."),
+        typer.Option("--quick", help="Few seeds and repeats: a demonstration, no evidence."),
     ] = False,
     json: options.Json = False,
 ) -> None:

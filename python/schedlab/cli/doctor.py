@@ -10,7 +10,7 @@ from schedlab.report.text import describe_machine
 
 
 def command(json: options.Json = False) -> None:
-    """Say what this machine is, what can be set here, and why the rest cannot.
+    """Show this machine, what can be set here, and why the rest cannot.
 
     Exits with 1 where something is missing without which nothing works.
 

@@ -76,19 +76,20 @@ def run_command(
         ),
     ] = "30s",
     queues: Annotated[
-        Queues, typer.Option("--queues", help="A queue a last-level cache, or a CPU.")
+        Queues,
+        typer.Option("--queues", help="One queue for each last-level cache, or for each CPU."),
     ] = Queues.LLC,
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="How often shares are shown.")
     ] = "1s",
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE", help="Write what each process got, as JSON."),
+        typer.Option("--report", metavar="FILE", help="Write each process's share as JSON."),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show all that the kernel says of a rejection.")
+        bool, typer.Option("--verbose", help="Print the kernel's whole message on a rejection.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no shares.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print shares.")] = False,
     on: On = "host",
     cpus: Annotated[
         int | None, typer.Option("--cpus", metavar="N", help="CPUs of the guest.")
@@ -136,7 +137,7 @@ def status_command(
     on: On = "host",
     json: options.Json = False,
 ) -> None:
-    """Say what schedules now, and whether this kernel could load our scheduler.
+    """Show what schedules now, and whether this kernel can load the sched_ext scheduler.
 
     Example: [bold]schedlab ext status[/bold]
     """

@@ -33,10 +33,11 @@ def command(
     costs: options.Costs = None,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Look at it from then on, since its start."),
+        typer.Option("--from", metavar="TIME", help="Leave out what comes before this time."),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Look at it until then.")
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Leave out what comes after this time."),
     ] = None,
     ending: Annotated[
         Literal["work", "time"] | None,

@@ -45,12 +45,12 @@ Kernel = Annotated[
     typer.Option(
         "--kernel",
         metavar="RELEASE",
-        help="Kernel to simulate, this one by default; ~6.8: by the nearest known series' rules.",
+        help="Kernel to simulate, this one by default; ~6.8 takes the nearest known series' rules.",
     ),
 ]
 Cpus = Annotated[
     int | None,
-    typer.Option("--cpus", metavar="N", help="CPUs to use; all of this machine's otherwise."),
+    typer.Option("--cpus", metavar="N", help="CPUs to use; all of this machine's by default."),
 ]
 Topology = Annotated[
     str | None,
@@ -140,7 +140,7 @@ Clock = Annotated[
     typer.Option(
         "--clock",
         metavar="CLOCK",
-        help="A guest's clock: host, or instructions, whose count no load disturbs (one CPU).",
+        help="A guest's clock: host, or instructions, which load does not disturb (one CPU).",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]

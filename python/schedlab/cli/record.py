@@ -50,7 +50,7 @@ def command(
     append: Annotated[
         str | None,
         typer.Option(
-            "--append", metavar="TEXT", help="Kernel parameters of the guest, as noautogroup."
+            "--append", metavar="TEXT", help="Kernel parameters of the guest, such as noautogroup."
         ),
     ] = None,
     buffer: Annotated[
@@ -61,7 +61,7 @@ def command(
     ] = BUFFER,
     seed: options.Seed = 1,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="Kill the command after that.")
+        str, typer.Option("--timeout", metavar="TIME", help="Time limit of the command.")
     ] = "60s",
     json: options.Json = False,
 ) -> None:

@@ -49,12 +49,14 @@ def command(
     reasons: options.Reasons = None,
     timeout: Annotated[
         str | None,
-        typer.Option("--timeout", metavar="TIME", help="Give a real run up after that (60s)."),
+        typer.Option("--timeout", metavar="TIME", help="Time limit of a real run (60s)."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="A line a task, not one a kind.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print a line for each task, not for each kind of task.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
-    """Run a workload and say what each task got.
+    """Run a workload and print what each task got.
 
     In a guest (--on vm:6.1) it runs natively on that kernel; --cpus is then its number of CPUs.
 

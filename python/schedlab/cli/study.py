@@ -34,7 +34,7 @@ def command(
     *,
     every: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The small version: shows how it goes.")
+        bool, typer.Option("--quick", help="The small version: a demonstration.")
     ] = False,
     on: Annotated[
         str, typer.Option("--on", metavar="A,B", help="Targets: sim, host, vm:KERNEL.")
@@ -61,7 +61,11 @@ def command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="DIRECTORY", help="Where the files go; out/studies/NAME."),
+        typer.Option(
+            "--output",
+            metavar="DIRECTORY",
+            help="Directory of the results; out/studies/NAME by default.",
+        ),
     ] = None,
     store: comparison.File = None,
     afresh: comparison.Afresh = False,
@@ -71,7 +75,7 @@ def command(
     """Reproduce a paper: its claims, figures and tables beside ours.
 
     Writes report.html, summary.json and the tables as CSV. Runs on real targets are kept in the
-    store as they finish, and the same command goes on where it was stopped.
+    store as they finish, and the same command continues where it was stopped.
 
     Example: [bold]schedlab study thread_fairness --quick[/bold]
     """

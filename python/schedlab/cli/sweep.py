@@ -18,12 +18,14 @@ def command(
     given: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KNOB=A,B", help="Values of a knob, policy or slice; may be repeated."
+            "--set",
+            metavar="KNOB=A,B",
+            help="Values of a knob, policy or slice to try; may be repeated.",
         ),
     ] = None,
     asked: comparison.Options,
 ) -> None:
-    """Try values of one knob or several, each against what is set at present.
+    """Try values of one knob or several, each against the present setting.
 
     Example: [bold]schedlab sweep pipe --set latency=5ms,20ms --kernel 6.1 --costs reference[/bold]
     """

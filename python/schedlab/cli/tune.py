@@ -65,15 +65,16 @@ def command(
         str | None,
         typer.Option("--slice", metavar="LOW..HIGH", help="Slices: a range, or A,B (6.12 on)."),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="The search.")] = By.PSO,
+    by: Annotated[By, typer.Option("--by", help="Search algorithm.")] = By.PSO,
     scale: Annotated[
-        Scale, typer.Option("--scale", help="Whether equal steps are ratios or lengths.")
+        Scale, typer.Option("--scale", help="Search in equal ratios (log) or equal steps (linear).")
     ] = Scale.LOG,
     run: comparison.Command = None,
     metric: comparison.Metric = None,
     better: comparison.Better = None,
     metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="NAME", help="What counts, of workloads.")
+        str | None,
+        typer.Option("--metrics", metavar="NAME", help="Metric of workloads to improve."),
     ] = None,
     on: Annotated[
         str, typer.Option("--on", metavar="PLACE", help="sim, host or vm:KERNEL.")
@@ -89,12 +90,15 @@ def command(
     ] = None,
     executions: Annotated[
         int | None,
-        typer.Option("--executions", metavar="N", min=2, help="Settings to try, a search."),
+        typer.Option("--executions", metavar="N", min=2, help="Settings that each search tries."),
     ] = None,
     repeats: Annotated[
         int,
         typer.Option(
-            "--repeats", metavar="N", min=1, help="Seeds a simulated run; blocks real ones screen."
+            "--repeats",
+            metavar="N",
+            min=1,
+            help="Seeds of each simulated setting; blocks in which real ones are screened.",
         ),
     ] = 1,
     kernel: options.Kernel = None,
@@ -110,7 +114,10 @@ def command(
     session: options.Session = None,
     seed: options.Seed = 1,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="Searches, from --seed on.", min=1)
+        int,
+        typer.Option(
+            "--seeds", metavar="N", help="Number of searches, with seeds from --seed on.", min=1
+        ),
     ] = 1,
     blocks: Annotated[
         int | None,
@@ -143,9 +150,9 @@ def command(
 ) -> None:
     """Search for the setting that serves workloads, programs or a command best.
 
-    The winner is compared with what is set at present in fresh runs, or with fresh seeds, before
-    anything is said of it. Several workloads are served together: the result says what each gains
-    or loses. Every run is kept, and the same command goes on where it was stopped.
+    The winner is compared with the present setting in fresh runs, or with fresh seeds, before
+    a verdict is printed. Several workloads are served together: the result says what each gains
+    or loses. Every run is kept, and the same command continues where it was stopped.
 
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
     'time: (.*)' -- ./my-benchmark --flag[/bold]

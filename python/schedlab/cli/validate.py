@@ -18,7 +18,7 @@ def command(
     workload: Annotated[str, typer.Argument(help="hackbench", metavar="WORKLOAD")],
     *,
     on: Annotated[
-        Target, typer.Option("--on", metavar="host", help="The real side.")
+        Target, typer.Option("--on", metavar="host", help="Where the real runs take place.")
     ] = Target.HOST,
     repeats: Annotated[
         int, typer.Option("--repeats", metavar="N", help="Real runs of each workload.", min=1)
@@ -32,7 +32,9 @@ def command(
         typer.Option("--messages", metavar="A,B,…", help="Message counts (1,2,5,10,20,50,100)."),
     ] = None,
     costs: options.Costs = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the order.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the order of runs.")
+    ] = 0,
     json: options.Json = False,
 ) -> None:
     """Compare the simulator with this kernel: hackbench in both, with the costs frozen.

@@ -23,7 +23,7 @@ def command(
         bool, typer.Option("--list", help="List the workloads that have names, with their keys.")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print its full name, and the workload beside it.")
+        bool, typer.Option("--json", help="Print the workload and its full name as JSON.")
     ] = False,
 ) -> None:
     """Print a workload in the language of workloads: rt-app's JSON, with further keys where needed.
