@@ -314,7 +314,7 @@ impl Run {
             let timed =
                 (se.vruntime, se.exec_start, se.sum_exec_runtime, se.prev_sum_exec_runtime, se.deadline, se.vlag);
             let placed = (se.vprot, se.slice, se.cfs_rq, se.on_rq, se.sched_delayed, se.rel_deadline);
-            format!("at {} task {task:?}: {timed:?} {placed:?} {load:?}", self.now)
+            format!("at {} task {task:?}: {timed:?} {placed:?} {load:?} {:?}", self.now, sched.task(task))
         });
         let queues = sched.cpus().map(|cpu| {
             let queue = sched.cfs_rq(cpu);

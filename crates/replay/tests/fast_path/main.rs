@@ -71,7 +71,7 @@ fn carry_out(queues: &[&Queue], topology: &str, ops: &[(u64, Op)], every: usize,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn the_fast_path_leaves_what_the_general_one_does(
