@@ -100,10 +100,11 @@ impl Channel {
 
     /// How many pages the next step of a write that moves `bytes` needs that neither the pipe nor, among `slabs`, other sockets have
     /// at hand; `merge` as in [`Pipe::write`].
+    #[inline]
     pub(crate) fn fresh_pages(&self, bytes: u32, merge: bool, slabs: &Slabs) -> u64 {
         match &self.buffer {
             Buffer::Pipe(pipe) => pipe.fresh_pages(bytes, merge),
-            Buffer::Socket(socket) if socket.writable(bytes) > 0 => slabs.fresh_pages(truesize(skb_size(bytes))),
+            Buffer::Socket(socket) if socket.writable(bytes) > 0 => slabs.fresh_pages(socket.truesize(skb_size(bytes))),
             Buffer::Socket(_) => 0,
         }
     }
@@ -252,6 +253,8 @@ pub(crate) struct Socket {
     bytes: u32,
     /// `sk_wmem_alloc` of the sending socket, without the one that the socket itself holds.
     allocated: u32,
+    /// A message's size and what it weighs: mostly the next one is as long as the last.
+    weighed: (u32, u32),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -266,12 +269,20 @@ impl Socket {
         (self.consumed, self.bytes, self.allocated) = (0, 0, 0);
     }
 
+    /// [`truesize`] of a message of the socket.
+    #[inline]
+    fn truesize(&self, size: u32) -> u32 {
+        if size == self.weighed.0 { self.weighed.1 } else { truesize(size) }
+    }
+
     /// `sock_alloc_send_pskb`: an skb may be had while the account is below the send buffer's size, however large it is.
+    #[inline]
     fn writable(&self, bytes: u32) -> u32 {
         if self.allocated < SEND_BUFFER { skb_size(bytes) } else { 0 }
     }
 
     /// One round of `unix_stream_sendmsg`'s loop: one skb, of which `sock_def_readable` tells all readers.
+    #[inline]
     fn write(&mut self, bytes: u32) -> Transfer {
         let size = self.writable(bytes);
         if size == 0 {
@@ -281,13 +292,15 @@ impl Socket {
             Some(run) if run.size == size => run.count += 1,
             _ => self.queue.push_back(Run { size, count: 1 }),
         }
-        self.allocated += truesize(size);
+        self.weighed = (size, self.truesize(size));
+        self.allocated += self.weighed.1;
         self.bytes += size;
         Transfer { bytes: size, wake: Wake::All }
     }
 
     /// `unix_stream_read_generic`: skb by skb up to `bytes`. Each skb that is used up is freed, and `unix_write_space` wakes all
     /// writers if then at most a quarter of the send buffer is taken; the skb being freed and the socket count for one byte each.
+    #[inline]
     fn read(&mut self, bytes: u32) -> Transfer {
         let mut left = bytes;
         let mut freed = false;
@@ -301,7 +314,8 @@ impl Socket {
                 break;
             }
             self.consumed = 0;
-            self.allocated -= truesize(run.size);
+            let weight = if run.size == self.weighed.0 { self.weighed.1 } else { truesize(run.size) };
+            self.allocated -= weight;
             freed = true;
             run.count -= 1;
             if run.count == 0 {

@@ -190,10 +190,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
             let bandwidth = match &self.pools {
-                Some(_) => {
+                Some(pools) if pools.limited => {
                     self.sched.bandwidth_timer().map_or(Key::NEVER, |timer| Key::new(timer.at.as_nanos(), Kind::Timer))
                 }
-                None => Key::NEVER,
+                _ => Key::NEVER,
             };
             let due = key.min(timer).min(rule).min(bandwidth);
             // A CPU that changes makes nothing happen that would not happen anyway.
@@ -381,14 +381,20 @@ impl<'a, S: EventSink> Engine<'a, S> {
         if record.current != NONE && goes && !record.leaving {
             record.resched_at = self.now;
         }
-        let key = record.key(self.prices.tick, self.period).min(self.hrtick_key(cpu));
-        self.arena.agenda.set(cpu, key);
+        let key = record.key(self.prices.tick, self.period);
+        self.arena.agenda.set(cpu, self.key_or_hrtick(cpu, key));
+    }
+
+    /// What a CPU does next, but for its high-resolution tick, or that.
+    #[inline(always)]
+    pub(crate) fn key_or_hrtick(&self, cpu: u32, key: Key) -> Key {
+        if self.has_hrtick { key.min(self.hrtick_key(cpu)) } else { key }
     }
 
     /// When the high-resolution tick of a CPU is due, which does nothing if that idles.
-    #[inline(always)]
-    pub(crate) fn hrtick_key(&self, cpu: u32) -> Key {
-        if !self.has_hrtick || self.arena.cpus[cpu as usize].current == NONE {
+    #[inline(never)]
+    fn hrtick_key(&self, cpu: u32) -> Key {
+        if self.arena.cpus[cpu as usize].current == NONE {
             return Key::NEVER;
         }
         // One that is set to the past is due at once, as any timer.

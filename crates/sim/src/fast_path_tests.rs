@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Costs, CpuId, Duration, Event, EventSink, Machine, NoEvents, Scheduler, Series, Standing, Step, Task,
-    TaskId, Time, Workload,
+    Attributes, Channel, ChannelKind, Costs, CpuId, Duration, Event, EventSink, Machine, NoEvents, Scheduler, Series,
+    Standing, Step, Task, TaskId, Time, Workload,
 };
 use schedlab_program::Program;
 
@@ -170,6 +170,32 @@ fn hogs() -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
+/// Channels of each workload, sockets and pipes.
+const CHANNELS: u32 = 2;
+
+/// Pairs of writers and readers of as many messages, of one size each: mostly some wait on the way. Another task computes and sleeps.
+fn messages() -> impl Strategy<Value = Vec<Task>> {
+    let bytes = prop_oneof![3 => 1u32..300, 1 => 300u32..9_000];
+    let pair = (1u32..5, bytes, 0..CHANNELS, 1u64..80, prop::option::of(1u64..200), prop::option::of(1u64..200));
+    prop::collection::vec(pair, 1..4).prop_map(|pairs| {
+        let micros = |time| Duration::Fixed(Time::from_micros(time));
+        let mut tasks = vec![];
+        for (number, (instances, bytes, channel, count, writes, reads)) in (0..).zip(pairs) {
+            let channel = format!("channel{channel}");
+            let mut end = |name: &str, step, pause: Option<u64>| {
+                let steps: Vec<Step> = [step].into_iter().chain(pause.map(|pause| Step::Run(micros(pause)))).collect();
+                let steps = vec![Step::Loop { count, steps }];
+                tasks.push(Task { name: format!("{name}{number}"), instances, steps, ..Task::default() });
+            };
+            end("writer", Step::Write { channel: channel.clone(), bytes }, writes);
+            end("reader", Step::Read { channel, bytes }, reads);
+        }
+        let steps = vec![Step::Forever(vec![Step::Run(micros(300)), Step::Sleep(micros(900))])];
+        tasks.push(Task { name: "beside".into(), instances: 1, steps, ..Task::default() });
+        tasks
+    })
+}
+
 /// That the run is the same the short way, with somebody who listens and with nobody, as the long way.
 fn is_the_same_both_ways(
     (tasks, machine): (Vec<Task>, Machine),
@@ -177,7 +203,12 @@ fn is_the_same_both_ways(
     (millis, phase): (u64, u64),
 ) -> Result<(), TestCaseError> {
     let duration = Some(Time::from_millis(millis));
-    let workload = Workload { name: "flat".into(), duration, tasks, ..Workload::default() };
+    let channels = (0..CHANNELS).map(|number| {
+        let kind = if number % 2 == 0 { ChannelKind::Socket } else { ChannelKind::Pipe };
+        (format!("channel{number}"), Channel { kind })
+    });
+    let workload =
+        Workload { name: "flat".into(), duration, channels: channels.collect(), tasks, ..Workload::default() };
     let options = Options { phase: Time::from_micros(phase), ..Options::default() };
     let long = Options { no_tick_skip: true, ..options };
     let (short, told): (_, Everything) = run(&workload, scheduler, &machine, &options);
@@ -216,6 +247,22 @@ proptest! {
         release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18.1", "6.18.20", "6.18", "7.2", "7.2"][..]),
         hz in prop::sample::select(&[100u32, 250, 1000][..]),
         (millis, phase) in (5u64..150, 0u64..1000),
+    ) {
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Messages are written and read without a look at who waits where nobody does (`fast_path/message.rs`).
+    #[test]
+    fn messages_leave_what_they_do_the_long_way(
+        busy in (messages(), machines()),
+        release in prop::sample::select(&["5.10", "6.1", "6.12", "6.18", "7.2"][..]),
+        hz in prop::sample::select(&[250u32, 1000][..]),
+        (millis, phase) in (5u64..60, 0u64..1000),
     ) {
         let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
         is_the_same_both_ways(busy, &scheduler, (millis, phase))?;

@@ -48,6 +48,8 @@ pub(crate) struct Pools {
     /// The sessions stand behind so many groups; none of them if autogroup is off.
     groups: u32,
     sessions: bool,
+    /// Some group's CPU time is limited, which needs timers.
+    pub(crate) limited: bool,
     /// Tasks of no pool that have not ended.
     rest: u32,
     /// CPU time of each pool, and of all tasks, when the first pool, or those of no pool, had no task left.
@@ -99,7 +101,8 @@ impl Pools {
             let id = sched.create_group(GroupId::ROOT)?;
             pools.push(Pool { id, name: format!("session {name}"), parent: NONE, alive: 0, tasks: 0 });
         }
-        Ok(Some(Box::new(Self { pools, groups, sessions, rest: 0, contended: None })))
+        let limited = program.groups().iter().any(|node| node.settings.max.is_some());
+        Ok(Some(Box::new(Self { pools, groups, sessions, limited, rest: 0, contended: None })))
     }
 
     /// The pool a task is in (`task_wants_autogroup`): its session's where it is in no cgroup.

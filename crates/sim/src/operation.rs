@@ -45,37 +45,7 @@ impl<S: EventSink> Engine<'_, S> {
             if task == NONE {
                 break;
             }
-            let record = &mut self.arena.tasks[task as usize];
-            let begins = matches!(record.stage, Stage::Fetch | Stage::Retry);
-            if begins {
-                if record.stage == Stage::Fetch {
-                    record.op = record.cursor.next(self.program);
-                    record.debt += self.prices.operation;
-                }
-                record.stage = Stage::Act;
-                record.remaining = match record.op {
-                    Op::Run(time) => self.prices.run(time.as_nanos()),
-                    Op::Write { channel, bytes } => {
-                        let place = &self.arena.channels[channel as usize];
-                        plan_write(record, place, &self.arena.slabs, bytes, &self.prices)
-                    }
-                    Op::Read { channel, bytes } => {
-                        plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
-                    }
-                    Op::Sleep(_) => self.prices.sleep,
-                    Op::Yield => self.prices.system_call + self.prices.schedule,
-                    _ => 0,
-                };
-                if !matches!(record.op, Op::Run(_) | Op::Write { .. } | Op::Read { .. } | Op::Sleep(_) | Op::Yield) {
-                    self.plan(task);
-                } else if self.prices.next_timer > 0
-                    && let Op::Sleep(time) = record.op
-                {
-                    let asked = self.now.saturating_add(self.prices.sleep).saturating_add(time.as_nanos());
-                    let due = asked.saturating_sub(self.prices.armed());
-                    self.arena.tasks[task as usize].remaining += self.expires_first(cpu, due);
-                }
-            }
+            self.begin(cpu, task);
             let record = &mut self.arena.tasks[task as usize];
             let cost = self.arena.cpus[cpu as usize].takes_up(self.now, record, &self.prices);
             if self.pace.is_some() {
@@ -91,6 +61,42 @@ impl<S: EventSink> Engine<'_, S> {
         }
         self.refresh(cpu);
         Ok(())
+    }
+
+    /// The CPU's current task, this one, begins its next operation, or goes on with one that is done in part, if it is to: what that takes.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, cpu: u32, task: u32) {
+        let record = &mut self.arena.tasks[task as usize];
+        if !matches!(record.stage, Stage::Fetch | Stage::Retry) {
+            return;
+        }
+        if record.stage == Stage::Fetch {
+            record.op = record.cursor.next(self.program);
+            record.debt += self.prices.operation;
+        }
+        record.stage = Stage::Act;
+        let remaining = match record.op {
+            Op::Run(time) => self.prices.run(time.as_nanos()),
+            Op::Write { channel, bytes } => {
+                let place = &self.arena.channels[channel as usize];
+                plan_write(record, place, &self.arena.slabs, bytes, &self.prices)
+            }
+            Op::Read { channel, bytes } => {
+                plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
+            }
+            Op::Sleep(time) => self.plan_sleep(cpu, time.as_nanos()),
+            Op::Yield => self.prices.system_call + self.prices.schedule,
+            _ => return self.plan(task),
+        };
+        self.arena.tasks[task as usize].remaining = remaining;
+    }
+
+    /// What it takes the CPU's task to go to sleep for so long.
+    #[inline(always)]
+    pub(crate) fn plan_sleep(&mut self, cpu: u32, time: u64) -> u64 {
+        let asked = self.now.saturating_add(self.prices.sleep).saturating_add(time);
+        let due = asked.saturating_sub(self.prices.armed());
+        self.prices.sleep + self.expires_first(cpu, due)
     }
 
     /// The CPU's current task has used the time of its stage.
@@ -254,8 +260,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    #[inline]
-    fn write(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
+    #[inline(always)]
+    pub(crate) fn write(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let first = !record.slept && record.moved == 0;
         let place = &mut self.arena.channels[channel as usize];
@@ -277,8 +283,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    #[inline]
-    fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
+    #[inline(always)]
+    pub(crate) fn read(&mut self, task: u32, cpu: u32, channel: u32, bytes: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let place = &mut self.arena.channels[channel as usize];
         let before = place.weight();
@@ -304,6 +310,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    #[inline]
     fn wake_readers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
         while let Some(reader) = self.arena.channels[channel as usize].readers.pop(&self.arena.links) {
             self.wake_for(task, cpu, reader, true);
@@ -313,6 +320,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    #[inline]
     fn wake_writers(&mut self, task: u32, cpu: u32, channel: u32, wake: Wake) {
         while let Some(writer) = self.arena.channels[channel as usize].writers.pop(&self.arena.links) {
             self.wake_for(task, cpu, writer, true);
@@ -400,7 +408,7 @@ impl<S: EventSink> Engine<'_, S> {
 }
 
 /// What a write can move now, and the time that takes.
-#[inline]
+#[inline(always)]
 fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, prices: &Prices) -> u64 {
     let first = !record.slept && record.moved == 0;
     record.planned = channel.writable(bytes - record.moved, first);
@@ -417,7 +425,7 @@ fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, p
 }
 
 /// What a read can move now, and the time that takes.
-#[inline]
+#[inline(always)]
 fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.readable().min(bytes - record.moved);
     // Who slept for it is in the system call already.

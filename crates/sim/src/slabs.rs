@@ -49,6 +49,7 @@ impl Slabs {
     }
 
     /// How many pages another `bytes` need beyond those that there are.
+    #[inline]
     pub(crate) fn fresh_pages(&self, bytes: u32) -> u64 {
         (self.used + u64::from(bytes)).saturating_sub(self.held).div_ceil(PAGE.into())
     }

@@ -54,14 +54,16 @@ impl<D: Decider> Sched<D> {
         (env.imbalance != 0).then_some(group)
     }
 
-    /// [`Sched::find_busiest_group`] of a CPU that idles among CPUs that share a cache and no core, each a group, where nobody waits for any of
+    /// [`Sched::find_busiest_group`] of a CPU that idles, or is about to, among CPUs that share a cache and no core, each a group, where nobody waits for any of
     /// them: whoever runs there is alone, and nobody is to be moved. True if that is so, with what looking at all of them leaves behind.
     pub(super) fn nobody_waits(&mut self, cpu: CpuId, idle: Idle) -> bool {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let place = &balance.domains.cpus[cpu.index()];
         let (Some(only), true) = (place.levels.first(), place.only_cache) else { return false };
         let span = &only.shape.span;
-        let looks = idle == Idle::Idle && span.is_subset(&balance.domains.active);
+        // One that is about to idle looks even if somebody has come to it meanwhile, or it does not look at all.
+        let idles = idle == Idle::Idle || (idle == Idle::NewlyIdle && rqs[cpu.index()].nr_running == 0);
+        let looks = idles && span.is_subset(&balance.domains.active);
         let busy = |cpu: usize| rqs[cpu].nr_running > 1 || rqs[cpu].balance.capacity < 1024;
         if !looks || balance.recorded || !rules.pinned_until_shown || span.any(busy) {
             return false;
@@ -73,7 +75,11 @@ impl<D: Decider> Sched<D> {
         let util = span.iter().map(util).sum();
         balance.looked_at += u64::from(only.shape.weight);
         balance.overload = false;
-        self.update_group_capacity(cpu, 0);
+        let own = only.groups().next();
+        let now = self.jiffies(cpu);
+        if idle != Idle::NewlyIdle || own.is_some_and(|own| now >= self.balance.domains.groups[own].next_update) {
+            self.update_group_capacity(cpu, 0);
+        }
         self.update_idle_cpu_scan((cpu, 0), idle, util);
         true
     }

@@ -42,7 +42,9 @@ impl<D: Decider> Sched<D> {
         if self.nobody_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
             let domain = self.domain(cpu, level);
             domain.nr_balance_failed = 0;
-            domain.look_later(false);
+            if idle != Idle::NewlyIdle {
+                domain.look_later(false);
+            }
             self.explain(cpu, move |_| balanced(level, idle, None, BalanceRule::Balanced));
             return (0, true);
         }

@@ -35,7 +35,7 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
-        if !EEVDF || !self.rules.has_hrtick() {
+        if !EEVDF || !self.rules.hrtick_set_late {
             return self.flat_block_at_ticks::<EEVDF>(cpu);
         }
         let previous = self.rqs[cpu.index()].curr;

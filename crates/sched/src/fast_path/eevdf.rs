@@ -59,7 +59,7 @@ impl Sched<Ours> {
         let average = queue.avg_vruntime(running, rules);
         let load = queue.avg_load + running.map_or(0, |running| rules.weight_in_average(running.load));
         let entity = known!(mut entities[se.index()]);
-        queue.attach_woken(entity, rq.clock_pelt, rules);
+        queue.attach_woken::<true>(entity, rq.clock_pelt, rules);
         // place_entity
         debug_assert!(!entity.rel_deadline, "that is for those who move while they are queued");
         let features = &rules.tunables.features;
@@ -75,14 +75,12 @@ impl Sched<Ours> {
             entity.exec_start = 0;
         }
         queue.put_in(entity, se, rules);
-        balance.overload |= rq.count_woken(queue, entity.load.scaled, balance.jiffy.0, rules);
-        self.hrtick_update(cpu, true);
-        if self.rules.wakeup_preempts_by_deadline && curr.is_some() {
+        balance.overload |= rq.count_woken::<true>(queue, entity.load.scaled, balance.jiffy.0, rules);
+        if rules.protects_for_time && curr.is_some() {
+            // From 6.18 on, where kernels go many ways.
+            self.hrtick_update(cpu, true);
             return self.wakeup_preempt_fair(cpu, task, false);
         }
-        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-        let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
-        let features = &rules.tunables.features;
         let Some(curr) = curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
             (rq.need_resched, rq.lazily) = (true, false);
@@ -94,7 +92,7 @@ impl Sched<Ours> {
         if (rq.need_resched && !rq.lazily) || !features.wakeup_preemption {
             return;
         }
-        let (slice, running) = (known!(entities[se.index()]).slice, known!(entities[curr.index()]));
+        let (slice, running) = (entity.slice, known!(entities[curr.index()]));
         let becomes_first = if features.preempt_short && slice < running.slice {
             self.becomes_first(curr, se).is_won_by(se)
         } else {

@@ -48,7 +48,7 @@ impl Sched<Ours> {
     /// What [`Sched::schedule`] does of high-resolution ticks, once the next one has its turn.
     #[inline(always)]
     pub(super) fn flat_hrtick(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
-        if !self.rules.has_hrtick() {
+        if !self.rules.hrtick_set_late {
             return;
         }
         self.hrtick_pick(cpu, previous, next);

@@ -233,7 +233,7 @@ impl Sched<Ours> {
         }
         let entity = known!(mut entities[se.index()]);
         let weight = entity.load.scaled;
-        queue.attach_woken(entity, rq.clock_pelt, rules);
+        queue.attach_woken::<false>(entity, rq.clock_pelt, rules);
         if migrated {
             entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
         }
@@ -244,7 +244,7 @@ impl Sched<Ours> {
         }
         let (placed, slice) = (entity.vruntime, entity.slice);
         entity.sequence = queue.timeline.insert(placed, placed, slice, se);
-        balance.overload |= rq.count_woken(queue, weight, balance.jiffy.0, rules);
+        balance.overload |= rq.count_woken::<false>(queue, weight, balance.jiffy.0, rules);
         let features = &rules.tunables.features;
         let Some(curr) = queue.curr else {
             // Somebody else woke just before, and the CPU is about to schedule.
@@ -293,7 +293,7 @@ impl Sched<Ours> {
         }
         let (queue, entity) = (known!(mut cfs_rqs[cpu.index()]), known!(mut entities[se.index()]));
         rq.cfs_tasks = TaskList::alone(task);
-        queue.attach_woken_alone(entity, rq.clock_pelt, rules);
+        queue.attach_woken_alone::<EEVDF>(entity, rq.clock_pelt, rules);
         if !EEVDF {
             if migrated {
                 entity.vruntime = entity.vruntime.plus(queue.min_vruntime.0);
@@ -318,19 +318,14 @@ impl Sched<Ours> {
         }
         let due = || rq.dl.first().is_some() || timers.first().is_some_and(|(expires, _)| expires <= rq.clock);
         debug_assert!(EEVDF || !due(), "there are fair servers and their timers alone");
-        let server = EEVDF && due();
+        // Where it is charged for idle time, that is done as the CPU schedules.
+        let server = EEVDF && (due() || rules.server_charged_for_idle);
         if !at_once || server {
             (rq.need_resched, rq.lazily) = (true, false);
             self.timeline_insert(CfsRqId(cpu.0), se);
             return Some(false);
         }
-        // put_prev_task_idle. Where the fair server is not charged for idle time, that was taken off its runtime when it started.
-        if EEVDF && rules.server_charged_for_idle {
-            self.end_idle_by_switch(cpu);
-        }
-        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-        let (rq, queue, entity) =
-            (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cpu.index()]), known!(mut entities[se.index()]));
+        // The idle time was taken off the fair server's runtime when it started.
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
         // set_next_entity of an entity that is not in the timeline, and whose averages are up to date; with 6.12's set_protect_slice.
         debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
@@ -381,12 +376,18 @@ impl Sched<Ours> {
 impl Rq {
     /// A task of this weight woke beside others: it is counted, and idle time ends. Whether the CPU has its second task (`add_nr_running`).
     #[inline(always)]
-    pub(super) fn count_woken(&mut self, queue: &mut CfsRq, weight: u64, now: u64, rules: &Rules) -> bool {
+    pub(super) fn count_woken<const EEVDF: bool>(
+        &mut self,
+        queue: &mut CfsRq,
+        weight: u64,
+        now: u64,
+        rules: &Rules,
+    ) -> bool {
         queue.load.add(weight);
         queue.nr_running += 1;
         queue.h_nr_running += 1;
         self.nr_running += 1;
-        if self.balance.idle_stamp.is_some() && !rules.avg_idle_at_end_of_idle {
+        if self.balance.idle_stamp.is_some() && !(EEVDF && rules.avg_idle_at_end_of_idle) {
             self.balance.end_idle(self.clock, now);
         }
         self.nr_running == 2
@@ -414,18 +415,20 @@ impl CfsRq {
 
     /// `util_est_enqueue`, and `update_load_avg` with DO_ATTACH, of a task that slept until now, and so neither ran nor could have.
     #[inline(always)]
-    pub(super) fn attach_woken(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
+    pub(super) fn attach_woken<const EEVDF: bool>(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
         self.update_load_avg(now, Sums::of(rules));
         if !attached {
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::of(rules));
+            // All series under CFS add in the same way.
+            let sums = if EEVDF { Sums::of(rules) } else { Sums::Followed };
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         }
     }
 
     /// The same on a queue on which nobody is, and which slept as well.
     #[inline(always)]
-    fn attach_woken_alone(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
+    fn attach_woken_alone<const EEVDF: bool>(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         debug_assert_eq!(self.load.scaled, 0);
         let now = self.pelt.flat_clock(clock_pelt);
         let attached = self.age_woken(entity, now);
@@ -434,7 +437,9 @@ impl CfsRq {
             self.pelt.avg.update_avg(1);
         }
         if !attached {
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, Sums::of(rules));
+            // All series under CFS add in the same way.
+            let sums = if EEVDF { Sums::of(rules) } else { Sums::Followed };
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
         }
     }
 

@@ -6,7 +6,7 @@ use schedlab_program::Op;
 use crate::SimError;
 use crate::engine::{Engine, task_id};
 use crate::event_queue::{Key, NEVER};
-use crate::task::{Stage, State};
+use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -14,7 +14,7 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline(always)]
     pub(super) fn flat_completion<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let record = known!(self.arena.cpus[cpu as usize]);
-        if record.next_tick <= self.now || self.skips_beside_others {
+        if record.next_tick <= self.now || (self.skips_beside_others && self.may_sleep::<FREE>(cpu)) {
             return self.flat_completion_after_ticks::<FREE, EEVDF>(cpu);
         }
         self.flat_completed::<FREE, EEVDF>(cpu)
@@ -25,8 +25,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_completion_after_ticks<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         self.catch_up(cpu);
         // Sleep may follow, upon which the CPU may look for other work; where that costs anything, only once it is paid for.
-        let goes = if FREE { self.computes(cpu) } else { self.sleeps(cpu) };
-        let looks = self.skips_beside_others && goes && !self.sched.need_resched(CpuId(cpu));
+        let looks = self.skips_beside_others && self.may_sleep::<FREE>(cpu) && !self.sched.need_resched(CpuId(cpu));
         if looks && self.sched.looks_at_others(CpuId(cpu), TaskState::Interruptible) {
             self.look_at_all();
         }
@@ -50,7 +49,7 @@ impl<S: EventSink> Engine<'_, S> {
             left.done();
             return self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos().saturating_sub(self.prices.armed()));
         }
-        let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.completed(cpu) };
+        let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.flat_other_completed(cpu) };
         left.account.user += time.as_nanos();
         // It was begun as one that neither slept nor moved anything.
         debug_assert!(!left.slept && left.moved == 0);
@@ -75,20 +74,36 @@ impl<S: EventSink> Engine<'_, S> {
         self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos())
     }
 
+    /// The end of a stage that neither computes nor sleeps.
+    #[inline(never)]
+    fn flat_other_completed(&mut self, cpu: u32) -> Result<(), SimError> {
+        let task = known!(self.arena.cpus[cpu as usize]).current;
+        match known!(self.arena.tasks[task as usize]) {
+            Task { op: Op::Write { channel, bytes }, stage: Stage::Act, .. } => {
+                let (channel, bytes) = (*channel, *bytes);
+                self.flat_transfer(cpu, channel, |engine| engine.write(task, cpu, channel, bytes))
+            }
+            Task { op: Op::Read { channel, bytes }, stage: Stage::Act, .. } => {
+                let (channel, bytes) = (*channel, *bytes);
+                self.flat_transfer(cpu, channel, |engine| engine.read(task, cpu, channel, bytes))
+            }
+            _ => self.completed(cpu),
+        }
+    }
+
     /// [`Engine::operate`] of a task that begins to go to sleep for so long.
     #[inline(always)]
     fn flat_go_to_sleep(&mut self, cpu: u32, task: u32, time: u64) -> Result<(), SimError> {
-        let due = self.now.saturating_add(self.prices.sleep).saturating_add(time).saturating_sub(self.prices.armed());
-        let first = self.expires_first(cpu, due);
+        let price = self.plan_sleep(cpu, time);
         let (now, prices, arena) = (self.now, &self.prices, &mut self.arena);
         let (record, left) = (known!(mut arena.cpus[cpu as usize]), known!(mut arena.tasks[task as usize]));
-        (left.stage, left.remaining) = (Stage::Act, prices.sleep + first);
+        (left.stage, left.remaining) = (Stage::Act, price);
         record.end = now.saturating_add(record.takes_up(now, left, prices));
         if record.end == now {
             return self.operate(cpu, true);
         }
         let key = record.key(prices.tick, self.period);
-        let key = key.min(self.hrtick_key(cpu));
+        let key = self.key_or_hrtick(cpu, key);
         self.arena.agenda.set(cpu, key);
         Ok(())
     }
@@ -140,17 +155,13 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE {
             known!(mut self.arena.tasks[next.index()]).debt += looked_at;
         }
-        self.resume::<FREE>(cpu, next.0)
+        self.resume::<FREE, EEVDF>(cpu, next.0)
     }
 
-    /// Whether the CPU's task is at an operation that computes.
-    fn computes(&self, cpu: u32) -> bool {
-        self.arena.tasks[self.arena.cpus[cpu as usize].current as usize].computes()
-    }
-
-    /// Whether the CPU's task is at an operation that has it sleep.
-    fn sleeps(&self, cpu: u32) -> bool {
-        let task = &self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
-        matches!((task.op, task.stage), (Op::Sleep(_), Stage::Act))
+    /// Whether the CPU's task is at an operation upon which it may sleep at once: one that has it sleep or, where sleep takes nothing, that computes.
+    #[inline(always)]
+    fn may_sleep<const FREE: bool>(&self, cpu: u32) -> bool {
+        let task = known!(self.arena.tasks[known!(self.arena.cpus[cpu as usize]).current as usize]);
+        if FREE { task.computes() } else { matches!((task.op, task.stage), (Op::Sleep(_), Stage::Act)) }
     }
 }

@@ -32,6 +32,7 @@ macro_rules! known {
 
 mod alone;
 mod block;
+mod message;
 mod wake;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -216,7 +217,7 @@ impl<S: EventSink> Engine<'_, S> {
         known!(mut self.arena.tasks[next.index()]).debt += looked_at;
         self.tell_switch(cpu, TaskId::IDLE, TaskState::Running, next);
         self.flat_come(cpu, next.0);
-        self.resume::<FREE>(cpu, next.0)
+        self.resume::<FREE, true>(cpu, next.0)
     }
 
     /// A CPU's task was told to go by somebody who woke: [`Engine::rescheduled`].
@@ -246,7 +247,7 @@ impl<S: EventSink> Engine<'_, S> {
         let left = &mut tasks[previous.index()];
         if previous == next {
             left.interrupted(record.suspend(now));
-            return self.resume::<FREE>(cpu, next.0);
+            return self.resume::<FREE, true>(cpu, next.0);
         }
         tell(self.sink, now, cpu, EventKind::Switch { previous, state: TaskState::Running, next });
         tell_standings(self.sink, &self.sched, now, [previous, next]);
@@ -264,7 +265,7 @@ impl<S: EventSink> Engine<'_, S> {
         let known = comer.stage == Stage::Act && !matches!(comer.op, Op::Busy(_));
         if !known || !(FREE || prices.free_switches) {
             self.flat_come(cpu, next.0);
-            return self.resume::<FREE>(cpu, next.0);
+            return self.resume::<FREE, true>(cpu, next.0);
         }
         // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
         comer.account.end_wait(now);
@@ -274,7 +275,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { prices.tick }, self.period);
-        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
+        self.arena.agenda.set(cpu, self.key_or_hrtick(cpu, key));
         Ok(())
     }
 
@@ -343,7 +344,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
     #[inline(always)]
-    fn resume<const FREE: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
+    fn resume<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
         let comer = known!(mut arena.tasks[task as usize]);
         let known = match comer.stage {
@@ -361,7 +362,8 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(cpu, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { self.prices.tick }, self.period);
-        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
+        // Only from 7.2 on, and asked there.
+        self.arena.agenda.set(cpu, if EEVDF { self.key_or_hrtick(cpu, key) } else { key });
         Ok(())
     }
 }

@@ -85,7 +85,7 @@ impl<S: EventSink> Engine<'_, S> {
         if woken.stage != Stage::Fetch || !(FREE || self.prices.free_switches) {
             self.tell_switch(target, TaskId::IDLE, TaskState::Running, task_id(task));
             self.flat_come(target, task);
-            return self.resume::<FREE>(target, task);
+            return self.resume::<FREE, EEVDF>(target, task);
         }
         let switch = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task_id(task) };
         tell(self.sink, now, target, switch);
@@ -102,7 +102,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.operate(target, true);
         }
         let key = record.undisturbed_key(if FREE { 0 } else { self.prices.tick }, self.period);
-        self.arena.agenda.set(target, key.min(self.hrtick_key(target)));
+        self.arena.agenda.set(target, if EEVDF { self.key_or_hrtick(target, key) } else { key });
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         record.interrupted(self.now, self.now + cost, cost);
         let key = record.undisturbed_key(self.prices.tick, self.period);
-        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
+        self.arena.agenda.set(cpu, self.key_or_hrtick(cpu, key));
     }
 
     /// What the interrupt that has woken a task on an idle CPU is followed by there: [`Engine::pay_wakeup`]. Nobody pays, as it interrupts nobody.
@@ -198,6 +198,6 @@ impl<S: EventSink> Engine<'_, S> {
             record.resched_at = self.now;
         }
         let key = Key::of_busy(record.end, record.acting_tick).min(Key::new(record.resched_at, Kind::Schedule));
-        self.arena.agenda.set(cpu, key.min(self.hrtick_key(cpu)));
+        self.arena.agenda.set(cpu, self.key_or_hrtick(cpu, key));
     }
 }
