@@ -14,8 +14,8 @@ use schedlab_trace::{Head, Pid, Record, RecordKind, RecordState, TraceError, ope
 use serde::Serialize;
 
 use crate::ReplayError;
-use crate::step::FIRST_FAIR_PRIORITY;
-use crate::traced::stayed;
+use crate::read::l0::stayed;
+use crate::read::step::FIRST_FAIR_PRIORITY;
 
 /// What the check of one trace came to.
 #[derive(Debug, Clone, Serialize)]

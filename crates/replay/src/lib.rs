@@ -20,29 +20,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod begin;
-mod changing;
 mod classes;
-mod compare;
-mod driving;
 mod error;
-mod first_sight;
-mod flags;
-mod forced;
+mod flat;
 mod invariants;
-mod known;
-mod probed;
-mod recording;
-mod replayer;
+mod read;
+mod recorded_decider;
 mod report;
 mod rule;
 mod schedules;
 mod settings;
 mod several;
-mod start;
-mod step;
-mod traced;
-mod view;
+mod task_map;
 mod wakeups;
 mod watch;
 
@@ -59,10 +48,11 @@ pub use settings::{Averages, Settings, Tracked};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
 pub use watch::{Watch, Watched};
 
-use first_sight::FirstSight;
-use recording::{Recording, hold_yields};
-use replayer::Replayer;
-use traced::Traced;
+use flat::Replayer;
+use flat::first_sight::FirstSight;
+use read::l0::Traced;
+use read::l1;
+use read::recording::{Recording, hold_yields};
 
 /// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
@@ -112,7 +102,7 @@ fn replay_records(records: Vec<Record>, settings: &Settings, watch: Watch<'_>) -
     while at < records.len() {
         let (step, length) = match &mut traced {
             Some(traced) => traced.next(at),
-            None => probed::next_step(&records[at..], settings.flags()),
+            None => l1::next_step(&records[at..], settings.flags()),
         };
         let end = (at + length).min(records.len());
         // A step that only the coming record tells of comes before it.

@@ -7,8 +7,8 @@ use schedlab_sched::Rules;
 use schedlab_trace::{Head, Pid, Snapshot};
 
 use crate::ReplayError;
-use crate::flags::FlagBits;
 use crate::invariants::affinities;
+use crate::read::flags::FlagBits;
 use crate::report::Level;
 
 /// What the recorded kernel was set to.

@@ -2,19 +2,19 @@
 
 use schedlab_sched::{Ours, Sched};
 
-use crate::forced::Forced;
+use crate::recorded_decider::RecordedDecider;
 
 /// Our machine as it stands after a step of a recording.
 #[derive(Debug)]
 pub struct Watched<'a> {
-    sched: &'a Sched<Forced>,
+    sched: &'a Sched<RecordedDecider>,
 }
 
 /// Shown our machine after each step of a recording.
 pub type Watch<'a> = &'a mut dyn FnMut(&Watched<'_>);
 
 impl<'a> Watched<'a> {
-    pub(crate) const fn of(sched: &'a Sched<Forced>) -> Self {
+    pub(crate) const fn of(sched: &'a Sched<RecordedDecider>) -> Self {
         Self { sched }
     }
 

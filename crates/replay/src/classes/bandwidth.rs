@@ -4,8 +4,8 @@ use schedlab_model::TaskId;
 use schedlab_sched::{Class, GroupId, Timer};
 use schedlab_trace::RecordKind;
 
-use super::section::{Entry, What};
 use super::{CPU, Classes};
+use crate::read::section::{Entry, What};
 
 impl<'a> Classes<'a> {
     pub(super) fn timer(&mut self, section: &[Entry<'a>]) {

@@ -4,10 +4,10 @@ use schedlab_model::{Policy, TaskId};
 use schedlab_sched::{Class, DequeueFlags};
 use schedlab_trace::{Pid, RecordKind};
 
-use super::section::{Entry, Of, What};
 use super::start::{attributes_of, has};
 use super::{CPU, Classes};
-use crate::flags::{MOVE, SAVE};
+use crate::read::flags::{MOVE, SAVE};
+use crate::read::section::{Entry, Of, What};
 
 /// How the kernel answered whether a task that comes preempts.
 struct Answer {

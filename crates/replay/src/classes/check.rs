@@ -6,8 +6,8 @@ use schedlab_model::TaskId;
 use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
 use schedlab_trace::Record;
 
-use super::section::{Entry, What};
 use super::{CPU, Classes, LOAD_SHIFT};
+use crate::read::section::{Entry, What};
 
 /// A queue as the kernel last looked at it in a section, and who ran there by ours before the section.
 pub(super) struct Looked<'a> {
@@ -151,8 +151,8 @@ impl<'a> Classes<'a> {
                 What::DlCharge
                 | What::DlTimer
                 | What::ServerCharge
-                | What::Enqueue(super::section::Of::Deadline)
-                | What::Dequeue(super::section::Of::Deadline) => {
+                | What::Enqueue(crate::read::section::Of::Deadline)
+                | What::Dequeue(crate::read::section::Of::Deadline) => {
                     let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)) else { continue };
                     if task != TaskId::IDLE && seen.insert(u32::MAX - task.0) {
                         self.compare_deadline_task(task, record);

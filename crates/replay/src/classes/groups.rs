@@ -4,9 +4,9 @@ use schedlab_model::Time;
 use schedlab_sched::GroupId;
 use schedlab_trace::Record;
 
-use super::section::{Entry, What};
 use super::start::has;
 use super::{CPU, Classes};
+use crate::read::section::{Entry, What};
 
 impl<'a> Classes<'a> {
     /// The group whose address `tg=` is, made if it is met for the first time: a cgroup's below the one its path says, an

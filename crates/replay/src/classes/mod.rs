@@ -9,7 +9,6 @@ mod changes;
 mod check;
 mod groups;
 mod schedule;
-pub(crate) mod section;
 pub(crate) mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,15 +18,15 @@ use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Sched};
 use schedlab_trace::{Context, Pid, Record, RecordKind};
 
 use crate::ReplayError;
-use crate::flags::FlagBits;
-use crate::forced::Forced;
-use crate::known::KnownTasks;
+use crate::read::flags::FlagBits;
+use crate::recorded_decider::RecordedDecider;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::Settings;
+use crate::task_map::TaskMap;
 use crate::watch::{Watch, Watched};
 
-use section::{Entry, Kind, What, cut, read_at_first};
+use crate::read::section::{Entry, Kind, What, cut, read_at_first};
 
 /// The one CPU.
 const CPU: CpuId = CpuId(0);
@@ -38,9 +37,9 @@ const LOAD_SHIFT: u32 = 10;
 
 /// Our side of the replay.
 struct Classes<'a> {
-    sched: Sched<Forced>,
+    sched: Sched<RecordedDecider>,
     flags: FlagBits,
-    tasks: KnownTasks,
+    tasks: TaskMap,
     /// Groups by the inode of their cgroup, by the path of it, and by the kernel's address.
     by_cgroup: BTreeMap<u64, GroupId>,
     by_path: BTreeMap<String, GroupId>,
@@ -130,9 +129,9 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
 impl<'a> Classes<'a> {
     fn new(settings: &Settings, entries: &[Entry<'a>], report: Report) -> Self {
         let mut classes = Self {
-            sched: Sched::new(settings.rules_of_classes(), 1, Forced::default()),
+            sched: Sched::new(settings.rules_of_classes(), 1, RecordedDecider::default()),
             flags: settings.flags(),
-            tasks: KnownTasks::default(),
+            tasks: TaskMap::default(),
             by_cgroup: BTreeMap::new(),
             by_path: BTreeMap::new(),
             by_address: BTreeMap::new(),

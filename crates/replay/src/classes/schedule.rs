@@ -4,9 +4,9 @@ use schedlab_model::{TaskId, TaskState, Time};
 use schedlab_sched::Clocks;
 use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 
-use super::section::{Entry, What, cut};
 use super::{CPU, Classes};
-use crate::flags::{SLEEP, may_yield};
+use crate::read::flags::{SLEEP, may_yield};
+use crate::read::section::{Entry, What, cut};
 use crate::schedules::Picked;
 
 impl<'a> Classes<'a> {

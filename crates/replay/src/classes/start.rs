@@ -6,8 +6,8 @@ use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{EntityId, GroupId, Vruntime};
 use schedlab_trace::{Pid, Record};
 
-use super::section::{Entry, What};
 use super::{CPU, Classes};
+use crate::read::section::{Entry, What};
 
 /// A task that was woken before it was told of.
 struct Woken<'a> {

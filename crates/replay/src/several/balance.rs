@@ -6,9 +6,9 @@ use schedlab_trace::{Context, Record, RecordKind};
 
 use super::Several;
 use super::begin::DOMAINS;
-use crate::classes::section::{Entry, What};
-use crate::flags::{SAVE, SLEEP};
-use crate::forced::Forced;
+use crate::read::flags::{SAVE, SLEEP};
+use crate::read::section::{Entry, What};
+use crate::recorded_decider::RecordedDecider;
 use crate::settings::Tracked;
 
 impl<'a> Several<'a> {
@@ -298,7 +298,7 @@ pub(super) struct Ask {
     until: u64,
 }
 
-fn look_for_work(sched: &mut Sched<Forced>, ask: &Ask) {
+fn look_for_work(sched: &mut Sched<RecordedDecider>, ask: &Ask) {
     if let Some(jiffies) = ask.jiffies {
         sched.assume_jiffies(jiffies);
     }

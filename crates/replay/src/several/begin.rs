@@ -9,8 +9,8 @@ use schedlab_sched::{DomainPast, Past, Vruntime};
 use schedlab_trace::{Pid, Record};
 
 use super::Several;
-use crate::classes::section::Entry;
 use crate::classes::start::attributes_of;
+use crate::read::section::Entry;
 
 /// `INITIAL_JIFFIES`: the count of ticks begins 300 s before it wraps at 32 bits.
 const SECONDS_TO_WRAP: u64 = 300;

@@ -5,9 +5,9 @@ use schedlab_sched::DequeueFlags;
 use schedlab_trace::{Context, RecordKind};
 
 use super::Several;
-use crate::classes::section::{Entry, What};
 use crate::classes::start::{attributes_of, has};
-use crate::flags::{MOVE, SAVE};
+use crate::read::flags::{MOVE, SAVE};
+use crate::read::section::{Entry, What};
 
 impl<'a> Several<'a> {
     /// `detach_task`, or `move_queued_task`'s first part.

@@ -8,7 +8,7 @@ use schedlab_sched::{EntityId, Vruntime};
 use schedlab_trace::{Pid, Record};
 
 use super::Several;
-use crate::classes::section::{Entry, What};
+use crate::read::section::{Entry, What};
 
 /// Bits by which the rules drop a weight to its nice-table value (`scale_load_down`).
 const LOAD_SHIFT: u32 = 10;

@@ -7,8 +7,8 @@
 
 use schedlab_trace::{Pid, RecordKind};
 
-use crate::classes::section::{Entry, What};
-use crate::flags::{SAVE, SLEEP};
+use crate::read::flags::{SAVE, SLEEP};
+use crate::read::section::{Entry, What};
 
 use super::order::{left_queue, order_looks, order_migrations};
 

@@ -6,7 +6,7 @@ use schedlab_trace::Record;
 
 use super::Several;
 use super::cut::{Read, queue_of};
-use crate::classes::section::{Entry, What};
+use crate::read::section::{Entry, What};
 
 /// What is about to be taken out of a queue's averages: tasks, their load, utilisation and runnable time.
 type Removed = (u32, u64, u64, u64);

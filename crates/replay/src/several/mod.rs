@@ -21,13 +21,13 @@ use schedlab_sched::{Class, Clocks, EntityId, Sched};
 use schedlab_trace::{Pid, Record};
 
 use crate::ReplayError;
-use crate::classes::section::Entry;
-use crate::flags::FlagBits;
-use crate::forced::Forced;
-use crate::known::KnownTasks;
+use crate::read::flags::FlagBits;
+use crate::read::section::Entry;
+use crate::recorded_decider::RecordedDecider;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
+use crate::task_map::TaskMap;
 use crate::watch::{Watch, Watched};
 
 use cut::{Act, Step, cut, queue_of};
@@ -57,10 +57,10 @@ type Nearest = Option<[u64; 3]>;
 
 /// Our side of the replay.
 struct Several<'a> {
-    sched: Sched<Forced>,
+    sched: Sched<RecordedDecider>,
     settings: &'a Settings,
     flags: FlagBits,
-    tasks: KnownTasks,
+    tasks: TaskMap,
     /// Who recorded, above everybody else.
     recorder: Option<TaskId>,
     cpus: Vec<Cpu>,
@@ -175,14 +175,14 @@ fn elsewhere(record: &Record) -> bool {
 
 impl<'a> Several<'a> {
     fn new(settings: &'a Settings, cpus: u32, report: Report) -> Self {
-        let mut sched = Sched::new(settings.rules(), cpus, Forced::default());
+        let mut sched = Sched::new(settings.rules(), cpus, RecordedDecider::default());
         sched.set_topology(&settings.topology, 0, 0);
         sched.follow_balancing();
         Self {
             sched,
             settings,
             flags: settings.flags(),
-            tasks: KnownTasks::default(),
+            tasks: TaskMap::default(),
             recorder: None,
             cpus: vec![Cpu::default(); cpus as usize],
             clocks: vec![Clocks::all(Time::from_nanos(1)); cpus as usize],

@@ -7,7 +7,7 @@
 use schedlab_trace::RecordKind;
 
 use super::cut::{Act, ROOM, Read, Step, queue_of};
-use crate::classes::section::{Entry, What};
+use crate::read::section::{Entry, What};
 
 /// The queue that a task leaves, which is told right before it does.
 pub(super) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {

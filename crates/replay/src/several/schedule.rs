@@ -4,9 +4,9 @@ use schedlab_model::{CpuId, TaskId, TaskState};
 use schedlab_trace::{Pid, RecordKind, RecordState};
 
 use super::Several;
-use crate::classes::section::{Entry, What};
 use crate::classes::start::has;
-use crate::flags::SLEEP;
+use crate::read::flags::SLEEP;
+use crate::read::section::{Entry, What};
 use crate::schedules::Picked;
 
 impl<'a> Several<'a> {

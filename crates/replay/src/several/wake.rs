@@ -5,8 +5,8 @@ use schedlab_sched::WakeKind;
 use schedlab_trace::{Pid, Record, RecordKind};
 
 use super::Several;
-use crate::classes::section::{Entry, What};
 use crate::classes::start::has;
+use crate::read::section::{Entry, What};
 
 /// How the kernel answered whether a task that comes preempts.
 struct Answer {

@@ -1,12 +1,12 @@
 //! From records to critical sections, where every class is probed: which sequence of `core.c` a run of records stands for.
 //!
-//! A section begins with the probe of the function that the sequence calls first, and takes what that calls. Unlike `probed.rs` it
+//! A section begins with the probe of the function that the sequence calls first, and takes what that calls. Unlike `l1.rs` it
 //! asks little of the order within, which groups vary: what is looked for in a section is found wherever it stands.
 
 use schedlab_trace::{Context, Pid, Record, RecordKind};
 
-use crate::flags::{MOVE, REPLENISH, SAVE, SLEEP, THROTTLE, may_yield};
-use crate::recording::charged;
+use crate::read::flags::{MOVE, REPLENISH, SAVE, SLEEP, THROTTLE, may_yield};
+use crate::read::recording::charged;
 
 /// A scheduling class, by the names of its probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

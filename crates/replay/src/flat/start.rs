@@ -9,8 +9,8 @@ use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{EevdfSnap, Pid, Probe, RecordKind, TaskSnap};
 
-use crate::recording::{Recording, Snapped};
-use crate::replayer::{CPU, Replayer};
+use crate::flat::{CPU, Replayer};
+use crate::read::recording::{Recording, Snapped};
 
 /// The state at the first look.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use schedlab_model::Attributes;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
-use crate::view::{Placement, QueueView, Runtime, SetView};
+use crate::read::cursor::{Placement, QueueView, Runtime, SetView};
 
 /// `MAX_RT_PRIO`: priorities below it are real-time, deadline and stop tasks.
 pub(crate) const FIRST_FAIR_PRIORITY: i32 = 100;

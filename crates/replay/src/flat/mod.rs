@@ -1,23 +1,30 @@
 //! Drives the rules through the steps of a recording.
 
+mod attribute_changes;
+mod begin;
+mod compare;
+pub(crate) mod first_sight;
+mod sequences;
+pub(crate) mod start;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{CpuId, TaskId, TaskState, Time};
 use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
 use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
-use crate::first_sight::{self, FirstSight};
-use crate::flags::FlagBits;
-use crate::forced::Forced;
-use crate::known::KnownTasks;
-use crate::recording::{Charge, Recording};
+use crate::flat::first_sight::FirstSight;
+use crate::flat::start::Start;
+use crate::read::cursor::Runtime;
+use crate::read::flags::FlagBits;
+use crate::read::recording::{Charge, Recording};
+use crate::read::step::{Asked, Picks, Step};
+use crate::recorded_decider::RecordedDecider;
 use crate::report::{Difference, Level, Report};
 use crate::rule;
 use crate::schedules::Picked;
 use crate::settings::Settings;
-use crate::start::Start;
-use crate::step::{Asked, Picks, Step};
-use crate::view::Runtime;
+use crate::task_map::TaskMap;
 
 /// The one CPU.
 pub(crate) const CPU: CpuId = CpuId(0);
@@ -26,11 +33,11 @@ const KEPT: usize = 10;
 
 /// Our side of a replay.
 pub(crate) struct Replayer<'a> {
-    pub(crate) sched: Sched<Forced>,
+    pub(crate) sched: Sched<RecordedDecider>,
     pub(crate) settings: &'a Settings,
     pub(crate) sight: &'a FirstSight,
     pub(crate) flags: FlagBits,
-    pub(crate) tasks: KnownTasks,
+    pub(crate) tasks: TaskMap,
     /// Whether something of the task that runs as the recording begins is still to be seen for the first time.
     pub(crate) running_unseen: bool,
     /// The task whose slice began before the recording (CFS).
@@ -71,11 +78,11 @@ impl<'a> Replayer<'a> {
     /// Builds the state in which the recording begins.
     pub(crate) fn new(settings: &'a Settings, sight: &'a FirstSight, recording: &'a Recording, report: Report) -> Self {
         let mut replayer = Self {
-            sched: Sched::new(settings.rules(), 1, Forced::default()),
+            sched: Sched::new(settings.rules(), 1, RecordedDecider::default()),
             settings,
             sight,
             flags: settings.flags(),
-            tasks: KnownTasks::default(),
+            tasks: TaskMap::default(),
             running_unseen: false,
             slice_unknown: None,
             placed: BTreeMap::new(),

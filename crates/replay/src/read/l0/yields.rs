@@ -3,7 +3,7 @@
 use schedlab_trace::{Context, Pid, Record, RecordKind};
 
 use super::{Request, Traced};
-use crate::flags::may_yield;
+use crate::read::flags::may_yield;
 
 impl Traced<'_> {
     /// The task that entered `sched_yield(2)` is seen at something else, in an interrupt or by itself, and charges nothing for a yield
@@ -77,8 +77,8 @@ mod tests {
 
     use schedlab_trace::Reader;
 
-    use crate::flags::FlagBits;
-    use crate::step::Step;
+    use crate::read::flags::FlagBits;
+    use crate::read::step::Step;
 
     /// What the sequences of these lines are, without those that concern no queue.
     fn steps(text: &str, kernel: &str) -> Vec<&'static str> {

@@ -6,7 +6,7 @@ use schedlab_model::RuleSet;
 use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
 
 use crate::ReplayError;
-use crate::flags::may_yield;
+use crate::read::flags::may_yield;
 use crate::report::Level;
 
 /// What `update_curr` was about to charge.

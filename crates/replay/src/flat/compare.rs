@@ -4,10 +4,10 @@ use schedlab_model::TaskId;
 use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
-use crate::replayer::{CPU, Replayer};
+use crate::flat::{CPU, Replayer};
+use crate::read::cursor::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
+use crate::read::step::{Check, Coming, Look};
 use crate::report::Level;
-use crate::step::{Check, Coming, Look};
-use crate::view::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
 
 impl Replayer<'_> {
     /// Our next, last and skip buddies. `previous` is about to be dequeued if it leaves, which ends its being one.

@@ -6,9 +6,9 @@
 
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
-use crate::flags::{FlagBits, MOVE, SAVE, SLEEP};
-use crate::step::{Change, Check, Coming, FIRST_FAIR_PRIORITY, Look, Picks, Step};
-use crate::view::{Cursor, Runtime};
+use crate::read::cursor::{Cursor, Runtime};
+use crate::read::flags::{FlagBits, MOVE, SAVE, SLEEP};
+use crate::read::step::{Change, Check, Coming, FIRST_FAIR_PRIORITY, Look, Picks, Step};
 
 /// Cuts the step that begins at `records[0]`; returns it with the number of its records, at least 1.
 pub(crate) fn next_step(records: &[Record], flags: FlagBits) -> (Step<'_>, usize) {

@@ -7,7 +7,7 @@ use schedlab_sched::{Decider, Pick, Preemption, Pull, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forced {
+pub(crate) struct RecordedDecider {
     /// The tasks the kernel picked, one a look; ours once these are used up.
     pub(crate) kernels_picks: VecDeque<TaskId>,
     /// Who ran in the end, where the looks are not recorded: ours stand as long as they only take off those that linger.
@@ -28,7 +28,7 @@ pub(crate) struct Forced {
     reasons: Option<Vec<(CpuId, Reason)>>,
 }
 
-impl Forced {
+impl RecordedDecider {
     /// From now on reasons are kept.
     pub(crate) fn ask_for_reasons(&mut self) {
         self.reasons = Some(Vec::new());
@@ -75,7 +75,7 @@ impl Forced {
     }
 }
 
-impl Decider for Forced {
+impl Decider for RecordedDecider {
     fn explains(&self) -> bool {
         self.reasons.is_some()
     }

@@ -3,8 +3,8 @@
 use schedlab_model::{Attributes, Time};
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
-use crate::flags::{FlagBits, MOVE, SAVE};
-use crate::start::{nice_of, policy_of};
+use crate::flat::start::{nice_of, policy_of};
+use crate::read::flags::{FlagBits, MOVE, SAVE};
 
 /// `sched_stat_runtime`.
 #[derive(Debug, Clone, Copy)]

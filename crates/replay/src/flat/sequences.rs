@@ -4,10 +4,10 @@ use schedlab_model::{TaskId, TaskState};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
-use crate::replayer::{CPU, Replayer};
+use crate::flat::{CPU, Replayer};
+use crate::read::cursor::{Placement, Runtime, SetView};
+use crate::read::step::{Check, Coming, Look, Picks};
 use crate::report::Level;
-use crate::step::{Check, Coming, Look, Picks};
-use crate::view::{Placement, Runtime, SetView};
 
 impl Replayer<'_> {
     pub(crate) fn wake(

@@ -4,10 +4,10 @@ use schedlab_model::{Attributes, Policy, TaskId, TaskState};
 use schedlab_sched::Vruntime;
 use schedlab_trace::Pid;
 
-use crate::first_sight::{self, Queued, Running};
-use crate::replayer::{CPU, Replayer};
-use crate::step::FIRST_FAIR_PRIORITY;
-use crate::view::{Placement, PlacementClass};
+use crate::flat::first_sight::{self, Queued, Running};
+use crate::flat::{CPU, Replayer};
+use crate::read::cursor::{Placement, PlacementClass};
+use crate::read::step::FIRST_FAIR_PRIORITY;
 
 impl Replayer<'_> {
     /// Queues what was queued and runs what ran.

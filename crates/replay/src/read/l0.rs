@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
 
-use crate::flags::{FlagBits, MOVE, may_yield};
-use crate::probed;
-use crate::step::{Asked, Change, Check, Coming, FIRST_FAIR_PRIORITY, Picks, Step};
-use crate::view::{Cursor, Runtime};
+use crate::read::cursor::{Cursor, Runtime};
+use crate::read::flags::{FlagBits, MOVE, may_yield};
+use crate::read::l1;
+use crate::read::step::{Asked, Change, Check, Coming, FIRST_FAIR_PRIORITY, Picks, Step};
 
 /// What kind of tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -337,7 +337,7 @@ impl<'a> Traced<'a> {
     fn change(&self, cursor: &mut Cursor<'a>, pid: Pid, charged: Option<Runtime>) -> Step<'a> {
         // set_user_nice leaves the queue's virtual time alone (DEQUEUE_SAVE without DEQUEUE_MOVE).
         let nice = cursor.records.first().is_some_and(|record| self.renices.contains(&record.pid));
-        match probed::change(cursor, pid, if nice { 0 } else { MOVE }) {
+        match l1::change(cursor, pid, if nice { 0 } else { MOVE }) {
             Step::Change { what, runtime, set, check, resched, .. } => {
                 Step::Change { pid, what, runtime: charged.or(runtime), set, check, resched }
             }

@@ -8,14 +8,14 @@ use schedlab_trace::Pid;
 
 /// The recording's tasks as far as they were seen, by the kernel's number, by ours, and by their fair entity.
 #[derive(Debug, Default)]
-pub(crate) struct KnownTasks {
+pub(crate) struct TaskMap {
     by_pid: BTreeMap<Pid, TaskId>,
     /// At the task's place; 0 for none.
     pids: Vec<Pid>,
     by_entity: BTreeMap<u32, TaskId>,
 }
 
-impl KnownTasks {
+impl TaskMap {
     /// Pairs a task of ours with one of the recording's, whose number may have been another's before.
     pub(crate) fn bind(&mut self, pid: Pid, task: TaskId, entity: EntityId) {
         self.by_pid.insert(pid, task);
