@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod classes;
+mod engine;
 mod error;
 mod flat;
 mod invariants;
@@ -30,7 +30,6 @@ mod report;
 mod rule;
 mod schedules;
 mod settings;
-mod several;
 mod task_map;
 mod wakeups;
 mod watch;
@@ -84,11 +83,11 @@ pub fn replay_watched(
 }
 
 fn replay_records(records: Vec<Record>, settings: &Settings, watch: Watch<'_>) -> Result<Report, ReplayError> {
-    if several::concerns(&records) {
-        return several::replay(&records, settings, watch);
+    if engine::of_several_cpus(&records) {
+        return engine::replay_several_cpus(&records, settings, watch);
     }
-    if settings.level.is_none_or(|level| level == Level::L1) && classes::concerns(&records) {
-        return classes::replay(&hold_yields(records), settings, watch);
+    if settings.level.is_none_or(|level| level == Level::L1) && engine::tells_of_all_classes(&records) {
+        return engine::replay_one_cpu(&hold_yields(records), settings, watch);
     }
     let recording = Recording::sort(records.into_iter().map(Ok), settings.level, &settings.rule_set())?;
     let records = &recording.records;

@@ -61,7 +61,7 @@ impl Vruntime {
 pub struct EntityId(pub u32);
 
 /// A fair queue's place in the arena.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CfsRqId(pub u32);
 
 impl EntityId {

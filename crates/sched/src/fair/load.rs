@@ -365,9 +365,9 @@ impl<D: Decider> Sched<D> {
         queue.avg.load_avg > 0 || queue.avg.util_avg > 0
     }
 
-    /// The load averages of a CPU's root queue without what is about to be taken out of them, if they are kept.
-    pub fn load_left_on_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
-        let queue = &self.cfs_rqs[self.rqs[cpu.index()].cfs.index()].pelt;
+    /// The load averages of a queue without what is about to be taken out of them, if they are kept.
+    pub fn load_left_on(&self, queue: CfsRqId) -> Option<SchedAvg> {
+        let queue = &self.cfs_rqs[queue.index()].pelt;
         if !self.tracks_load {
             return None;
         }
@@ -376,6 +376,11 @@ impl<D: Decider> Sched<D> {
             self.sums().remove(&mut avg, queue.removed);
         }
         Some(avg)
+    }
+
+    /// The same of a CPU's root queue.
+    pub fn load_left_on_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
+        self.load_left_on(self.rqs[cpu.index()].cfs)
     }
 
     /// The averages of an entity, from elsewhere.

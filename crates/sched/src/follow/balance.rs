@@ -8,7 +8,7 @@ use crate::balance::env::Idle;
 use crate::balance::state::Wakes;
 use crate::class::Class;
 use crate::decider::Decider;
-use crate::entity::{Life, Vruntime};
+use crate::entity::{CfsRqId, Life, Vruntime};
 use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::util_est::UtilEst;
 use crate::machine::Sched;
@@ -209,15 +209,14 @@ impl<D: Decider> Sched<D> {
         self.set_queue_load(cfs, avg, removed);
     }
 
-    /// What is about to be taken out of the averages of a CPU's root queue, in the same order.
-    pub fn removed_of_cpu(&self, cpu: CpuId) -> (u32, u64, u64, u64) {
-        self.queue_removed(self.rqs[cpu.index()].cfs)
+    /// What is about to be taken out of the averages of a queue, in the same order.
+    pub fn removed_of(&self, queue: CfsRqId) -> (u32, u64, u64, u64) {
+        self.queue_removed(queue)
     }
 
     /// The same, from the recording.
-    pub fn assume_removed(&mut self, cpu: CpuId, removed: (u32, u64, u64, u64)) {
-        let cfs = self.rqs[cpu.index()].cfs;
-        self.set_queue_load(cfs, self.queue_avg(cfs), removed);
+    pub fn assume_removed(&mut self, queue: CfsRqId, removed: (u32, u64, u64, u64)) {
+        self.set_queue_load(queue, self.queue_avg(queue), removed);
     }
 
     /// What is expected of a task when it runs: `util_est` with the kernel's flags; both its parts up to 6.7, `ewma` alone later.

@@ -111,6 +111,11 @@ impl<D: Decider> Sched<D> {
         self.tasks[task.index()].time_slice
     }
 
+    /// The root queue of a CPU.
+    pub fn root_queue(&self, cpu: CpuId) -> CfsRqId {
+        self.rqs[cpu.index()].cfs
+    }
+
     /// A fair queue by its id.
     pub fn queue(&self, queue: CfsRqId) -> &CfsRq {
         &self.cfs_rqs[queue.index()]

@@ -234,14 +234,14 @@ fn a_task_that_leaves_in_parts_leaves_what_it_read() {
         assert_eq!(parts.sched.task_cpu(sleeper), CPU1, "{release}");
         assert_eq!(parts.entity(sleeper).vruntime, whole.entity(sleeper).vruntime, "{release}");
         assert_eq!(parts.sched.load_of(sleeper), whole.sched.load_of(sleeper), "{release}");
-        assert_eq!(parts.sched.removed_of_cpu(CPU0), whole.sched.removed_of_cpu(CPU0), "{release}");
+        assert_eq!(parts.sched.removed_of(parts.sched.root_queue(CPU0)), whole.sched.removed_of(whole.sched.root_queue(CPU0)), "{release}");
 
         let left = (1, slept.load_avg, slept.util_avg, slept.runnable_avg);
         let mut earlier = lab.clone();
         earlier.sched.migrate_load(sleeper, CPU1, slept.last_update_time, None);
-        assert_eq!(earlier.sched.removed_of_cpu(CPU0), left, "{release}");
-        assert!(whole.sched.removed_of_cpu(CPU0).1 < left.1, "{release}: 40 ms halve it");
+        assert_eq!(earlier.sched.removed_of(earlier.sched.root_queue(CPU0)), left, "{release}");
+        assert!(whole.sched.removed_of(whole.sched.root_queue(CPU0)).1 < left.1, "{release}: 40 ms halve it");
         lab.sched.task_dead_at(sleeper, slept.last_update_time);
-        assert_eq!(lab.sched.removed_of_cpu(CPU0), left, "{release}");
+        assert_eq!(lab.sched.removed_of(lab.sched.root_queue(CPU0)), left, "{release}");
     }
 }

@@ -1,13 +1,17 @@
 //! State: what probes show before a sequence acts, and what it came to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::TaskId;
+use schedlab_model::{CpuId, TaskId, Time};
+use schedlab_sched::pelt::SchedAvg;
 use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
-use schedlab_trace::Record;
+use schedlab_trace::{Pid, Record};
 
-use super::{CPU, Classes, LOAD_SHIFT};
-use crate::read::section::{Entry, What};
+use super::Engine;
+use crate::read::section::{Entry, Of, What};
+
+/// Bits by which the rules drop a weight to its nice-table value (`scale_load_down`).
+const LOAD_SHIFT: u32 = 10;
 
 /// A queue as the kernel last looked at it in a section, and who ran there by ours before the section.
 pub(super) struct Looked<'a> {
@@ -16,11 +20,24 @@ pub(super) struct Looked<'a> {
     record: &'a Record,
 }
 
-impl<'a> Classes<'a> {
+/// What a step has shown already: only what it shows first is of the state before it.
+#[derive(Debug, Default)]
+struct Seen {
+    entities: BTreeSet<u32>,
+    /// By queue, the runtime left of a quota.
+    queues: BTreeSet<u32>,
+    loads: BTreeSet<u32>,
+    queue_loads: BTreeSet<u32>,
+    deadlines: BTreeSet<u32>,
+    real_time: bool,
+    server: bool,
+}
+
+impl<'a> Engine<'a> {
     /// Our queues, the top one first: the running entity, then the others in order.
-    pub(super) fn queue_lines(&self) -> Vec<String> {
+    pub(super) fn queue_lines(&self, cpu: CpuId) -> Vec<String> {
         let mut lines = Vec::new();
-        self.lines_of(self.sched.cfs_rq(CPU), 0, &mut lines);
+        self.lines_of(self.sched.cfs_rq(cpu), 0, &mut lines);
         lines
     }
 
@@ -42,16 +59,16 @@ impl<'a> Classes<'a> {
         }
     }
 
-    pub(super) fn compare_need_resched(&mut self, record: &Record) {
+    pub(super) fn compare_need_resched(&mut self, cpu: CpuId, record: &Record) {
         let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
-        let ours = self.sched.need_resched(CPU);
-        let running = self.sched.curr(CPU);
+        let ours = self.sched.need_resched(cpu);
+        let running = self.sched.curr(cpu);
         if ours && !kernels && !self.is_fair(running) {
             // A real-time or deadline task that is picked again, or nobody once more, shows nowhere else.
-            return self.schedule_again(running, record);
+            return self.schedule_again(cpu, running, record);
         }
         let equal = self.report.state.need_resched.add(ours == kernels);
-        self.expect_equal("need_resched", equal, ours, kernels);
+        self.expect_equal(cpu, "need_resched", equal, ours, kernels);
     }
 
     /// Our entity for the one a record concerns, where that can be told.
@@ -60,21 +77,23 @@ impl<'a> Classes<'a> {
         let address = own.or(group).filter(|address| *address != 0)?;
         let owned = record.number("my").or_else(|| record.number("cmy")).unwrap_or(0);
         if owned == 0 {
-            let task = record.number("pid").and_then(|pid| self.task_of(pid as u32))?;
+            let task = record.number("pid").and_then(|pid| self.task_of(pid as Pid))?;
             return (task != TaskId::IDLE).then(|| self.sched.task(task).se);
         }
-        if let Some(known) = self.entities.get(&address) {
+        if let Some(known) = self.groups.entities.get(&address) {
             return Some(*known);
         }
-        let queue = *self.queues.get(&owned)?;
-        let (_, se) = self.sched.ids_of_group(self.sched.queue(queue).group, CPU);
+        let queue = self.groups.queue(owned)?;
+        let own = self.sched.queue(queue);
+        let (group, cpu) = (own.group, own.cpu);
+        let (_, se) = self.sched.ids_of_group(group, cpu);
         let se = se?;
-        self.entities.insert(address, se);
+        self.groups.entities.insert(address, se);
         Some(se)
     }
 
-    /// Pairs the kernel's queues with ours: a task's queue is its group's.
-    fn learn_queues(&mut self, section: &[Entry<'a>]) {
+    /// Pairs the kernel's queues of a CPU with ours: a task's queue is its group's there.
+    fn learn_queues(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         // Before it moves it is on another one.
         let from = section.iter().rposition(|entry| entry.what == What::Move).unwrap_or(0);
         for entry in &section[from..] {
@@ -84,86 +103,140 @@ impl<'a> Classes<'a> {
             }
             let owned = record.number("my").or_else(|| record.number("cmy"));
             let (Some(0), Some(address)) = (owned, record.number("cfs")) else { continue };
-            let Some(task) = record.number("pid").and_then(|pid| self.task_of(pid as u32)) else { continue };
+            let Some(task) = record.number("pid").and_then(|pid| self.task_of(pid as Pid)) else { continue };
             if task != TaskId::IDLE {
-                self.queues.insert(address, self.sched.entity(task).cfs_rq);
+                let (queue, _) = self.sched.ids_of_group(self.sched.group_of(task), cpu);
+                self.groups.queues.insert(address, queue);
             }
         }
     }
 
-    /// What is shown of the state before the section.
-    pub(super) fn compare_before(&mut self, section: &[Entry<'a>]) {
-        if !section.iter().any(|entry| matches!(entry.what, What::Move | What::Parameters)) {
-            self.learn_queues(section);
+    /// What is shown of the state before the step, which is about the queues of `cpu`.
+    pub(super) fn compare_before(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        if !step.iter().any(|entry| matches!(entry.what, What::Move | What::Parameters)) {
+            self.learn_queues(cpu, step);
         }
-        let new = section.iter().any(|entry| entry.what == What::WakeupNew);
-        let mut seen = BTreeSet::new();
-        let mut queues = BTreeSet::new();
-        let (mut real_time, mut server) = (false, false);
-        for entry in section {
+        if !self.compares() {
+            return;
+        }
+        let new = step.iter().any(|entry| entry.what == What::WakeupNew);
+        let mut seen = Seen::default();
+        for entry in step {
             let record = entry.record;
             match entry.what {
                 What::UpdateCurr => {
                     let Some(se) = self.entity_of(record) else { continue };
                     let runs = self.sched.queue(self.sched.entity_at(se).cfs_rq).curr == Some(se);
-                    if seen.insert(se.0) && runs {
-                        self.compare_entity(se, record);
+                    if seen.entities.insert(se.0) && runs {
+                        self.compare_entity(cpu, se, record);
                     }
                 }
                 What::Place => {
                     let Some(se) = self.entity_of(record) else { continue };
-                    // A new task has no past of its own.
-                    let past = !new || self.sched.entity_at(se).my_q.is_some();
-                    if seen.insert(se.0) && past {
-                        self.compare_sleeper(se, record);
+                    if seen.entities.insert(se.0) && self.has_past(se, new) {
+                        self.compare_sleeper(cpu, se, record);
                     }
                 }
                 What::Reweight | What::Lingers => {
-                    if let Some(se) = self.entity_of(record) {
-                        seen.insert(se.0);
+                    let Some(se) = self.entity_of(record) else { continue };
+                    // Taken off in the midst, one that lingers is not any more what it was.
+                    if self.alone() || entry.what == What::Reweight || self.sched.entity_at(se).sched_delayed {
+                        seen.entities.insert(se.0);
                     }
                 }
                 What::Account => {
-                    let queue = record.number("cfs").and_then(|address| self.queues.get(&address).copied());
+                    let queue = record.number("cfs").and_then(|address| self.groups.queue(address));
                     if let (Some(queue), Some(kernels)) = (queue, record.signed("rr"))
-                        && queues.insert(queue.0)
+                        && seen.queues.insert(queue.0)
                     {
-                        self.compare_budget(self.sched.queue(queue).runtime_remaining, kernels);
+                        self.compare_budget(cpu, self.sched.queue(queue).runtime_remaining, kernels);
                     }
                 }
-                What::RtCharge if !std::mem::replace(&mut real_time, true) => self.compare_rt(record),
-                What::Tick => self.compare_time_slice(record),
-                What::ServerCharge | What::ServerStart
-                    if record.number("srv") != Some(0) && !std::mem::replace(&mut server, true) =>
-                {
-                    // Starting it asks for a schedule, unless it is started.
-                    let starts = entry.what == What::ServerStart && super::start::has(section, What::Resched);
-                    self.compare_server(record, !starts);
-                }
-                What::DlTimer
-                    if record.number("srv") == Some(1)
-                        && self.server_known
-                        && !std::mem::replace(&mut server, true) =>
-                {
-                    self.compare_server(record, true);
-                }
-                // A server's comes above.
-                What::DlCharge
-                | What::DlTimer
-                | What::ServerCharge
-                | What::Enqueue(crate::read::section::Of::Deadline)
-                | What::Dequeue(crate::read::section::Of::Deadline) => {
-                    let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)) else { continue };
-                    if task != TaskId::IDLE && seen.insert(u32::MAX - task.0) {
-                        self.compare_deadline_task(task, record);
-                    }
-                }
+                _ if &*record.event == "k_lase" => self.compare_task_load(cpu, record, &mut seen),
+                _ if &*record.event == "k_lacfs" => self.compare_queue_load(cpu, record, &mut seen),
+                _ if self.alone() => self.compare_higher_classes(cpu, entry, step, &mut seen),
                 _ => {}
             }
         }
     }
 
-    fn compare_vruntime(&mut self, se: EntityId, ours: Vruntime, kernels: u64) {
+    /// What is shown of real-time and deadline tasks and of the fair server, before the step.
+    fn compare_higher_classes(&mut self, cpu: CpuId, entry: &Entry<'a>, step: &[Entry<'a>], seen: &mut Seen) {
+        let record = entry.record;
+        match entry.what {
+            What::RtCharge if !std::mem::replace(&mut seen.real_time, true) => self.compare_rt(cpu, record),
+            What::Tick => self.compare_time_slice(cpu, record),
+            What::ServerCharge | What::ServerStart
+                if record.number("srv") != Some(0) && !std::mem::replace(&mut seen.server, true) =>
+            {
+                // Starting it asks for a schedule, unless it is started.
+                let starts = entry.what == What::ServerStart && super::start::has(step, What::Resched);
+                self.compare_server(cpu, record, !starts);
+            }
+            What::DlTimer
+                if record.number("srv") == Some(1)
+                    && self.cpus[cpu.index()].server_known
+                    && !std::mem::replace(&mut seen.server, true) =>
+            {
+                self.compare_server(cpu, record, true);
+            }
+            // A server's comes above.
+            What::DlCharge
+            | What::DlTimer
+            | What::ServerCharge
+            | What::Enqueue(Of::Deadline)
+            | What::Dequeue(Of::Deadline) => {
+                let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)) else { return };
+                if task != TaskId::IDLE && seen.deadlines.insert(task.0) {
+                    self.compare_deadline_task(cpu, task, record);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an entity that is placed was on this queue before: a new task has no past of its own, and one on its way to another CPU's
+    /// queue has left its old one's virtual time.
+    fn has_past(&self, se: EntityId, new: bool) -> bool {
+        let Some(task) = self.task_of_entity(se) else { return true };
+        !new && ![&self.newborn, &self.migrating, &self.detached].into_iter().any(|tasks| tasks.contains(&task))
+    }
+
+    fn compare_task_load(&mut self, cpu: CpuId, record: &Record, seen: &mut Seen) {
+        let task = record.number("pid").and_then(|pid| self.task_of(pid as Pid));
+        let Some(task) = task.filter(|task| self.is_fair(*task) && self.verifiable(*task)) else { return };
+        if seen.loads.insert(task.0)
+            && let Some(ours) = self.sched.load_of(task)
+        {
+            self.compare_load(cpu, "load of task", ours, record);
+        }
+    }
+
+    fn compare_queue_load(&mut self, cpu: CpuId, record: &Record, seen: &mut Seen) {
+        if record.number("cpu") != Some(u64::from(cpu.0)) {
+            return;
+        }
+        let queue = record.number("cfs").and_then(|address| self.groups.queue(address));
+        if let Some(queue) = queue
+            && seen.queue_loads.insert(queue.0)
+            && let Some(ours) = self.sched.load_left_on(queue)
+        {
+            self.compare_load(cpu, "load of queue", ours, record);
+        }
+    }
+
+    /// The three averages, each in parts of what a CPU's capacity, or the kernel's own value if that is more, is.
+    fn compare_load(&mut self, cpu: CpuId, what: &'static str, ours: SchedAvg, record: &Record) {
+        let pairs = [("la", ours.load_avg), ("ra", ours.runnable_avg), ("ua", ours.util_avg)];
+        for (key, ours) in pairs {
+            let Some(kernels) = record.number(key) else { continue };
+            if !self.report.state.pelt.add(ours, kernels) {
+                self.differ(cpu, what, format!("{key} {ours}"), kernels);
+            }
+        }
+    }
+
+    fn compare_vruntime(&mut self, cpu: CpuId, se: EntityId, ours: Vruntime, kernels: u64) {
         if self.is_doubtful(se) {
             return;
         }
@@ -171,7 +244,7 @@ impl<'a> Classes<'a> {
         if self.sched.entity_at(se).my_q.is_some() {
             self.report.state.group_vruntime.add(ours.0, kernels);
         }
-        self.expect_equal("vruntime", equal, ours.0, kernels);
+        self.expect_equal(cpu, "vruntime", equal, ours.0, kernels);
     }
 
     /// Whether the entity's state was never told.
@@ -179,24 +252,24 @@ impl<'a> Classes<'a> {
         self.task_of_entity(se).is_some_and(|task| self.guessed.contains(&task))
     }
 
-    fn compare_entity(&mut self, se: EntityId, record: &Record) {
+    fn compare_entity(&mut self, cpu: CpuId, se: EntityId, record: &Record) {
         let entity = self.sched.entity_at(se);
         let (vruntime, deadline, start) = (entity.vruntime, entity.deadline, entity.exec_start);
         if let Some(kernels) = record.number("vr") {
-            self.compare_vruntime(se, vruntime, kernels);
+            self.compare_vruntime(cpu, se, vruntime, kernels);
         }
         if let Some(kernels) = record.number("dl").filter(|_| !self.is_doubtful(se)) {
             let equal = self.report.state.deadline.add(deadline.0, kernels);
-            self.expect_equal("deadline", equal, deadline.0, kernels);
+            self.expect_equal(cpu, "deadline", equal, deadline.0, kernels);
         }
         if let Some(kernels) = record.number("xs") {
             let equal = self.report.state.exec_start.add(start, kernels);
-            self.expect_equal("exec_start", equal, start, kernels);
+            self.expect_equal(cpu, "exec_start", equal, start, kernels);
         }
     }
 
     /// What an entity kept while it was off its queue.
-    fn compare_sleeper(&mut self, se: EntityId, record: &Record) {
+    fn compare_sleeper(&mut self, cpu: CpuId, se: EntityId, record: &Record) {
         let entity = self.sched.entity_at(se);
         let (vruntime, deadline, lag) = (entity.vruntime, entity.deadline, entity.vlag);
         let (on_rq, relative) = (entity.on_rq, entity.rel_deadline);
@@ -206,97 +279,101 @@ impl<'a> Classes<'a> {
         }
         let delayed = entity.sched_delayed;
         if let Some(kernels) = record.number("vr") {
-            self.compare_vruntime(se, vruntime, kernels);
+            self.compare_vruntime(cpu, se, vruntime, kernels);
         }
         if !self.eevdf() || self.is_doubtful(se) {
             return;
         }
         if let Some(kernels) = record.number("dl") {
             let equal = self.report.state.deadline.add(deadline.0, kernels);
-            self.expect_equal("deadline", equal, deadline.0, format!("{kernels} (relative: {relative})"));
+            self.expect_equal(cpu, "deadline", equal, deadline.0, format!("{kernels} (relative: {relative})"));
         }
         if let Some(kernels) = record.signed("vlag").filter(|_| !delayed) {
             let equal = self.report.state.lag.add(lag as u64, kernels as u64);
-            self.expect_equal("lag", equal, lag, kernels);
+            self.expect_equal(cpu, "lag", equal, lag, kernels);
         }
     }
 
-    fn compare_budget(&mut self, ours: i64, kernels: i64) {
+    fn compare_budget(&mut self, cpu: CpuId, ours: i64, kernels: i64) {
         let equal = self.report.state.budgets.add(ours as u64, kernels as u64);
-        self.expect_equal("budget", equal, ours, kernels);
+        self.expect_equal(cpu, "budget", equal, ours, kernels);
     }
 
-    pub(super) fn compare_throttled(&mut self, ours: bool, kernels: bool) {
+    pub(super) fn compare_throttled(&mut self, cpu: CpuId, ours: bool, kernels: bool) {
         let equal = self.report.state.throttling.add(ours == kernels);
-        self.expect_equal("throttled", equal, ours, kernels);
+        self.expect_equal(cpu, "throttled", equal, ours, kernels);
     }
 
-    fn compare_rt(&mut self, record: &Record) {
-        let (Some(ours), Some(kernels)) = (self.sched.rt_state(CPU), record.number("rtt")) else { return };
-        if !std::mem::replace(&mut self.rt_known, true) {
-            self.sched.assume_rt_time(CPU, kernels);
-            let running = self.sched.curr(CPU);
+    fn compare_rt(&mut self, cpu: CpuId, record: &Record) {
+        let (Some(ours), Some(kernels)) = (self.sched.rt_state(cpu), record.number("rtt")) else { return };
+        if !std::mem::replace(&mut self.cpus[cpu.index()].rt_known, true) {
+            self.sched.assume_rt_time(cpu, kernels);
+            let running = self.sched.curr(cpu);
             if let Some(start) = record.number("xs").filter(|_| running != TaskId::IDLE) {
                 self.sched.entity_mut(running).exec_start = start;
             }
             return;
         }
-        self.compare_budget(ours.time as i64, kernels as i64);
+        self.compare_budget(cpu, ours.time as i64, kernels as i64);
         if let Some(kernels) = record.number("thr") {
-            self.compare_throttled(ours.throttled, kernels & 1 != 0);
+            self.compare_throttled(cpu, ours.throttled, kernels & 1 != 0);
         }
     }
 
-    fn compare_time_slice(&mut self, record: &Record) {
-        let running = self.sched.curr(CPU);
+    fn compare_time_slice(&mut self, cpu: CpuId, record: &Record) {
+        let running = self.sched.curr(cpu);
         if let Some(kernels) = record.number("ts")
             && running != TaskId::IDLE
             && !self.is_fair(running)
         {
             let ours = u64::from(self.sched.time_slice(running));
             let equal = self.report.state.time_slice.add(ours == kernels);
-            self.expect_equal("time_slice", equal, ours, kernels);
+            self.expect_equal(cpu, "time_slice", equal, ours, kernels);
         }
     }
 
-    fn compare_server(&mut self, record: &Record, started: bool) {
+    fn compare_server(&mut self, cpu: CpuId, record: &Record, started: bool) {
         let (Some(runtime), Some(deadline)) = (record.signed("rt"), record.number("dl")) else { return };
-        let Some(ours) = self.sched.fair_server_state(CPU) else { return };
-        if !std::mem::replace(&mut self.server_known, true) {
+        let Some(ours) = self.sched.fair_server_state(cpu) else { return };
+        if !std::mem::replace(&mut self.cpus[cpu.index()].server_known, true) {
             let told = |key| record.number(key).is_some_and(|flag| flag & 1 != 0);
-            let deadline = schedlab_model::Time::from_nanos(deadline);
+            let deadline = Time::from_nanos(deadline);
             let state = DlState { runtime, deadline, throttled: told("thr"), overruns: 0 };
-            self.sched.assume_fair_server(CPU, state, started, told("run"));
-            self.server_timer = self.sched.fair_server_timer(CPU).and_then(|timer| self.sched.armed(timer));
+            self.sched.assume_fair_server(cpu, state, started, told("run"));
+            self.cpus[cpu.index()].server_timer =
+                self.sched.fair_server_timer(cpu).and_then(|timer| self.sched.armed(timer));
             return;
         }
         // Before it starts on an idle CPU the idle time is taken off, which ours does on the way.
-        let idle = self.sched.curr(CPU) == TaskId::IDLE;
+        let idle = self.sched.curr(cpu) == TaskId::IDLE;
         if !(idle && record.number("srv").is_none()) {
-            self.compare_budget(ours.runtime, runtime);
+            self.compare_budget(cpu, ours.runtime, runtime);
         }
-        self.compare_budget(ours.deadline.as_nanos() as i64, deadline as i64);
+        self.compare_budget(cpu, ours.deadline.as_nanos() as i64, deadline as i64);
         if let Some(kernels) = record.number("thr") {
-            self.compare_throttled(ours.throttled, kernels & 1 != 0);
+            self.compare_throttled(cpu, ours.throttled, kernels & 1 != 0);
         }
     }
 
-    fn compare_deadline_task(&mut self, task: TaskId, record: &Record) {
+    fn compare_deadline_task(&mut self, cpu: CpuId, task: TaskId, record: &Record) {
         let Some(ours) = self.sched.dl_state(task) else { return };
         if let Some(kernels) = record.signed("rt") {
-            self.compare_budget(ours.runtime, kernels);
+            self.compare_budget(cpu, ours.runtime, kernels);
         }
         if let Some(kernels) = record.signed("dl") {
-            self.compare_budget(ours.deadline.as_nanos() as i64, kernels);
+            self.compare_budget(cpu, ours.deadline.as_nanos() as i64, kernels);
         }
         if let Some(kernels) = record.number("thr") {
-            self.compare_throttled(ours.throttled, kernels & 1 != 0);
+            self.compare_throttled(cpu, ours.throttled, kernels & 1 != 0);
         }
     }
 
     /// What is shown of the state after the section: whoever was set, and where who came was placed.
-    pub(super) fn compare_after(&mut self, section: &[Entry<'a>]) {
-        self.learn_queues(section);
+    pub(super) fn compare_after(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.learn_queues(cpu, section);
+        if !self.compares() {
+            return;
+        }
         for entry in section.iter().filter(|entry| matches!(entry.what, What::Set | What::SetTask)) {
             let record = entry.record;
             let se = match entry.what {
@@ -307,7 +384,7 @@ impl<'a> Classes<'a> {
             let entity = self.sched.entity_at(se);
             let (vruntime, deadline, slice) = (entity.vruntime, entity.deadline, entity.slice);
             let Some(kernels) = record.number("vr") else { continue };
-            self.compare_vruntime(se, vruntime, kernels);
+            self.compare_vruntime(cpu, se, vruntime, kernels);
             if let Some(naive) = self.task_of_entity(se).and_then(|task| self.placed.remove(&task)) {
                 self.report.decisions.placement.add(vruntime.0 == kernels, naive == kernels);
             }
@@ -316,29 +393,29 @@ impl<'a> Classes<'a> {
             }
             if let Some(kernels) = record.number("dl") {
                 let equal = self.report.state.deadline.add(deadline.0, kernels);
-                self.expect_equal("deadline", equal, deadline.0, kernels);
+                self.expect_equal(cpu, "deadline", equal, deadline.0, kernels);
             }
             if let Some(kernels) = record.number("sl") {
                 let equal = self.report.state.slice.add(slice, kernels);
-                self.expect_equal("slice", equal, slice, kernels);
+                self.expect_equal(cpu, "slice", equal, slice, kernels);
             }
         }
-        let mut ends = std::collections::BTreeMap::new();
+        let mut ends = BTreeMap::new();
         for (at, entry) in section.iter().enumerate() {
             let Some(address) = entry.record.number("cfs") else { continue };
-            let Some(queue) = self.queues.get(&address) else { continue };
+            let Some(queue) = self.groups.queue(address) else { continue };
             match entry.what {
-                What::Unthrottle if !self.sched.rules().throttles_tasks => ends.insert(queue.0, (*queue, false)),
+                What::Unthrottle if !self.sched.rules().throttles_tasks => ends.insert(queue.0, (queue, false)),
                 // Who runs there may have used up meanwhile what it got.
                 What::Throttle | What::Unthrottle => {
                     let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
-                    throttled.and_then(|throttled| ends.insert(queue.0, (*queue, throttled)))
+                    throttled.and_then(|throttled| ends.insert(queue.0, (queue, throttled)))
                 }
                 _ => None,
             };
         }
         for (queue, kernels) in ends.into_values() {
-            self.compare_throttled(self.sched.queue(queue).throttled, kernels);
+            self.compare_throttled(cpu, self.sched.queue(queue).throttled, kernels);
         }
     }
 
@@ -346,11 +423,11 @@ impl<'a> Classes<'a> {
     pub(super) fn queues_before(&mut self, section: &[Entry<'a>]) -> Vec<Looked<'a>> {
         let mut looked: Vec<Looked<'a>> = Vec::new();
         // A queue that is throttled or emptied after the look is another one then.
-        if section.iter().any(|entry| matches!(entry.what, What::Throttle | What::Unthrottle)) {
+        if !self.compares() || section.iter().any(|entry| matches!(entry.what, What::Throttle | What::Unthrottle)) {
             return looked;
         }
         for entry in section.iter().filter(|entry| entry.what == What::Pick) {
-            let queue = entry.record.number("cfs").and_then(|address| self.queues.get(&address).copied());
+            let queue = entry.record.number("cfs").and_then(|address| self.groups.queue(address));
             let Some(queue) = queue else { continue };
             looked.retain(|earlier| earlier.queue != queue);
             let running = self.sched.queue(queue).curr;
@@ -361,32 +438,39 @@ impl<'a> Classes<'a> {
 
     /// What the last look at each queue saw, against ours now: since then whoever was picked there came off the timeline, and
     /// whoever ran went onto it.
-    pub(super) fn compare_looks(&mut self, looked: &[Looked<'a>], section: &[Entry<'a>]) {
+    pub(super) fn compare_looks(&mut self, cpu: CpuId, looked: &[Looked<'a>], section: &[Entry<'a>]) {
         let lingered = section.iter().any(|entry| entry.what == What::Lingers);
         for Looked { queue, running, record } in looked {
             let ours = self.sched.queue(*queue);
             let (now, tasks) = (ours.curr, ours.nr_running);
             if let Some(kernels) = record.number("nr").filter(|_| !lingered) {
                 let equal = self.report.state.nr_running.add(u64::from(tasks) == kernels);
-                self.expect_equal("nr_running", equal, tasks, kernels);
+                self.expect_equal(cpu, "nr_running", equal, tasks, kernels);
             }
             if let Some(kernels) = record.number("lw") {
                 let load = self.sched.queue(*queue).load.scaled;
                 let equal = self.report.state.load.add(load == kernels);
-                self.expect_equal("load", equal, load, kernels);
+                self.expect_equal(cpu, "load", equal, load, kernels);
             }
             if let Some(kernels) = record.number("minv") {
                 let least = self.sched.queue(*queue).min_vruntime.0;
                 let equal = self.report.state.min_vruntime.add(least, kernels);
-                self.expect_equal("min_vruntime", equal, least, kernels);
+                self.expect_equal(cpu, "min_vruntime", equal, least, kernels);
             }
             if self.sched.rules().eevdf && !self.sched.rules().full_weights && !lingered {
-                self.compare_sum(*queue, *running, now, record);
+                self.compare_sum(cpu, *queue, *running, now, record);
             }
         }
     }
 
-    fn compare_sum(&mut self, queue: CfsRqId, before: Option<EntityId>, now: Option<EntityId>, record: &Record) {
+    fn compare_sum(
+        &mut self,
+        cpu: CpuId,
+        queue: CfsRqId,
+        before: Option<EntityId>,
+        now: Option<EntityId>,
+        record: &Record,
+    ) {
         let (Some(zero), Some(average), Some(load)) = (record.number("zv"), record.signed("av"), record.signed("al"))
         else {
             return;
@@ -404,9 +488,9 @@ impl<'a> Classes<'a> {
             our_load += weight;
         }
         let equal = self.report.state.avg_vruntime.add(sum == average);
-        self.expect_equal("avg_vruntime", equal, sum, average);
+        self.expect_equal(cpu, "avg_vruntime", equal, sum, average);
         let equal = self.report.state.load.add(our_load == load);
-        self.expect_equal("load", equal, our_load, load);
+        self.expect_equal(cpu, "load", equal, our_load, load);
     }
 
     fn key(&self, se: EntityId) -> Vruntime {

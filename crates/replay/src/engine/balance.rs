@@ -1,19 +1,20 @@
 //! Load averages that nobody's queueing brings up to date, and balancing.
 
 use schedlab_model::{CpuId, TaskId, Time};
-use schedlab_sched::{Clocks, DomainPast, Sched};
+use schedlab_sched::{Clocks, DequeueFlags, DomainPast, Sched};
 use schedlab_trace::{Context, Record, RecordKind};
 
-use super::Several;
-use super::begin::DOMAINS;
+use super::Engine;
+use super::start_several::DOMAINS;
 use crate::read::flags::{SAVE, SLEEP};
 use crate::read::section::{Entry, What};
 use crate::recorded_decider::RecordedDecider;
 use crate::settings::Tracked;
 
-impl<'a> Several<'a> {
+impl<'a> Engine<'a> {
     /// `update_blocked_averages` of one CPU, by whomever.
-    pub(super) fn averages(&mut self, step: &[Entry<'a>], by: usize, ahead: &[Entry<'a>]) {
+    pub(super) fn averages(&mut self, step: &[Entry<'a>], by: usize) {
+        let ahead = self.ahead;
         let named = step.first().and_then(|entry| entry.record.number("cpu"));
         let cpu = CpuId(named.filter(|cpu| (*cpu as usize) < self.cpus.len()).unwrap_or(by as u64) as u32);
         self.advance(cpu, step);
@@ -38,6 +39,42 @@ impl<'a> Several<'a> {
             self.cpus[by].asks.push(ask);
         } else {
             self.ask(ask);
+        }
+    }
+
+    /// `detach_task`, or `move_queued_task`'s first part.
+    pub(super) fn detach(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(first) = step.first() else { return };
+        let Some(task) = first.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
+            return;
+        };
+        self.advance(cpu, step);
+        self.ask_now(self.by);
+        self.compare_before(cpu, step);
+        if !self.sched.entity(task).on_rq || self.sched.task_cpu(task) != cpu || self.sched.curr(cpu) == task {
+            return self.lose_track(cpu, "taken off a queue that it is not on");
+        }
+        let to = step.iter().find_map(|entry| match entry.record.kind {
+            RecordKind::Migrate { to, .. } if (to as usize) < self.cpus.len() => Some(CpuId(to)),
+            _ => None,
+        });
+        if let Some(to) = to
+            && cpu.index() == self.by
+            && self.stoppers.contains(&self.sched.curr(cpu))
+        {
+            self.pushed(cpu, task, to);
+        }
+        self.sched.decider.expect_nothing();
+        match to {
+            Some(to) => {
+                self.sched.detach_task(task, to);
+                self.detached.insert(task);
+                self.placed.remove(&task);
+            }
+            // One that lingers leaves for good.
+            None => {
+                self.sched.dequeue_task(cpu, task, DequeueFlags(first.flags()));
+            }
         }
     }
 
@@ -349,6 +386,7 @@ fn until_it_switches<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
 #[cfg(test)]
 mod tests {
     use schedlab_model::Attributes;
+    use schedlab_sched::GroupId;
     use schedlab_trace::Reader;
 
     use super::*;
@@ -365,25 +403,26 @@ mod tests {
         let mut settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
         settings.topology = "smt=1".parse().expect("a topology");
         let (cpu0, cpu1) = (CpuId(0), CpuId(1));
-        let mut several = Several::new(&settings, 2, Report::of(&first, &first, Level::L1, 1, &settings));
-        let tasks = [10, 11].map(|pid| several.add(pid, &Attributes::default()));
+        let report = Report::of(&first, &first, Level::L1, 1, &settings);
+        let mut engine = Engine::new(&settings, settings.rules(), 2, report);
+        let tasks = [10, 11].map(|pid| engine.add(pid, &Attributes::default(), GroupId::ROOT));
         for task in tasks {
-            several.sched.assume_asleep(task, cpu0);
-            several.sched.decider.expect_nothing();
-            several.sched.try_to_wake_up(task, cpu0);
+            engine.sched.assume_asleep(task, cpu0);
+            engine.sched.decider.expect_nothing();
+            engine.sched.try_to_wake_up(task, cpu0);
         }
-        several.sched.decider.expect_picks([tasks[0]]);
-        several.sched.schedule(cpu0, schedlab_model::TaskState::Running);
-        several.clocks[0] = Clocks::all(Time::from_nanos(1_000_000_000));
-        several.sched.set_clocks(cpu0, several.clocks[0]);
-        several.begun = true;
+        engine.sched.decider.expect_picks([tasks[0]]);
+        engine.sched.schedule(cpu0, schedlab_model::TaskState::Running);
+        engine.cpus[0].clocks = Clocks::all(Time::from_nanos(1_000_000_000));
+        engine.sched.set_clocks(cpu0, engine.cpus[0].clocks);
+        engine.begun = true;
         let taken = Some((tasks[1], cpu0));
         let ask =
             Ask { cpu: cpu1, newly: true, idle: false, jiffies: None, taken, before: None, pushed: None, until: 9 };
-        assert_eq!(several.whom(&ask, &[], tasks[1], cpu0), taken);
+        assert_eq!(engine.whom(&ask, &[], tasks[1], cpu0), taken);
         for (before, [compared, equal, open]) in [(Some(taken), [1, 1, 0]), (Some(None), [1, 1, 1])] {
-            several.ask(Ask { before, ..ask });
-            let score = several.report.decisions.newidle;
+            engine.ask(Ask { before, ..ask });
+            let score = engine.report.decisions.newidle;
             assert_eq!([score.compared, score.equal, score.unverifiable], [compared, equal, open], "{before:?}");
         }
     }

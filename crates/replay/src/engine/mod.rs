@@ -1,43 +1,48 @@
-//! The replay of recordings of several CPUs: fair tasks without groups.
+//! The replay of recordings that tell each task's state before them (`k_snap`): all classes and groups on one CPU, the fair class and its
+//! groups on several.
 //!
-//! Where the kernel put tasks stands: each wake-up, and each task that balancing took elsewhere, is done on the CPU that the recording tells.
-//! So every CPU's picks, ticks and preemptions are compared given that, and at each choice of a CPU ours is asked on our state and
-//! compared with the kernel's.
+//! Each step drives the sequence of `core.c` that it stands for, at the recorded clock. What a probe shows of the state before the step is
+//! compared before ours runs, what it shows of the state after is compared after. On several CPUs the kernel's placement stands: each
+//! wake-up, and each task that balancing took elsewhere, is done on the CPU that the recording tells. So every CPU's picks, ticks and
+//! preemptions are compared given that, and at each choice of a CPU ours is asked on our state and compared with the kernel's.
 
+mod attribute_changes;
 mod balance;
-mod begin;
-mod change;
-mod check;
-mod cut;
-mod leave;
-mod order;
+mod bandwidth;
+mod compare;
+mod departures;
+mod groups;
+mod one_cpu;
 mod schedule;
+mod several_cpus;
+mod start;
+mod start_several;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{CpuId, TaskId, Time};
-use schedlab_sched::{Class, Clocks, EntityId, Sched};
+use schedlab_model::{Attributes, CpuId, TaskId, Time};
+use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Rules, Sched};
 use schedlab_trace::{Pid, Record};
 
-use crate::ReplayError;
 use crate::read::flags::FlagBits;
 use crate::read::section::Entry;
 use crate::recorded_decider::RecordedDecider;
-use crate::report::{Difference, Level, Report};
+use crate::report::{Difference, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
 use crate::task_map::TaskMap;
-use crate::watch::{Watch, Watched};
 
-use cut::{Act, Step, cut, queue_of};
+pub(crate) use one_cpu::{concerns as tells_of_all_classes, replay as replay_one_cpu};
+pub(crate) use several_cpus::{concerns as of_several_cpus, replay as replay_several_cpus};
 
 /// Differences kept in full.
 const KEPT: usize = 10;
 
 /// What a CPU is in the midst of.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Cpu {
+    clocks: Clocks,
     /// Tasks on their way to it (`ttwu_pending`).
     pending: BTreeSet<TaskId>,
     /// Whoever ran has left, and it looks for work.
@@ -46,40 +51,70 @@ struct Cpu {
     until: (u64, usize),
     /// It looks at others for somebody to take, and will take or push somebody.
     asks: Vec<balance::Ask>,
-    /// The least virtual time of its queue before whoever ran was charged last, and after that (CFS).
-    least: leave::Least,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
+    /// What the next child is set back to.
+    reset_on_fork: Option<Attributes>,
+    /// The high-resolution tick has expired (`hrtick`).
+    slice_ends: bool,
+    /// Whether the fair server's and the real-time bandwidth's state was told.
+    server_known: bool,
+    rt_known: bool,
+    /// When the fair server's timer expires by ours, where that hangs on when it was armed before the recording.
+    server_timer: Option<u64>,
+}
+
+impl Cpu {
+    fn new() -> Self {
+        Self {
+            clocks: Clocks::all(Time::from_nanos(1)),
+            pending: BTreeSet::new(),
+            searches: false,
+            until: (0, 0),
+            asks: Vec::new(),
+            unborn: None,
+            reset_on_fork: None,
+            slice_ends: false,
+            server_known: false,
+            rt_known: false,
+            server_timer: None,
+        }
+    }
 }
 
 /// Load, runnable time and utilisation as they came nearest to what was looked at, once they were known.
 type Nearest = Option<[u64; 3]>;
 
 /// Our side of the replay.
-struct Several<'a> {
+struct Engine<'a> {
     sched: Sched<RecordedDecider>,
     settings: &'a Settings,
     flags: FlagBits,
     tasks: TaskMap,
+    groups: groups::Groups,
     /// Who recorded, above everybody else.
     recorder: Option<TaskId>,
     cpus: Vec<Cpu>,
-    clocks: Vec<Clocks>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
     placed: BTreeMap<TaskId, u64>,
+    /// When each runnable task began to wait: the naive rule of the higher classes is first come, first served.
+    waiting_since: BTreeMap<TaskId, u64>,
+    sequence: u64,
     /// Tasks that wake on another CPU than they slept on, and are not queued there yet.
     migrating: BTreeSet<TaskId>,
     /// By how much less the virtual time of a task that wakes elsewhere may be counted.
     either: BTreeMap<TaskId, u64>,
+    /// By queue, its least virtual time before what ran was charged last, and after that (CFS).
+    least: BTreeMap<CfsRqId, departures::Least>,
     /// Loads that leave a queue's account.
-    leaving: Vec<leave::Leaving>,
+    leaving: Vec<departures::Leaving>,
     /// Tasks that were taken off one CPU's queue and not put on another's yet.
     detached: BTreeSet<TaskId>,
     /// Tasks that were forked and not woken yet.
     newborn: BTreeSet<TaskId>,
     /// What was told of a task, until all of it was.
     told: BTreeMap<Pid, [Option<&'a Record>; 3]>,
-    /// Tasks of the stop class, which is not probed.
+    /// Tasks of the stop class, which is not probed: they run before all others.
     stoppers: BTreeSet<TaskId>,
     /// Tasks whose state the recording never told before it concerned them.
     guessed: BTreeSet<TaskId>,
@@ -101,94 +136,38 @@ struct Several<'a> {
     locked: Vec<Vec<(u64, u64)>>,
     /// The CPU that is about to be balanced, by the recording.
     due: Option<balance::Due>,
-    /// Every task was told of.
+    /// Every task was told of, and the workload has begun.
     begun: bool,
     line: u64,
     by: usize,
     time: Time,
     recorded: Vec<&'a Record>,
+    /// What comes after the step, on the CPU that did it.
+    ahead: &'a [Entry<'a>],
     report: Report,
 }
 
-/// Whether a recording is of several CPUs.
-pub(crate) fn concerns(records: &[Record]) -> bool {
-    records.iter().any(|record| record.cpu != 0)
-}
-
-/// Replays a recording of several CPUs from where it first tells of a task's state.
-pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) -> Result<Report, ReplayError> {
-    let unsupported = |what: String, why| Err(ReplayError::Unsupported { what, why });
-    let Some(from) = records.iter().position(|record| &*record.event == "k_snapq") else {
-        let first = records.iter().find(|record| record.cpu != 0).map_or(0, |record| record.line);
-        let why = "those of several CPUs can be if they are of level L1 and tell of each CPU's queue before (k_snapq)";
-        return unsupported(format!("line {first}, an event of another CPU"), why);
-    };
-    if let Some(level) = settings.level.filter(|level| *level != Level::L1) {
-        return unsupported(format!("level {level} of several CPUs"), "those of several CPUs can be at level L1");
-    }
-    let grouped = |record: &&Record| &*record.event == "k_snap1" && record.number("se").is_some_and(|se| se != 0);
-    if let Some(record) = records.iter().find(grouped) {
-        let what = format!("line {}, a task in a group", record.line);
-        return unsupported(what, "on several CPUs tasks without groups can be");
-    }
-    let records = &records[from..];
-    let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
-    let seen = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
-    let cpus = settings.cpus.max(seen);
-    let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus as usize];
-    for record in records.iter().filter(|record| !elsewhere(record)) {
-        streams[record.cpu as usize].push(Entry::of(record));
-    }
-    let report = Report::of(first, last, Level::L1, records.len(), settings);
-    let mut several = Several::new(settings, cpus, report);
-    several.begin(first);
-    if settings.reasons {
-        several.sched.decider.ask_for_reasons();
-    }
-    let steps = cut(&streams);
-    several.locked = locked(&streams, &steps);
-    for step in steps {
-        several.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);
-        several.keep_reasons(step.act);
-        watch(&Watched::of(&several.sched));
-    }
-    Ok(several.end())
-}
-
-/// When each CPU's queue is locked: the first and the last line of each step, in order.
-fn locked(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<(u64, u64)>> {
-    let mut locked = vec![Vec::new(); streams.len()];
-    for step in steps.iter().filter(|step| step.act.locks()) {
-        let entries = &streams[step.by][step.from..step.to];
-        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
-            locked[queue_of(entries, step.by, streams.len())].push((first.record.line, last.record.line));
+impl<'a> Engine<'a> {
+    fn new(settings: &'a Settings, rules: Rules, cpus: u32, report: Report) -> Self {
+        let mut sched = Sched::new(rules, cpus, RecordedDecider::default());
+        if cpus > 1 {
+            sched.set_topology(&settings.topology, 0, 0);
+            sched.follow_balancing();
         }
-    }
-    locked.iter_mut().for_each(|steps| steps.sort_unstable());
-    locked
-}
-
-/// Whether averages of real-time tasks are brought up to date as such a task comes or goes: no balancing.
-fn elsewhere(record: &Record) -> bool {
-    &*record.event == "k_balance" && !balance::is_soft(record.flags.context)
-}
-
-impl<'a> Several<'a> {
-    fn new(settings: &'a Settings, cpus: u32, report: Report) -> Self {
-        let mut sched = Sched::new(settings.rules(), cpus, RecordedDecider::default());
-        sched.set_topology(&settings.topology, 0, 0);
-        sched.follow_balancing();
         Self {
             sched,
             settings,
             flags: settings.flags(),
             tasks: TaskMap::default(),
+            groups: groups::Groups::default(),
             recorder: None,
-            cpus: vec![Cpu::default(); cpus as usize],
-            clocks: vec![Clocks::all(Time::from_nanos(1)); cpus as usize],
+            cpus: vec![Cpu::new(); cpus as usize],
             placed: BTreeMap::new(),
+            waiting_since: BTreeMap::new(),
+            sequence: 0,
             migrating: BTreeSet::new(),
             either: BTreeMap::new(),
+            least: BTreeMap::new(),
             leaving: Vec::new(),
             detached: BTreeSet::new(),
             newborn: BTreeSet::new(),
@@ -209,14 +188,25 @@ impl<'a> Several<'a> {
             by: 0,
             time: Time::ZERO,
             recorded: Vec::new(),
+            ahead: &[],
             report,
         }
     }
 
+    /// Whether there is one CPU: then every class is followed, and nobody but the recorder runs while it tells of the tasks.
+    fn alone(&self) -> bool {
+        self.cpus.len() == 1
+    }
+
+    /// Whether what is shown can be compared by now.
+    fn compares(&self) -> bool {
+        self.begun || self.alone()
+    }
+
     /// The report gets the reasons of the step's decisions, unless it only tells of a state.
-    fn keep_reasons(&mut self, act: Act) {
+    fn keep_reasons(&mut self, tells_a_state: bool) {
         let reasons = self.sched.decider.take_reasons();
-        if !matches!(act, Act::Snap) {
+        if !tells_a_state {
             self.report.keep_reasons(self.time, reasons, |task| self.tasks.pid(task));
         }
     }
@@ -241,14 +231,27 @@ impl<'a> Several<'a> {
         task != TaskId::IDLE && self.sched.task(task).class == Class::Fair
     }
 
-    /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
-    fn cpu_of(&self, step: &[Entry<'a>], by: usize) -> CpuId {
-        CpuId(queue_of(step, by, self.cpus.len()) as u32)
+    fn verifiable(&self, task: TaskId) -> bool {
+        !self.guessed.contains(&task)
     }
 
-    /// Gives a queue the step's clocks: the last ones that its probes show.
+    fn add(&mut self, pid: Pid, attributes: &Attributes, group: GroupId) -> TaskId {
+        let task = self.sched.new_task(attributes);
+        if group != GroupId::ROOT {
+            self.sched.sched_move_task(task, group);
+        }
+        self.bind(pid, task);
+        task
+    }
+
+    fn bind(&mut self, pid: Pid, task: TaskId) {
+        self.tasks.bind(pid, task, self.sched.task(task).se);
+        self.report.tasks += 1;
+    }
+
+    /// Gives a queue the step's clocks: the last ones that its probes show, for some come before the clock is read.
     fn advance(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
-        let clocks = &mut self.clocks[cpu.index()];
+        let clocks = &mut self.cpus[cpu.index()].clocks;
         for entry in step {
             let own = entry.record.number("cpu").is_none_or(|named| named == u64::from(cpu.0));
             let Some(shown) = entry.record.clocks.filter(|_| own) else { continue };
@@ -260,12 +263,25 @@ impl<'a> Several<'a> {
         }
         let clocks = *clocks;
         self.sched.set_clocks(cpu, clocks);
-        self.set_machine_clock(clocks.clock);
+        if !self.alone() {
+            self.set_machine_clock(clocks.clock);
+        }
+    }
+
+    /// The same where only the task clock is known.
+    fn advance_to(&mut self, cpu: CpuId, task: u64) {
+        let clocks = &mut self.cpus[cpu.index()].clocks;
+        let passed = task.saturating_sub(clocks.clock_task.as_nanos());
+        clocks.clock = Time::from_nanos(clocks.clock.as_nanos() + passed);
+        clocks.clock_task = Time::from_nanos(clocks.clock_task.as_nanos() + passed);
+        clocks.clock_pelt = clocks.clock_task;
+        let clocks = *clocks;
+        self.sched.set_clocks(cpu, clocks);
     }
 
     /// The time on all CPUs. Ticks are counted by the time of day, in which the recording's clock is, and begin with its multiples: 6.4 on,
     /// and point releases of others (`tick_setup_device`).
-    pub(super) fn set_machine_clock(&mut self, clock: Time) {
+    fn set_machine_clock(&mut self, clock: Time) {
         self.sched.set_machine_clock(clock);
         if let Some((told, then)) = self.jiffies {
             self.sched.assume_jiffies(told + (self.time.as_nanos() / self.tick_time()).saturating_sub(then));
@@ -277,68 +293,18 @@ impl<'a> Several<'a> {
         1_000_000_000 / u64::from(self.settings.hz.max(1))
     }
 
-    fn step(&mut self, Step { act, by, .. }: Step, step: &[Entry<'a>], ahead: &[Entry<'a>]) {
+    /// The step that begins now, done by a CPU.
+    fn begin_step(&mut self, by: usize, step: &[Entry<'a>], ahead: &'a [Entry<'a>]) {
         let Some(first) = step.first() else { return };
         (self.line, self.time, self.by) = (first.record.line, first.record.time, by);
         self.recorded.clear();
         self.recorded.extend(step.iter().map(|entry| entry.record));
-        self.look();
-        if let Some(last) = step.last().filter(|_| act.locks()) {
-            let queue = queue_of(step, by, self.cpus.len());
-            self.cpus[queue].until = (last.record.line, by);
-        }
-        let late = self.put_off(step, by);
-        let before = self.before_charge(step, by);
-        match act {
-            Act::Nothing => {}
-            Act::Mark => {
-                self.begun |= first.record.text.contains("schedlab: begin");
-                self.moment(&first.record.text);
-            }
-            Act::Snap => self.snap(first.record),
-            Act::Waking { remote } => self.waking(first, remote),
-            Act::Select { chosen, remote } => self.select(first.record, by, chosen, remote),
-            Act::Migrate => self.migrate(step),
-            Act::LeaveTime { from, read } => self.leave_time(step, from, read),
-            Act::LeaveLoad => self.leave_load(step, ahead),
-            Act::Activate => self.activate(step, by),
-            Act::WakeRunning => self.wake_running(step, by),
-            Act::Wakeup => self.wakeup_alone(step, by),
-            Act::Detach => self.detach(step, by),
-            Act::Change => self.change(step, by),
-            Act::Leave => self.leave(step, by, ahead),
-            Act::Schedule => self.schedule(step, by, ahead),
-            Act::Tick => self.tick(step, by),
-            Act::Due => self.due(first.record),
-            Act::Averages => self.averages(step, by, ahead),
-            Act::ForkPlaced => self.fork_placed(step, by),
-            Act::Fork { parent, child } => self.fork(parent, child, by),
-            Act::Exit => {
-                self.exiting.insert(first.record.pid);
-            }
-            Act::Yield => {
-                self.yielding.insert(first.record.pid);
-            }
-            Act::Charge => self.charge(step, by),
-            Act::Resched => {
-                let cpu = first.record.number("cpu").unwrap_or(by as u64);
-                if cpu < self.cpus.len() as u64 {
-                    let cpu = CpuId(cpu as u32);
-                    self.sched.assume_need_resched(cpu, true);
-                }
-            }
-        }
-        self.note_charge(before);
-        self.catch_up(late);
-    }
-
-    fn verifiable(&self, task: TaskId) -> bool {
-        !self.guessed.contains(&task)
+        self.ahead = ahead;
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.
     fn lose_track(&mut self, cpu: CpuId, why: &'static str) {
-        if self.begun {
+        if self.compares() {
             self.report.resynchronisations += 1;
             self.differ(cpu, "state", why, "as recorded");
         }

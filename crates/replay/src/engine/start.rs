@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
 use schedlab_sched::{EntityId, GroupId, Vruntime};
 use schedlab_trace::{Pid, Record};
 
-use super::{CPU, Classes};
+use super::Engine;
 use crate::read::section::{Entry, What};
+
+/// The one CPU of a recording in which nobody but the recorder runs while it tells of the tasks.
+const CPU: CpuId = CpuId(0);
 
 /// A task that was woken before it was told of.
 struct Woken<'a> {
@@ -24,29 +27,33 @@ impl Woken<'_> {
     }
 }
 
-impl<'a> Classes<'a> {
+impl<'a> Engine<'a> {
     /// The recorder runs, above everybody else, while it tells of all other tasks.
-    pub(super) fn begin(&mut self, entries: &[Entry<'a>]) {
+    pub(super) fn begin_alone(&mut self, entries: &[Entry<'a>]) {
         let Some(first) = entries.first() else { return };
         let told = entries.iter().find_map(|entry| entry.record.clocks);
-        if let Some(clocks) = told {
-            let (clock, task) = (clocks.clock.unwrap_or(clocks.task), clocks.task);
-            self.clocks.clock = Time::from_nanos(clock.saturating_sub(1));
-            self.clocks.clock_task = Time::from_nanos(task.saturating_sub(1));
-            self.clocks.clock_pelt = self.clocks.clock_task;
+        let clocks = &mut self.cpus[CPU.index()].clocks;
+        if let Some(told) = told {
+            clocks.clock = Time::from_nanos(told.clock.unwrap_or(told.task).saturating_sub(1));
+            clocks.clock_task = Time::from_nanos(told.task.saturating_sub(1));
+            clocks.clock_pelt = clocks.clock_task;
         }
-        self.sched.set_clocks(CPU, self.clocks);
-        let pid = first.record.pid;
-        if pid == 0 {
-            return;
+        self.sched.set_clocks(CPU, *clocks);
+        if first.record.pid != 0 {
+            self.run_recorder(first.record.pid, CPU);
+            self.foresee(entries);
         }
+    }
+
+    /// The recorder runs on `cpu`, above everybody else.
+    pub(super) fn run_recorder(&mut self, pid: Pid, cpu: CpuId) -> TaskId {
         let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
         let task = self.add(pid, &attributes, GroupId::ROOT);
-        self.sched.assume_asleep(task, CPU);
+        self.sched.assume_asleep(task, cpu);
         self.sched.decider.expect_nothing();
-        self.sched.try_to_wake_up(task, CPU);
-        self.sched.schedule(CPU, TaskState::Running);
-        self.foresee(entries);
+        self.sched.try_to_wake_up(task, cpu);
+        self.sched.schedule(cpu, TaskState::Running);
+        task
     }
 
     /// Whoever is told of was there from the beginning, and nobody but the recorder ran meanwhile: whom nothing happened to before
@@ -80,22 +87,8 @@ impl<'a> Classes<'a> {
         }
     }
 
-    fn add(&mut self, pid: Pid, attributes: &Attributes, group: GroupId) -> TaskId {
-        let task = self.sched.new_task(attributes);
-        if group != GroupId::ROOT {
-            self.sched.sched_move_task(task, group);
-        }
-        self.bind(pid, task);
-        task
-    }
-
-    pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.bind(pid, task, self.sched.task(task).se);
-        self.report.tasks += 1;
-    }
-
     /// `k_snap`, `k_snaprt`: one task's state.
-    pub(super) fn snap(&mut self, record: &Record) {
+    pub(super) fn snap_alone(&mut self, record: &Record) {
         self.snap_as_of(record, None);
     }
 
@@ -103,7 +96,7 @@ impl<'a> Classes<'a> {
     fn snap_as_of(&mut self, record: &Record, woken: Option<&Woken<'a>>) {
         let Some(pid) = record.number("pid").map(|pid| pid as Pid) else { return };
         let number = |key: &str| record.number(key).unwrap_or(0);
-        self.note_base(record);
+        self.note_base(CPU, record);
         if self.tasks.of_pid(pid).is_some() {
             return;
         }
@@ -114,19 +107,9 @@ impl<'a> Classes<'a> {
         let (queued, lingers) = woken.map_or((number("onrq") != 0, number("del") != 0), Woken::before);
         // What placing a task changes, it shows first.
         let placed = woken.and_then(|woken| woken.placed).unwrap_or(record);
+        self.set_entity(task, record, placed);
         let delayed = lingers && queued && self.eevdf();
-        let entity = self.sched.entity_mut(task);
-        entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
-        entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));
-        entity.vlag = placed.signed("vlag").unwrap_or(0);
-        entity.rel_deadline = placed.number("rel").is_some_and(|relative| relative != 0);
-        entity.sched_delayed = delayed;
-        entity.exec_start = number("xs");
-        entity.sum_exec_runtime = number("sum");
-        entity.prev_sum_exec_runtime = number("psum");
-        if let Some(slice) = placed.number("sl") {
-            entity.slice = slice;
-        }
+        self.sched.entity_mut(task).sched_delayed = delayed;
         self.sched.decider.expect_nothing();
         if !queued {
             self.sched.assume_asleep(task, CPU);
@@ -140,19 +123,39 @@ impl<'a> Classes<'a> {
             self.waits(task);
         }
         let (address, queue) = (number("cfs"), self.sched.entity(task).cfs_rq);
-        self.queues.insert(address, queue);
+        self.groups.queues.insert(address, queue);
     }
 
-    /// From where the queue counts, until the workload begins: later it must come out by itself.
-    fn note_base(&mut self, record: &Record) {
+    /// What an entity is like that is told of: what placing it changes, `placed` shows.
+    pub(super) fn set_entity(&mut self, task: TaskId, record: &Record, placed: &Record) {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let eevdf = self.eevdf();
+        let entity = self.sched.entity_mut(task);
+        entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
+        entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));
+        entity.rel_deadline = placed.number("rel").is_some_and(|relative| relative != 0);
+        // Who lingers is queued.
+        entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && eevdf;
+        entity.vlag = placed.signed("vlag").unwrap_or(0);
+        entity.vprot = Vruntime(record.number("vp").unwrap_or(entity.vlag as u64));
+        entity.exec_start = number("xs");
+        entity.sum_exec_runtime = number("sum");
+        entity.prev_sum_exec_runtime = number("psum");
+        if let Some(slice) = placed.number("sl") {
+            entity.slice = slice;
+        }
+    }
+
+    /// From where the root queue counts, until the workload begins: later it must come out by itself.
+    pub(super) fn note_base(&mut self, cpu: CpuId, record: &Record) {
         if record.number("ptg") != Some(0) {
             return;
         }
         if let Some(least) = record.number("minv") {
-            self.sched.cfs_rq_mut(CPU).min_vruntime = Vruntime(least);
+            self.sched.cfs_rq_mut(cpu).min_vruntime = Vruntime(least);
         }
         if let Some(zero) = record.number("zv") {
-            let queue = self.sched.cfs_rq_mut(CPU);
+            let queue = self.sched.cfs_rq_mut(cpu);
             let delta = zero.wrapping_sub(queue.zero_vruntime.0) as i64;
             queue.zero_vruntime = Vruntime(zero);
             queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
@@ -177,7 +180,7 @@ impl<'a> Classes<'a> {
 
     fn note_group_entity(&mut self, se: EntityId, record: &Record) {
         let number = |key: &str| record.number(key).unwrap_or(0);
-        self.entities.insert(number("se"), se);
+        self.groups.entities.insert(number("se"), se);
         let entity = self.sched.entity_at_mut(se);
         (entity.vruntime, entity.deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
         entity.vlag = record.signed("vlag").unwrap_or(0);
@@ -188,14 +191,14 @@ impl<'a> Classes<'a> {
             entity.slice = slice;
         }
         let (owned, above) = (entity.my_q, entity.cfs_rq);
-        self.queues.insert(number("cfs"), above);
+        self.groups.queues.insert(number("cfs"), above);
         if let Some(owned) = owned {
-            self.queues.insert(number("my"), owned);
+            self.groups.queues.insert(number("my"), owned);
         }
     }
 
     /// A task that the recording concerns, known or first seen now.
-    pub(super) fn known(&mut self, pid: Pid, entry: Option<&Entry<'a>>) -> Option<TaskId> {
+    pub(super) fn known(&mut self, pid: Pid, cpu: CpuId, entry: Option<&Entry<'a>>) -> Option<TaskId> {
         if let Some(task) = self.task_of(pid) {
             return Some(task);
         }
@@ -206,16 +209,16 @@ impl<'a> Classes<'a> {
         let attributes = entry.map_or_else(Attributes::default, |entry| attributes_of(entry.record));
         let task = self.add(pid, &attributes, GroupId::ROOT);
         self.report.first_sights.recording += 1;
-        self.sched.assume_asleep(task, CPU);
+        self.sched.assume_asleep(task, cpu);
         self.guessed.insert(task);
         Some(task)
     }
 
-    pub(super) fn add_stopper(&mut self, pid: Pid) -> TaskId {
+    pub(super) fn add_stopper(&mut self, pid: Pid, cpu: CpuId) -> TaskId {
         let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
         let task = self.add(pid, &attributes, GroupId::ROOT);
-        self.sched.assume_asleep(task, CPU);
-        self.sched.assume_stopper(task, CPU);
+        self.sched.assume_asleep(task, cpu);
+        self.sched.assume_stopper(task, cpu);
         self.stoppers.insert(task);
         task
     }

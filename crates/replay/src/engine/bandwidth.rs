@@ -1,57 +1,57 @@
 //! Timers: when they expire is recorded, and ours are made to then.
 
-use schedlab_model::TaskId;
+use schedlab_model::{CpuId, TaskId};
 use schedlab_sched::{Class, GroupId, Timer};
 use schedlab_trace::RecordKind;
 
-use super::{CPU, Classes};
+use super::Engine;
 use crate::read::section::{Entry, What};
 
-impl<'a> Classes<'a> {
-    pub(super) fn timer(&mut self, section: &[Entry<'a>]) {
-        self.compare_before(section);
+impl<'a> Engine<'a> {
+    pub(super) fn timer(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.compare_before(cpu, section);
         let Some(first) = section.first() else { return };
         let RecordKind::TimerEntry { function } = &first.record.kind else { return };
-        let now = self.clocks.clock.as_nanos();
+        let now = self.cpus[cpu.index()].clocks.clock.as_nanos();
         self.sched.decider.expect_nothing();
         match &**function {
             "sched_rt_period_timer" => self.sched.fire_timer(Timer::RtPeriod, now),
-            "dl_task_timer" => self.fire_deadline(section, now),
+            "dl_task_timer" => self.fire_deadline(cpu, section, now),
             "inactive_task_timer" => self.fire_inactive(section, now),
             _ if is_group_timer(first) => {
                 let Some(group) = self.group_of_timer(first) else { return };
                 let refilled = self.sched.fire_bandwidth_timer(group, is_slack(first), now);
-                self.advance(section);
+                self.advance(cpu, section);
                 self.sched.let_go(refilled);
             }
             _ => {}
         }
-        self.compare_after(section);
+        self.compare_after(cpu, section);
     }
 
     /// Whoever runs is taken off as it returns to user space: when it does so is recorded, that its group is throttled is ours to know.
-    pub(super) fn throttle(&mut self, section: &[Entry<'a>]) {
-        self.compare_before(section);
-        let running = self.sched.curr(CPU);
+    pub(super) fn throttle(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.compare_before(cpu, section);
+        let running = self.sched.curr(cpu);
         let recorded = section.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid));
         if recorded != Some(running) {
-            return self.lose_track("somebody else runs");
+            return self.lose_track(cpu, "somebody else runs");
         }
         self.sched.decider.expect_nothing();
-        let throttled = self.sched.exit_to_user(CPU);
-        self.compare_throttled(throttled, true);
+        let throttled = self.sched.exit_to_user(cpu);
+        self.compare_throttled(cpu, throttled, true);
         if !throttled {
-            return self.lose_track("its group has runtime left");
+            return self.lose_track(cpu, "its group has runtime left");
         }
-        self.compare_after(section);
+        self.compare_after(cpu, section);
     }
 
-    fn fire_deadline(&mut self, section: &[Entry<'a>], now: u64) {
+    fn fire_deadline(&mut self, cpu: CpuId, section: &[Entry<'a>], now: u64) {
         let Some(entry) = section.iter().find(|entry| entry.what == What::DlTimer) else { return };
         let of_server = entry.record.number("srv") == Some(1);
         let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE && !of_server);
         let timer = if of_server {
-            self.sched.fair_server_timer(CPU)
+            self.sched.fair_server_timer(cpu)
         } else {
             task.and_then(|task| self.sched.dl_timer_of(task))
         };
@@ -68,19 +68,22 @@ impl<'a> Classes<'a> {
         let told = section.iter().any(|entry| entry.record.clocks.is_some());
         if let Some(due) = due.filter(|due| !told && *due > now) {
             // Nothing shows the queue's clock then: it is no earlier than this.
-            self.advance_to(self.clocks.clock_task.as_nanos() + (due - now));
+            self.advance_to(cpu, self.cpus[cpu.index()].clocks.clock_task.as_nanos() + (due - now));
         }
-        let now = self.clocks.clock.as_nanos();
-        if Some(timer) == self.sched.fair_server_timer(CPU) && due.is_some() && due == self.server_timer {
-            let deadline = |classes: &Self| classes.sched.fair_server_state(CPU).map(|state| state.deadline);
+        let now = self.cpus[cpu.index()].clocks.clock.as_nanos();
+        if Some(timer) == self.sched.fair_server_timer(cpu)
+            && due.is_some()
+            && due == self.cpus[cpu.index()].server_timer
+        {
+            let deadline = |engine: &Self| engine.sched.fair_server_state(cpu).map(|state| state.deadline);
             let before = deadline(self);
             self.sched.fire_timer(timer, now);
             // Put off, it still counts from when it was armed.
-            self.server_timer = self.sched.armed(timer).filter(|_| deadline(self) == before);
+            self.cpus[cpu.index()].server_timer = self.sched.armed(timer).filter(|_| deadline(self) == before);
             return;
         }
         let equal = self.report.state.timers.add(due.is_some_and(|due| due <= now + 1000));
-        self.expect_equal("timer", equal, due.map_or_else(|| "not armed".to_owned(), |due| due.to_string()), now);
+        self.expect_equal(cpu, "timer", equal, due.map_or_else(|| "not armed".to_owned(), |due| due.to_string()), now);
         self.sched.fire_timer(timer, now);
     }
 
@@ -100,7 +103,7 @@ impl<'a> Classes<'a> {
         /// `sizeof(struct task_group)` is less.
         const GROUP_SIZE: u64 = 0x400;
         let timer = entry.record.number("hrtimer")?;
-        let (address, group) = self.by_address.range(..timer).next_back()?;
+        let (address, group) = self.groups.by_address.range(..timer).next_back()?;
         (timer - address < GROUP_SIZE).then_some(*group)
     }
 }

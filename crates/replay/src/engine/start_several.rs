@@ -3,14 +3,13 @@
 //! The recorder looks at one task after another while the other CPUs go on. What is recorded of a task before it was looked at is passed
 //! over; after that it goes by the rules like everything else.
 
-use schedlab_model::{Attributes, CpuId, Policy, TaskId, TaskState, Time};
+use schedlab_model::{Attributes, CpuId, TaskId, TaskState, Time};
 use schedlab_sched::pelt::SchedAvg;
-use schedlab_sched::{DomainPast, Past, Vruntime};
+use schedlab_sched::{DomainPast, GroupId, Past};
 use schedlab_trace::{Pid, Record};
 
-use super::Several;
-use crate::classes::start::attributes_of;
-use crate::read::section::Entry;
+use super::Engine;
+use super::start::attributes_of;
 
 /// `INITIAL_JIFFIES`: the count of ticks begins 300 s before it wraps at 32 bits.
 const SECONDS_TO_WRAP: u64 = 300;
@@ -18,25 +17,19 @@ const SECONDS_TO_WRAP: u64 = 300;
 /// What `k_snapq` calls a domain's `last_balance`, `balance_interval`, `nr_balance_failed` and `max_newidle_lb_cost`, from the smallest up.
 pub(super) const DOMAINS: [[&str; 4]; 2] = [["lb", "bi", "bf", "cost"], ["lb1", "bi1", "bf1", "cost1"]];
 
-impl<'a> Several<'a> {
+impl<'a> Engine<'a> {
     /// The recorder runs, above everybody else, while it tells of all other tasks.
-    pub(super) fn begin(&mut self, first: &Record) {
+    pub(super) fn begin_beside_others(&mut self, first: &Record) {
         let cpu = CpuId(first.cpu);
         let clock = first.number("c").unwrap_or(1).saturating_sub(1);
-        for (at, clocks) in self.clocks.iter_mut().enumerate() {
-            *clocks = schedlab_sched::Clocks::all(Time::from_nanos(if at == cpu.index() { clock } else { 1 }));
-            self.sched.set_clocks(CpuId(at as u32), *clocks);
+        for at in 0..self.cpus.len() {
+            let clocks = schedlab_sched::Clocks::all(Time::from_nanos(if at == cpu.index() { clock } else { 1 }));
+            self.cpus[at].clocks = clocks;
+            self.sched.set_clocks(CpuId(at as u32), clocks);
         }
-        if first.pid == 0 {
-            return;
+        if first.pid != 0 {
+            self.recorder = Some(self.run_recorder(first.pid, cpu));
         }
-        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
-        let task = self.add(first.pid, &attributes);
-        self.recorder = Some(task);
-        self.sched.assume_asleep(task, cpu);
-        self.sched.decider.expect_nothing();
-        self.sched.try_to_wake_up(task, cpu);
-        self.sched.schedule(cpu, TaskState::Running);
     }
 
     /// A part of what is told of a task: of itself, of its past, of its queue. They are told in one go, in whatever order.
@@ -67,28 +60,17 @@ impl<'a> Several<'a> {
 
     fn see_clocks(&mut self, cpu: CpuId, record: &Record) {
         let later = |known: Time, key: &str| known.max(Time::from_nanos(record.number(key).unwrap_or(0)));
-        let clocks = &mut self.clocks[cpu.index()];
+        let clocks = &mut self.cpus[cpu.index()].clocks;
         (clocks.clock, clocks.clock_task) = (later(clocks.clock, "c"), later(clocks.clock_task, "ct"));
         clocks.clock_pelt = clocks.clock_task;
         self.sched.set_clocks(cpu, *clocks);
     }
 
-    pub(super) fn add(&mut self, pid: Pid, attributes: &Attributes) -> TaskId {
-        let task = self.sched.new_task(attributes);
-        self.bind(pid, task);
-        task
-    }
-
-    pub(super) fn bind(&mut self, pid: Pid, task: TaskId) {
-        self.tasks.bind(pid, task, self.sched.task(task).se);
-        self.report.tasks += 1;
-    }
-
     fn snap_task(&mut self, pid: Pid, cpu: CpuId, [record, past, queue]: [&Record; 3]) {
         let affinity = self.settings.affinities.get(&pid).cloned().unwrap_or_default();
-        let task = self.add(pid, &Attributes { affinity, ..attributes_of(record) });
+        let task = self.add(pid, &Attributes { affinity, ..attributes_of(record) }, GroupId::ROOT);
         self.report.first_sights.snapshot += 1;
-        self.set_entity(task, record);
+        self.set_entity(task, record, record);
         self.sched.assume_asleep(task, cpu);
         self.sched.assume_past(task, self.past(past));
         self.expect_util(task, past);
@@ -113,13 +95,13 @@ impl<'a> Several<'a> {
             return;
         }
         if self.sched.curr(cpu) == task {
-            self.set_entity(task, record);
+            self.set_entity(task, record, record);
         } else {
             if self.sched.entity(task).on_rq {
                 self.sched.put_aside(task);
             }
             self.sched.assume_asleep(task, cpu);
-            self.set_entity(task, record);
+            self.set_entity(task, record, record);
             self.newborn.remove(&task);
             self.expect_util(task, past);
             if queued {
@@ -156,26 +138,11 @@ impl<'a> Several<'a> {
         }
     }
 
-    fn set_entity(&mut self, task: TaskId, record: &Record) {
-        let number = |key: &str| record.number(key).unwrap_or(0);
-        let eevdf = self.eevdf();
-        let entity = self.sched.entity_mut(task);
-        (entity.vruntime, entity.deadline) = (Vruntime(number("vr")), Vruntime(number("dl")));
-        entity.rel_deadline = number("rel") != 0;
-        // Who lingers is queued.
-        entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && eevdf;
-        entity.vlag = record.signed("vlag").unwrap_or(0);
-        entity.vprot = Vruntime(record.number("vp").unwrap_or(entity.vlag as u64));
-        entity.exec_start = number("xs");
-        entity.sum_exec_runtime = number("sum");
-        entity.prev_sum_exec_runtime = number("psum");
-        if let Some(slice) = record.number("sl") {
-            entity.slice = slice;
-        }
-    }
-
     /// The queue as it is now.
     fn snap_queue(&mut self, cpu: CpuId, record: &Record) {
+        if let Some(address) = record.number("cfs") {
+            self.groups.queues.insert(address, self.sched.root_queue(cpu));
+        }
         let number = |key: &str| record.number(key).unwrap_or(0);
         let removed = (number("rnr") as u32, number("rla"), number("rua"), number("rra"));
         self.sched.assume_queue_load(cpu, averages(record), removed);
@@ -212,20 +179,6 @@ impl<'a> Several<'a> {
         self.jiffies = Some((now.unwrap_or(then), then));
     }
 
-    /// From where the queue counts.
-    fn note_base(&mut self, cpu: CpuId, record: &Record) {
-        if let Some(least) = record.number("minv") {
-            let queue = self.sched.cfs_rq_mut(cpu);
-            queue.min_vruntime = Vruntime(least);
-        }
-        if let Some(zero) = record.number("zv") {
-            let queue = self.sched.cfs_rq_mut(cpu);
-            let delta = zero.wrapping_sub(queue.zero_vruntime.0) as i64;
-            queue.zero_vruntime = Vruntime(zero);
-            queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
-        }
-    }
-
     /// Queues the task if it was queued, and lets it run if it ran.
     fn settle(&mut self, task: TaskId, cpu: CpuId, runs: bool) {
         let entity = self.sched.entity(task).clone();
@@ -246,32 +199,6 @@ impl<'a> Several<'a> {
             (own.exec_start, own.prev_sum_exec_runtime) = (entity.exec_start, entity.prev_sum_exec_runtime);
             (own.vlag, own.vprot) = (entity.vlag, entity.vprot);
         }
-    }
-
-    /// A task that the recording concerns, known or first seen now.
-    pub(super) fn known(&mut self, pid: Pid, cpu: CpuId, entry: Option<&Entry<'a>>) -> Option<TaskId> {
-        if let Some(task) = self.task_of(pid) {
-            return Some(task);
-        }
-        // Until all were told of, its own snapshot will come.
-        if !self.begun {
-            return None;
-        }
-        let attributes = entry.map_or_else(Attributes::default, |entry| attributes_of(entry.record));
-        let task = self.add(pid, &attributes);
-        self.report.first_sights.recording += 1;
-        self.sched.assume_asleep(task, cpu);
-        self.guessed.insert(task);
-        Some(task)
-    }
-
-    pub(super) fn add_stopper(&mut self, pid: Pid, cpu: CpuId) -> TaskId {
-        let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
-        let task = self.add(pid, &attributes);
-        self.sched.assume_asleep(task, cpu);
-        self.sched.assume_stopper(task, cpu);
-        self.stoppers.insert(task);
-        task
     }
 }
 

@@ -1,12 +1,14 @@
 //! Tasks that leave a queue's account without its lock: those that wake elsewhere, and those that ended.
 
+use std::collections::BTreeSet;
+
 use schedlab_model::{CpuId, TaskId};
-use schedlab_sched::Vruntime;
+use schedlab_sched::{CfsRqId, EntityId, Vruntime};
 use schedlab_trace::Record;
 
-use super::Several;
-use super::cut::{Read, queue_of};
+use super::Engine;
 use crate::read::section::{Entry, What};
+use crate::read::steps::Read;
 
 /// What is about to be taken out of a queue's averages: tasks, their load, utilisation and runnable time.
 type Removed = (u32, u64, u64, u64);
@@ -14,11 +16,11 @@ type Removed = (u32, u64, u64, u64);
 /// `min_vruntime` before whoever runs is charged, and after that.
 pub(super) type Least = (Vruntime, Vruntime);
 
-/// How a queue stands before a charge: who runs, and the least virtual time of the queue and of who waits.
+/// How a queue stands before a charge: what runs, and the least virtual time of the queue and of what waits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BeforeCharge {
-    queue: CpuId,
-    runs: TaskId,
+    queue: CfsRqId,
+    runs: EntityId,
     least: Vruntime,
     waits: Option<Vruntime>,
 }
@@ -26,19 +28,19 @@ pub(super) struct BeforeCharge {
 /// A load that leaves a queue's account, some time before the line `until`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaving {
-    queue: CpuId,
+    queue: CfsRqId,
     until: u64,
     removed: Removed,
 }
 
-/// What a step has not seen leave yet.
+/// What a step has not seen leave yet, of one queue.
 #[derive(Debug, Clone)]
 pub(super) struct Late {
-    queue: CpuId,
+    queue: CfsRqId,
     leaving: Vec<Leaving>,
 }
 
-impl<'a> Several<'a> {
+impl<'a> Engine<'a> {
     /// Who wakes elsewhere, and where: it sleeps, for who is moved while it is queued leaves with that.
     fn migrant(&self, record: &Record) -> Option<(TaskId, CpuId)> {
         let task =
@@ -58,60 +60,67 @@ impl<'a> Several<'a> {
 
     /// The first part of that: its virtual time.
     pub(super) fn leave_time(&mut self, step: &[Entry<'a>], from: Option<usize>, read: Read) {
-        let from = from.filter(|from| *from < self.cpus.len()).map(|from| CpuId(from as u32));
         let Some((task, _)) = step.first().and_then(|first| self.migrant(first.record)) else { return };
+        let from = from.filter(|from| *from < self.cpus.len()).map(|from| CpuId(from as u32));
         let from = from.unwrap_or_else(|| self.sched.task_cpu(task));
-        let (before, charged) = self.cpus[from.index()].least;
-        self.sched
-            .leave_virtual_time(task, if read == Read::Whole { self.sched.cfs_rq(from).min_vruntime } else { charged });
+        let (left, _) = self.sched.ids_of_group(self.sched.group_of(task), from);
+        let (before, charged) = self.least.get(&left).copied().unwrap_or_default();
+        let least = if read == Read::Whole { self.sched.queue(left).min_vruntime } else { charged };
+        self.sched.leave_virtual_time(task, least);
         if read == Read::Charging {
             self.either.insert(task, charged.0.wrapping_sub(before.0));
         }
     }
 
     /// Of a task that counted its virtual time from a queue that was just charged, where it is placed tells whether that was before it.
-    pub(super) fn settle_time(&mut self, cpu: CpuId, task: TaskId, step: &[Entry<'a>]) {
+    pub(super) fn settle_time(&mut self, task: TaskId, step: &[Entry<'a>]) {
         let Some(less) = self.either.remove(&task) else { return };
         let places = |entry: &&Entry<'a>| entry.what == What::Place && entry.pid() == Some(self.pid(task));
         let shown = step.iter().find(places).and_then(|entry| entry.record.number("vr"));
-        let (least, entity) = (self.sched.cfs_rq(cpu).min_vruntime, self.sched.entity_mut(task));
+        let least = self.sched.queue(self.sched.entity(task).cfs_rq).min_vruntime;
+        let entity = self.sched.entity_mut(task);
         if shown == Some(entity.vruntime.plus(least.0).plus(less).0) {
             entity.vruntime = entity.vruntime.plus(less);
         }
     }
 
-    /// How the queue stands before a step that charges whoever runs there (CFS).
-    pub(super) fn before_charge(&self, step: &[Entry<'a>], by: usize) -> Option<BeforeCharge> {
-        if self.eevdf() || !step.iter().any(|entry| entry.what == What::UpdateCurr) {
-            return None;
+    /// How queues stand before a step that charges what runs there (CFS).
+    pub(super) fn before_charge(&self, step: &[Entry<'a>]) -> Vec<BeforeCharge> {
+        let mut charged: Vec<BeforeCharge> = Vec::new();
+        if self.eevdf() || self.alone() {
+            return charged;
         }
-        let queue = CpuId(queue_of(step, by, self.cpus.len()) as u32);
-        let own = self.sched.cfs_rq(queue);
-        let waits = own.timeline.first().map(|first| self.sched.entity_at(first).vruntime);
-        Some(BeforeCharge { queue, runs: self.sched.curr(queue), least: own.min_vruntime, waits })
+        for entry in step.iter().filter(|entry| entry.what == What::UpdateCurr) {
+            let queue = entry.record.number("cfs").and_then(|address| self.groups.queue(address));
+            let Some(queue) = queue.filter(|queue| charged.iter().all(|known| known.queue != *queue)) else { continue };
+            let own = self.sched.queue(queue);
+            let Some(runs) = own.curr else { continue };
+            let waits = own.timeline.first().map(|first| self.sched.entity_at(first).vruntime);
+            charged.push(BeforeCharge { queue, runs, least: own.min_vruntime, waits });
+        }
+        charged
     }
 
-    /// `update_min_vruntime` of that charge: what a step takes off after it counted as well.
-    pub(super) fn note_charge(&mut self, before: Option<BeforeCharge>) {
-        let Some(BeforeCharge { queue, runs, least, waits }) = before.filter(|before| self.is_fair(before.runs)) else {
-            return;
-        };
-        let runs = self.sched.entity(runs).vruntime;
-        let charged = least.max(waits.map_or(runs, |waits| waits.min(runs)));
-        self.cpus[queue.index()].least = (least, charged);
+    /// `update_min_vruntime` of those charges: what a step takes off after them counted as well.
+    pub(super) fn note_charge(&mut self, before: Vec<BeforeCharge>) {
+        for BeforeCharge { queue, runs, least, waits } in before {
+            let runs = self.sched.entity_at(runs).vruntime;
+            let charged = least.max(waits.map_or(runs, |waits| waits.min(runs)));
+            self.least.insert(queue, (least, charged));
+        }
     }
 
     /// The second: what its averages are brought up to shows the times that were read, its queue's and then, if that CPU idles, the
     /// clock's. A task that ended is looked at once; of one that lives that is a look at its load.
-    pub(super) fn leave_load(&mut self, step: &[Entry<'a>], ahead: &[Entry<'a>]) {
+    pub(super) fn leave_load(&mut self, step: &[Entry<'a>]) {
         let Some(first) = step.first().map(|entry| entry.record) else { return };
         let mut shown = step.iter().filter_map(|entry| entry.record.number("now"));
         let Some(updated) = shown.next() else { return };
         let migrant = self.migrant(first);
         let task = migrant.map(|(task, _)| task).or_else(|| self.dead.remove(&(first.number("pid")? as u32)));
         let Some(task) = task else { return };
-        let queue = self.sched.task_cpu(task);
-        let before = self.sched.removed_of_cpu(queue);
+        let queue = self.sched.entity(task).cfs_rq;
+        let before = self.sched.removed_of(queue);
         match migrant {
             Some((_, to)) => {
                 self.sched.migrate_load(task, to, updated, shown.next());
@@ -119,26 +128,31 @@ impl<'a> Several<'a> {
             }
             None => self.sched.task_dead_at(task, updated),
         }
-        let removed = minus(self.sched.removed_of_cpu(queue), before);
+        let removed = minus(self.sched.removed_of(queue), before);
         // It has left by what the CPU does next; an interrupt may come before.
         let looks = step.iter().filter(|entry| entry.record.number("now").is_some());
-        let next = looks.skip(1).chain(ahead).find(|next| next.record.flags.context == first.flags.context);
+        let next = looks.skip(1).chain(self.ahead).find(|next| next.record.flags.context == first.flags.context);
         let until = next.map_or(u64::MAX, |next| next.record.line);
         self.leaving.push(Leaving { queue, until, removed });
     }
 
     /// A load leaves between the record that tells so and the next one of that CPU. A queue's look at what left that lies between, too,
     /// may have come before: what it shows tells whether it did. What it did not see is put off until it is over.
-    pub(super) fn put_off(&mut self, step: &[Entry<'a>], by: usize) -> Option<Late> {
-        if self.leaving.is_empty() {
-            return None;
-        }
-        let look = step.iter().find(|entry| &*entry.record.event == "k_lacfs")?.record;
-        let queue = CpuId(queue_of(step, by, self.cpus.len()) as u32);
+    pub(super) fn put_off(&mut self, step: &[Entry<'a>]) -> Vec<Late> {
+        let queues: BTreeSet<CfsRqId> = self.leaving.iter().map(|leaving| leaving.queue).collect();
+        queues.into_iter().filter_map(|queue| self.put_off_queue(queue, step)).collect()
+    }
+
+    fn put_off_queue(&mut self, queue: CfsRqId, step: &[Entry<'a>]) -> Option<Late> {
+        let looks = |entry: &&Entry<'a>| {
+            let shown = || entry.record.number("cfs").and_then(|address| self.groups.queue(address));
+            &*entry.record.event == "k_lacfs" && shown() == Some(queue)
+        };
+        let look = step.iter().find(looks)?.record;
         let (mine, others): (Vec<_>, Vec<_>) = self.leaving.drain(..).partition(|leaving| leaving.queue == queue);
         self.leaving = others;
         let open: Vec<Leaving> = mine.into_iter().filter(|leaving| look.line < leaving.until).collect();
-        let all = self.sched.removed_of_cpu(queue);
+        let all = self.sched.removed_of(queue);
         // In the order in which they were told, so that the last ones are seen last.
         for from in (0..=open.len()).rev() {
             let late = &open[from..];
@@ -153,8 +167,8 @@ impl<'a> Several<'a> {
     }
 
     /// Whether a look at a queue's averages shows ours.
-    fn shows(&self, queue: CpuId, look: &Record) -> bool {
-        self.sched.load_left_on_cpu(queue).is_none_or(|ours| {
+    fn shows(&self, queue: CfsRqId, look: &Record) -> bool {
+        self.sched.load_left_on(queue).is_none_or(|ours| {
             [("la", ours.load_avg), ("ra", ours.runnable_avg), ("ua", ours.util_avg)]
                 .into_iter()
                 .all(|(key, ours)| look.number(key).is_none_or(|kernels| kernels == ours))
@@ -162,12 +176,13 @@ impl<'a> Several<'a> {
     }
 
     /// What was put off has left now.
-    pub(super) fn catch_up(&mut self, late: Option<Late>) {
-        let Some(Late { queue, leaving }) = late else { return };
-        let now = self.sched.removed_of_cpu(queue);
-        let all = leaving.iter().fold(now, |all, leaving| plus(all, leaving.removed));
-        self.sched.assume_removed(queue, all);
-        self.leaving.extend(leaving);
+    pub(super) fn catch_up(&mut self, late: Vec<Late>) {
+        for Late { queue, leaving } in late {
+            let now = self.sched.removed_of(queue);
+            let all = leaving.iter().fold(now, |all, leaving| plus(all, leaving.removed));
+            self.sched.assume_removed(queue, all);
+            self.leaving.extend(leaving);
+        }
     }
 }
 
@@ -182,6 +197,7 @@ fn plus(all: Removed, one: Removed) -> Removed {
 #[cfg(test)]
 mod tests {
     use schedlab_model::Attributes;
+    use schedlab_sched::GroupId;
     use schedlab_sched::pelt::SchedAvg;
     use schedlab_trace::Reader;
 
@@ -191,6 +207,8 @@ mod tests {
 
     const CPU0: CpuId = CpuId(0);
     const CPU1: CpuId = CpuId(1);
+    /// The address of the first CPU's root queue.
+    const ROOT0: u64 = 0x1cc0;
 
     fn records(text: &str) -> Vec<Record> {
         let records: Vec<Record> =
@@ -200,12 +218,15 @@ mod tests {
     }
 
     /// Two CPUs of 6.1, and a task that sleeps on the first.
-    fn several(settings: &Settings) -> (Several<'_>, TaskId) {
+    fn two_cpus(settings: &Settings) -> (Engine<'_>, TaskId) {
         let first = &records(" n-1     0d..1. 1.000000000: k_pnt: c=1 ct=1\n")[0];
-        let mut several = Several::new(settings, 2, Report::of(first, first, Level::L1, 1, settings));
-        let task = several.add(152, &Attributes::default());
-        several.sched.assume_asleep(task, CPU0);
-        (several, task)
+        let report = Report::of(first, first, Level::L1, 1, settings);
+        let mut engine = Engine::new(settings, settings.rules(), 2, report);
+        let task = engine.add(152, &Attributes::default(), GroupId::ROOT);
+        engine.sched.assume_asleep(task, CPU0);
+        let root = engine.sched.root_queue(CPU0);
+        engine.groups.queues.insert(ROOT0, root);
+        (engine, task)
     }
 
     fn settings() -> Settings {
@@ -232,17 +253,18 @@ mod tests {
             ("la=1000 ra=1000 ua=600", 10, false),
             ("la=1202 ra=1202 ua=777", 1, false),
         ] {
-            let (mut several, _) = several(&settings);
+            let (mut engine, _) = two_cpus(&settings);
             let avg = SchedAvg { load_avg: 1202, runnable_avg: 1202, util_avg: 777, ..SchedAvg::default() };
-            several.sched.assume_queue_load(CPU0, avg, removed);
-            several.leaving.push(Leaving { queue: CPU0, until: next, removed });
+            engine.sched.assume_queue_load(CPU0, avg, removed);
+            let root = engine.groups.queue(ROOT0).expect("the first CPU's");
+            engine.leaving.push(Leaving { queue: root, until: next, removed });
             let look = look(shown);
-            let put_off = several.put_off(&[Entry::of(&look[0])], 1);
-            assert_eq!(put_off.is_some(), late, "{shown}");
-            let left = several.sched.load_left_on_cpu(CPU0).expect("it is tracked");
+            let put_off = engine.put_off(&[Entry::of(&look[0])]);
+            assert_eq!(!put_off.is_empty(), late, "{shown}");
+            let left = engine.sched.load_left_on(root).expect("it is tracked");
             assert_eq!((left.load_avg, left.util_avg), if late { (1202, 777) } else { (911, 575) }, "{shown}");
-            several.catch_up(put_off);
-            assert_eq!(several.sched.removed_of_cpu(CPU0), removed, "{shown}");
+            engine.catch_up(put_off);
+            assert_eq!(engine.sched.removed_of(root), removed, "{shown}");
         }
     }
 
@@ -251,20 +273,21 @@ mod tests {
     #[test]
     fn the_load_of_who_ended_is_of_the_time_that_was_read() {
         let settings = settings();
-        let (mut several, task) = several(&settings);
+        let (mut engine, task) = two_cpus(&settings);
         let now = 21_984_571_392;
         let avg =
             SchedAvg { last_update_time: now, load_avg: 500, runnable_avg: 490, util_avg: 400, ..SchedAvg::default() };
-        several.sched.assume_load(task, avg);
-        several.sched.assume_queue_load(
+        engine.sched.assume_load(task, avg);
+        engine.sched.assume_queue_load(
             CPU0,
             SchedAvg { last_update_time: 21_987_039_241 & !1023, ..avg },
             (0, 0, 0, 0),
         );
-        several.dead.insert(153, task);
+        engine.dead.insert(153, task);
         let dead = records(" n-151     0...1. 22.034401675: k_lablk: pid=153 now=21984571392\n");
-        several.leave_load(&[Entry::of(&dead[0])], &[]);
-        assert_eq!(several.sched.removed_of_cpu(CPU0), (1, 500, 400, 490));
+        engine.leave_load(&[Entry::of(&dead[0])]);
+        let root = engine.groups.queue(ROOT0).expect("the first CPU's");
+        assert_eq!(engine.sched.removed_of(root), (1, 500, 400, 490));
     }
 
     /// Of 6.1.176: 170 alone was on CPU 0's queue, whose virtual time its charge moved from 7689615682 to 7690384195, as 169 left it for
@@ -275,18 +298,19 @@ mod tests {
         let settings = settings();
         let (before, after) = (Vruntime(7_689_615_682), Vruntime(7_690_384_195));
         for (shown, less) in [(8_552_313_349_u64, after), (8_552_313_349 + 768_513, before)] {
-            let (mut several, task) = several(&settings);
-            several.sched.entity_mut(task).vruntime = Vruntime(7_685_359_525);
-            several.sched.cfs_rq_mut(CPU1).min_vruntime = Vruntime(8_557_338_019);
-            several.cpus[0].least = (before, after);
+            let (mut engine, task) = two_cpus(&settings);
+            engine.sched.entity_mut(task).vruntime = Vruntime(7_685_359_525);
+            engine.sched.cfs_rq_mut(CPU1).min_vruntime = Vruntime(8_557_338_019);
+            let root = engine.groups.queue(ROOT0).expect("the first CPU's");
+            engine.least.insert(root, (before, after));
             let moves = records(" n-168     2d..3. 22.528447398: k_mig: pid=152 to=1\n");
-            several.leave_time(&[Entry::of(&moves[0])], Some(0), Read::Charging);
+            engine.leave_time(&[Entry::of(&moves[0])], Some(0), Read::Charging);
             let line = format!(
                 " n-0     1d.h2. 22.528610303: k_place: pid=152 vr={shown} minv=8557338019 init=0 se=0x0 my=0x0 cfs=0x1cc0\n"
             );
             let placed = records(&line);
-            several.settle_time(CPU1, task, &[Entry::of(&placed[0])]);
-            assert_eq!(several.sched.entity(task).vruntime, Vruntime(7_685_359_525).minus(less.0), "{shown}");
+            engine.settle_time(task, &[Entry::of(&placed[0])]);
+            assert_eq!(engine.sched.entity(task).vruntime, Vruntime(7_685_359_525).minus(less.0), "{shown}");
         }
     }
 
@@ -299,10 +323,12 @@ mod tests {
         for (waits, charged) in
             [(Some(least), least), (None, runs), (Some(least.minus(5)), least), (Some(least.plus(9)), least.plus(9))]
         {
-            let (mut several, task) = several(&settings);
-            several.sched.entity_mut(task).vruntime = runs;
-            several.note_charge(Some(BeforeCharge { queue: CPU0, runs: task, least, waits }));
-            assert_eq!(several.cpus[0].least, (least, charged), "{waits:?}");
+            let (mut engine, task) = two_cpus(&settings);
+            engine.sched.entity_mut(task).vruntime = runs;
+            let queue = engine.groups.queue(ROOT0).expect("the first CPU's");
+            let runs = engine.sched.task(task).se;
+            engine.note_charge(vec![BeforeCharge { queue, runs, least, waits }]);
+            assert_eq!(engine.least[&queue], (least, charged), "{waits:?}");
         }
     }
 }

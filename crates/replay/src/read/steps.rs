@@ -10,11 +10,11 @@ use schedlab_trace::{Pid, RecordKind};
 use crate::read::flags::{SAVE, SLEEP};
 use crate::read::section::{Entry, What};
 
-use super::order::{left_queue, order_looks, order_migrations};
+use super::step_order::{left_queue, order_looks, order_migrations};
 
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(crate) enum Act {
     /// A task's state before the workload.
     Snap,
     /// A task is about to be woken. `remote`: the CPU where it was will queue it, without any being chosen.
@@ -72,7 +72,7 @@ pub(super) enum Act {
 
 /// When a queue's virtual time was read, among what a step on that queue does to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub(crate) enum Read {
     /// Before that, or after all of it.
     Whole,
     /// After whoever ran was charged, and before somebody was taken off.
@@ -83,7 +83,7 @@ pub(super) enum Read {
 
 impl Act {
     /// Whether it is done under a queue's lock, which others do not take to look at the queue.
-    pub(super) const fn locks(self) -> bool {
+    pub(crate) const fn locks(self) -> bool {
         matches!(
             self,
             Self::Activate
@@ -99,21 +99,21 @@ impl Act {
 
 /// A step: so many records of one CPU, from `from` on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) act: Act,
+pub(crate) struct Step {
+    pub(crate) act: Act,
     /// Who did it.
-    pub(super) by: usize,
-    pub(super) from: usize,
-    pub(super) to: usize,
+    pub(crate) by: usize,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// Where among all steps: [`ROOM`] times the line of the record that tells when, so that there is room between two.
-    pub(super) place: u64,
+    pub(crate) place: u64,
 }
 
 /// Places from one line to the next.
-pub(super) const ROOM: u64 = 8;
+pub(crate) const ROOM: u64 = 8;
 
 /// Cuts every CPU's records; steps of all CPUs in order.
-pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
+pub(crate) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for (by, entries) in streams.iter().enumerate() {
         let mut at = 0;
@@ -141,7 +141,7 @@ pub(super) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
 }
 
 /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
-pub(super) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
+pub(crate) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
     // A look at nothing but the averages is at any queue's.
     let looks = step.first().filter(|entry| &*entry.record.event == "k_lacfs");
     let named = looks.and_then(|entry| entry.record.number("cpu"));
@@ -318,13 +318,13 @@ fn loose(entries: &[Entry<'_>]) -> (Act, usize, usize) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use schedlab_trace::{Reader, Record};
 
     use super::*;
 
     /// The steps of these lines of several CPUs, each with the task that it is about, if any.
-    pub(in crate::several) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
+    pub(crate) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
         let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
         let cpus = records.iter().map(|record| record.cpu).max().map_or(0, |cpu| cpu as usize + 1);
         let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus];

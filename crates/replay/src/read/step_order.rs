@@ -6,11 +6,11 @@
 
 use schedlab_trace::RecordKind;
 
-use super::cut::{Act, ROOM, Read, Step, queue_of};
+use super::steps::{Act, ROOM, Read, Step, queue_of};
 use crate::read::section::{Entry, What};
 
 /// The queue that a task leaves, which is told right before it does.
-pub(super) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
+pub(crate) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
     before.iter().rev().take(2).find_map(|entry| match entry.record.kind {
         RecordKind::Migrate { from, .. } => Some(from as usize),
         _ => None,
@@ -34,7 +34,7 @@ struct Held {
 
 /// Puts the steps by which tasks leave before or after those within which they do: a load that left before the look was gone in them.
 /// Virtual times that were read after the charge are those after them.
-pub(super) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+pub(crate) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     let mut held = held_steps(streams, steps);
     for at in 0..steps.len() {
         let Step { act: Act::LeaveLoad, by, from, place, .. } = steps[at] else { continue };
@@ -75,7 +75,7 @@ pub(super) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
 
 /// Puts the recorder's marks, between which it looks at all averages, around the steps that others were in then: it may have seen how these
 /// left them, or found them.
-pub(super) fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+pub(crate) fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     for at in 0..steps.len() {
         let Step { act: Act::Mark, by, from, place, .. } = steps[at] else { continue };
         let mark = streams[by][from].record;
@@ -135,7 +135,7 @@ fn looks(entry: &Entry<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::several::cut::tests::steps;
+    use crate::read::steps::tests::steps;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use schedlab_model::{CpuId, TaskId};
 use schedlab_sched::WakeKind;
 use schedlab_trace::{Pid, Record, RecordKind};
 
-use super::Several;
-use crate::classes::start::has;
+use super::Engine;
+use super::start::has;
 use crate::read::section::{Entry, What};
 
 /// How the kernel answered whether a task that comes preempts.
@@ -15,7 +15,7 @@ struct Answer {
     resched: bool,
 }
 
-impl<'a> Several<'a> {
+impl<'a> Engine<'a> {
     pub(super) fn waking(&mut self, entry: &Entry<'a>, remote: bool) {
         let RecordKind::Waking { task, .. } = &entry.record.kind else { return };
         if task.priority == 0 && entry.record.flags.context != schedlab_trace::Context::Task {
@@ -105,8 +105,80 @@ impl<'a> Several<'a> {
         }
     }
 
-    pub(super) fn activate(&mut self, step: &[Entry<'a>], by: usize) {
-        let (Some(first), cpu) = (step.first(), self.cpu_of(step, by)) else { return };
+    /// A wake-up on one CPU, from where the task is about to be woken to where it is told to be awake.
+    pub(super) fn wake(&mut self, cpu: CpuId, pid: Pid, section: &[Entry<'a>]) {
+        let enqueue = section.iter().find(|entry| matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(pid));
+        if enqueue.is_none() && self.is_stopper(pid, section) {
+            self.wake_stopper(cpu, pid);
+            return self.compare_after(cpu, section);
+        }
+        if enqueue.is_none() && !has(section, What::Check) {
+            // A task that is about to sleep is told to go on, without any queueing.
+            return;
+        }
+        let Some(task) = self.known(pid, cpu, enqueue).filter(|task| *task != TaskId::IDLE) else { return };
+        self.compare_before(cpu, section);
+        let answer = self.answer(section, cpu, task);
+        let runnable = self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed;
+        self.sched.decider.expect_preempt(answer.resched);
+        let before = self.sched.must_resched(cpu);
+        if enqueue.is_none() {
+            // ttwu_runnable: it never left.
+            if !runnable {
+                return self.lose_track(cpu, "woken as if it had not left the queue");
+            }
+            self.sched.wakeup_preempt(cpu, task, false);
+        } else {
+            if runnable || !self.sched.try_to_wake_up(task, cpu) {
+                return self.lose_track(cpu, "woken, but it is awake");
+            }
+            self.waits(task);
+            self.came(task);
+        }
+        self.score_wakeup(&answer, task, cpu, before);
+        self.compare_after(cpu, section);
+    }
+
+    /// `stop_sched_class`: above all priorities, and its probes are none.
+    fn is_stopper(&self, pid: Pid, section: &[Entry<'a>]) -> bool {
+        let known = self.task_of(pid);
+        let highest =
+            |entry: &Entry<'a>| matches!(&entry.record.kind, RecordKind::Waking { task, .. } if task.priority == 0);
+        let asleep = known.is_none_or(|task| self.stoppers.contains(&task) && !self.sched.entity(task).on_rq);
+        asleep && section.first().is_some_and(highest)
+    }
+
+    fn wake_stopper(&mut self, cpu: CpuId, pid: Pid) {
+        let task = self.task_of(pid).unwrap_or_else(|| self.add_stopper(pid, cpu));
+        if task == TaskId::IDLE {
+            return;
+        }
+        if !self.sched.entity(task).on_rq {
+            self.sched.decider.expect_nothing();
+            self.sched.try_to_wake_up(task, cpu);
+            self.waits(task);
+        }
+        self.sched.assume_need_resched(cpu, true);
+    }
+
+    /// A new task on one CPU.
+    pub(super) fn wake_new(&mut self, cpu: CpuId, pid: Pid, section: &[Entry<'a>]) {
+        let Some(task) = self.known(pid, cpu, section.first()).filter(|task| *task != TaskId::IDLE) else { return };
+        self.compare_before(cpu, section);
+        let answer = self.answer(section, cpu, task);
+        self.sched.decider.expect_preempt(answer.resched);
+        let before = self.sched.must_resched(cpu);
+        self.newborn.remove(&task);
+        self.sched.wake_up_new_task(task, cpu);
+        self.waits(task);
+        self.came(task);
+        self.score_wakeup(&answer, task, cpu, before);
+        self.compare_after(cpu, section);
+    }
+
+    /// A task is queued, as the last part of a wake-up or after it was brought from another CPU.
+    pub(super) fn activate(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(first) = step.first() else { return };
         let Some(pid) = first.pid() else { return };
         let Some(task) = self.known(pid, cpu, Some(first)).filter(|task| *task != TaskId::IDLE) else { return };
         self.advance(cpu, step);
@@ -115,19 +187,19 @@ impl<'a> Several<'a> {
         let answer = self.answer(step, cpu, task);
         self.sched.decider.expect_preempt(answer.resched);
         let before = self.sched.must_resched(cpu);
-        self.settle_time(cpu, task, step);
+        self.settle_time(task, step);
         if self.detached.remove(&task) {
             self.sched.attach_task(cpu, task);
         } else if self.newborn.remove(&task) {
             self.sched.wake_up_new_task(task, cpu);
-            self.came(task, cpu);
+            self.came(task);
         } else if self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed {
             return self.lose_track(cpu, "queued, but it is on a queue");
         } else if self.sched.entity(task).sched_delayed {
             if !self.sched.try_to_wake_up(task, cpu) {
                 return self.lose_track(cpu, "woken, but it is awake");
             }
-            self.came(task, cpu);
+            self.came(task);
         } else {
             if self.sched.task_cpu(task) != cpu {
                 // 7.2 and real-time tasks do not show it.
@@ -138,15 +210,15 @@ impl<'a> Several<'a> {
             if !self.sched.activate_waking(task, migrated) {
                 return self.lose_track(cpu, "woken, but it is awake");
             }
-            self.came(task, cpu);
+            self.came(task);
         }
         self.score_wakeup(&answer, task, cpu, before);
-        self.compare_after(step);
+        self.compare_after(cpu, step);
     }
 
     /// `ttwu_runnable`: it never left its queue.
-    pub(super) fn wake_running(&mut self, step: &[Entry<'a>], by: usize) {
-        let (Some(first), cpu) = (step.first(), self.cpu_of(step, by)) else { return };
+    pub(super) fn wake_running(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(first) = step.first() else { return };
         let Some(task) = first.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
             return;
         };
@@ -163,23 +235,16 @@ impl<'a> Several<'a> {
     }
 
     /// A wake-up that no probe of the class shows: of the stop class.
-    pub(super) fn wakeup_alone(&mut self, step: &[Entry<'a>], by: usize) {
+    pub(super) fn wakeup_alone(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
         let Some(RecordKind::Wakeup { task, .. }) = step.first().map(|entry| &entry.record.kind) else { return };
-        let cpu = self.cpu_of(step, by);
         let known = self.task_of(task.pid);
-        if task.priority != 0 || known.is_some_and(|known| !self.stoppers.contains(&known)) {
-            return;
+        if task.priority == 0 && known.is_none_or(|known| self.stoppers.contains(&known)) {
+            self.wake_stopper(cpu, task.pid);
         }
-        let stopper = known.unwrap_or_else(|| self.add_stopper(task.pid, cpu));
-        if !self.sched.entity(stopper).on_rq {
-            self.sched.decider.expect_nothing();
-            self.sched.try_to_wake_up(stopper, cpu);
-        }
-        self.sched.assume_need_resched(cpu, true);
     }
 
     /// It was placed; where, shows when it is next picked.
-    fn came(&mut self, task: TaskId, cpu: CpuId) {
+    fn came(&mut self, task: TaskId) {
         if !self.is_fair(task) {
             return;
         }
@@ -187,7 +252,7 @@ impl<'a> Several<'a> {
             self.report.decisions.placement.unverifiable += 1;
             return;
         }
-        let queue = self.sched.cfs_rq(cpu);
+        let queue = self.sched.queue(self.sched.entity(task).cfs_rq);
         let naive = if self.eevdf() { queue.zero_vruntime } else { queue.min_vruntime };
         self.placed.insert(task, naive.0);
     }
@@ -198,7 +263,10 @@ impl<'a> Several<'a> {
             return Answer { asked: false, resched: has(step, What::Resched) };
         }
         let Some(at) = step.iter().position(|entry| entry.what == What::Check) else {
-            return Answer { asked: false, resched: has(step, What::Resched) };
+            // Other classes are not probed there: a higher one's task preempts, a real-time or deadline one may.
+            let higher = self.alone() && !(self.is_fair(task) && self.is_fair(curr));
+            let asked = higher && !self.sched.must_resched(cpu);
+            return Answer { asked, resched: has(step, What::Resched) };
         };
         let set = step[at].record.number("tif").unwrap_or(0) >> self.flags.need_resched & 1 != 0;
         // What comes before the look at the queue (EEVDF) is for a request that the charge found served.
@@ -208,48 +276,58 @@ impl<'a> Several<'a> {
 
     fn score_wakeup(&mut self, answer: &Answer, task: TaskId, cpu: CpuId, before: bool) {
         let curr = self.sched.curr(cpu);
-        if !answer.asked
-            || before && !self.eevdf()
-            || !self.is_fair(task)
-            || !self.is_fair(curr)
-            || self.cpus[cpu.index()].searches
-        {
+        let fair = self.is_fair(task) && self.is_fair(curr);
+        let open = before && !self.eevdf() || !fair || self.cpus[cpu.index()].searches;
+        if !answer.asked || !self.compares() || open && !self.alone() {
             return;
         }
-        let ours = self.sched.decider.preempt.unwrap_or(false);
-        if !self.begun {
-            return;
-        }
+        let ours = match fair {
+            true => self.sched.decider.preempt.unwrap_or(false),
+            false => !before && self.sched.must_resched(cpu),
+        };
         if !self.verifiable(task) || !self.verifiable(curr) {
             self.report.decisions.wakeup.unverifiable += 1;
             return;
         }
-        let naive = self.key(task).before(self.key(curr));
+        // Naive: among fair tasks whoever is behind preempts; beyond them, whoever comes waits.
+        let naive = fair && self.is_before_running(task, curr);
         self.report.decisions.wakeup.add(ours == answer.resched, naive == answer.resched);
         self.expect_equal(cpu, "wakeup", ours == answer.resched, ours, answer.resched);
+        if !fair && !before && ours != answer.resched {
+            self.sched.assume_need_resched(cpu, answer.resched);
+        }
     }
 
     /// CFS places a child as it is made, before the event that tells of it; EEVDF only as it is first queued.
-    pub(super) fn fork_placed(&mut self, step: &[Entry<'a>], by: usize) {
-        let cpu = CpuId(by as u32);
-        self.advance(cpu, step);
+    pub(super) fn fork_placed(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
         self.compare_before(cpu, step);
         let parent = self.sched.curr(cpu);
         if parent == TaskId::IDLE {
             return self.lose_track(cpu, "a child without a parent");
         }
         self.sched.decider.expect_nothing();
-        self.cpus[by].unborn = Some(self.sched.sched_fork(parent, false));
+        let child = self.make_child(cpu, parent);
+        self.cpus[cpu.index()].unborn = Some(child);
     }
 
-    pub(super) fn fork(&mut self, parent: Pid, child: Pid, by: usize) {
-        let unborn = self.cpus[by].unborn.take();
+    /// A child of `parent`, with what its making set it back to (SCHED_FLAG_RESET_ON_FORK).
+    fn make_child(&mut self, cpu: CpuId, parent: TaskId) -> TaskId {
+        let child = self.sched.sched_fork(parent, false);
+        if let Some(mut attributes) = self.cpus[cpu.index()].reset_on_fork.take() {
+            attributes.affinity = self.sched.attributes(child).affinity;
+            self.sched.reset_on_fork(child, &attributes);
+        }
+        child
+    }
+
+    pub(super) fn fork(&mut self, cpu: CpuId, parent: Pid, child: Pid) {
+        let unborn = self.cpus[cpu.index()].unborn.take();
         if self.tasks.of_pid(child).is_some() {
             return;
         }
-        let Some(parent) = self.task_of(parent).filter(|parent| *parent != TaskId::IDLE) else { return };
+        let Some(parent) = self.known(parent, cpu, None).filter(|parent| *parent != TaskId::IDLE) else { return };
         self.sched.decider.expect_nothing();
-        let task = unborn.unwrap_or_else(|| self.sched.sched_fork(parent, false));
+        let task = unborn.unwrap_or_else(|| self.make_child(cpu, parent));
         if self.guessed.contains(&parent) {
             self.guessed.insert(task);
         }

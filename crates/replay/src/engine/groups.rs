@@ -1,0 +1,134 @@
+//! Task groups: cgroups by their path, autogroups by their first task, and the kernel's addresses of both.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::{CpuId, Time};
+use schedlab_sched::{CfsRqId, EntityId, GroupId};
+use schedlab_trace::{Pid, Record};
+
+use super::Engine;
+use super::start::has;
+use crate::read::section::{Entry, What};
+
+/// Which of our groups, queues and entities are which of the recording's.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Groups by the inode of their cgroup, by the path of it, and by the kernel's address.
+    by_cgroup: BTreeMap<u64, GroupId>,
+    by_path: BTreeMap<String, GroupId>,
+    pub(super) by_address: BTreeMap<u64, GroupId>,
+    /// Queues and entities by the kernel's addresses, as far as the recording paired them with tasks.
+    pub(super) queues: BTreeMap<u64, CfsRqId>,
+    pub(super) entities: BTreeMap<u64, EntityId>,
+    /// Who set which group's limit and has not come to its queue yet.
+    limiting: Option<(Pid, GroupId)>,
+    /// The same of a group's weight.
+    weighing: Option<(Pid, GroupId)>,
+}
+
+impl Groups {
+    pub(super) fn queue(&self, address: u64) -> Option<CfsRqId> {
+        self.queues.get(&address).copied()
+    }
+}
+
+impl<'a> Engine<'a> {
+    /// The group whose address `tg=` is, made if it is met for the first time: a cgroup's below the one its path says, an
+    /// autogroup's below the root.
+    pub(super) fn group_at(&mut self, record: &Record) -> GroupId {
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let (address, parent, cgroup) = (number("tg"), number("ptg"), number("cg"));
+        if parent == 0 || address == 0 {
+            return GroupId::ROOT;
+        }
+        if let Some(group) = self.groups.by_address.get(&address) {
+            return *group;
+        }
+        let known = self.groups.by_cgroup.get(&cgroup).copied().filter(|_| cgroup != 0);
+        let above = self.groups.by_address.get(&parent).copied().unwrap_or(GroupId::ROOT);
+        let group = known.unwrap_or_else(|| self.create(above));
+        self.groups.by_address.insert(address, group);
+        group
+    }
+
+    fn create(&mut self, parent: GroupId) -> GroupId {
+        // No kernel with probes lacks groups.
+        self.sched.create_group(parent).unwrap_or(GroupId::ROOT)
+    }
+
+    /// `cgroup_mkdir: … id=28 path=/a/b`.
+    pub(super) fn make_group(&mut self, record: &Record) {
+        let (Some(id), Some(path)) = (record.number("id"), record.word("path")) else { return };
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let parent = self.groups.by_path.get(parent).copied().unwrap_or(GroupId::ROOT);
+        let group = self.create(parent);
+        self.groups.by_cgroup.insert(id, group);
+        self.groups.by_path.insert(path.to_owned(), group);
+    }
+
+    /// `sched_group_set_shares`.
+    pub(super) fn set_shares(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.compare_before(cpu, section);
+        let Some(record) = section.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.groups.by_cgroup.get(&number("cg")).copied() else { return };
+        self.groups.by_address.insert(number("tg"), group);
+        // The probe shows them scaled up, as cgroup v2 sets them.
+        match self.sched.set_shares_alone(group, number("shares") >> 10) {
+            Err(_) => self.lose_track(cpu, "a group's shares cannot be set"),
+            Ok(true) if !has(section, What::Reweight) => self.groups.weighing = Some((record.pid, group)),
+            Ok(true) => self.sched.set_shares_of_queues(group),
+            Ok(false) => {}
+        }
+        self.compare_after(cpu, section);
+    }
+
+    /// The rest of it, by who set the shares and was preempted before: nobody of the queues above the group's is charged for it, unless
+    /// he runs there.
+    pub(super) fn set_shares_of_queues(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        let pid = section.first().map(|entry| entry.record.pid);
+        let Some((_, group)) = self.groups.weighing.filter(|(writer, _)| Some(*writer) == pid) else {
+            return self.charge_alone(cpu, section);
+        };
+        self.groups.weighing = None;
+        self.compare_before(cpu, section);
+        self.sched.set_shares_of_queues(group);
+        self.compare_after(cpu, section);
+    }
+
+    /// `tg_set_cfs_bandwidth`, from where it refills the pool on. It may be preempted before it comes to the queue.
+    pub(super) fn set_quota(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.compare_before(cpu, section);
+        let Some(record) = section.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.groups.by_cgroup.get(&number("cg")).copied() else { return };
+        let quota = number("quota");
+        let quota = (quota < u64::MAX >> 1).then(|| Time::from_nanos(quota));
+        let (period, burst) = (Time::from_nanos(number("period")), Time::from_nanos(number("burst")));
+        if self.sched.set_bandwidth_pool(group, quota, period, burst).is_err() {
+            self.lose_track(cpu, "a group's bandwidth cannot be set");
+        }
+        if self.is_throttled(cpu, group) && !has(section, What::Unthrottle) {
+            self.groups.limiting = Some((record.pid, group));
+        } else {
+            self.sched.set_bandwidth_of_queues(group);
+        }
+        self.compare_after(cpu, section);
+    }
+
+    /// The rest of it, by who set the quota.
+    pub(super) fn set_quota_of_queue(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        self.compare_before(cpu, section);
+        let pid = section.first().map(|entry| entry.record.pid);
+        match self.groups.limiting.take() {
+            Some((writer, group)) if Some(writer) == pid => self.sched.set_bandwidth_of_queues(group),
+            _ => self.lose_track(cpu, "a group is let go whose limit nobody set"),
+        }
+        self.compare_after(cpu, section);
+    }
+
+    fn is_throttled(&mut self, cpu: CpuId, group: GroupId) -> bool {
+        let (queue, _) = self.sched.ids_of_group(group, cpu);
+        self.sched.queue(queue).throttled
+    }
+}
