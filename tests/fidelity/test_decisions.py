@@ -16,6 +16,7 @@ FILE = Path(__file__).parents[2] / "validation" / "decisions.toml"
 REGISTER = Register.read(FILE)
 KINDS = ("pick", "tick", "wakeup", "placement")
 PELT = ("pelt", "pelt_shown")
+AGREEMENTS = ("load", "throttling", "time_slice", "group_weight")
 IN_STATE = ("error", "disagreeing", "mean error", "largest error")
 
 SMALL = """
@@ -67,9 +68,7 @@ def _report(compared: int = 1000, differing: int = 0) -> dict[str, Any]:
         "state": {
             **{name: {"compared": 5, "mean_error": 0.0, "max_error": 0.0} for name in PELT},
             **{name: {"compared": 5, "max_error_ns": 0} for name in names},
-            **{
-                name: {"compared": 10, "equal": 10} for name in ("load", "throttling", "time_slice")
-            },
+            **{name: {"compared": 10, "equal": 10} for name in AGREEMENTS},
         },
         "resynchronisations": 0,
     }

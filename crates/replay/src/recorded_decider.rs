@@ -1,9 +1,9 @@
 //! The decider of a replay: notes what ours would be, gives back what the kernel did.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use schedlab_model::{CpuId, Reason, TaskId};
-use schedlab_sched::{Decider, Pick, Preemption, Pull, Vruntime};
+use schedlab_sched::{Decider, EntityId, Pick, Preemption, Pull, Vruntime};
 
 /// What the kernel did in the coming step, and what the rules said to it.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +24,10 @@ pub(crate) struct RecordedDecider {
     pub(crate) kernels_pull: Option<CpuId>,
     /// Whom we would have taken, of each domain that was looked at.
     pub(crate) pulls: Vec<Pull>,
+    /// The weights that the kernel gives groups' entities in the step, each entity's in order, where they are followed.
+    kernels_weights: Option<BTreeMap<u32, VecDeque<u64>>>,
+    /// What ours came to and the kernel's.
+    weights: Vec<(u64, u64)>,
     /// Each decision of ours with its reason, since these were last taken; none if no reasons are asked for.
     reasons: Option<Vec<(CpuId, Reason)>>,
 }
@@ -41,7 +45,22 @@ impl RecordedDecider {
 
     /// Prepares for a step of which this is known.
     fn prepare(&mut self, known: Self) {
-        *self = Self { reasons: self.reasons.take(), ..known };
+        let (reasons, kernels_weights) = (self.reasons.take(), self.kernels_weights.take());
+        *self = Self { reasons, kernels_weights, weights: std::mem::take(&mut self.weights), ..known };
+    }
+
+    /// Prepares for a step in which the kernel gives groups' entities these weights, in this order, and no others.
+    pub(crate) fn expect_weights(&mut self, weights: impl IntoIterator<Item = (EntityId, u64)>) {
+        let mut expected: BTreeMap<u32, VecDeque<u64>> = BTreeMap::new();
+        for (entity, weight) in weights {
+            expected.entry(entity.0).or_default().push_back(weight);
+        }
+        self.kernels_weights = Some(expected);
+    }
+
+    /// Each weight of a group's entity since these were last taken: what ours came to, and the kernel's.
+    pub(crate) fn take_weights(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.weights)
     }
 
     /// Prepares for a step in which the kernel made these picks.
@@ -107,6 +126,14 @@ impl Decider for RecordedDecider {
 
     fn select_cpu(&mut self, _: TaskId, ours: CpuId) -> CpuId {
         ours
+    }
+
+    /// A group's sum of load changes on other CPUs at the same time, so that the kernel's weight stands.
+    fn group_weight(&mut self, entity: EntityId, before: u64, ours: u64) -> u64 {
+        let Some(expected) = &mut self.kernels_weights else { return ours };
+        let kernels = expected.get_mut(&entity.0).and_then(VecDeque::pop_front).unwrap_or(before);
+        self.weights.push((ours, kernels));
+        kernels
     }
 
     /// Whom the kernel takes follows by itself.

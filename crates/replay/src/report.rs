@@ -193,6 +193,8 @@ pub struct State {
     pub timers: Agreement,
     /// Load, runnable and utilisation averages of tasks and queues (PELT), before each update. Only on several CPUs.
     pub pelt: Closeness,
+    /// The weight that a group's entity gets of its group's shares. Only on several CPUs, where it follows from loads on all of them.
+    pub group_weight: Closeness,
     /// When a CPU may balance next, and when its domains were balanced, how long that is until the next time, and how often it failed.
     pub balancing: Agreement,
     /// The averages as `/proc/PID/sched` and `sched/debug` show it, midway and at the end.
@@ -296,7 +298,7 @@ impl State {
     const fn is_exact(&self) -> bool {
         let Self { vruntime, min_vruntime, deadline, lag, slice, .. } = self;
         let Self { avg_vruntime, load, nr_running, buddies, need_resched, .. } = self;
-        let Self { exec_start, budgets, throttling, time_slice, timers, pelt, pelt_shown, .. } = self;
+        let Self { exec_start, budgets, throttling, time_slice, timers, pelt, pelt_shown, group_weight, .. } = self;
         vruntime.compared > 0
             && vruntime.max_error_ns == 0
             && min_vruntime.max_error_ns == 0
@@ -314,6 +316,7 @@ impl State {
             && time_slice.equal == time_slice.compared
             && timers.equal == timers.compared
             && pelt.equal == pelt.compared
+            && group_weight.equal == group_weight.compared
             && pelt_shown.equal == pelt_shown.compared
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn of(what: &str, eevdf: bool) -> &'static str {
         ("budget", _) => "update_curr_dl_se, replenish_dl_entity, update_curr_rt, account_cfs_rq_runtime",
         ("throttled", _) => "throttle_cfs_rq, unthrottle_cfs_rq, sched_rt_runtime_exceeded, start_dl_timer",
         ("time_slice", _) => "task_tick_rt",
+        ("group weight", _) => "calc_group_shares, update_tg_load_avg",
         ("timer", _) => "start_dl_timer, dl_task_timer",
         _ => "the sequence itself: schedule, try_to_wake_up, sched_move_task",
     }

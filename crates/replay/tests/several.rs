@@ -60,6 +60,39 @@ fn what_two_cpus_do_at_once_comes_out_as_recorded() {
     }
 }
 
+/// Nested cgroups with weights that change, one of them with a limit, made by the recorded command on two CPUs: given the weights that the
+/// kernel gives the groups' entities, which follow from loads that both CPUs change at once, each decision is the kernel's, and virtual
+/// times of tasks and groups are to the nanosecond. So is what is left of the limit on each CPU, and which queue is throttled when.
+#[test]
+fn groups_on_several_cpus_are_followed() {
+    for name in ["groups-2-near-6.1", "groups-2-near-6.12"] {
+        let report = report(name);
+        assert_eq!((report.level, report.resynchronisations, report.unexplained), (Level::L1, 0, 0), "{name}");
+        let (decisions, state) = (&report.decisions, &report.state);
+        for score in [decisions.pick, decisions.tick, decisions.wakeup, decisions.placement] {
+            exact(score, name);
+        }
+        let times = [state.vruntime, state.group_vruntime, state.exec_start, state.budgets];
+        assert!(times.iter().all(|time| time.compared > 10 && time.max_error_ns == 0), "{name}: {state:?}");
+        let times = [state.min_vruntime, state.deadline, state.lag];
+        assert!(times.iter().all(|time| time.max_error_ns == 0), "{name}: {state:?}");
+        for counts in [state.nr_running, state.load, state.throttling] {
+            assert!(counts.compared > 0 && counts.equal == counts.compared, "{name}: {state:?}");
+        }
+        assert!(state.group_vruntime.compared > 100 && state.pelt.compared > 1000, "{name}: {state:?}");
+    }
+}
+
+/// A group's entity weighs its queue's part of the group's load on all CPUs, of which the others' parts are as they told last: nine in
+/// ten weights come out as the kernel's, where its update and another CPU's look at the sum stand in the order in which they are told.
+#[test]
+fn weights_of_groups_follow_from_all_cpus() {
+    for name in ["groups-2-near-6.1", "groups-2-near-6.12"] {
+        let weights = report(name).state.group_weight;
+        assert!(weights.compared > 100 && 10 * weights.equal >= 9 * weights.compared, "{name}: {weights:?}");
+    }
+}
+
 /// Which CPU a woken task gets hangs on who idles at that very moment, which other CPUs change: nine in ten, and more often than who
 /// takes the one where it was; where that is always right, so are we.
 #[test]

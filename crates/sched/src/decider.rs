@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Reason, TaskId};
 
 use crate::balance::env::Idle;
-use crate::entity::Vruntime;
+use crate::entity::{EntityId, Vruntime};
 
 /// A pick among fair tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,12 @@ pub trait Decider {
 
     /// The CPU on which a waking or new task is queued.
     fn select_cpu(&mut self, task: TaskId, ours: CpuId) -> CpuId;
+
+    /// The weight that a group's entity gets of its group's shares, in place of the one it has; with the ten extra bits.
+    #[inline(always)]
+    fn group_weight(&mut self, _entity: EntityId, _before: u64, ours: u64) -> u64 {
+        ours
+    }
 
     /// The CPU from whose queue `cpu` takes tasks, as load is balanced; none if that is balanced.
     #[inline]

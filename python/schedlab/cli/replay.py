@@ -18,7 +18,11 @@ from schedlab.targets.sim import has_json_lines
 
 DECISIONS = ("pick", "tick", "wakeup", "placement")
 ON_SEVERAL_CPUS = ("select", "select_new", "newidle", "balance", "push")
-AVERAGES = {"pelt": "load averages", "pelt_shown": "load averages in /proc and sched/debug"}
+AVERAGES = {
+    "pelt": "load averages",
+    "pelt_shown": "load averages in /proc and sched/debug",
+    "group_weight": "weights of groups",
+}
 STATES = ("vruntime", "min_vruntime", "deadline", "lag", "budgets")
 
 

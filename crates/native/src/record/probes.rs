@@ -305,7 +305,8 @@ pub(super) const PROBES: &[Probe] = &[
     probe(
         "k_lase",
         &["__update_load_avg_se"],
-        "pid=se@task_struct:se.pid!se.my_q now=now cpu=cfs_rq.rq.cpu la=se.avg.load_avg ra=se.avg.runnable_avg ua=se.avg.util_avg",
+        "pid=se@task_struct:se.pid!se.my_q now=now cpu=cfs_rq.rq.cpu la=se.avg.load_avg ra=se.avg.runnable_avg ua=se.avg.util_avg \
+         se=se my=se.my_q",
     )
     .several(),
     probe(

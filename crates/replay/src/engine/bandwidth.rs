@@ -29,6 +29,32 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
+    /// The timer of a group's bandwidth expires: the pool is refilled and handed out. Each queue that gets some is let go by itself.
+    pub(super) fn refill(&mut self, cpu: CpuId, first: &Entry<'a>) {
+        let Some(group) = self.group_of_timer(first) else { return };
+        self.sched.decider.expect_nothing();
+        let now = self.cpus[cpu.index()].clocks.clock.as_nanos();
+        self.sched.fire_bandwidth_timer(group, is_slack(first), now);
+    }
+
+    /// `unthrottle_cfs_rq` of one queue, by the timer or by who sets the limit, on whichever CPU.
+    pub(super) fn unthrottle(&mut self, step: &[Entry<'a>]) {
+        let Some(first) = step.first().map(|entry| entry.record) else { return };
+        let Some(queue) = first.number("cfs").and_then(|address| self.groups.queue(address)) else { return };
+        let (cpu, group) = (self.sched.queue(queue).cpu, self.sched.queue(queue).group);
+        // It tells of itself before the clock is read.
+        self.advance(cpu, &step[1..]);
+        self.compare_before(cpu, &step[1..]);
+        self.compare_throttled(cpu, self.sched.queue(queue).throttled, true);
+        self.sched.decider.expect_nothing();
+        if self.limits(first.pid, group) {
+            self.sched.set_bandwidth_of_queue(group, cpu);
+        } else {
+            self.sched.let_go(vec![queue]);
+        }
+        self.compare_after(cpu, step);
+    }
+
     /// Whoever runs is taken off as it returns to user space: when it does so is recorded, that its group is throttled is ours to know.
     pub(super) fn throttle(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         self.compare_before(cpu, section);

@@ -73,11 +73,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Of a task that counted its virtual time from a queue that was just charged, where it is placed tells whether that was before it.
-    pub(super) fn settle_time(&mut self, task: TaskId, step: &[Entry<'a>]) {
+    pub(super) fn settle_time(&mut self, cpu: CpuId, task: TaskId, step: &[Entry<'a>]) {
         let Some(less) = self.either.remove(&task) else { return };
         let places = |entry: &&Entry<'a>| entry.what == What::Place && entry.pid() == Some(self.pid(task));
         let shown = step.iter().find(places).and_then(|entry| entry.record.number("vr"));
-        let least = self.sched.queue(self.sched.entity(task).cfs_rq).min_vruntime;
+        let (queue, _) = self.sched.ids_of_group(self.sched.group_of(task), cpu);
+        let least = self.sched.queue(queue).min_vruntime;
         let entity = self.sched.entity_mut(task);
         if shown == Some(entity.vruntime.plus(least.0).plus(less).0) {
             entity.vruntime = entity.vruntime.plus(less);
@@ -309,7 +310,7 @@ mod tests {
                 " n-0     1d.h2. 22.528610303: k_place: pid=152 vr={shown} minv=8557338019 init=0 se=0x0 my=0x0 cfs=0x1cc0\n"
             );
             let placed = records(&line);
-            engine.settle_time(task, &[Entry::of(&placed[0])]);
+            engine.settle_time(CPU1, task, &[Entry::of(&placed[0])]);
             assert_eq!(engine.sched.entity(task).vruntime, Vruntime(7_685_359_525).minus(less.0), "{shown}");
         }
     }

@@ -56,14 +56,27 @@ impl<'a> Engine<'a> {
         self.sched.create_group(parent).unwrap_or(GroupId::ROOT)
     }
 
-    /// `cgroup_mkdir: … id=28 path=/a/b`.
-    pub(super) fn make_group(&mut self, record: &Record) {
-        let (Some(id), Some(path)) = (record.number("id"), record.word("path")) else { return };
+    /// `cgroup_mkdir: … id=28 path=/a/b`: the group, made unless it is known.
+    pub(super) fn make_group(&mut self, record: &Record) -> Option<GroupId> {
+        let (id, path) = (record.number("id")?, record.word("path")?);
+        if let Some(known) = self.groups.by_cgroup.get(&id) {
+            return Some(*known);
+        }
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         let parent = self.groups.by_path.get(parent).copied().unwrap_or(GroupId::ROOT);
         let group = self.create(parent);
         self.groups.by_cgroup.insert(id, group);
         self.groups.by_path.insert(path.to_owned(), group);
+        Some(group)
+    }
+
+    /// `online_fair_sched_group` of one CPU: the group's entity joins the account of the queue above, whose averages are brought up to
+    /// date. The event that tells of the group comes after it was done on all CPUs.
+    pub(super) fn online(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        self.advance(cpu, step);
+        let made = self.ahead.iter().find(|entry| entry.what == What::MakeGroup);
+        let Some(group) = made.and_then(|entry| self.make_group(entry.record)) else { return };
+        self.learn_path(group, cpu, step);
     }
 
     /// `sched_group_set_shares`.
@@ -127,8 +140,56 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
+    /// Whether that task is setting the group's limit.
+    pub(super) fn limits(&self, pid: Pid, group: GroupId) -> bool {
+        self.groups.limiting == Some((pid, group))
+    }
+
     fn is_throttled(&mut self, cpu: CpuId, group: GroupId) -> bool {
         let (queue, _) = self.sched.ids_of_group(group, cpu);
         self.sched.queue(queue).throttled
+    }
+
+    /// `sched_group_set_shares` up to where it comes to the queues, each of which it locks by itself.
+    pub(super) fn set_shares_alone(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(record) = step.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.groups.by_cgroup.get(&number("cg")).copied() else { return };
+        self.groups.by_address.insert(number("tg"), group);
+        match self.sched.set_shares_alone(group, number("shares") >> 10) {
+            Err(_) => self.lose_track(cpu, "a group's shares cannot be set"),
+            Ok(true) => self.groups.weighing = Some((record.pid, group)),
+            Ok(false) => {}
+        }
+    }
+
+    /// The part of it that concerns one CPU's queue.
+    pub(super) fn set_shares_of_queue(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let pid = step.first().map(|entry| entry.record.pid);
+        let Some((_, group)) = self.groups.weighing.filter(|(writer, _)| Some(*writer) == pid) else { return };
+        self.advance(cpu, step);
+        self.learn_path(group, cpu, step);
+        self.expect_weights(cpu, step);
+        self.compare_before(cpu, step);
+        self.sched.set_shares_of_queue(group, cpu);
+        self.compare_after(cpu, step);
+    }
+
+    /// `tg_set_cfs_bandwidth` from where it refills the pool on. Queues that were throttled are let go one by one.
+    pub(super) fn set_quota_beside_others(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(record) = step.first().map(|entry| entry.record) else { return };
+        let number = |key: &str| record.number(key).unwrap_or(0);
+        let Some(group) = self.groups.by_cgroup.get(&number("cg")).copied() else { return };
+        let quota = Some(number("quota")).filter(|quota| *quota < u64::MAX >> 1).map(Time::from_nanos);
+        let (period, burst) = (Time::from_nanos(number("period")), Time::from_nanos(number("burst")));
+        if self.sched.set_bandwidth_pool(group, quota, period, burst).is_err() {
+            self.lose_track(cpu, "a group's bandwidth cannot be set");
+        }
+        for cpu in (0..self.cpus.len() as u32).map(CpuId) {
+            if !self.is_throttled(cpu, group) {
+                self.sched.set_bandwidth_of_queue(group, cpu);
+            }
+        }
+        self.groups.limiting = Some((record.pid, group));
     }
 }

@@ -80,7 +80,9 @@ impl<'a> Engine<'a> {
             Kind::Yield => {
                 self.yielding.insert(first.record.pid);
             }
-            Kind::MakeGroup => self.make_group(first.record),
+            Kind::MakeGroup => {
+                self.make_group(first.record);
+            }
             Kind::Wake(pid) => self.wake(CPU, pid, section),
             Kind::New(pid) => self.wake_new(CPU, pid, section),
             Kind::ForkPlaced => self.fork_placed(CPU, section),

@@ -88,9 +88,10 @@ impl<'a> Engine<'a> {
             let queue = queue_of(step, by, self.cpus.len());
             self.cpus[queue].until = (last.record.line, by);
         }
+        let (cpu, own) = (self.cpu_of(step, by), CpuId(by as u32));
+        self.expect_weights(cpu, step);
         let late = self.put_off(step);
         let before = self.before_charge(step);
-        let (cpu, own) = (self.cpu_of(step, by), CpuId(by as u32));
         match act {
             Act::Nothing => {}
             Act::Mark => {
@@ -131,6 +132,15 @@ impl<'a> Engine<'a> {
                 self.yielding.insert(first.record.pid);
             }
             Act::Charge => self.charge(cpu, step),
+            Act::Online => self.online(cpu, step),
+            Act::MakeGroup => {
+                self.make_group(first.record);
+            }
+            Act::Shares => self.set_shares_alone(cpu, step),
+            Act::SharesOfQueue => self.set_shares_of_queue(cpu, step),
+            Act::Quota => self.set_quota_beside_others(own, step),
+            Act::Refill => self.refill(own, first),
+            Act::Unthrottle => self.unthrottle(step),
             Act::Resched => {
                 let cpu = first.record.number("cpu").unwrap_or(by as u64);
                 if cpu < self.cpus.len() as u64 {
@@ -139,6 +149,7 @@ impl<'a> Engine<'a> {
                 }
             }
         }
+        self.compare_weights(cpu);
         self.note_charge(before);
         self.catch_up(late);
     }

@@ -187,7 +187,7 @@ impl<'a> Engine<'a> {
         let answer = self.answer(step, cpu, task);
         self.sched.decider.expect_preempt(answer.resched);
         let before = self.sched.must_resched(cpu);
-        self.settle_time(task, step);
+        self.settle_time(cpu, task, step);
         if self.detached.remove(&task) {
             self.sched.attach_task(cpu, task);
         } else if self.newborn.remove(&task) {

@@ -5,7 +5,9 @@
 //! chosen, the task leaves its old CPU's account) and what is done with it, maybe on another CPU later. A CPU that looks for work before it
 //! idles lets its lock go meanwhile, so that its schedule comes apart too.
 
-use schedlab_trace::{Pid, RecordKind};
+use std::collections::BTreeSet;
+
+use schedlab_trace::{Context, Pid, RecordKind};
 
 use crate::read::flags::{SAVE, SLEEP};
 use crate::read::section::{Entry, What};
@@ -65,6 +67,19 @@ pub(crate) enum Act {
     Charge,
     /// Somebody is told to schedule, outside all of these.
     Resched,
+    /// A group comes to be on one CPU (`online_fair_sched_group`).
+    Online,
+    MakeGroup,
+    /// `sched_group_set_shares`, up to where it comes to the CPUs' queues.
+    Shares,
+    /// The part of it that concerns one CPU.
+    SharesOfQueue,
+    /// `tg_set_cfs_bandwidth`.
+    Quota,
+    /// A timer refills a group's pool.
+    Refill,
+    /// A group's queue is let go.
+    Unthrottle,
     /// The recorder says something.
     Mark,
     Nothing,
@@ -114,11 +129,12 @@ pub(crate) const ROOM: u64 = 8;
 
 /// Cuts every CPU's records; steps of all CPUs in order.
 pub(crate) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
+    let roots = root_queues(streams);
     let mut steps: Vec<Step> = Vec::new();
     for (by, entries) in streams.iter().enumerate() {
         let mut at = 0;
         while at < entries.len() {
-            let (act, length, key) = next(&entries[at..]);
+            let (act, length, key) = next(&entries[at..], &roots);
             let to = (at + length.max(1)).min(entries.len());
             let mut push = |act: Act, to: usize, key: usize| {
                 let line = entries[key.min(to - 1)].record.line;
@@ -143,7 +159,8 @@ pub(crate) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
 /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
 pub(crate) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
     // A look at nothing but the averages is at any queue's.
-    let looks = step.first().filter(|entry| &*entry.record.event == "k_lacfs");
+    let looks =
+        step.first().filter(|entry| &*entry.record.event == "k_lacfs" || is_load(entry) && entry.pid() == Some(0));
     let named = looks.and_then(|entry| entry.record.number("cpu"));
     let named = named.or_else(|| {
         step.iter().find_map(|entry| match entry.what {
@@ -160,8 +177,14 @@ pub(crate) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
     named.map(|cpu| cpu as usize).filter(|cpu| *cpu < cpus).unwrap_or(by)
 }
 
+/// The addresses of the CPUs' root queues: before the recording no task is in a group.
+fn root_queues(streams: &[Vec<Entry<'_>>]) -> BTreeSet<u64> {
+    let told = streams.iter().flatten().filter(|entry| &*entry.record.event == "k_snapq");
+    told.filter_map(|entry| entry.record.number("cfs")).collect()
+}
+
 /// The step that begins at `entries[0]`, how many records it has, and which of them tells when.
-fn next(entries: &[Entry<'_>]) -> (Act, usize, usize) {
+fn next(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
     let first = &entries[0];
     match first.what {
         What::Snap => (Act::Snap, 1, 0),
@@ -184,7 +207,17 @@ fn next(entries: &[Entry<'_>]) -> (Act, usize, usize) {
         },
         What::Resched if entries.get(1).is_some_and(|next| next.what == What::Tick) => (Act::Tick, run(entries, 2), 1),
         What::Resched => (Act::Resched, 1, 0),
+        What::Move => (Act::Change, run(entries, 1), 0),
+        What::MakeGroup => (Act::MakeGroup, 1, 0),
+        What::Shares => (Act::Shares, 1, 0),
+        What::Refill if first.record.flags.context == Context::Task => (Act::Quota, 1, 0),
+        What::TimerEntry if refills(first) => (Act::Refill, 1, 0),
+        What::Unthrottle => (Act::Unthrottle, unthrottling(entries), 0),
         What::PickTask | What::Parameters => loose(entries),
+        // What a timer hands out comes before each queue that gets it is let go.
+        What::Within if &*first.record.event == "k_dist" => (Act::Nothing, 1, 0),
+        _ if &*first.record.event == "k_lacfs" => looks(entries, roots),
+        _ if &*first.record.event == "k_lase" && first.pid() == Some(0) => (Act::SharesOfQueue, one_queue(entries), 0),
         _ if is_within(first) => loose(entries),
         _ => named(entries),
     }
@@ -196,13 +229,53 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
         "k_snapw" | "k_snapq" => (Act::Snap, 1, 0),
         "k_sel" => (Act::Select { chosen: chosen(entries), remote: is_remote(entries) }, 1, 0),
         "k_mig" => (Act::Migrate, migration(entries), 0),
-        "k_lacfs" => (Act::Averages, 1, 0),
         "k_lablk" => (Act::LeaveLoad, 1, 0),
         "k_balance" => (Act::Due, 1, 0),
         "sched_process_exit" => (Act::Exit, 1, 0),
         "tracing_mark_write" => (Act::Mark, 1, 0),
         _ => (Act::Nothing, 1, 0),
     }
+}
+
+fn refills(entry: &Entry<'_>) -> bool {
+    matches!(&entry.record.kind, RecordKind::TimerEntry { function } if function.starts_with("sched_cfs_"))
+}
+
+/// `unthrottle_cfs_rq` tells of itself before it reads the clock.
+fn unthrottling(entries: &[Entry<'_>]) -> usize {
+    let next = entries.get(1).filter(|next| is_within(next) && next.what != What::Unthrottle);
+    next.map_or(1, |_| 1 + run(&entries[1..], 1))
+}
+
+/// Averages that are brought up to date outside of everything else, from a group's queue up to the CPU's own: of those that nobody looked at for
+/// a while, or, as a group is made, of what is above it.
+fn looks(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
+    let length = one_queue(entries);
+    let is_root = |entry: &Entry<'_>| {
+        &*entry.record.event == "k_lacfs" && entry.record.number("cfs").is_some_and(|queue| roots.contains(&queue))
+    };
+    let length = entries[..length].iter().position(is_root).map_or(1, |root| root + 1);
+    let first = entries[0].record;
+    let own = |entry: &&Entry<'_>| entry.record.pid == first.pid && entry.record.flags.context == Context::Task;
+    let makes = entries[length..].iter().filter(own).find(|entry| !is_load(entry));
+    match makes.map(|entry| entry.what) {
+        Some(What::MakeGroup) if first.flags.context == Context::Task => (Act::Online, length, 0),
+        _ => (Act::Averages, length, 0),
+    }
+}
+
+/// The parts of steps, at one clock, that concern one CPU's queue.
+fn one_queue(entries: &[Entry<'_>]) -> usize {
+    let clock = |entry: &Entry<'_>| entry.record.clocks.map(|clocks| clocks.task);
+    let cpu = entries[0].record.number("cpu");
+    let mut began = clock(&entries[0]);
+    let mut belongs = |entry: &&Entry<'_>| {
+        began = began.or(clock(entry));
+        let same = clock(entry).is_none_or(|now| began.is_none_or(|at| at == now));
+        let here = entry.record.number("cpu").is_none_or(|named| cpu.is_none_or(|cpu| cpu == named));
+        same && here && (entry.what.is_within() || is_load(entry))
+    };
+    1 + entries[1..].iter().take_while(|entry| belongs(entry)).count()
 }
 
 /// `migrate_task_rq_fair`, with the load that it takes away. Right after it may come that of somebody else, who ended.
@@ -226,7 +299,7 @@ fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let began = entries[..from].iter().find_map(clock);
     let belongs = |entry: &&Entry<'_>| {
         let same = clock(entry).is_none_or(|now| began.is_none_or(|at| at == now));
-        same && (entry.what.is_within() || is_load(entry))
+        same && entry.what != What::Unthrottle && (entry.what.is_within() || is_load(entry))
     };
     from + entries[from..].iter().take_while(belongs).count()
 }
@@ -368,5 +441,48 @@ cpus=4
         let time = Act::LeaveTime { from: Some(0), read: Read::Whole };
         let expected = [(time, 1, Some(19)), (Act::LeaveLoad, 1, Some(19)), (Act::LeaveLoad, 1, Some(198))];
         assert_eq!(steps(text), expected);
+    }
+
+    /// Of 6.12.117: a group is made below another one, whose queue and the CPU's are looked at on each CPU in turn. Then its weight is set,
+    /// again on one CPU after the other.
+    #[test]
+    fn a_group_comes_to_each_cpu_by_itself() {
+        let text = "\
+cpus=2
+ n-201     0d..1. 9.658974538: k_lacfs: cfs=0x6c00 now=9611387561 cpu=0 la=0 ra=0 ua=0 c=9611387561 ct=9611387561
+ n-201     0d..1. 9.659045084: k_lase: pid=0 now=9611387561 cpu=0 la=0 ra=0 ua=0
+ n-201     0d..1. 9.659052905: k_lacfs: cfs=0x60c0 now=9611387561 cpu=0 la=1159 ra=971 ua=907 c=9611387561 ct=9611387561
+ n-201     0d..1. 9.659110812: k_lacfs: cfs=0x6600 now=9611520941 cpu=1 la=0 ra=0 ua=0 c=9611520941 ct=9611520941
+ n-201     0d..1. 9.659114127: k_lase: pid=0 now=9611520941 cpu=1 la=0 ra=0 ua=0
+ n-201     0d..1. 9.659116240: k_lacfs: cfs=0x70c0 now=9611520941 cpu=1 la=209 ra=209 ua=207 c=9611520941 ct=9611520941
+ n-201     0d..1. 9.659189349: cgroup_mkdir: root=0 level=2 id=51 path=/a/light
+ n-201     0..... 9.659294547: k_shares: tg=0x5400 cg=51 shares=524288
+ n-201     0d..1. 9.659330321: k_lase: pid=0 now=9611740219 cpu=0 la=0 ra=0 ua=0
+ n-201     0d..1. 9.659332804: k_lacfs: cfs=0x6c00 now=9611740219 cpu=0 la=0 ra=0 ua=0 c=9611740219 ct=9611740219
+ n-201     0d..1. 9.659367817: k_lase: pid=0 now=9611783584 cpu=1 la=0 ra=0 ua=0
+ n-201     0d..1. 9.659369529: k_lacfs: cfs=0x6600 now=9611783584 cpu=1 la=0 ra=0 ua=0 c=9611783584 ct=9611783584
+ b-202     0d..2. 9.659400000: k_snapq: pid=7 cpu=0 cfs=0x60c0 c=9611800000 ct=9611800000
+ b-202     0d..2. 9.659500000: k_snapq: pid=8 cpu=1 cfs=0x70c0 c=9611800000 ct=9611800000
+";
+        let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
+        let made = [Act::Online, Act::Online, Act::MakeGroup, Act::Shares, Act::SharesOfQueue, Act::SharesOfQueue];
+        assert_eq!(acts[..6], made);
+    }
+
+    /// Of 6.12.117: the period's timer hands out runtime, and lets go one queue, for which it reads the clock again.
+    #[test]
+    fn a_timer_refills_before_it_lets_go() {
+        let text = "\
+cpus=2
+ n-203     0d.h.. 9.733392374: hrtimer_expire_entry: hrtimer=0x5098 now=9733390441 function=sched_cfs_period_timer
+ n-203     0d.h.. 9.733425684: k_dist: cg=97 rt=3000000 quota=3000000 period=50000000 burst=0
+ n-203     0d.h1. 9.733580696: k_unthr: cfs=0x7400 tg=0x4f00 rr=1 ct=9684464071 c=9684464071
+ n-203     0d.h1. 9.733764471: k_uc: cfs=0x7e00 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=9686014311 cpu=0
+ n-203     0d.h1. 9.733822998: k_lacfs: cfs=0x7e00 now=9686014311 cpu=0 la=635 ra=71 ua=16 c=9686014311 ct=9686014311
+ n-203     0d.h.. 9.734040033: hrtimer_expire_exit: hrtimer=0x5098
+ n-202     1d.h.. 9.736020247: hrtimer_expire_entry: hrtimer=0x6418 now=9736015610 function=tick_nohz_handler
+";
+        let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
+        assert_eq!(acts, [Act::Refill, Act::Unthrottle]);
     }
 }

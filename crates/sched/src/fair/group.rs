@@ -152,13 +152,18 @@ impl<D: Decider> Sched<D> {
     /// The second half: the group's entities, and those above them, get the weight that follows.
     pub fn set_shares_of_queues(&mut self, group: GroupId) {
         for cpu in 0..self.rqs.len() {
-            let mut level = self.groups[group.index()].cpus[cpu].map(|(_, se)| se);
-            while let Some(se) = level {
-                let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
-                self.update_load_avg(cfs, se, Action::UPDATE);
-                self.update_cfs_group(se);
-                level = parent;
-            }
+            self.set_shares_of_queue(group, CpuId(cpu as u32));
+        }
+    }
+
+    /// The same on one CPU alone, with its queue locked.
+    pub fn set_shares_of_queue(&mut self, group: GroupId, cpu: CpuId) {
+        let mut level = self.groups[group.index()].cpus[cpu.index()].map(|(_, se)| se);
+        while let Some(se) = level {
+            let (cfs, parent) = (self.entities[se.index()].cfs_rq, self.entities[se.index()].parent);
+            self.update_load_avg(cfs, se, Action::UPDATE);
+            self.update_cfs_group(se);
+            level = parent;
         }
     }
 
@@ -295,8 +300,9 @@ impl<D: Decider> Sched<D> {
         if throttled || (self.rules.eevdf && below.load.scaled == 0) {
             return;
         }
-        let shares = self.calc_group_shares(queue);
-        if !self.rules.eevdf || self.entities[se.index()].load.scaled != shares {
+        let before = self.entities[se.index()].load.scaled;
+        let shares = self.decider.group_weight(se, before, self.calc_group_shares(queue));
+        if !self.rules.eevdf || before != shares {
             self.reweight_entity(self.entities[se.index()].cfs_rq, se, Weight { scaled: shares, inverse: 0 });
         }
     }

@@ -1,6 +1,6 @@
 //! Setting a group's limit (`tg_set_cfs_bandwidth`), whose two halves hold different locks.
 
-use schedlab_model::{ModelError, Time};
+use schedlab_model::{CpuId, ModelError, Time};
 
 use crate::decider::Decider;
 use crate::fair::group::GroupId;
@@ -68,14 +68,20 @@ impl<D: Decider> Sched<D> {
 
     /// The second half: each queue asks the pool anew, and the throttled ones are let go.
     pub fn set_bandwidth_of_queues(&mut self, group: GroupId) {
+        for cpu in 0..self.rqs.len() {
+            self.set_bandwidth_of_queue(group, CpuId(cpu as u32));
+        }
+    }
+
+    /// The same of one CPU's queue, which is locked by itself.
+    pub fn set_bandwidth_of_queue(&mut self, group: GroupId, cpu: CpuId) {
         let limited = self.groups[group.index()].bandwidth.quota.is_some();
         let runtime = i64::from(self.rules.throttles_tasks);
-        for (queue, _) in self.groups[group.index()].cpus.clone().into_iter().flatten() {
-            let record = &mut self.cfs_rqs[queue.index()];
-            (record.runtime_enabled, record.runtime_remaining) = (limited, runtime);
-            if record.throttled {
-                self.unthrottle_cfs_rq(queue);
-            }
+        let Some((queue, _)) = self.groups[group.index()].cpus[cpu.index()] else { return };
+        let record = &mut self.cfs_rqs[queue.index()];
+        (record.runtime_enabled, record.runtime_remaining) = (limited, runtime);
+        if record.throttled {
+            self.unthrottle_cfs_rq(queue);
         }
     }
 }

@@ -234,7 +234,11 @@ fn a_task_that_leaves_in_parts_leaves_what_it_read() {
         assert_eq!(parts.sched.task_cpu(sleeper), CPU1, "{release}");
         assert_eq!(parts.entity(sleeper).vruntime, whole.entity(sleeper).vruntime, "{release}");
         assert_eq!(parts.sched.load_of(sleeper), whole.sched.load_of(sleeper), "{release}");
-        assert_eq!(parts.sched.removed_of(parts.sched.root_queue(CPU0)), whole.sched.removed_of(whole.sched.root_queue(CPU0)), "{release}");
+        assert_eq!(
+            parts.sched.removed_of(parts.sched.root_queue(CPU0)),
+            whole.sched.removed_of(whole.sched.root_queue(CPU0)),
+            "{release}"
+        );
 
         let left = (1, slept.load_avg, slept.util_avg, slept.runnable_avg);
         let mut earlier = lab.clone();
