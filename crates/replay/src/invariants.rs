@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::ReplayError;
 use crate::read::l0::stayed;
 use crate::read::step::FIRST_FAIR_PRIORITY;
+use crate::settings::affinities;
 
 /// What the check of one trace came to.
 #[derive(Debug, Clone, Serialize)]
@@ -234,37 +235,4 @@ fn first_states(records: &[Record]) -> BTreeMap<Pid, First> {
     }
     first.remove(&0);
     first
-}
-
-/// Where tasks may run, from the head's table of tasks.
-pub(crate) fn affinities(head: &Head) -> impl Iterator<Item = (Pid, BTreeSet<u32>)> {
-    /// The columns `pid` and `affinity`.
-    const COLUMNS: [usize; 2] = [0, 13];
-    let row = |row: Vec<&str>| {
-        let [pid, list] = COLUMNS.map(|column| row.get(column).copied());
-        Some((pid?.parse().ok()?, cpu_list(list?)?))
-    };
-    head.table("tasks").filter_map(row)
-}
-
-/// `0-2,5`.
-fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
-        cpus.extend(from..=to.min(from.saturating_add(1 << 16)));
-    }
-    Some(cpus)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_lists_are_ranges_and_numbers() {
-        assert_eq!(cpu_list("0-2,5"), Some(BTreeSet::from([0, 1, 2, 5])));
-        assert_eq!(cpu_list("x"), None);
-    }
 }

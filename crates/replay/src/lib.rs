@@ -24,6 +24,7 @@ mod engine;
 mod error;
 mod flat;
 mod invariants;
+mod level;
 mod read;
 mod recorded_decider;
 mod report;
@@ -41,7 +42,8 @@ use schedlab_trace::{Probe, Record, RecordKind, Snapshot, TraceError, open, read
 
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
-pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Level, Report, Score, State};
+pub use level::Level;
+pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};

@@ -7,9 +7,8 @@ use schedlab_sched::Rules;
 use schedlab_trace::{Head, Pid, Snapshot};
 
 use crate::ReplayError;
-use crate::invariants::affinities;
+use crate::level::Level;
 use crate::read::flags::FlagBits;
-use crate::report::Level;
 
 /// What the recorded kernel was set to.
 #[derive(Debug, Clone)]
@@ -310,6 +309,28 @@ fn cpus_in(list: &str) -> u32 {
     list.split(',').filter_map(range).fold(0, |sum, count| sum.saturating_add(count).min(MAX_CPUS))
 }
 
+/// Where tasks may run, from the head's table of tasks.
+pub(crate) fn affinities(head: &Head) -> impl Iterator<Item = (Pid, BTreeSet<u32>)> {
+    /// The columns `pid` and `affinity`.
+    const COLUMNS: [usize; 2] = [0, 13];
+    let row = |row: Vec<&str>| {
+        let [pid, list] = COLUMNS.map(|column| row.get(column).copied());
+        Some((pid?.parse().ok()?, cpu_list(list?)?))
+    };
+    head.table("tasks").filter_map(row)
+}
+
+/// `0-2,5`.
+fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (u32, u32) = (from.parse().ok()?, to.parse().ok()?);
+        cpus.extend(from..=to.min(from.saturating_add(1 << 16)));
+    }
+    Some(cpus)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,5 +349,11 @@ mod tests {
     fn series_whose_recordings_are_not_known_are_refused() {
         let error = Settings::defaults(Release::new(6, 18, 44)).unwrap_err().to_string();
         assert!(error.contains("6.18.44"), "{error}");
+    }
+
+    #[test]
+    fn cpu_lists_are_ranges_and_numbers() {
+        assert_eq!(cpu_list("0-2,5"), Some(BTreeSet::from([0, 1, 2, 5])));
+        assert_eq!(cpu_list("x"), None);
     }
 }

@@ -390,7 +390,8 @@ mod tests {
     use schedlab_trace::Reader;
 
     use super::*;
-    use crate::report::{Level, Report};
+    use crate::level::Level;
+    use crate::report::Report;
     use crate::settings::Settings;
 
     /// A CPU looks at the others before it takes somebody, without their locks: where ours would have taken somebody else as it began to

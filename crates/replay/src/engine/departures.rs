@@ -203,7 +203,8 @@ mod tests {
     use schedlab_trace::Reader;
 
     use super::*;
-    use crate::report::{Level, Report};
+    use crate::level::Level;
+    use crate::report::Report;
     use crate::settings::Settings;
 
     const CPU0: CpuId = CpuId(0);

@@ -6,6 +6,7 @@
 //! wake-up, and each task that balancing took elsewhere, is done on the CPU that the recording tells. So every CPU's picks, ticks and
 //! preemptions are compared given that, and at each choice of a CPU ours is asked on our state and compared with the kernel's.
 
+mod addresses;
 mod attribute_changes;
 mod balance;
 mod bandwidth;

@@ -6,8 +6,9 @@ use schedlab_trace::{Record, RecordKind};
 use super::Engine;
 use super::start::is_begin;
 use crate::ReplayError;
+use crate::level::Level;
 use crate::read::section::{Entry, Kind, What, cut, read_at_first};
-use crate::report::{Level, Report};
+use crate::report::Report;
 use crate::settings::Settings;
 use crate::watch::{Watch, Watched};
 

@@ -5,9 +5,11 @@ use schedlab_trace::Record;
 
 use super::{Engine, balance};
 use crate::ReplayError;
+use crate::level::Level;
 use crate::read::section::{Entry, What};
-use crate::read::steps::{Act, Step, cut, queue_of};
-use crate::report::{Level, Report};
+use crate::read::step_order::steps_in_order;
+use crate::read::steps::{Act, Step, queue_of};
+use crate::report::Report;
 use crate::settings::Settings;
 use crate::watch::{Watch, Watched};
 
@@ -46,7 +48,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
     if settings.reasons {
         engine.sched.decider.ask_for_reasons();
     }
-    let steps = cut(&streams);
+    let steps = steps_in_order(&streams);
     engine.locked = locked(&streams, &steps);
     for step in steps {
         engine.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);

@@ -4,9 +4,9 @@ use schedlab_model::{Attributes, Policy, TaskId};
 use schedlab_sched::{GroupId, weight_of_nice};
 use schedlab_trace::{Context, Pid, TaskRef};
 
-use crate::flat::start::{nice_of, policy_of};
 use crate::flat::{CPU, Replayer};
 use crate::read::cursor::{Runtime, SetView};
+use crate::read::cursor::{nice_of, policy_of};
 use crate::read::step::{Asked, Change, Check, FIRST_FAIR_PRIORITY};
 
 impl Replayer<'_> {

@@ -5,9 +5,9 @@ use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
 use crate::flat::{CPU, Replayer};
+use crate::level::Level;
 use crate::read::cursor::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
 use crate::read::step::{Check, Coming, Look};
-use crate::report::Level;
 
 impl Replayer<'_> {
     /// Our next, last and skip buddies. `previous` is about to be dequeued if it leaves, which ends its being one.

@@ -15,12 +15,13 @@ use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
 use crate::flat::first_sight::FirstSight;
 use crate::flat::start::Start;
+use crate::level::Level;
 use crate::read::cursor::Runtime;
 use crate::read::flags::FlagBits;
 use crate::read::recording::{Charge, Recording};
 use crate::read::step::{Asked, Picks, Step};
 use crate::recorded_decider::RecordedDecider;
-use crate::report::{Difference, Level, Report};
+use crate::report::{Difference, Report};
 use crate::rule;
 use crate::schedules::Picked;
 use crate::settings::Settings;

@@ -2,6 +2,8 @@
 //!
 //! While it looked at one after another nobody else ran, but tasks woke up. So each is taken back to where it stood at the first
 //! look: what was woken between that and the look at it was asleep, with what `place_entity` was given.
+//!
+//! [`Start`] is read from the recording, the replayer is set to it: so `flat` and this module know each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +12,7 @@ use schedlab_sched::Vruntime;
 use schedlab_trace::{EevdfSnap, Pid, Probe, RecordKind, TaskSnap};
 
 use crate::flat::{CPU, Replayer};
+use crate::read::cursor::{nice_of, policy_of};
 use crate::read::recording::{Recording, Snapped};
 
 /// The state at the first look.
@@ -157,21 +160,4 @@ fn attributes_of(snap: &TaskSnap) -> Attributes {
     let slice = snap.eevdf.filter(|eevdf| eevdf.custom_slice).map(|eevdf| Time::from_nanos(eevdf.slice));
     let policy = policy_of(snap.policy, 99i32.saturating_sub(snap.normal_priority));
     Attributes { policy, nice: nice_of(snap.static_priority), slice, ..Attributes::default() }
-}
-
-/// A policy by the kernel's number (`include/uapi/linux/sched.h`); one that is not known counts as SCHED_OTHER.
-pub(crate) fn policy_of(number: u32, rt_priority: i32) -> Policy {
-    let priority = u8::try_from(rt_priority.clamp(1, 99)).unwrap_or(1);
-    match number {
-        1 => Policy::Fifo(priority),
-        2 => Policy::Rr(priority),
-        3 => Policy::Batch,
-        5 => Policy::Idle,
-        _ => Policy::Other,
-    }
-}
-
-/// The nice level of a `static_prio`.
-pub(crate) fn nice_of(static_priority: i32) -> i8 {
-    i8::try_from(static_priority.saturating_sub(120).clamp(-20, 19)).unwrap_or(0)
 }

@@ -1,9 +1,8 @@
 //! What single records show, under one name for CFS and EEVDF, and taking them one by one.
 
-use schedlab_model::{Attributes, Time};
+use schedlab_model::{Attributes, Policy, Time};
 use schedlab_trace::{Pid, Probe, Record, RecordKind};
 
-use crate::flat::start::{nice_of, policy_of};
 use crate::read::flags::{FlagBits, MOVE, SAVE};
 
 /// `sched_stat_runtime`.
@@ -244,4 +243,21 @@ impl<'a> Cursor<'a> {
             _ => None,
         })
     }
+}
+
+/// A policy by the kernel's number (`include/uapi/linux/sched.h`); one that is not known counts as SCHED_OTHER.
+pub(crate) fn policy_of(number: u32, rt_priority: i32) -> Policy {
+    let priority = u8::try_from(rt_priority.clamp(1, 99)).unwrap_or(1);
+    match number {
+        1 => Policy::Fifo(priority),
+        2 => Policy::Rr(priority),
+        3 => Policy::Batch,
+        5 => Policy::Idle,
+        _ => Policy::Other,
+    }
+}
+
+/// The nice level of a `static_prio`.
+pub(crate) fn nice_of(static_priority: i32) -> i8 {
+    i8::try_from(static_priority.saturating_sub(120).clamp(-20, 19)).unwrap_or(0)
 }

@@ -7,5 +7,5 @@ pub(crate) mod l1;
 pub(crate) mod recording;
 pub(crate) mod section;
 pub(crate) mod step;
-mod step_order;
+pub(crate) mod step_order;
 pub(crate) mod steps;

@@ -6,8 +6,8 @@ use schedlab_model::RuleSet;
 use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
 
 use crate::ReplayError;
+use crate::level::Level;
 use crate::read::flags::may_yield;
-use crate::report::Level;
 
 /// What `update_curr` was about to charge.
 #[derive(Debug, Clone, Copy)]

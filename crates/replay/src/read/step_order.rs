@@ -4,17 +4,17 @@
 //! out, both without that queue's lock. Whoever holds that, and may have taken it before, takes the load out where it next brings the
 //! averages up to date, and moves the virtual time where it charges whoever runs.
 
-use schedlab_trace::RecordKind;
-
-use super::steps::{Act, ROOM, Read, Step, queue_of};
+use super::steps::{Act, ROOM, Read, Step, cut, left_queue, queue_of};
 use crate::read::section::{Entry, What};
 
-/// The queue that a task leaves, which is told right before it does.
-pub(crate) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
-    before.iter().rev().take(2).find_map(|entry| match entry.record.kind {
-        RecordKind::Migrate { from, .. } => Some(from as usize),
-        _ => None,
-    })
+/// The steps of all CPUs in the order in which they hold the queues' locks.
+pub(crate) fn steps_in_order(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
+    let mut steps = cut(streams);
+    order_migrations(streams, &mut steps);
+    order_looks(streams, &mut steps);
+    // Stable: of two at the same place the one that is to come first stands first.
+    steps.sort_by_key(|step| step.place);
+    steps
 }
 
 /// A step under a queue's lock: its first line, from where to where it first charges, where it first brings the averages up to date, and
@@ -34,7 +34,7 @@ struct Held {
 
 /// Puts the steps by which tasks leave before or after those within which they do: a load that left before the look was gone in them.
 /// Virtual times that were read after the charge are those after them.
-pub(crate) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     let mut held = held_steps(streams, steps);
     for at in 0..steps.len() {
         let Step { act: Act::LeaveLoad, by, from, place, .. } = steps[at] else { continue };
@@ -75,7 +75,7 @@ pub(crate) fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
 
 /// Puts the recorder's marks, between which it looks at all averages, around the steps that others were in then: it may have seen how these
 /// left them, or found them.
-pub(crate) fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
+fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     for at in 0..steps.len() {
         let Step { act: Act::Mark, by, from, place, .. } = steps[at] else { continue };
         let mark = streams[by][from].record;

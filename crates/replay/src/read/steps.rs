@@ -12,8 +12,6 @@ use schedlab_trace::{Context, Pid, RecordKind};
 use crate::read::flags::{SAVE, SLEEP};
 use crate::read::section::{Entry, What};
 
-use super::step_order::{left_queue, order_looks, order_migrations};
-
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -127,7 +125,7 @@ pub(crate) struct Step {
 /// Places from one line to the next.
 pub(crate) const ROOM: u64 = 8;
 
-/// Cuts every CPU's records; steps of all CPUs in order.
+/// Cuts every CPU's records: the steps of one CPU after the other's.
 pub(crate) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
     let roots = root_queues(streams);
     let mut steps: Vec<Step> = Vec::new();
@@ -149,11 +147,15 @@ pub(crate) fn cut(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
             at = to;
         }
     }
-    order_migrations(streams, &mut steps);
-    order_looks(streams, &mut steps);
-    // Stable: of two at the same place the one that is to come first stands first.
-    steps.sort_by_key(|step| step.place);
     steps
+}
+
+/// The queue that a task leaves, which is told right before it does.
+pub(crate) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
+    before.iter().rev().take(2).find_map(|entry| match entry.record.kind {
+        RecordKind::Migrate { from, .. } => Some(from as usize),
+        _ => None,
+    })
 }
 
 /// The CPU whose queue a step is about: the one a probe names, or else the one that recorded it.
@@ -404,7 +406,10 @@ pub(crate) mod tests {
         for record in &records {
             streams[record.cpu as usize].push(Entry::of(record));
         }
-        cut(&streams).into_iter().map(|step| (step.act, step.by, streams[step.by][step.from].pid())).collect()
+        crate::read::step_order::steps_in_order(&streams)
+            .into_iter()
+            .map(|step| (step.act, step.by, streams[step.by][step.from].pid()))
+            .collect()
     }
 
     /// Of 6.12.107: a CPU that looks for work brings 194, which lingers, looks whether it preempts (one look at the queue), picks it at the
