@@ -10,7 +10,8 @@ import pytest
 
 from schedlab.cli.main import invoke
 from schedlab.model.outcome import kind
-from schedlab.report.html import answers, report, verified_answer
+from schedlab.report import study_page
+from schedlab.report.demo import answers, as_study, verified_answer
 from schedlab.report.words import percent
 from schedlab.studies.scheduler_tuning import demo
 
@@ -24,6 +25,10 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     demo.run(directory, size)
     value: dict[str, Any] = json.loads((directory / "summary.json").read_text())
     return value
+
+
+def report(value: dict[str, Any]) -> str:
+    return study_page.report(as_study(value))
 
 
 class _Page(HTMLParser):
@@ -49,7 +54,7 @@ def test_it_is_one_file_that_needs_nothing_else(summary: dict[str, Any]) -> None
     page = _page(text)
     names = [tag for tag, _ in page.tags]
     assert "script" not in names
-    assert "link" not in names
+    assert [a["href"] for tag, a in page.tags if tag == "link"] == ["data:,"]
     assert "img" not in names
     assert names.count("svg") == names.count("figure") == 7
     for _, attributes in page.tags:
@@ -66,7 +71,7 @@ def test_every_figure_has_a_text_alternative(summary: dict[str, Any]) -> None:
 
 def test_the_answers_come_first(summary: dict[str, Any]) -> None:
     text = report(summary)
-    assert text.index('class="answer"') < text.index("<h2>")
+    assert text.index('class="answer"') < text.index("<h2")
     calm = copy.deepcopy(summary)
     calm["machine"]["facts"]["busy"] = False
     assert len(answers(calm)) == 3
@@ -112,8 +117,11 @@ def test_the_command_makes_it_anew(
     assert invoke(["report", str(file)]) == 0
     assert (tmp_path / "report.html").read_text() == report(summary)
     assert answers(summary)[0] in capsys.readouterr().out
-    assert invoke(["report", str(file), "--output", str(tmp_path / "report.md")]) == 2
-    assert "a demo's report is written to .html" in capsys.readouterr().err
+    assert invoke(["report", str(file), "--output", str(tmp_path / "report.md")]) == 0
+    assert "## Numbers" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "report-minima.svg").is_file()
+    assert invoke(["report", str(file), "--output", str(tmp_path / "report.csv")]) == 2
+    assert "a demo's report is written to .html or .md" in capsys.readouterr().err
     file.write_text('{"verified": {}}')
     assert invoke(["report", str(file)]) == 2
     assert "is not what the demo or a study writes" in capsys.readouterr().err

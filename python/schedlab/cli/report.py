@@ -38,8 +38,8 @@ def command(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write there: .md, .html, .csv (runs) or .json of an experiment, .html of a demo, "
-            ".html or .md of a study.",
+            help="Write there: .md, .html, .csv (runs) or .json of an experiment, .html or .md of "
+            "a demo or a study.",
         ),
     ] = None,
     json: options.Json = False,
@@ -163,39 +163,23 @@ def _demo(summary: Path, output: Path | None, *, json: bool) -> None:
 
 def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
     """Write a demo's or a study's report, as Markdown where the file's name says so."""
-    allowed = (".html", ".md") if "study" in summary else (".html",)
-    if target.suffix not in allowed:
+    if target.suffix not in (".html", ".md"):
         kind = "a study" if "study" in summary else "a demo"
-        raise InputError(
-            f"cannot write '{target}': {kind}'s report is written to {' or '.join(allowed)}"
-        )
-    if target.suffix == ".md":
-        from schedlab.report import study_markdown  # noqa: PLC0415
+        raise InputError(f"cannot write '{target}': {kind}'s report is written to .html or .md")
+    # Drawing loads a library that the other commands do without.
+    from schedlab.report import demo, study_markdown, study_page  # noqa: PLC0415
+    from schedlab.report.charts import drawing  # noqa: PLC0415
 
-        study_markdown.write(summary, target)
-        sentences = list(summary["answers"])
-    else:
-        text, sentences = _page(summary)
-        write_text(target, text)
+    with drawing():
+        study = summary if "study" in summary else demo.as_study(summary)
+        sentences = list(study["answers"])
+        if target.suffix == ".md":
+            study_markdown.write(study, target)
+        else:
+            write_text(target, study_page.report(study))
     if json:
         emit_json({"report": str(target), "answers": sentences})
         return
     for sentence in sentences:
         say(sentence)
     say(f"written to {target}")
-
-
-def _page(summary: Any) -> tuple[str, list[str]]:
-    """Return the page and what it says first."""
-    # Drawing loads a library that the other commands do without.
-    from schedlab.report.charts import drawing  # noqa: PLC0415
-
-    if "study" in summary:
-        from schedlab.report import study_page  # noqa: PLC0415
-
-        with drawing():
-            return study_page.report(summary), list(summary["answers"])
-    from schedlab.report import html  # noqa: PLC0415
-
-    with drawing():
-        return html.report(summary), html.answers(summary)

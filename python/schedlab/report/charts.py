@@ -48,7 +48,7 @@ def facets(values: Values, *, x: str, y: str, color: str, facet: str, title: str
         )
         .properties(width=110, height=160)
     )
-    return _chart(bars.facet(facet=_panels(facet, values), columns=4))
+    return chart_of(bars.facet(facet=_panels(facet, values), columns=4))
 
 
 def lines(
@@ -93,14 +93,14 @@ def lines(
         layers.append(crosses.encode(horizontal, vertical, shade))
     whole = alt.layer(*layers)
     if facet is None:
-        return _chart(whole.properties(width=_WIDTH, height=_HEIGHT))
+        return chart_of(whole.properties(width=_WIDTH, height=_HEIGHT))
     panel = alt.layer(*layers, data=_data(everything)) if not points else whole
     for layer in panel.layer:
         layer.data = alt.Undefined
     panels = panel.properties(width=200, height=150).facet(
         facet=_panels(facet, everything), columns=3
     )
-    return _chart(panels.resolve_scale(y="independent") if free else panels)
+    return chart_of(panels.resolve_scale(y="independent") if free else panels)
 
 
 def intervals(
@@ -123,7 +123,9 @@ def intervals(
         x=f"{x}:Q", y=vertical, yOffset=offset, color=shade
     )
     count = len({value[y] for value in values})
-    return _chart(alt.layer(rule, bars, dots).properties(width=_WIDTH, height=max(80, 34 * count)))
+    return chart_of(
+        alt.layer(rule, bars, dots).properties(width=_WIDTH, height=max(80, 34 * count))
+    )
 
 
 def bars(
@@ -143,7 +145,7 @@ def bars(
         .facet(facet=_panels(facet, values), columns=3)
         .resolve_scale(y="independent")
     )
-    return _chart(chart)
+    return chart_of(chart)
 
 
 def heat(
@@ -177,7 +179,7 @@ def heat(
         )
     )
     if not points:
-        return _chart(cells.properties(width=_WIDTH, height=_HEIGHT))
+        return chart_of(cells.properties(width=_WIDTH, height=_HEIGHT))
     who = list(dict.fromkeys(str(value["who"]) for value in points))
     shades = alt.Scale(domain=who, range=list(PALETTE[1 : len(who) + 1]))
     legend = alt.Legend(orient="top", symbolStrokeWidth=0)
@@ -188,7 +190,7 @@ def heat(
         .encode(horizontal, vertical, alt.Fill("who:N", title=None, scale=shades, legend=legend))
         for place, name in enumerate(who)
     ]
-    return _chart(alt.layer(cells, *dots).properties(width=_WIDTH, height=_HEIGHT))
+    return chart_of(alt.layer(cells, *dots).properties(width=_WIDTH, height=_HEIGHT))
 
 
 def _panels(field: str, values: Values) -> "alt.Facet":
@@ -212,7 +214,8 @@ def _data(values: Values) -> dict[str, Any]:
     return {"values": [dict(value) for value in values]}
 
 
-def _chart(chart: Any) -> Chart:
+def chart_of(chart: Any) -> Chart:
+    """Return the specification of a chart in the look that all have."""
     styled = chart.configure(font="sans-serif", background="transparent").configure_axis(
         gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
     )

@@ -1,17 +1,15 @@
-"""Figures as SVG text: Altair's grammar, drawn by vl-convert without a browser or a network."""
+"""The demo's figures, as Vega-Lite specifications."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlab.boundary.extras import Lazy
+from schedlab.report.charts import Chart, chart_of
 
 if TYPE_CHECKING:
     import altair as alt
-    import vl_convert
 else:
     alt = Lazy("altair")
-    vl_convert = Lazy("vl_convert")
-
 
 Values = Mapping[str, Any]
 
@@ -29,7 +27,7 @@ def search_name(key: str) -> str:
     return _SEARCHES.get(key, key)
 
 
-def validation_line(validation: Values) -> str:
+def validation_line(validation: Values) -> Chart:
     """Draw measured against simulated turnarounds with the fitted line: the paper's figure 1."""
     points = _milliseconds(validation["points"])
     longest = max(point["simulated"] for point in points)
@@ -44,10 +42,10 @@ def validation_line(validation: Values) -> str:
     y = alt.Y("measured:Q", title="measured turnaround (ms)")
     fit = alt.Chart(_data(line)).mark_line(color=_GREY, strokeDash=[4, 3]).encode(x, y)
     dots = alt.Chart(_data(points)).mark_point(filled=True, size=60, color=_BLUE)
-    return _svg(alt.layer(fit, dots.encode(x, y)).properties(width=300, height=240))
+    return chart_of(alt.layer(fit, dots.encode(x, y)).properties(width=300, height=240))
 
 
-def validation_errors(validation: Values) -> str:
+def validation_errors(validation: Values) -> Chart:
     """Draw each point's error on a log scale, the simulator's and the constant-cost model's."""
     rows = []
     for point in validation["points"]:
@@ -66,10 +64,10 @@ def validation_errors(validation: Values) -> str:
             color=_color("model", ["simulator", "constant cost"]),
         )
     )
-    return _svg(alt.layer(zero, lines).properties(width=300, height=240))
+    return chart_of(alt.layer(zero, lines).properties(width=300, height=240))
 
 
-def tuning_distributions(tuning: Values) -> str:
+def tuning_distributions(tuning: Values) -> Chart:
     """Draw how many executions each search needed to its minimum, a dot a seed."""
     rows = []
     for key in _SEARCHES:
@@ -99,10 +97,10 @@ def tuning_distributions(tuning: Values) -> str:
             ),
         )
     )
-    return _svg(chart.properties(width=420, height=150))
+    return chart_of(chart.properties(width=420, height=150))
 
 
-def tuning_minima(tuning: Values) -> str:
+def tuning_minima(tuning: Values) -> Chart:
     """Draw the median minimum of each search, beside the default's turnaround."""
     rows = [
         {"search": search_name(key), "turnaround": tuning[key]["minimum_turnaround_ns"] / 1e6}
@@ -117,10 +115,10 @@ def tuning_minima(tuning: Values) -> str:
             y=alt.Y("search:N", title=None, sort=[*_SEARCHES.values(), "defaults"]),
         )
     )
-    return _svg(bars.properties(width=420, height=150))
+    return chart_of(bars.properties(width=420, height=150))
 
 
-def tuning_sweeps(tuning: Values) -> str:
+def tuning_sweeps(tuning: Values) -> Chart:
     """Draw the turnaround as each knob is moved alone."""
     rows = []
     for sweep in tuning["sweeps"]:
@@ -142,10 +140,10 @@ def tuning_sweeps(tuning: Values) -> str:
             color=_color("knob", [sweep["knob"] for sweep in tuning["sweeps"]]),
         )
     )
-    return _svg(lines.properties(width=420, height=220))
+    return chart_of(lines.properties(width=420, height=220))
 
 
-def verified_candidates(verified: Values) -> str:
+def verified_candidates(verified: Values) -> Chart:
     """Draw the simulated turnaround of each policy and slice."""
     rows = [
         {
@@ -164,10 +162,10 @@ def verified_candidates(verified: Values) -> str:
             color=_color("kind", ["candidate", "default"]),
         )
     )
-    return _svg(bars.properties(width=420, height=max(60, 16 * len(rows))))
+    return chart_of(bars.properties(width=420, height=max(60, 16 * len(rows))))
 
 
-def verified_runs(verified: Values) -> str:
+def verified_runs(verified: Values) -> Chart:
     """Draw every real run of the default and of the best candidate."""
     rows = []
     for setting, key in (
@@ -185,7 +183,7 @@ def verified_runs(verified: Values) -> str:
             color=_color("setting", [verified["setting"], verified["baseline"]]),
         )
     )
-    return _svg(dots.properties(width=420, height=200))
+    return chart_of(dots.properties(width=420, height=200))
 
 
 def _milliseconds(points: Sequence[Values]) -> list[dict[str, float]]:
@@ -207,10 +205,3 @@ def _color(field: str, domain: Sequence[str]) -> "alt.Color":
 
 def _data(rows: Sequence[Values]) -> dict[str, Any]:
     return {"values": list(rows)}
-
-
-def _svg(chart: "alt.Chart | alt.LayerChart | alt.FacetChart") -> str:
-    styled = chart.configure(font="sans-serif", background="transparent").configure_axis(
-        gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
-    )
-    return vl_convert.vegalite_to_svg(styled.to_dict())

@@ -35,14 +35,7 @@ def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
         f"# {plain(summary['title'])}",
         *[_inline(sentence) for sentence in summary["answers"]],
         f"After: {_inline(summary['paper'])}.",
-        "## Claims",
-        _table(
-            ("claim", "paper", "ours", "verdict"),
-            [
-                (one["claim"], one["paper"], one["ours"] + _interval(one), f"**{one['verdict']}**")
-                for one in summary["claims"]
-            ],
-        ),
+        *_claims(summary["claims"]),
         "## Figures",
         *[f"![{plain(caption)}]({file})\n\n*{_inline(caption)}*" for file, caption in figures],
         "## Numbers",
@@ -58,6 +51,16 @@ def _page(summary: Values, figures: Sequence[tuple[str, str]]) -> str:
         f"schedlab {summary['version']}, {summary['date']}, {summary['host']}.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _claims(claims: Sequence[Values]) -> list[str]:
+    if not claims:
+        return []
+    rows = [
+        (one["claim"], one["paper"], one["ours"] + _interval(one), f"**{one['verdict']}**")
+        for one in claims
+    ]
+    return ["## Claims", _table(("claim", "paper", "ours", "verdict"), rows)]
 
 
 def _inline(text: object) -> str:

@@ -87,7 +87,7 @@ def report(summary: Values) -> str:
         '<link rel="icon" href="data:,">\n'
         f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in parts if part)
-        + f"\n</main>\n<script>{timeline.SCRIPT}</script>\n</body>\n</html>\n"
+        + f"\n</main>\n{_script(summary)}</body>\n</html>\n"
     )
 
 
@@ -122,7 +122,7 @@ def _check_sizes(part: object, name: str = "") -> None:
 def _ways(summary: Values) -> str:
     """Return the links to the parts that there are."""
     parts = {
-        "claims": "Claims",
+        "claims": "Claims" if summary["claims"] else "",
         "figures": "Figures" if summary["figures"] else "",
         "run": "One run" if summary.get("timeline") else "",
         "numbers": "Numbers" if any(one["shown"] for one in summary["tables"]) else "",
@@ -134,6 +134,8 @@ def _ways(summary: Values) -> str:
 
 
 def _claims(claims: Sequence[Values]) -> str:
+    if not claims:
+        return ""
     counts: dict[str, int] = {}
     for one in claims:
         counts[one["verdict"]] = counts.get(one["verdict"], 0) + 1
@@ -174,6 +176,11 @@ def _figures(figures: Sequence[Values]) -> str:
 
 def _timeline(data: Values | None) -> str:
     return "" if data is None else f'<h2 id="run">One run</h2>\n{timeline.section(data)}'
+
+
+def _script(summary: Values) -> str:
+    """Return what moves through a run's timeline, where there is one."""
+    return f"<script>{timeline.SCRIPT}</script>\n" if summary.get("timeline") else ""
 
 
 def _tables(tables: Sequence[Values]) -> str:

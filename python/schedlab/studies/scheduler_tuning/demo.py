@@ -170,7 +170,8 @@ def _write(
     directory: Path, summary: dict[str, Any], machine: Machine, scheduler: Scheduler
 ) -> dict[str, Any]:
     # Drawing loads a library that the other parts do without.
-    from schedlab.report.html import answers, report  # noqa: PLC0415
+    from schedlab.report.demo import answers, as_study  # noqa: PLC0415
+    from schedlab.report.study_page import report  # noqa: PLC0415
 
     trace = directory / "hackbench.pftrace"
     simulate(TRACED, scheduler=scheduler, machine=machine, trace=trace)
@@ -179,7 +180,7 @@ def _write(
     files.write_text(file, to_json(summary) + "\n")
     drawn = extras.installed("charts")
     if drawn:
-        files.write_text(page, report(summary))
+        files.write_text(page, report(as_study(summary)))
     for sentence in answers(summary):
         say(sentence)
     say()

@@ -7,6 +7,7 @@ from schedlab.experiment import stats
 from schedlab.measure import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
+from schedlab.report.demo import PAPER
 from schedlab.studies.alternative_text import spans
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.scheduler_tuning import meta_optimization, tuning_rare, tuning_searches
@@ -15,11 +16,6 @@ from schedlab.studies.scheduler_tuning.scheduler_tuning import Study as Searches
 from schedlab.studies.study import Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.targets.facts import facts
 from schedlab.targets.sim import simulate
-
-PAPER = (
-    "Comparison of application of global and one-dimensional local optimization methods to "
-    "operating system scheduler tuning"
-)
 
 _TRACED = "hackbench:groups=1,fds=4,loops=1"
 
