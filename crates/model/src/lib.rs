@@ -2,6 +2,7 @@
 //!
 //! A [`Workload`] runs on a [`Machine`] under a [`Scheduler`]; what happens is a stream of [`Event`]s, and what it came to is an [`Outcome`].
 
+mod catalogue;
 mod change;
 mod disturbance;
 mod error;
@@ -23,6 +24,7 @@ mod topology;
 mod units;
 mod workload;
 
+pub use catalogue::{CommitRow, KnobRow, ReleaseRow, RuleRow, knob_rows, release_rows, rule_rows};
 pub use change::{Change, Clamp};
 pub use disturbance::{Disturbance, Watched};
 pub use error::ModelError;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Disturbance, Latency};
+use crate::{Candidate, Disturbance, Latency};
 
 /// Where a metric came from; comparisons use a source that both sides have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,21 @@ pub struct Outcome {
     /// that were never measured, a disturbed machine. Empty where there is nothing to say.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// What a task or group of the run is called.
+    pub fn name_of(&self, candidate: Candidate) -> String {
+        match candidate {
+            Candidate::Task(task) => self.tasks.get(task.index()).map(|task| task.name.clone()),
+            // The rules number groups in the order of the outcome, after the root group.
+            Candidate::Group(group) => {
+                let place = (group as usize).checked_sub(1);
+                place.and_then(|place| self.groups.get(place)).map(|group| group.name.clone())
+            }
+        }
+        .unwrap_or_else(|| format!("{candidate:?}"))
+    }
 }
 
 /// What the tasks of a group got, those of the groups below it among them. All times in nanoseconds.

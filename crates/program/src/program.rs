@@ -128,6 +128,12 @@ impl Program {
         &self.templates[id.index()]
     }
 
+    /// The template of the task that an outcome calls `task`: `sender.g0` of `sender.g0[3]`.
+    pub fn template_of(&self, task: &str) -> Option<&Template> {
+        let by_name = |name: &str| self.templates.iter().find(|template| template.name == name);
+        by_name(task).or_else(|| task.rsplit_once('[').and_then(|(name, _)| by_name(name)))
+    }
+
     /// A task's name for people: `sender.g0[3]`, or only the template's name where a whole run has one of it.
     pub fn task_name(&self, id: TemplateId, instance: u32) -> String {
         let template = self.template(id);

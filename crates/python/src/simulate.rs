@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use schedlab_model::{
-    Attributes, Candidate, Decision, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler,
-    Standing, TaskId, TaskKind, Time, Workload, find_knob,
+    Attributes, Decision, Event, EventKind, KnobKind, KnobValue, Machine, NoEvents, Outcome, Scheduler, Standing,
+    TaskId, TaskKind, Time, Workload, find_knob,
 };
-use schedlab_program::{Program, Template};
+use schedlab_program::Program;
 use schedlab_sched::{ThreadFair, ThreadFairKnobs};
 use schedlab_sim::{Options, SimError};
 use schedlab_trace::{PerfettoOptions, TaskLabel, write_ftrace, write_perfetto};
@@ -106,25 +106,12 @@ pub fn simulate(
             write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
         }
         if let Some(path) = decisions {
-            reasons::write(&path, json_lines, &made, &|candidate| name_of(candidate, &outcome))
+            reasons::write(&path, json_lines, &made, &|candidate| outcome.name_of(candidate))
                 .map_err(|error| errors::input(format!("{}: {error}", path.display())))?;
         }
         Ok::<_, PyErr>(outcome)
     })??;
     serde_json::to_string(&outcome).map_err(errors::json("outcome"))
-}
-
-/// What a task or group of a run is called.
-fn name_of(candidate: Candidate, outcome: &Outcome) -> String {
-    match candidate {
-        Candidate::Task(task) => outcome.tasks.get(task.index()).map(|task| task.name.clone()),
-        // The rules number groups in the order of the outcome, after the root group.
-        Candidate::Group(group) => {
-            let place = (group as usize).checked_sub(1);
-            place.and_then(|place| outcome.groups.get(place)).map(|group| group.name.clone())
-        }
-    }
-    .unwrap_or_else(|| format!("{candidate:?}"))
 }
 
 /// A task's number, when, its vruntime and its lag, in nanoseconds.
@@ -197,7 +184,7 @@ fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLab
     let mut labels: Vec<TaskLabel> = Vec::with_capacity(parents.len());
     // Parents are made before their children.
     for (task, parent) in outcome.tasks.iter().zip(parents) {
-        let template = template_of(program, &task.name);
+        let template = program.template_of(&task.name);
         let own = template.and_then(|template| template.attributes.clone());
         let taken = own.or_else(|| attributes.get(parent.index()).cloned()).unwrap_or_default();
         let mut label = TaskLabel::new(&task.name).with_attributes(&taken);
@@ -208,11 +195,6 @@ fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLab
         labels.push(label);
     }
     labels
-}
-
-fn template_of<'a>(program: &'a Program, task: &str) -> Option<&'a Template> {
-    let by_name = |name: &str| program.templates().iter().find(|template| template.name == name);
-    by_name(task).or_else(|| task.rsplit_once('[').and_then(|(name, _)| by_name(name)))
 }
 
 /// Simulates one run for each row of `values`, settings of `knobs` in nanoseconds, counts or 0/1, and returns the turnaround of each
