@@ -132,6 +132,8 @@ pub struct Standing {
     pub vruntime: i64,
     /// Under EEVDF by how much virtual time it is owed service; negative where it had more than its share.
     pub lag: Option<i64>,
+    /// Under EEVDF its virtual deadline, on the scale of `vruntime`.
+    pub deadline: Option<i64>,
 }
 
 /// Takes events as they happen. The engine is generic over it, so that a run nobody watches pays nothing.

@@ -9,6 +9,7 @@ mod invariants;
 mod knobs;
 mod language;
 mod nouns;
+mod page;
 mod policy;
 mod reasons;
 mod replay;
@@ -54,6 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
     module.add_function(wrap_pyfunction!(infer::infer, module)?)?;
     module.add_function(wrap_pyfunction!(infer::behaviour, module)?)?;
+    module.add_function(wrap_pyfunction!(page::answer_page, module)?)?;
     module.add_function(wrap_pyfunction!(wakeups::wakeup_latency, module)?)?;
     Ok(())
 }

@@ -498,7 +498,8 @@ pub(crate) fn tell_standings<S: EventSink>(sink: &mut S, sched: &Sched<Ours>, no
     for task in tasks.into_iter().filter(|task| *task != TaskId::IDLE) {
         if sched.task(task).class == Class::Fair {
             let (vruntime, lag) = sched.standing(task);
-            sink.standing(Standing { time: Time::from_nanos(now), task, vruntime: vruntime.0 as i64, lag });
+            let deadline = sched.virtual_deadline(task).map(|deadline| deadline.0 as i64);
+            sink.standing(Standing { time: Time::from_nanos(now), task, vruntime: vruntime.0 as i64, lag, deadline });
         }
     }
 }

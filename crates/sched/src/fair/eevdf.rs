@@ -31,6 +31,11 @@ impl<D: Decider> Sched<D> {
         (entity.vruntime, self.rules.eevdf.then(|| lag(entity.cfs_rq)))
     }
 
+    /// Under EEVDF a task's virtual deadline.
+    pub fn virtual_deadline(&self, task: TaskId) -> Option<Vruntime> {
+        self.rules.eevdf.then(|| self.entities[self.tasks[task.index()].se.index()].deadline)
+    }
+
     /// `avg_vruntime`: V; the origin moves there.
     pub(crate) fn avg_vruntime(&mut self, cfs: CfsRqId) -> Vruntime {
         let Self { rules, entities, cfs_rqs, .. } = self;

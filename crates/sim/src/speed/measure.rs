@@ -123,12 +123,19 @@ pub fn peak_memory() -> Option<u64> {
 }
 
 /// The CPU time that this thread got so far, in nanoseconds. Its own clock counts to the present, `schedstat` to the last tick.
+#[cfg(unix)]
 fn cpu_time() -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock writes one timespec, which outlives the call.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
     let nanoseconds = || Some(u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?);
     if failed { None } else { nanoseconds() }
+}
+
+/// There is no such clock in a browser, where nothing is measured.
+#[cfg(not(unix))]
+const fn cpu_time() -> Option<u64> {
+    None
 }
 
 /// The machine on which this runs: its processor and how many of them.

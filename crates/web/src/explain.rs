@@ -1,0 +1,59 @@
+//! The decisions of a run with their reasons.
+
+use schedlab_model::{Reason, TaskId};
+use schedlab_program::Program;
+use serde_json::json;
+
+use crate::WebError;
+use crate::collect::collect;
+use crate::message::Message;
+use crate::request::{Run, Window};
+use crate::setup;
+use crate::timeline::subject;
+
+/// The decisions of `run` within `window`, each with its sentence.
+pub(crate) fn explain(run: &Run, window: &Window) -> Result<Message, WebError> {
+    let (workload, _) = setup::build(&run.setup)?;
+    let program = Program::compile(&workload)?;
+    let collected = collect(&program, run, Some(*window))?;
+    let inside = |time: u64| (window.from..=window.to).contains(&time);
+    let decisions: Vec<_> = collected.decisions.iter().filter(|one| inside(one.time.as_nanos())).collect();
+    let texts: Vec<String> =
+        decisions.iter().map(|one| one.reason.text(&|candidate| collected.outcome.name_of(candidate))).collect();
+    let mut message =
+        Message::new(json!({"from": window.from, "to": window.to, "more": collected.more, "texts": texts}));
+    message.f64s("decision_time", &decisions.iter().map(|one| one.time.as_nanos() as f64).collect::<Vec<_>>());
+    message.u16s("decision_cpu", &decisions.iter().map(|one| one.cpu.0 as u16).collect::<Vec<_>>());
+    message.u32s("decision_task", &decisions.iter().map(|one| subject(&one.reason).0).collect::<Vec<_>>());
+    message.u8s("decision_kind", &decisions.iter().map(|one| kind(&one.reason)).collect::<Vec<_>>());
+    message.u8s("decision_acts", &decisions.iter().map(|one| u8::from(acts(&one.reason))).collect::<Vec<_>>());
+    Ok(message)
+}
+
+/// The decision's number on the page: pick, wakeup, turn, place, select, newidle, balance, throttle, unthrottle.
+const fn kind(reason: &Reason) -> u8 {
+    match reason {
+        Reason::Pick { .. } => 0,
+        Reason::WakeupPreempt { .. } => 1,
+        Reason::Turn { .. } => 2,
+        Reason::Place { .. } => 3,
+        Reason::Select { .. } => 4,
+        Reason::Newidle { .. } => 5,
+        Reason::Balance { .. } => 6,
+        Reason::Throttle { .. } => 7,
+        Reason::Unthrottle { .. } => 8,
+    }
+}
+
+/// Whether the decision changes who runs or where: stepping goes from one such decision to the next.
+fn acts(reason: &Reason) -> bool {
+    match reason {
+        Reason::Pick { task, candidates, .. } => *task != TaskId::IDLE && *candidates > 1,
+        Reason::WakeupPreempt { .. } | Reason::Throttle { .. } | Reason::Unthrottle { .. } => true,
+        Reason::Turn { preempts, .. } => *preempts,
+        Reason::Balance { moved, .. } => *moved > 0,
+        Reason::Newidle { runs, .. } => *runs,
+        Reason::Place { .. } => false,
+        Reason::Select { previous, chosen, .. } => previous != chosen,
+    }
+}
