@@ -12,6 +12,7 @@
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/results/fidelity-what-if.md)
+#   make live    the live page: the simulator in a browser       (opened by schedlab live)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
 #                installed, the loader of its sched_ext scheduler
 
@@ -49,7 +50,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style fidelity-what-if build build-packages test-packages wheel venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style fidelity-what-if build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -123,6 +124,17 @@ $(STAMPS)/extension: $(STAMPS)/venv $(RUST_SOURCES) pyproject.toml
 	$(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
+# --- the live page: the simulator as WebAssembly, in one HTML file ----------------------------------
+
+# Where neither the target nor Debian's compiler is available, build-web says so in a line and ends with 3; everything else works.
+PAGE := python/schedlab/live/page.html
+WEB := $(STAMPS)/web.wasm
+
+live:
+	@mkdir -p $(STAMPS)
+	@scripts/build-web $(WEB) || [ $$? = 3 ]
+	@[ ! -s $(WEB) ] || $(firstword $(wildcard $(BIN)/python) python3) scripts/bundle-page $(WEB) $(PAGE)
+
 # --- what a user runs ---------------------------------------------------------------------------
 
 demo: build-packages
@@ -137,7 +149,7 @@ wheel: build-packages venv
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts test-packages venv native ext extension -- fmt clippy cargo-test ruff mypy stubtest style site pytest
+	@scripts/run-parts test-packages venv native ext extension live -- fmt clippy cargo-test ruff mypy stubtest style site pytest
 
 check: venv
 	@scripts/run-parts fmt clippy ruff mypy style

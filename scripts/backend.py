@@ -52,7 +52,7 @@ def build_wheel(
 ) -> str:
     """Build the programs, then the wheel, and return its file's name."""
     with _reproducible():
-        subprocess.run(["make", "--no-print-directory", "native", "ext"], check=True)
+        subprocess.run(["make", "--no-print-directory", "native", "ext", "live"], check=True)
         return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 

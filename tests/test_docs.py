@@ -125,6 +125,7 @@ ELSEWHERE = {
     " --on vm:": "boots a kernel: tests/vm",
     " --on host": "runs on this kernel: tests/cli, tests/tuning, tests/targets",
     " host": "runs on this kernel: tests/cli, tests/tuning, tests/targets",
+    "schedlab live": "serves until it is interrupted: tests/live",
     "schedlab record": "needs root: tests/measure/test_recording.py",
     "schedlab study": "takes long: tests/studies",
     "schedlab calibrate": "takes long: tests/measure/test_calibration.py",

@@ -32,6 +32,7 @@ from schedlab.cli import (
     infer,
     kernels,
     knobs,
+    live,
     panels,
     record,
     replay,
@@ -109,6 +110,7 @@ for command in (
     report,
     workload,
     demo,
+    live,
     study,
 ):
     app.command(name=command.__name__.rpartition(".")[2], epilog=EPILOG)(
