@@ -45,7 +45,7 @@ export function python(state) {
   const scheduler = (one) => {
     const parts = [text(one.release)];
     const knobs = settings(one).map(([name, value]) => `${text(name)}: ${text(value)}`);
-    if (knobs.length) parts.push(`{${knobs.join(", ")}}`);
+    if (knobs.length) parts.push(`knobs={${knobs.join(", ")}}`);
     if (state.hz !== 250) parts.push(`hz=${state.hz}`);
     if (one.weights !== "none") parts.push(`weights=${text(one.weights)}`);
     const rules = Object.entries(one.rules).map(([name, on]) => `${text(name)}: ${on ? "True" : "False"}`);

@@ -7,7 +7,7 @@ import { command, perfetto, python, save, svg } from "./export.js";
 import { GALLERY } from "./gallery.js";
 import { AXIS_KEYS } from "./keys.js";
 import { LEFT, PALETTE, Timeline, prepare, running } from "./lanes.js";
-import { fromAddress, runRequest, setupRequest, toAddress } from "./state.js";
+import { fresh, fromAddress, runRequest, setupRequest, toAddress } from "./state.js";
 import { change, moment, parseTime, span } from "./units.js";
 import { Decisions, lastDecision, nextDecision, present, reason } from "./why.js";
 
@@ -21,6 +21,7 @@ const catalogues = { a: null, b: null };
 const decisions = { a: new Decisions(), b: new Decisions() };
 const runs = { a: null, b: null };
 const requests = { a: null, b: null };
+let recording = null;
 let tasks = [];
 let chosen = [];
 let quantity = "vruntime";
@@ -32,7 +33,10 @@ const timeline = new Timeline(at("lanes"));
 /** Looks at the state again: catalogues first, then both runs. `whole` makes the controls anew. */
 async function refresh(whole = false) {
   const mine = ++serial;
-  history.replaceState(null, "", `#${toAddress(state)}`);
+  document.body.classList.toggle("recorded", Boolean(recording));
+  at("recording").hidden = !recording;
+  // A recording is too large for an address.
+  history.replaceState(null, "", recording ? location.pathname + location.search : `#${toAddress(state)}`);
   const late = setTimeout(() => document.body.classList.add("busy"), 100);
   const [setup, a, b] = await Promise.all([
     questions.setup.ask({ op: "workload", ...setupRequest(state) }), ...["a", "b"].map((side) => catalogue(side)),
@@ -65,16 +69,17 @@ async function catalogue(side) {
 }
 
 async function simulate(side) {
-  const request = runRequest(state, state[side], catalogues[side].knobs, DATA.costs, chosen);
-  const text = JSON.stringify(request);
+  const request = recording ? { op: "replay", text: recording.text, release: recording.release || null, ours: side === "b" }
+    : runRequest(state, state[side], catalogues[side].knobs, DATA.costs, chosen);
+  const text = recording ? `${recording.name} ${recording.release}` : JSON.stringify(request);
   if (requests[side] === text) return;
   const answer = await engines[side].ask(request);
   if (!answer) return;
-  at(`fault-${side}`).textContent = answer.head.error ?? "";
+  at(recording ? "recording-fault" : `fault-${side}`).textContent = answer.head.error ?? "";
   if (answer.head.error) return;
   requests[side] = text;
   runs[side] = prepare(answer);
-  decisions[side].forget({ ...request, standings: [] });
+  decisions[side].forget(recording ? request : { ...request, standings: [] });
   timeline.runs = runs;
   arrived();
 }
@@ -89,7 +94,7 @@ function arrived() {
     timeline.view = { from: state.from, to: Math.min(state.to, end) };
   }
   timeline.mode = state.lanes || (Math.max(...["a", "b"].map((side) => runs[side]?.names.length ?? 0)) <= 8 ? "task" : "cpu");
-  if (!chosen.length && runs.a && runs.b) {
+  if (!chosen.length && runs.a && runs.b && !recording) {
     const first = runs.a.names.map((_, task) => task).filter((task) => runs.a.arrays.segment_offset[task + 1] > runs.a.arrays.segment_offset[task]);
     chosen = first.slice(0, 2);
     if (chosen.length) refresh();
@@ -242,6 +247,12 @@ function summary() {
 
 /** What the gallery's entry compares, in a sentence that is true of the runs as they are. */
 function headline() {
+  const { replay } = runs.b.head;
+  if (replay) {
+    const picks = replay.report.decisions.pick;
+    return replay.differing ? `Our rules pick otherwise than the kernel ${replay.differing} times, marked in the strip.`
+      : `Our rules pick as the kernel did, each time: ${(picks.compared ?? picks.total ?? 0).toLocaleString("en")} picks compared.`;
+  }
   const kinds = runs.a.head.kinds;
   const [what, kind = kinds[0]] = (GALLERY.find((one) => one.id === state.entry)?.watch ?? "wait").split(" ");
   const place = Math.max(kinds.indexOf(kind), 0);
@@ -528,8 +539,8 @@ function gutter(wrong = 0) {
 // ---- Gallery, sharing, keys --------------------------------------------------------------------------------------
 
 function caption() {
-  const entry = GALLERY.find((one) => one.id === state.entry);
-  at("title").textContent = entry ? entry.title : state.json === null ? state.workload : "your workload";
+  const entry = recording ? null : GALLERY.find((one) => one.id === state.entry);
+  at("title").textContent = recording ? recording.name : entry ? entry.title : state.json === null ? state.workload : "your workload";
   at("story").hidden = !entry;
   if (entry) {
     at("sentences").textContent = entry.sentences.join(" ");
@@ -538,6 +549,7 @@ function caption() {
 }
 
 function open(next) {
+  recording = null;
   state = next;
   chosen = [];
   timeline.cursor = null;
@@ -553,6 +565,25 @@ function openEntry(place) {
   if (!entry) return;
   open(entry.state());
   at("menu-gallery").open = false;
+}
+
+/** The kernel's schedule of a recording becomes A, that of our rules B. */
+async function openRecording(name, blob) {
+  const head = new Uint8Array(await blob.slice(0, 2).arrayBuffer());
+  const packed = head[0] === 0x1f && head[1] === 0x8b;
+  const text = await new Response(packed ? blob.stream().pipeThrough(new DecompressionStream("gzip")) : blob).text();
+  open({ ...fresh(), lanes: "cpu" });
+  recording = { name, text, release: "" };
+  at("recording-name").textContent = name;
+  at("recording-release").value = "";
+  refresh(true);
+}
+
+/** Opens a file: a recording, or a workload's text. */
+async function openFile(file) {
+  const begin = await file.slice(0, 64).text();
+  if (/^\s*(\{|\/\*)/.test(begin)) open({ ...fresh(), json: await file.text() });
+  else await openRecording(file.name, file);
 }
 
 async function copy(text, what) {
@@ -682,6 +713,14 @@ function listen() {
     cancelAnimationFrame(hover);
     hover = requestAnimationFrame(() => point(event));
   });
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files.length) openFile(event.dataTransfer.files[0]);
+  });
+  at("file").addEventListener("change", () => { if (at("file").files.length) openFile(at("file").files[0]); });
+  at("recording-release").addEventListener("change", () => { recording.release = at("recording-release").value; refresh(); });
+  at("recording-close").addEventListener("click", () => open(GALLERY[0].state()));
   let typing = 0;
   at("editor").addEventListener("input", () => {
     state.json = at("editor").value;
@@ -690,7 +729,11 @@ function listen() {
     typing = setTimeout(() => { chosen = []; touched(); }, 150);
   });
   at("editor").addEventListener("scroll", () => { at("gutter").scrollTop = at("editor").scrollTop; });
-  at("editor").addEventListener("blur", () => refresh(true));
+  at("editor").addEventListener("blur", () => {
+    if (state.json === null) return;
+    state.json = at("editor").value;
+    refresh(true);
+  });
   at("find").addEventListener("input", () => {
     timeline.filter = at("find").value;
     timeline.mode = "task";
@@ -712,5 +755,7 @@ function listen() {
 
 listen();
 open(location.hash.length > 1 ? fromAddress(location.hash) : GALLERY[0].state());
+const served = new URLSearchParams(location.search).get("recording");
+if (served) fetch("recording").then((answer) => answer.blob()).then((blob) => openRecording(served, blob));
 // For measurements and tests.
 window.live = { timeline, runs, paint, show, step, state: () => state, set: (next) => open(next), fromAddress, toAddress, svg: () => svg(timeline, 900), perfetto: () => perfetto(runs), command: () => command(state), python: () => python(state) };

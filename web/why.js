@@ -29,7 +29,7 @@ export class Decisions {
       if (!request) return null;
       const from = Math.max(0, Math.floor(time - half));
       this.busy = true;
-      const answer = await this.engine.ask({ op: "explain", run: request, window: { from, to: Math.ceil(time + half) } });
+      const answer = await this.engine.ask(question(request, { from, to: Math.ceil(time + half) }));
       if (this.request !== request || !answer) return null;
       this.busy = false;
       if (answer.head.error) return null;
@@ -45,6 +45,11 @@ export class Decisions {
   covers(time) {
     return this.known && this.known.from <= time && time < this.known.to;
   }
+}
+
+function question(request, window) {
+  if (request.op === "replay") return { op: "explain_replay", recording: request, window };
+  return { op: "explain", run: request, window };
 }
 
 /** The last decision at or before `time` that `wanted` takes; −1 if there is none. */

@@ -18,6 +18,7 @@ from schedlab.live import PAGE
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the live page was not built: make live")
 
 ENTRIES = 10
+FIXTURES = Path(__file__).parents[2] / "crates" / "replay" / "tests" / "fixtures"
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +317,43 @@ def test_what_is_copied_is_what_runs(chrome: webdriver.Chrome) -> None:
         == 0
     )
     assert "B  6.12" in drawing
+
+
+def _file(chrome: webdriver.Chrome, path: Path) -> None:
+    chrome.find_element("id", "file").send_keys(str(path))
+
+
+def test_a_recording_is_replayed_kernel_above_rules_below(chrome: webdriver.Chrome) -> None:
+    _open(chrome)
+    _file(chrome, FIXTURES / "hogs-6.12.txt.gz")
+    _until(chrome, "live.runs.a.head.replay && live.runs.b.head.replay")
+    _settled(chrome)
+    assert _text(chrome, "title") == "hogs-6.12.txt.gz"
+    assert _faults(chrome) == []
+    assert chrome.execute_script("return live.runs.a.head.label").startswith("recorded 6.12")
+    # crates/replay shows that our rules decide as this kernel did: the two schedules are equal.
+    assert _text(chrome, "headline").startswith("Our rules pick as the kernel did, each time")
+    spans = "return ['a', 'b'].map(side => [...live.runs[side].arrays.slice_start].join())"
+    first, second = chrome.execute_script(spans)
+    assert first == second
+    assert _painted(chrome) > 2
+    # Why is told of a recording too.
+    _press(chrome, Keys.ARROW_RIGHT)
+    _until(chrome, "document.querySelectorAll('#reasons li').length")
+    chrome.find_element("id", "recording-close").click()
+    _settled(chrome)
+    assert _text(chrome, "title") == "Sleeper and hog"
+
+
+def test_a_recording_that_cannot_be_read_is_refused_in_a_line(
+    chrome: webdriver.Chrome, tmp_path: Path
+) -> None:
+    path = tmp_path / "no-recording.txt"
+    path.write_text("what is this\n")
+    _open(chrome)
+    _file(chrome, path)
+    _until(chrome, "document.getElementById('recording-fault').textContent")
+    assert "\n" not in _text(chrome, "recording-fault")
 
 
 def test_a_million_events_are_drawn(chrome: webdriver.Chrome) -> None:

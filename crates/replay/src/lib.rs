@@ -35,10 +35,11 @@ mod task_map;
 mod wakeups;
 mod watch;
 
+use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_model::{Release, RuleSet, Series};
-use schedlab_trace::{Probe, Record, RecordKind, Snapshot, TraceError, open, read_text};
+use schedlab_trace::{Probe, Reader, Record, RecordKind, Snapshot, TraceError, open, open_bytes, read_text};
 
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
@@ -145,12 +146,28 @@ pub fn replay_file(trace: &Path, options: &Options<'_>) -> Result<Report, Replay
 /// # Errors
 /// As [`replay_file`].
 pub fn replay_file_watched(trace: &Path, options: &Options<'_>, watch: Watch<'_>) -> Result<Report, ReplayError> {
+    replay_reader(open(trace)?, options, watch)
+}
+
+/// Replays a recording that is in memory, gzipped or plain, and returns its records beside the comparison.
+///
+/// # Errors
+/// As [`replay_file`].
+pub fn replay_bytes(trace: Vec<u8>, options: &Options<'_>) -> Result<(Report, Vec<Record>), ReplayError> {
+    let records = open_bytes(trace.clone()).collect::<Result<Vec<_>, _>>()?;
+    Ok((replay_reader(open_bytes(trace), options, &mut |_| {})?, records))
+}
+
+fn replay_reader<R: BufRead>(
+    mut reader: Reader<R>,
+    options: &Options<'_>,
+    watch: Watch<'_>,
+) -> Result<Report, ReplayError> {
     let Options { snapshot, release, level, reasons } = *options;
     let snapshot = match snapshot {
         Some(path) => Some(read_text(path)?.parse::<Snapshot>()?),
         None => None,
     };
-    let mut reader = open(trace)?;
     let mut records = Vec::new();
     for record in &mut reader {
         records.push(record?);

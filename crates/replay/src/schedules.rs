@@ -19,6 +19,7 @@ pub struct Schedules {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Picked {
     pub(crate) time: Time,
+    pub(crate) cpu: CpuId,
     pub(crate) line: u64,
     pub(crate) ours: Pid,
     pub(crate) kernels: Pid,
@@ -61,6 +62,12 @@ impl Schedules {
     /// Takes another's names.
     pub(crate) fn name_as(&mut self, other: Self) {
         self.names = other.names;
+    }
+
+    /// Each pick: when, on which CPU, in what state the task left that ran, what the kernel picked, and what our rules would have. Pid 0
+    /// is the idle task.
+    pub fn picks(&self) -> impl Iterator<Item = (Time, CpuId, TaskState, Pid, Pid)> {
+        self.picks.iter().map(|one| (one.time, one.cpu, one.state, one.kernels, one.ours))
     }
 
     /// Writes a trace that ui.perfetto.dev opens: CPU 0 runs what the kernel ran, CPU 1 what ours would have run instead each time.

@@ -1,7 +1,8 @@
 //! Opening recordings, gzipped or plain, of bounded size.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+#[cfg(unix)]
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -34,13 +35,23 @@ const MOST_OTHER: u64 = 64 << 20;
 pub fn open(path: &Path) -> Result<Reader<Box<dyn BufRead>>, TraceError> {
     let failed = |source| TraceError::Io { what: path.display().to_string(), source };
     let (file, size) = open_file(path)?;
-    let mut file = BufReader::new(file);
-    let gzipped = file.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
+    unpacked(BufReader::new(file), size).map_err(failed)
+}
+
+/// Reads a recording from memory, as [`open`] reads a file.
+pub fn open_bytes(bytes: Vec<u8>) -> Reader<Box<dyn BufRead>> {
+    let size = bytes.len() as u64;
+    // Memory is read without errors.
+    unpacked(Cursor::new(bytes), size).unwrap_or_else(|_| Reader::new(Box::new(io::empty())))
+}
+
+fn unpacked(mut packed: impl BufRead + 'static, size: u64) -> io::Result<Reader<Box<dyn BufRead>>> {
+    let gzipped = packed.fill_buf()?.starts_with(&GZIP_MAGIC);
     let text: Box<dyn BufRead> = if gzipped {
         let most = size.saturating_mul(MOST_RATIO).saturating_add(UNSUSPECTED).min(MOST_TEXT);
-        Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(file), most)))
+        Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(packed), most)))
     } else {
-        Box::new(BufReader::new(Bounded::new(file, MOST_TEXT)))
+        Box::new(BufReader::new(Bounded::new(packed, MOST_TEXT)))
     };
     Ok(Reader::new(text))
 }
@@ -62,10 +73,14 @@ fn open_file(path: &Path) -> Result<(File, u64), TraceError> {
     let failed = |source| TraceError::Io { what: path.display().to_string(), source };
     let about = fs::metadata(path).map_err(failed)?;
     let kind = about.file_type();
+    #[cfg(unix)]
+    let (device, socket) = (kind.is_char_device() || kind.is_block_device(), kind.is_socket());
+    #[cfg(not(unix))]
+    let (device, socket) = (false, false);
     let refused = match () {
         () if kind.is_dir() => "it is a directory",
-        () if kind.is_char_device() || kind.is_block_device() => "it is a device",
-        () if kind.is_socket() => "it is a socket",
+        () if device => "it is a device",
+        () if socket => "it is a socket",
         () => return Ok((File::open(path).map_err(failed)?, about.len())),
     };
     Err(failed(io::Error::other(format!("{refused}; allowed: a regular file or a pipe"))))

@@ -25,7 +25,7 @@ pub use error::TraceError;
 pub use fields::Pid;
 pub use ftrace::write_ftrace;
 pub use head::Head;
-pub use input::{open, read_text};
+pub use input::{open, open_bytes, read_text};
 pub use label::{PID_BASE, TaskLabel, pid};
 pub use perfetto::{PerfettoOptions, write_perfetto};
 pub use probe::{Probe, Server};

@@ -22,6 +22,9 @@ pub enum WebError {
     /// The run was refused or came to no end.
     #[error("{0}")]
     Run(#[from] SimError),
+    /// The recording cannot be read or followed.
+    #[error("{0}")]
+    Replay(#[from] schedlab_replay::ReplayError),
     /// More happens in the run than a page has memory for.
     #[error("more than {limit} events before {time} of simulated time; allowed: a shorter or smaller workload")]
     Events {
@@ -38,7 +41,7 @@ impl WebError {
         match self {
             Self::Json(_) => "request",
             Self::Workload(_) | Self::Model(ModelError::Workload { .. }) => "workload",
-            Self::Model(_) | Self::Run(_) | Self::Events { .. } => "run",
+            Self::Model(_) | Self::Run(_) | Self::Replay(_) | Self::Events { .. } => "run",
         }
     }
 

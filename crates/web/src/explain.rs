@@ -1,6 +1,6 @@
 //! The decisions of a run with their reasons.
 
-use schedlab_model::{Reason, TaskId};
+use schedlab_model::{Candidate, Decision, Reason, TaskId};
 use schedlab_program::Program;
 use serde_json::json;
 
@@ -16,18 +16,30 @@ pub(crate) fn explain(run: &Run, window: &Window) -> Result<Message, WebError> {
     let (workload, _) = setup::build(&run.setup)?;
     let program = Program::compile(&workload)?;
     let collected = collect(&program, run, Some(*window))?;
-    let inside = |time: u64| (window.from..=window.to).contains(&time);
-    let decisions: Vec<_> = collected.decisions.iter().filter(|one| inside(one.time.as_nanos())).collect();
-    let texts: Vec<String> =
-        decisions.iter().map(|one| one.reason.text(&|candidate| collected.outcome.name_of(candidate))).collect();
-    let mut message =
-        Message::new(json!({"from": window.from, "to": window.to, "more": collected.more, "texts": texts}));
+    let name = |candidate| collected.outcome.name_of(candidate);
+    let (decisions, more) = (&collected.decisions, collected.more);
+    Ok(tell(decisions, window, more, &name, &|task| task))
+}
+
+/// The decisions within `window`, each with its sentence. `more` says that there were more than it asks for; `number`
+/// gives the tasks the page's numbers.
+pub(crate) fn tell(
+    decisions: &[Decision],
+    window: &Window,
+    more: bool,
+    name: &dyn Fn(Candidate) -> String,
+    number: &dyn Fn(TaskId) -> TaskId,
+) -> Message {
+    let inside = |one: &&Decision| (window.from..=window.to).contains(&one.time.as_nanos());
+    let decisions: Vec<&Decision> = decisions.iter().filter(inside).collect();
+    let texts: Vec<String> = decisions.iter().map(|one| one.reason.text(name)).collect();
+    let mut message = Message::new(json!({"from": window.from, "to": window.to, "more": more, "texts": texts}));
     message.f64s("decision_time", &decisions.iter().map(|one| one.time.as_nanos() as f64).collect::<Vec<_>>());
     message.u16s("decision_cpu", &decisions.iter().map(|one| one.cpu.0 as u16).collect::<Vec<_>>());
-    message.u32s("decision_task", &decisions.iter().map(|one| subject(&one.reason).0).collect::<Vec<_>>());
+    message.u32s("decision_task", &decisions.iter().map(|one| number(subject(&one.reason)).0).collect::<Vec<_>>());
     message.u8s("decision_kind", &decisions.iter().map(|one| kind(&one.reason)).collect::<Vec<_>>());
     message.u8s("decision_acts", &decisions.iter().map(|one| u8::from(acts(&one.reason))).collect::<Vec<_>>());
-    Ok(message)
+    message
 }
 
 /// The decision's number on the page: pick, wakeup, turn, place, select, newidle, balance, throttle, unthrottle.

@@ -23,6 +23,7 @@ mod error;
 mod explain;
 mod latency;
 pub mod message;
+mod recording;
 mod request;
 mod run;
 mod setup;
@@ -45,6 +46,8 @@ fn dispatch(request: Request) -> Result<Message, WebError> {
         Request::Catalogue { release, cpus, rules } => catalogue::catalogue(&release, cpus, rules),
         Request::Workload { setup } => setup::workload(&setup),
         Request::Run(request) => run::run(&request),
+        Request::Replay(recording) => recording::replay(&recording),
+        Request::ExplainReplay { recording, window } => recording::explain(&recording, &window),
         Request::Explain { run, window } => explain::explain(&run, &window),
     }
 }

@@ -27,6 +27,15 @@ pub enum Request {
     },
     /// A simulated run.
     Run(Box<Run>),
+    /// A recording, replayed: the kernel's schedule or ours.
+    Replay(Recording),
+    /// Our decisions in a replay within a window of time, with their reasons.
+    ExplainReplay {
+        /// The recording.
+        recording: Recording,
+        /// Which of the decisions.
+        window: Window,
+    },
     /// The decisions of a run within a window of time, with their reasons.
     Explain {
         /// The run.
@@ -71,6 +80,19 @@ const fn none() -> Option<Vec<u32>> {
 /// Four million events take some 300 MB until they are drawn.
 const fn most_events() -> usize {
     4_000_000
+}
+
+/// A recording of a real kernel.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Recording {
+    /// Its text.
+    pub text: String,
+    /// The recorded kernel, where the recording does not say it.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Whether our schedule is wanted instead of the kernel's.
+    #[serde(default)]
+    pub ours: bool,
 }
 
 /// A workload and what the page changes of it.

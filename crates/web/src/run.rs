@@ -1,6 +1,6 @@
 //! A simulated run: its timeline, what it came to, and where its tasks stood.
 
-use schedlab_model::{Event, EventKind, Outcome, TaskId, TaskState};
+use schedlab_model::{Event, EventKind, Outcome, Standing, TaskId, TaskState};
 use schedlab_program::{Membership, Program};
 use serde_json::json;
 
@@ -27,34 +27,44 @@ pub(crate) fn run(request: &Run) -> Result<Message, WebError> {
     if limited {
         timeline.throttle(&decisions, &groups_of(&program, &events, &outcome));
     }
-    let (kinds, kind_of) = kinds(&outcome);
+    let (kinds, kind_of) = kinds(outcome.tasks.iter().map(|task| task.name.as_str()));
     let delays = latency::delays(&timeline.tasks, &kind_of, kinds.len());
     let mut message = Message::new(json!({
         "label": request.scheduler.label(), "text_notes": notes, "kinds": kinds, "delays": delays, "outcome": outcome,
         "eevdf": request.scheduler.rule_set()?.eevdf, "event_count": events.len(),
     }));
+    draw(&mut message, &timeline, kinds.len(), &kind_of);
+    write_standings(&mut message, &standings);
+    if request.events {
+        write_events(&mut message, &events);
+    }
+    Ok(message)
+}
+
+/// Adds what is drawn: who is of which kind, spans and densities.
+pub(crate) fn draw(message: &mut Message, timeline: &Timeline, kinds: usize, kind_of: &[usize]) {
     message.u8s("task_kind", &kind_of.iter().map(|kind| *kind as u8).collect::<Vec<_>>());
-    timeline.write(&mut message);
-    let mut density = Density::new(kinds.len());
+    timeline.write(message);
+    let mut density = Density::new(kinds);
     for slices in &timeline.cpus {
         density.add(slices.iter().map(|one| (one.start, one.end, kind_of[one.task as usize])), timeline.end);
     }
-    density.write(&mut message, "cpu_density");
+    density.write(message, "cpu_density");
     let mut density = Density::new(3);
     for segments in &timeline.tasks {
         density.add(segments.iter().map(|one| (one.start, one.end, one.state as usize)), timeline.end);
     }
-    density.write(&mut message, "task_density");
+    density.write(message, "task_density");
+}
+
+/// Adds where tasks stood.
+pub(crate) fn write_standings(message: &mut Message, standings: &[Standing]) {
     message.f64s("standing_time", &standings.iter().map(|one| one.time.as_nanos() as f64).collect::<Vec<_>>());
     message.u32s("standing_task", &standings.iter().map(|one| one.task.0).collect::<Vec<_>>());
     message.f64s("standing_vruntime", &standings.iter().map(|one| one.vruntime as f64).collect::<Vec<_>>());
     let known = |value: Option<i64>| value.map_or(f64::NAN, |value| value as f64);
     message.f64s("standing_lag", &standings.iter().map(|one| known(one.lag)).collect::<Vec<_>>());
     message.f64s("standing_deadline", &standings.iter().map(|one| known(one.deadline)).collect::<Vec<_>>());
-    if request.events {
-        write_events(&mut message, &events);
-    }
-    Ok(message)
 }
 
 /// Adds each event as its time, CPU, kind and up to three numbers.
@@ -94,10 +104,10 @@ fn kind_name(task: &str) -> &str {
 }
 
 /// The kinds of a run's tasks in the order in which they come, and each task's.
-fn kinds(outcome: &Outcome) -> (Vec<String>, Vec<usize>) {
+pub(crate) fn kinds<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<String>, Vec<usize>) {
     let mut kinds: Vec<String> = Vec::new();
-    let kind_of = outcome.tasks.iter().map(|task| {
-        let name = kind_name(&task.name);
+    let kind_of = names.map(|task| {
+        let name = kind_name(task);
         kinds.iter().position(|kind| kind == name).unwrap_or_else(|| {
             if kinds.len() == MOST_KINDS {
                 kinds[MOST_KINDS - 1] = "others".to_owned();

@@ -1,13 +1,14 @@
 """``schedlab live``."""
 
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from schedlab.boundary.errors import InputError
 from schedlab.cli import options
-from schedlab.live import Server, address
+from schedlab.live import Server, address, is_recording
 from schedlab.model import Machine, Scheduler, settings
 from schedlab.report.terminal import say
 
@@ -16,7 +17,10 @@ _COSTS = ("ideal", "reference", "linsched")
 
 def command(
     workload: Annotated[
-        str | None, typer.Argument(help="A workload's name, or a file of one.", metavar="WORKLOAD")
+        str | None,
+        typer.Argument(
+            help="A workload's name, a file of one, or a recording.", metavar="WORKLOAD|RECORDING"
+        ),
     ] = None,
     *,
     kernel: Annotated[
@@ -58,7 +62,10 @@ def command(
     given = Scheduler(kernels[1], knobs=settings(knobs or []))
     Machine(cpus, costs)
     fragment = ""
-    if workload is not None:
+    recording = None
+    if workload is not None and is_recording(Path(workload)):
+        recording = Path(workload)
+    elif workload is not None:
         fragment = "#" + address(
             workload,
             kernels=(kernels[0], kernels[1]),
@@ -67,7 +74,7 @@ def command(
             costs=costs,
             seed=seed,
         )
-    server = Server(port)
+    server = Server(port, recording=recording)
     url = server.url + fragment
     say(f"the live page is at {url}")
     say("Ctrl-C ends it")

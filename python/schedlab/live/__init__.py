@@ -1,6 +1,6 @@
 """The live page: both schedules of a workload in a browser, redrawn as a knob moves."""
 
-from schedlab.live.address import address
+from schedlab.live.address import address, is_recording
 from schedlab.live.server import PAGE, Server
 
-__all__ = ["PAGE", "Server", "address"]
+__all__ = ["PAGE", "Server", "address", "is_recording"]

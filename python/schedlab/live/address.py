@@ -48,6 +48,15 @@ def address(
     return urlencode(words)
 
 
+def is_recording(path: Path) -> bool:
+    """Whether a file is a recording: a workload's text begins with ``{`` or a comment."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(64).lstrip()
+    return not begin.startswith((b"{", b"/*", b"//"))
+
+
 def _source(workload: str) -> tuple[str, str]:
     path = Path(workload)
     if path.is_file():

@@ -1,12 +1,14 @@
-"""The live page's server: one page, on loopback, for requests that have the token."""
+"""The live page's server: on loopback, and only for requests that have its token."""
 
 import hmac
 import secrets
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlencode
 
 from schedlab.boundary.errors import InputError
+from schedlab.boundary.files import read_bytes
 
 PAGE = Path(__file__).with_name("page.html")
 """The page, built by ``make live`` and shipped in the wheel."""
@@ -23,16 +25,21 @@ class Server:
     Args:
         port: the port; 0 for any that is free.
         page: the page's file.
+        recording: a file that the page reads as ``recording``.
 
     Raises:
         InputError: the page was not built, or the port cannot be taken.
     """
 
-    def __init__(self, port: int = 0, page: Path = PAGE) -> None:
+    def __init__(self, port: int = 0, page: Path = PAGE, *, recording: Path | None = None) -> None:
         if not page.is_file():
             raise InputError(_MISSING)
         self.token = secrets.token_urlsafe(16)
-        content, token = page.read_bytes(), self.token
+        self.recording = recording
+        files = {self.token: ("text/html; charset=utf-8", page.read_bytes())}
+        if recording is not None:
+            content = ("application/octet-stream", read_bytes(recording, "recording"))
+            files[f"{self.token}/recording"] = content
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -48,11 +55,17 @@ class Server:
                     self.send_error(HTTPStatus.FORBIDDEN)
                     return
                 path = self.path.partition("?")[0].strip("/")
-                if not hmac.compare_digest(path.encode(), token.encode()):
+                found = [
+                    one
+                    for name, one in files.items()
+                    if hmac.compare_digest(path.encode(), name.encode())
+                ]
+                if not found:
                     self.send_error(HTTPStatus.NOT_FOUND)
                     return
+                kind, content = found[0]
                 self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(content)))
                 self.send_header("Cache-Control", "no-store")
                 self.send_header("Referrer-Policy", "no-referrer")
@@ -73,7 +86,10 @@ class Server:
     @property
     def url(self) -> str:
         """Where the page is, with the token."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{self.token}/"
+        here = f"http://127.0.0.1:{self._server.server_address[1]}/{self.token}/"
+        if self.recording is None:
+            return here
+        return f"{here}?{urlencode({'recording': self.recording.name})}"
 
     def serve(self) -> None:
         """Serve until interrupted or closed."""

@@ -219,7 +219,7 @@ impl<'a> Engine<'a> {
         let ours = self.sched.decider.picks.last().map_or(scheduled.next, |(_, ours)| *ours);
         // Among equals whose order is not told, ours means nothing.
         let ours = if self.alone() && self.is_among_unordered(next) { next } else { ours };
-        self.note_pick(step, next, ours, state);
+        self.note_pick(cpu, step, next, ours, state);
         if scheduled.next != next {
             self.report.decisions.pick.add(false, false);
             self.differ(cpu, "pick", format!("{} of {lines:?}", self.pid(scheduled.next)), self.pid(next));
@@ -248,10 +248,10 @@ impl<'a> Engine<'a> {
     }
 
     /// Who runs now, and who would by our rules.
-    fn note_pick(&mut self, section: &[Entry<'a>], kernels: TaskId, ours: TaskId, state: TaskState) {
+    fn note_pick(&mut self, cpu: CpuId, section: &[Entry<'a>], kernels: TaskId, ours: TaskId, state: TaskState) {
         let (time, line) = section.last().map_or((self.time, self.line), |last| (last.record.time, last.record.line));
         let (ours, kernels) = (self.pid(ours), self.pid(kernels));
-        self.report.schedules.pick(Picked { time, line, ours, kernels, state });
+        self.report.schedules.pick(Picked { time, cpu, line, ours, kernels, state });
     }
 
     /// `__schedule` of which nothing is recorded but that the flag is gone by `record`.

@@ -293,7 +293,7 @@ impl<'a> Replayer<'a> {
     pub(crate) fn note_pick(&mut self, kernels: TaskId, ours: TaskId, state: TaskState) {
         let (time, line) = self.recorded.last().map_or((self.time, self.line), |last| (last.time, last.line));
         let (ours, kernels) = (self.pid(ours), self.pid(kernels));
-        self.report.schedules.pick(Picked { time, line, ours, kernels, state });
+        self.report.schedules.pick(Picked { time, cpu: CPU, line, ours, kernels, state });
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.
