@@ -235,7 +235,7 @@ function summary() {
   at("headline").textContent = headline();
   for (const [side, most] of [["a", a], ["b", b]]) {
     const run = runs[side];
-    words.push(`${side.toUpperCase()} is Linux ${label(side)} on ${run.head.outcome.cpus} CPUs; the run lasts ${span(run.end)} and switches ${run.head.outcome.switches} times.`);
+    words.push(`${side.toUpperCase()} is Linux ${label(side)} on ${run.head.outcome.cpus} ${run.head.outcome.cpus === 1 ? "CPU" : "CPUs"}; the run lasts ${span(run.end)} and switches ${run.head.outcome.switches} times.`);
     const top = run.head.outcome.tasks.map((task) => [task.run_ns, task.wait_ns, task.name]).sort((one, other) => other[0] - one[0]).slice(0, 8);
     words.push(top.map(([ran, waited, name]) => `${name} ran for ${span(ran)} and waited for ${span(waited)}`).join("; ") + ".");
     if (most) words.push(`The longest single wait is ${span(most[0])}, of ${most[1]}.`);

@@ -82,8 +82,10 @@ export function present(run, cpu, time) {
     if (at >= 0 && states[at] !== 0 && cpus[at] === cpu) waiting.push([other, time - starts[at], states[at]]);
   }
   waiting.sort((one, other) => other[1] - one[1]);
-  const names = waiting.slice(0, 3).map(([other, since, state]) =>
-    `${run.names[other]} ${state === 2 ? "is throttled" : "waits"} for ${span(since)} so far`);
+  const names = waiting.slice(0, 3).map(([other, since, state]) => {
+    const so = state === 2 ? "is throttled" : "waits";
+    return `${run.names[other]} ${since > 0 ? `${so} for ${span(since)} so far` : so}`;
+  });
   if (waiting.length > 3) names.push(`${waiting.length - 3} more wait`);
   const ran = task < 0 ? `CPU ${cpu} idles` : `${run.names[task]} runs on CPU ${cpu}`;
   return `At ${moment(time)} ${ran}${names.length ? `; ${names.join(", ")}` : task < 0 ? "" : "; no task waits"}.`;
