@@ -182,8 +182,8 @@ impl Sched<Ours> {
         let Some(charge) = entity.charge_until(rq.clock_task, rules) else { return Left::Not };
         if EEVDF {
             // Its request would be served, others may have it go, or the fair server's runtime be over.
-            let protected = rules.protection_at(entity, charge.vruntime).is_some();
-            if !charge.vruntime.before(entity.deadline) || !(alone || protected) {
+            let protected = || rules.protection_at(entity, charge.vruntime).is_some();
+            if !charge.vruntime.before(entity.deadline) || !(alone || protected()) {
                 return Left::Not;
             }
             if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(charge.delta) {
