@@ -3,7 +3,7 @@
 import schedlab
 
 WORKLOAD = "schbench:messages=1,threads=4,duration=2s"
-KERNELS = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]
+KERNELS = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ def test_two_users_get_half_each() -> None:
 
 def test_kernels_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     table = lines("kernels_compared.py", capsys)[2:]
-    assert [row[0] for row in table] == ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]
+    assert [row[0] for row in table] == ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]
 
 
 def test_a_short_slice_bounds_the_wait(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from schedlab.targets.facts import facts
 from schedlab.vm.knobs import rules_of
 
 Capture = pytest.CaptureFixture[str]
-KNOWN = "2.6.24, 5.10, 6.1, 6.12, 6.18, 7.2"
+KNOWN = "2.6.24, 5.10, 6.1, 6.12, 6.18, 7.2, 7.3"
 MACHINE = schedlab.Machine(2, "ideal")
 FIXTURES = Path(__file__).parents[1] / "crates/replay/tests/fixtures"
 WORK = "hackbench:groups=1,fds=2,loops=2"

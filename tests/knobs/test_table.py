@@ -33,7 +33,7 @@ def test_a_knob_of_another_kernel_says_what_took_its_place() -> None:
 
 
 def test_every_knob_that_exists_has_a_place_and_a_default_in_its_range() -> None:
-    for release in ("2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"):
+    for release in ("2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"):
         for knob in table(release, 4):
             assert knob.exists == (knob.path is not None) == (knob.default is not None)
             if knob.default is not None:

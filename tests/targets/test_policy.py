@@ -46,7 +46,7 @@ def test_without_methods_tasks_run_in_turn_to_their_ends() -> None:
     assert ends(run(hogs(30, 10, 20), Policy())) == [30, 40, 60]
 
 
-@pytest.mark.parametrize("release", ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"])
+@pytest.mark.parametrize("release", ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"])
 def test_round_robin_is_the_rust_example_s(release: str) -> None:
     # a 0-10, b 10-20, a 20-30, b 30-40, a 40-50, b 50-60: each is preempted twice.
     outcome = run(hogs(30, 30), RoundRobin(), release=release)

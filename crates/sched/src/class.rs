@@ -64,6 +64,8 @@ impl EnqueueFlags {
     pub const INITIAL: Self = Self(0x80);
     /// `ENQUEUE_DELAYED`: it was still queued though asleep (EEVDF).
     pub const DELAYED: Self = Self(0x200);
+    /// `ENQUEUE_QUEUED`: its queue counts it already as it is placed (7.3).
+    pub const QUEUED: Self = Self(0x20_0000);
 
     /// Whether all of `flags` are set.
     #[inline]

@@ -74,11 +74,14 @@ impl<D: Decider> Sched<D> {
         let se = record.se;
         let (load, slice, custom_slice) = {
             let entity = &self.entities[parent_se.index()];
-            (entity.load, entity.slice, entity.custom_slice)
+            ((entity.load, entity.weight), entity.slice, entity.custom_slice)
         };
-        let load = if self.rules.weights.is_none() { load } else { self.weight_of(child, policy, nice) };
         let entity = &mut self.entities[se.index()];
-        (entity.load, entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        ((entity.load, entity.weight), entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        if !self.rules.weights.is_none() {
+            let load = self.weight_of(child, policy, nice);
+            self.entities[se.index()].set_load(load);
+        }
         self.tasks[child.index()].group = self.tasks[parent.index()].group;
         self.remember_fork(parent, child, cpu);
         self.set_task_rq(child, cpu);

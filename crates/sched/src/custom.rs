@@ -122,7 +122,7 @@ impl View<'_> {
 
     /// Its weight, 1024 at nice 0.
     pub fn weight(&self, task: TaskId) -> u64 {
-        self.entity(task).load.scaled >> self.load_shift
+        self.entity(task).weight >> self.load_shift
     }
 
     /// CPU time charged to it so far.

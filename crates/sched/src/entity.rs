@@ -83,7 +83,7 @@ impl CfsRqId {
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Entity {
-    /// `load`: the weight.
+    /// `load`: what it weighs in its timeline. With a single timeline (7.3) `h_load`: a task's part of the CPU through all levels.
     pub load: Weight,
     /// `vruntime`.
     pub vruntime: Vruntime,
@@ -122,6 +122,9 @@ pub struct Entity {
     pub parent: Option<EntityId>,
     /// `my_q`: the queue it owns, if it is a group.
     pub my_q: Option<CfsRqId>,
+    /// `load.weight`: what it adds to the load of the queue of its level, the same as what it weighs in its timeline but for tasks with a
+    /// single timeline (7.3).
+    pub weight: u64,
     /// `avg`: its averages of load, where they are kept.
     pub(crate) pelt: EntityLoad,
 }
@@ -149,8 +152,14 @@ impl Entity {
             sched_delayed: false,
             custom_slice: false,
             rel_deadline: false,
+            weight: load.scaled,
             pelt: EntityLoad::default(),
         }
+    }
+
+    /// Gives it a weight, in its timeline and on its level.
+    pub(crate) fn set_load(&mut self, load: Weight) {
+        (self.load, self.weight) = (load, load.scaled);
     }
 }
 

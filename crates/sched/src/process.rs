@@ -136,14 +136,14 @@ impl<D: Decider> Sched<D> {
         let record = &self.tasks[task.index()];
         let se = record.se;
         let weight = self.weight_of(task, record.policy, record.nice);
-        if self.entities[se.index()].load.scaled == weight.scaled {
+        if self.entities[se.index()].weight == weight.scaled {
             return;
         }
         if record.class == Class::Fair {
-            self.reweight_entity(self.entities[se.index()].cfs_rq, se, weight);
+            self.reweight_task_fair(task, weight);
         } else {
             // It counts once the task is fair again.
-            self.entities[se.index()].load = weight;
+            self.set_load_weight(se, weight);
         }
     }
 

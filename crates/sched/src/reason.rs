@@ -98,7 +98,7 @@ impl<D: Decider> Sched<D> {
     /// Why the entity that runs goes on under EEVDF.
     pub(crate) fn turn_left(&self, cfs: CfsRqId, se: EntityId) -> TurnRule {
         let entity = &self.entities[se.index()];
-        if self.cfs_rqs[cfs.index()].nr_running == 1 {
+        if self.cfs_rqs[cfs.index()].nr_in_timeline(&self.rules) == 1 {
             return TurnRule::Alone;
         }
         match self.rules.protection(entity) {

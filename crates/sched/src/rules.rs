@@ -98,9 +98,10 @@ impl Rules {
     }
 }
 
-/// Whether the fast path has these rules: those of all kernels whose balancing is modelled.
+/// Whether the fast path has these rules: those of all kernels whose balancing is modelled, up to 7.2. It knows one weight of a task, where
+/// with a single timeline there are two, and not what wake-ups do since.
 fn has_fast_path(set: &RuleSet) -> bool {
-    set.models_balancing
+    set.models_balancing && !set.single_timeline
 }
 
 /// What `sched_nr_latency` is on boot: the default latency, 6 ms, over the default granularity, 0.75 ms.

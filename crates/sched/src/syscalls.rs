@@ -191,7 +191,7 @@ impl<D: Decider> Sched<D> {
 
     /// Whether a task is the only one of the fair class on `cpu`: then no change of its priority matters (`prio_changed_fair`).
     fn alone(&self, cpu: CpuId, task: TaskId) -> bool {
-        self.tasks[task.index()].class == Class::Fair && self.cfs_rq(cpu).nr_running == 1
+        self.tasks[task.index()].class == Class::Fair && self.cfs_rq(cpu).nr_in_timeline(&self.rules) == 1
     }
 
     /// `__setscheduler_params`, `set_load_weight` and `set_cpus_allowed_common`: what a task is to be, off its queue.
@@ -225,15 +225,17 @@ impl<D: Decider> Sched<D> {
         });
         let (record_se, new) = (record.se, record.life == Life::New);
         // set_load_weight: only a task that was fair, for its class is set later, has its lag and its load follow its weight.
-        if was_fair {
+        if was_fair && self.rules.single_timeline {
+            self.reweight_entity(self.entities[record_se.index()].cfs_rq, record_se, load);
+        } else if was_fair {
             if self.rules.eevdf && !new {
                 self.rescale_unqueued(record_se, load);
             }
             let cfs = self.entities[record_se.index()].cfs_rq;
             self.reweight_load(cfs, record_se, load.scaled);
         }
+        self.set_load_weight(record_se, load);
         let entity = &mut self.entities[record_se.index()];
-        entity.load = load;
         entity.custom_slice = attributes.slice.is_some();
         // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.
         entity.slice = match attributes.slice {

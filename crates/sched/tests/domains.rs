@@ -136,7 +136,7 @@ proptest! {
     #[test]
     fn every_tree_is_as_documented(
         (cpus, topology) in topologies(),
-        release in prop::sample::select(&["5.10", "6.1", "6.12", "7.2"][..]),
+        release in prop::sample::select(&["5.10", "6.1", "6.12", "7.2", "7.3"][..]),
     ) {
         let sched = machine(release, cpus, &topology);
         for cpu in 0..cpus {

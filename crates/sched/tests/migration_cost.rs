@@ -8,7 +8,7 @@ use schedlab_model::{CpuId, Policy, TaskId};
 /// NI_RANDOM draws whether a CPU that is about to idle looks for work at all.
 fn knobs<'a>(release: &str, migration_cost: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
     let mut knobs: Vec<(&str, &str)> = migration_cost.map(|cost| ("migration_cost", cost)).into_iter().collect();
-    if release == "7.2" {
+    if release.starts_with("7.") {
         knobs.push(("feature.NI_RANDOM", "0"));
     }
     knobs

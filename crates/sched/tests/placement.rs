@@ -105,7 +105,7 @@ fn an_idle_core_before_an_idle_thread() {
 /// SCHED_IDLE tasks do not keep a CPU (`sched_idle_cpu`), but from 7.0 on they do for their like (`choose_sched_idle_rq`).
 #[test]
 fn a_cpu_of_idle_policy_is_as_good_as_idle() {
-    for (release, expected) in [("6.1", [3, 3]), ("6.12", [3, 3]), ("7.2", [3, 1])] {
+    for (release, expected) in [("6.1", [3, 3]), ("6.12", [3, 3]), ("7.2", [3, 1]), ("7.3", [3, 1])] {
         let mut machine = Machine::new(release, 4, "smt=1");
         let tasks = [Policy::Other, Policy::Idle].map(|policy| machine.slept(1, &[], policy));
         for cpu in [0, 1, 2] {

@@ -96,7 +96,9 @@ impl Features {
         match series {
             Series::V2_6_24 => "/proc/sys/kernel/sched_features",
             Series::V5_10 => "/sys/kernel/debug/sched_features",
-            Series::V6_1 | Series::V6_12 | Series::V6_18 | Series::V7_2 => "/sys/kernel/debug/sched/features",
+            Series::V6_1 | Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => {
+                "/sys/kernel/debug/sched/features"
+            }
         }
     }
 
@@ -145,7 +147,7 @@ impl Features {
                 last_buddy: true,
                 ..none
             },
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => Self {
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => Self {
                 pick_buddy: true,
                 place_lag: true,
                 place_deadline_initial: true,
@@ -155,8 +157,8 @@ impl Features {
                 delay_dequeue: true,
                 delay_zero: true,
                 // CONFIG_HRTIMER_REARM_DEFERRED, which x86 has.
-                hrtick: matches!(series, Series::V7_2),
-                hrtick_dl: matches!(series, Series::V7_2),
+                hrtick: matches!(series, Series::V7_2 | Series::V7_3),
+                hrtick_dl: matches!(series, Series::V7_2 | Series::V7_3),
                 ..none
             },
         }

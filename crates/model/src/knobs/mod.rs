@@ -257,7 +257,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(20_000_000, Scaling::Logarithmic, "sched_latency_ns", 1),
             Series::V5_10 => sysctl(6_000_000, Scaling::Logarithmic, "sched_latency_ns", 1),
             Series::V6_1 => debugfs(6_000_000, Scaling::Logarithmic, "latency_ns"),
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => None,
         },
     },
     Knob {
@@ -270,7 +270,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(4_000_000, Scaling::Logarithmic, "sched_min_granularity_ns", 1),
             Series::V5_10 => sysctl(750_000, Scaling::Logarithmic, "sched_min_granularity_ns", 1),
             Series::V6_1 => debugfs(750_000, Scaling::Logarithmic, "min_granularity_ns"),
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => None,
         },
     },
     Knob {
@@ -283,7 +283,7 @@ pub const KNOBS: &[Knob] = &[
             Series::V2_6_24 => sysctl(10_000_000, Scaling::Logarithmic, "sched_wakeup_granularity_ns", 1),
             Series::V5_10 => sysctl(1_000_000, Scaling::Logarithmic, "sched_wakeup_granularity_ns", 1),
             Series::V6_1 => debugfs(1_000_000, Scaling::Logarithmic, "wakeup_granularity_ns"),
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => None,
         },
     },
     Knob {
@@ -293,7 +293,9 @@ pub const KNOBS: &[Knob] = &[
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => debugfs(700_000, Scaling::Logarithmic, "base_slice_ns"),
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => {
+                debugfs(700_000, Scaling::Logarithmic, "base_slice_ns")
+            }
             _ => None,
         },
     },
@@ -306,7 +308,7 @@ pub const KNOBS: &[Knob] = &[
         setting: |series| match series {
             Series::V2_6_24 => sysctl(1, Scaling::None, "sched_child_runs_first", 1),
             Series::V5_10 | Series::V6_1 => sysctl(0, Scaling::None, "sched_child_runs_first", 1),
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => None,
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => None,
         },
     },
     Knob {
@@ -395,7 +397,7 @@ pub const KNOBS: &[Knob] = &[
         instead: "it came with 6.12; rt_runtime throttles before",
         simulated: true,
         setting: |series| match series {
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => {
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => {
                 debugfs(50_000_000, Scaling::None, "fair_server/cpu0/runtime")
             }
             _ => None,
@@ -408,7 +410,9 @@ pub const KNOBS: &[Knob] = &[
         instead: "it came with 6.12; rt_period before",
         simulated: true,
         setting: |series| match series {
-            Series::V6_12 | Series::V6_18 | Series::V7_2 => debugfs(SECOND, Scaling::None, "fair_server/cpu0/period"),
+            Series::V6_12 | Series::V6_18 | Series::V7_2 | Series::V7_3 => {
+                debugfs(SECOND, Scaling::None, "fair_server/cpu0/period")
+            }
             _ => None,
         },
     },

@@ -29,6 +29,8 @@ pub enum Series {
     V6_18,
     /// EEVDF as of 7.2.
     V7_2,
+    /// EEVDF with one timeline for the tasks of all groups (7.3).
+    V7_3,
 }
 
 impl Series {
@@ -37,10 +39,11 @@ impl Series {
     /// The first known series whose fair class is EEVDF.
     pub const FIRST_EEVDF: Self = Self::V6_12;
     /// The newest known series.
-    pub const NEWEST: Self = Self::V7_2;
+    pub const NEWEST: Self = Self::V7_3;
 
     /// Every known series, oldest first.
-    pub const ALL: [Self; 6] = [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18, Self::V7_2];
+    pub const ALL: [Self; 7] =
+        [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18, Self::V7_2, Self::V7_3];
 
     /// The newest release of the series that was read when its rules were written: what `6.1` alone stands for.
     pub const fn newest_known(self) -> Release {
@@ -51,6 +54,7 @@ impl Series {
             Self::V6_12 => Release::new(6, 12, 95),
             Self::V6_18 => Release::new(6, 18, 44),
             Self::V7_2 => Release::new(7, 2, 13),
+            Self::V7_3 => Release::new(7, 3, 4),
         }
     }
 
@@ -74,6 +78,7 @@ impl fmt::Display for Series {
             Self::V6_12 => "6.12",
             Self::V6_18 => "6.18",
             Self::V7_2 => "7.2",
+            Self::V7_3 => "7.3",
         })
     }
 }
@@ -141,7 +146,7 @@ impl Release {
         let apart = |series: &Series| series.newest_known().position().abs_diff(self.position());
         let same_class = |series: &Series| series.is_eevdf() == (self >= Self::new(6, 6, 0));
         let known = || Series::ALL.into_iter().filter(same_class);
-        self.known_series().or_else(|| known().min_by_key(apart)).unwrap_or(Series::V7_2)
+        self.known_series().or_else(|| known().min_by_key(apart)).unwrap_or(Series::NEWEST)
     }
 
     /// Its place among the mainline releases, counted from 2.6.0.
@@ -266,7 +271,10 @@ mod tests {
     fn an_unknown_series_is_refused_with_the_known_ones() {
         for text in ["6.6", "6.8", "6.8.12-generic", "5.15.3", "7.9.1", "2.6.30"] {
             let error = text.parse::<Release>().unwrap_err().to_string();
-            assert!(error.contains("2.6.24, 5.10, 6.1, 6.12, 6.18, 7.2") && error.contains("~"), "{text}: {error}");
+            assert!(
+                error.contains("2.6.24, 5.10, 6.1, 6.12, 6.18, 7.2, 7.3") && error.contains("~"),
+                "{text}: {error}"
+            );
             assert!(serde_json::from_value::<Release>(text.into()).is_err(), "{text}");
         }
     }
@@ -286,7 +294,7 @@ mod tests {
             ("~6.15", Series::V6_12),
             ("~6.17", Series::V6_18),
             ("~7.0", Series::V6_18),
-            ("~7.9.1", Series::V7_2),
+            ("~7.9.1", Series::V7_3),
         ] {
             let release = read(text);
             assert_eq!(release.series(), series, "{text}");

@@ -72,6 +72,10 @@ rows! {
     /// Bandwidth throttles task by task, as each returns to user space (`throttle_cfs_rq_work`).
     throttles_tasks: Structure, since (6, 18), requires [eevdf],
         commit "e1fad12dcb66" "sched/fair: Switch to task based throttle model";
+    /// The tasks of all groups stand in one timeline of their CPU, each with its part of the CPU through all levels for a weight
+    /// (`h_load`); the levels keep load, averages and bandwidth alone.
+    single_timeline: Structure, since (7, 3), requires [eevdf, throttles_tasks],
+        commit "85570f10a4c6" "sched/eevdf: Move to a single runqueue";
 
     // --- the form of recordings, and of the memory that costs time ---
 
@@ -224,6 +228,26 @@ rows! {
     /// A waking task that preempts as shorter or as not idle clears the buddies of the queue.
     preemption_clears_buddies: Flag, since (7, 1), requires [eevdf],
         commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
+    /// With a shorter slice on the queue, protection ends where the entity would no longer be eligible, under PREEMPT_SHORT.
+    protects_while_eligible: Flag, since (7, 3), requires [eevdf],
+        commit "0d1e7a2bab35" "sched/eevdf: Speedup short slice task scheduling";
+    /// A wake-up that does not preempt always limits protection; before, only one that asked for a pick.
+    wakeups_limit_protection: Flag, since (7, 3), requires [eevdf],
+        commit "7cd2ef17de5e" "sched/eevdf: Always update slice protection";
+    /// A wake-up limits protection from V on, where that lies before the entity's virtual time.
+    limits_protection_from_v: Flag, since (7, 3), requires [eevdf],
+        commit "49f87b4d0be8" "sched/eevdf: Take into account current's lag when updating slice protection";
+    /// An eligible task with a shorter slice preempts as it wakes, though another one is picked then.
+    eligible_short_slice_preempts: Flag, since (7, 3), requires [eevdf],
+        commit "ba0d3bf5f97b" "sched/eevdf: Cancel slice protection if short slice task is eligible";
+    /// Under PREEMPT_SHORT a wake-up is looked at though the CPU is marked for rescheduling.
+    wakes_though_marked: Flag, since (7, 3), requires [eevdf],
+        commit "7ad0ec7890b3" "sched/eevdf: Update slice protection even when resched is already set";
+    /// A task that preempts by a shorter slice is the next buddy, unless that has a shorter one still.
+    short_slice_is_buddy: Flag, since (7, 3), requires [eevdf],
+        commit "8f97b627ff1c" "sched/fair: Set next buddy for preempt short";
+    /// The lag of an entity that comes is inflated by a part of it, so that no product of it and the queue's weight overflows.
+    inflates_lag_by_part: Flag, since (7, 3), requires [eevdf];
     /// A yield forfeits the rest of the request; before, it put the deadline a slice off.
     yield_forfeits: Flag, since (6, 19), backports [(6, 12, 63), (6, 18, 2)], requires [eevdf],
         commit "79104becf42b" "sched/fair: Forfeit vruntime on yield";
@@ -290,6 +314,13 @@ rows! {
     /// The high-resolution tick is set at the end of `schedule`, for the rest of the request.
     hrtick_set_late: Flag, since (7, 1),
         commit "96d1610e0b20" "sched: Optimize hrtimer handling";
+
+    // --- groups ---
+
+    /// A group weighs as many times its shares as it has tasks that run at once, at most as often as there are CPUs (`cgroup_mode`
+    /// concur); before, its shares are what all CPUs together get.
+    shares_by_concurrency: Flag, since (7, 3), requires [eevdf],
+        commit "fb1050ac8e40" "sched/fair: Change the default cgroup_mode to concur";
 
     // --- bandwidth ---
 
@@ -413,6 +444,14 @@ rows! {
     /// A task that is not eligible is not moved to a CPU where it would have to wait, unless balancing has failed.
     balance_leaves_ineligible: Flag, since (6, 14), requires [eevdf],
         commit "873199d27bb2" "sched/core: Prioritize migrating eligible tasks in sched_balance_rq()";
+    /// A CPU whose current task is about to sleep is not asked to push it (active balancing).
+    active_balance_of_queued: Flag, since (7, 3),
+        commit "cdd9e37ed46a" "sched/fair: Don't trigger active lb if src_rq->curr is not on_rq";
+    /// An imbalance always resets the interval of balancing; before, not where active balancing was begun and is needed no more.
+    imbalance_resets_interval: Flag, since (7, 3),
+        commit "f2267ad5777f" "sched/fair: Simplify balance_interval reset logic in sched_balance_rq()";
+    /// Of idle CPUs one whose whole core idles balances for the others (`find_new_ilb`).
+    idle_core_balances_for_others: Flag, since (7, 3);
     /// The expected idle time is updated as idling ends, not as a task wakes.
     avg_idle_at_end_of_idle: Flag, since (7, 0),
         commit "4b603f1551a7" "sched: Update rq->avg_idle when a task is moved to an idle CPU";

@@ -62,10 +62,11 @@ impl<D: Decider> Sched<D> {
     fn is_ineligible_on(&self, task: TaskId, dst: CpuId) -> bool {
         let record = &self.tasks[task.index()];
         let place = self.groups[record.group.index()].cpus.get(dst.index()).copied().flatten();
+        let place = place.filter(|_| !self.rules.single_timeline);
         let queue = place.map_or(self.rqs[dst.index()].cfs, |(queue, _)| queue);
-        let cfs = self.entities[record.se.index()].cfs_rq;
+        let cfs = self.timeline_queue(record.se);
         self.rules.tunables.features.place_lag
-            && self.cfs_rqs[queue.index()].nr_running > 0
+            && self.cfs_rqs[queue.index()].nr_in_timeline(&self.rules) > 0
             && !self.entity_eligible(cfs, record.se)
     }
 

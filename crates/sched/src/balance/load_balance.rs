@@ -172,7 +172,8 @@ impl<D: Decider> Sched<D> {
                 return End::OnePinned;
             }
             env.all_pinned = false;
-            if self.rqs[busiest.index()].balance.push_cpu.is_none() {
+            let queued = self.entity(curr).on_rq || !self.rules.active_balance_of_queued;
+            if self.rqs[busiest.index()].balance.push_cpu.is_none() && queued {
                 self.rqs[busiest.index()].balance.push_cpu = Some(cpu);
                 *active = true;
                 if !self.rules.active_balance_keeps_failures {
@@ -187,7 +188,7 @@ impl<D: Decider> Sched<D> {
     /// The end of `load_balance`: when to look again. How many were moved.
     fn set_balance_interval(&mut self, env: &Env, end: End, active: bool) -> u32 {
         if let End::Moved(moved) = end {
-            if !active || self.need_active_balance(env) {
+            if self.rules.imbalance_resets_interval || !active || self.need_active_balance(env) {
                 self.domain(env.cpu, env.level).balance_interval = env.shape.min_interval;
             }
             return moved;

@@ -148,15 +148,26 @@ impl<D: Decider> Sched<D> {
         reduced || place.shared.is_some_and(|shared| self.balance.domains.shared[shared as usize].nr_busy_cpus > 1)
     }
 
-    /// `kick_ilb`, `nohz_csd_func` and `nohz_idle_balance`: the first CPU that idles balances, at once.
+    /// `find_new_ilb`: which idle CPU balances for the others. Since 7.3 one whose whole core idles comes before all others.
+    fn find_new_ilb(&self, cpu: CpuId) -> Option<CpuId> {
+        let idle = || {
+            let others = self.balance.nohz.idle_cpus.iter().map(|ilb| CpuId(ilb as u32)).filter(|ilb| *ilb != cpu);
+            others.filter(|ilb| self.idle_cpu(*ilb))
+        };
+        let prefers_core = self.rules.idle_core_balances_for_others && self.balance.domains.smt_active();
+        let whole = if prefers_core { idle().find(|ilb| self.is_core_idle(*ilb)) } else { None };
+        whole.or_else(|| idle().next())
+    }
+
+    /// `kick_ilb`, `nohz_csd_func` and `nohz_idle_balance`: one CPU that idles balances, at once.
     fn kick_ilb(&mut self, cpu: CpuId, kick: Kick) {
         let now = self.jiffies(cpu);
         if kick.balance {
             self.balance.nohz.next_balance = now + 1;
         }
-        let idle = |ilb: &usize| *ilb != cpu.index() && self.idle_cpu(CpuId(*ilb as u32));
-        let Some(ilb) = self.balance.nohz.idle_cpus.iter().find(idle) else { return };
-        self.nohz_idle_balance(CpuId(ilb as u32), kick);
+        if let Some(ilb) = self.find_new_ilb(cpu) {
+            self.nohz_idle_balance(ilb, kick);
+        }
     }
 
     /// `_nohz_idle_balance`.

@@ -7,6 +7,7 @@ use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
 use crate::fair::pelt::queue_load::{QueueLoad, attach_entity_load_avg};
+use crate::fair::weight::scale_load_down;
 use crate::machine::Sched;
 
 impl Entity {
@@ -18,7 +19,7 @@ impl Entity {
             return false;
         }
         if avg.age(queue.avg.last_update_time) {
-            avg.update_avg(self.load.down());
+            avg.update_avg(scale_load_down(self.weight));
         }
         let removed = &mut queue.removed;
         removed.count += 1;
@@ -42,7 +43,7 @@ impl<D: Decider> Sched<D> {
         let avg = &mut entity.pelt.avg;
         if avg.last_update_time != 0 {
             if avg.age(until) {
-                avg.update_avg(entity.load.down());
+                avg.update_avg(scale_load_down(entity.weight));
             }
             avg.last_update_time = from;
         }
@@ -76,7 +77,7 @@ impl<D: Decider> Sched<D> {
         if self.rules.migration_adds_pelt_lag && !queue.stopped {
             let now = rq.clock_pelt + self.balance.now.saturating_sub(rq.clock);
             if entity.pelt.avg.age(now.wrapping_sub(queue.throttled_time)) {
-                entity.pelt.avg.update_avg(entity.load.down());
+                entity.pelt.avg.update_avg(scale_load_down(entity.weight));
             }
         }
     }
@@ -95,7 +96,7 @@ impl<D: Decider> Sched<D> {
         if let Some(now) = lag.filter(|_| left)
             && entity.pelt.avg.age(now)
         {
-            entity.pelt.avg.update_avg(entity.load.down());
+            entity.pelt.avg.update_avg(scale_load_down(entity.weight));
         }
         entity.pelt.avg.last_update_time = 0;
     }

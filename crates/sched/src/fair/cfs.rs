@@ -282,6 +282,9 @@ impl<D: Decider> Sched<D> {
 
     /// `find_matching_se`: the ancestors of both that share a queue.
     pub(super) fn find_matching_se(&self, mut se: EntityId, mut pse: EntityId) -> (EntityId, EntityId) {
+        if self.rules.single_timeline {
+            return (se, pse);
+        }
         loop {
             let (one, other) = (&self.entities[se.index()], &self.entities[pse.index()]);
             if one.cfs_rq == other.cfs_rq {
@@ -312,9 +315,9 @@ impl<D: Decider> Sched<D> {
             if !self.entities[se.index()].on_rq || self.se_is_idle(se) {
                 return;
             }
-            let cfs = self.entities[se.index()].cfs_rq;
+            let cfs = self.timeline_queue(se);
             set(&mut self.cfs_rqs[cfs.index()], se);
-            level = self.entities[se.index()].parent;
+            level = self.level_above(se);
         }
     }
 
@@ -335,14 +338,19 @@ impl<D: Decider> Sched<D> {
     fn clear_buddy(&mut self, se: EntityId, of: fn(&mut crate::fair::cfs_rq::CfsRq) -> &mut Option<EntityId>) {
         let mut level = Some(se);
         while let Some(se) = level {
-            let entity = &self.entities[se.index()];
-            let buddy = of(&mut self.cfs_rqs[entity.cfs_rq.index()]);
+            let cfs = self.timeline_queue(se);
+            let buddy = of(&mut self.cfs_rqs[cfs.index()]);
             if *buddy != Some(se) {
                 return;
             }
             *buddy = None;
-            level = entity.parent;
+            level = self.level_above(se);
         }
+    }
+
+    /// The entity above in whose timeline that of its group stands; none at the top, and with a single timeline (7.3).
+    fn level_above(&self, se: EntityId) -> Option<EntityId> {
+        self.entities[se.index()].parent.filter(|_| !self.rules.single_timeline)
     }
 
     /// `yield_task_fair`: the yielding task is skipped once. 2.6.24 only charges it: it goes on if it is still first.
@@ -361,11 +369,12 @@ impl<D: Decider> Sched<D> {
         if alone {
             return;
         }
-        self.clear_buddies(cfs, se);
         if self.rules.eevdf {
-            self.forfeit(cfs, se);
-            return;
+            let timeline = self.timeline_queue(se);
+            self.clear_buddies(timeline, se);
+            return self.forfeit(timeline, se);
         }
+        self.clear_buddies(cfs, se);
         if self.tasks[curr.index()].policy != Policy::Batch {
             self.update_curr_cfs(cfs);
         }

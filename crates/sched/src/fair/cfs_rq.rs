@@ -7,6 +7,7 @@ use crate::fair::group::GroupId;
 use crate::fair::pelt::queue_load::QueueLoad;
 use crate::fair::timeline::Timeline;
 use crate::fair::weight::Weight;
+use crate::rules::Rules;
 
 /// A fair queue: what each charge and pick touches is in its first cache lines.
 #[derive(Debug, Clone)]
@@ -16,7 +17,7 @@ pub struct CfsRq {
     pub load: Weight,
     /// `min_vruntime`: never goes back.
     pub min_vruntime: Vruntime,
-    /// `curr`: the running entity; it is not in the timeline.
+    /// `curr`: the running entity; it is not in the timeline. With a single timeline (7.3) a group's queue has its `h_curr` here.
     pub curr: Option<EntityId>,
     /// `next`: whoever should run next if that is not too unfair.
     pub next: Option<EntityId>,
@@ -60,6 +61,8 @@ pub struct CfsRq {
     pub runtime_remaining: i64,
     /// `throttled_limbo_list`: the tasks that were taken off, the last one first (6.18 on).
     pub limbo: Vec<TaskId>,
+    /// `h_curr` of a CPU's root queue with a single timeline (7.3): the entity of the top level that the running task is below.
+    pub h_curr: Option<EntityId>,
     /// `avg` and its kin: its averages of load, where they are kept.
     pub(crate) pelt: QueueLoad,
     /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept somebody from running, 0 if it has not yet.
@@ -85,6 +88,7 @@ impl CfsRq {
             runtime_remaining: 0,
             limbo: Vec::new(),
             throttled_clock: 0,
+            h_curr: None,
             pelt: QueueLoad::default(),
             min_vruntime: Vruntime(0u64.wrapping_sub(1 << 20)),
             curr: None,
@@ -102,6 +106,18 @@ impl CfsRq {
     /// `h_nr_runnable`: the tasks below it that do not linger asleep.
     #[inline]
     pub const fn h_nr_runnable(&self) -> u32 {
-        self.h_nr_running - self.h_nr_delayed
+        self.h_nr_running.wrapping_sub(self.h_nr_delayed)
+    }
+
+    /// The entity of this queue's level that runs (`curr`; `h_curr` since 7.3).
+    #[inline]
+    pub fn level_curr(&self) -> Option<EntityId> {
+        self.h_curr.or(self.curr)
+    }
+
+    /// How many are in its timeline or run from it: entities, with a single timeline (7.3) all tasks of the CPU.
+    #[inline(always)]
+    pub(crate) const fn nr_in_timeline(&self, rules: &Rules) -> u32 {
+        if rules.set.single_timeline { self.h_nr_running } else { self.nr_running }
     }
 }

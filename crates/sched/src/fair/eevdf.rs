@@ -28,7 +28,7 @@ impl<D: Decider> Sched<D> {
             let queued = || queue.average_key(self.running(cfs), &self.rules) - queue.entity_key(entity);
             if entity.on_rq { queued() } else { entity.vlag }
         };
-        (entity.vruntime, self.rules.eevdf.then(|| lag(entity.cfs_rq)))
+        (entity.vruntime, self.rules.eevdf.then(|| lag(self.timeline_queue(se))))
     }
 
     /// Under EEVDF a task's virtual deadline.
@@ -78,7 +78,7 @@ impl<D: Decider> Sched<D> {
     /// any more must go if there is anybody else. Why its turn is over, if it is.
     pub(crate) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> Option<TurnRule> {
         let served = self.update_deadline(cfs, curr);
-        if self.cfs_rqs[cfs.index()].nr_running == 1 {
+        if self.cfs_rqs[cfs.index()].nr_in_timeline(&self.rules) == 1 {
             return None;
         }
         let entity = &self.entities[curr.index()];
@@ -104,13 +104,24 @@ impl<D: Decider> Sched<D> {
     /// `set_protect_slice` ([`Rules::set_protect_slice`](crate::rules::Rules)).
     pub(crate) fn set_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let shortest = if self.rules.protects_for_time { self.min_slice(cfs) } else { 0 };
-        self.rules.set_protect_slice(&mut self.entities[se.index()], || shortest);
+        let entity = &mut self.entities[se.index()];
+        if self.rules.protects_while_eligible && self.rules.tunables.features.preempt_short {
+            let ineligible = self.cfs_rqs[cfs.index()].ineligible_vruntime();
+            self.rules.set_protection_until(entity, shortest, ineligible);
+        } else {
+            self.rules.set_protect_slice(entity, || shortest);
+        }
     }
 
-    /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier.
+    /// `update_protect_slice` (6.18): a shorter slice came; protection ends that much earlier. From 7.3 on the slice counts from V where that
+    /// lies before its virtual time.
     pub(super) fn update_protect_slice(&mut self, cfs: CfsRqId, se: EntityId) {
         let shortest = self.min_slice(cfs);
-        self.rules.update_protect_slice(&mut self.entities[se.index()], shortest);
+        let mut from = self.entities[se.index()].vruntime;
+        if self.rules.limits_protection_from_v {
+            from = from.min(self.avg_vruntime(cfs));
+        }
+        self.rules.update_protect_slice(&mut self.entities[se.index()], from, shortest);
     }
 
     /// `protect_slice`.
@@ -133,7 +144,8 @@ impl<D: Decider> Sched<D> {
         let average = self.avg_vruntime(cfs);
         let (mut lag, mut moves_origin) = (0, false);
         let queue = &self.cfs_rqs[cfs.index()];
-        if self.rules.tunables.features.place_lag && queue.nr_running > 0 {
+        let counted = u32::from(flags.has(EnqueueFlags::QUEUED));
+        if self.rules.tunables.features.place_lag && queue.nr_in_timeline(&self.rules) > counted {
             let entity = &self.entities[se.index()];
             let weight = self.rules.weight_in_average(entity.load);
             let running = self.running(cfs).map_or(0, |running| self.rules.weight_in_average(running.load));
@@ -219,22 +231,22 @@ impl<D: Decider> Sched<D> {
     /// A queued entity is placed as if it came with the lag that it has.
     fn place_again(&mut self, cfs: CfsRqId, se: EntityId) {
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-        self.cfs_rqs[cfs.index()].nr_running -= 1;
         if !running {
             self.timeline_remove(cfs, se);
         }
-        self.place_entity_eevdf(cfs, se, EnqueueFlags::default());
+        self.place_entity_eevdf(cfs, se, EnqueueFlags::QUEUED);
         if !running {
             self.timeline_insert(cfs, se);
         }
-        self.cfs_rqs[cfs.index()].nr_running += 1;
     }
 
     /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
     pub(super) fn requeue_delayed_entity(&mut self, se: EntityId) {
-        let cfs = self.entities[se.index()].cfs_rq;
+        let (level, cfs) = (self.entities[se.index()].cfs_rq, self.timeline_queue(se));
         if self.rules.bounds_lag_while_delayed {
-            self.update_curr_cfs(cfs);
+            if !self.rules.single_timeline {
+                self.update_curr_cfs(cfs);
+            }
             if self.update_entity_lag(cfs, se) {
                 self.place_again(cfs, se);
             }
@@ -245,7 +257,7 @@ impl<D: Decider> Sched<D> {
                 self.place_again(cfs, se);
             }
         }
-        self.update_load_avg(cfs, se, Action::default());
+        self.update_load_avg(level, se, Action::default());
         self.clear_delayed(se);
     }
 
@@ -256,7 +268,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `clear_delayed`: it lingers no longer.
-    fn clear_delayed(&mut self, se: EntityId) {
+    pub(super) fn clear_delayed(&mut self, se: EntityId) {
         if std::mem::take(&mut self.entities[se.index()].sched_delayed) {
             self.count_delayed(se, |count| count - 1);
         }
@@ -278,7 +290,7 @@ impl<D: Decider> Sched<D> {
 
     /// `yield_task_fair`: an eligible task gives up the rest of its request.
     pub(super) fn forfeit(&mut self, cfs: CfsRqId, se: EntityId) {
-        self.update_curr_cfs(cfs);
+        self.update_curr_cfs(self.entities[se.index()].cfs_rq);
         if !self.rules.yield_forfeits {
             let slice = self.entities[se.index()].slice;
             let virtual_slice = self.calc_delta_fair(slice, se);

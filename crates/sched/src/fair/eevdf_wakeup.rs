@@ -48,17 +48,31 @@ impl<D: Decider> Sched<D> {
         if features.next_buddy && !by_deadline && !fork && !self.entities[pse.index()].sched_delayed {
             self.set_next_buddy(pse);
         }
-        if self.must_resched(cpu) {
+        if self.must_resched(cpu) && !(self.rules.wakes_though_marked && features.preempt_short) {
             return self.explain_wakeup(cpu, woken, false, WakeupRule::AlreadyMarked);
         }
         if !features.wakeup_preemption {
             return self.explain_wakeup(cpu, woken, false, WakeupRule::FeatureOff);
         }
         let (se, pse) = self.find_matching_se(se, pse);
-        let ours = match (self.se_is_idle(se), self.se_is_idle(pse)) {
+        let idle = (self.se_is_idle(se), self.se_is_idle(pse));
+        if self.rules.wakeups_limit_protection && idle != (true, false) {
+            self.update_curr_fair(cpu);
+            let by = match idle {
+                (false, true) => Some(WakeupRule::WokenIsBatch),
+                _ if self.tasks[woken.index()].policy != Policy::Other => Some(WakeupRule::WokenIsBatch),
+                _ if self.entities[pse.index()].sched_delayed => Some(WakeupRule::NewOrDelayed),
+                _ => None,
+            };
+            if let Some(by) = by {
+                self.limit_protection(se);
+                return self.explain_wakeup(cpu, woken, false, by);
+            }
+        }
+        let ours = match idle {
             (true, false) => {
                 self.cancel_protect_slice(se);
-                if self.rules.preemption_clears_buddies {
+                if self.rules.preemption_clears_buddies && !self.rules.short_slice_is_buddy {
                     self.clear_buddies(self.entities[self.tasks[curr.index()].se.index()].cfs_rq, se);
                 }
                 self.explain_wakeup(cpu, woken, true, WakeupRule::CurrentIsIdle);
@@ -95,12 +109,17 @@ impl<D: Decider> Sched<D> {
         fork: bool,
         hint: Option<bool>,
     ) -> Option<bool> {
-        let cfs = self.entities[se.index()].cfs_rq;
-        self.update_curr_cfs(cfs);
+        let cfs = self.timeline_queue(se);
+        if !self.rules.wakeups_limit_protection {
+            self.update_curr_cfs(self.entities[se.index()].cfs_rq);
+        }
         let features = self.rules.tunables.features;
         let shorter = features.preempt_short && self.entities[pse.index()].slice < self.entities[se.index()].slice;
         if !shorter {
             if fork || self.entities[pse.index()].sched_delayed {
+                if self.rules.wakeups_limit_protection {
+                    self.limit_protection(se);
+                }
                 self.explain_wakeup(cpu, woken, false, WakeupRule::NewOrDelayed);
                 return None;
             }
@@ -120,18 +139,38 @@ impl<D: Decider> Sched<D> {
             }
         }
         let contest = Contest { picked: self.pick_without_lingerers(cpu, cfs, !shorter), shorter };
-        let first = contest.is_won_by(pse);
         self.explain_contest(cpu, woken, [se, pse], contest);
-        if !first && features.run_to_parity {
-            self.update_protect_slice(cfs, se);
+        let eligible = || self.rules.eligible_short_slice_preempts && shorter && self.entity_eligible(cfs, pse);
+        let preempts = contest.is_won_by(pse) || eligible();
+        if !preempts {
+            self.limit_protection(se);
+            return Some(false);
         }
-        if first && shorter {
+        if shorter || self.rules.eligible_short_slice_preempts {
             self.cancel_protect_slice(se);
-            if self.rules.preemption_clears_buddies {
-                self.clear_buddies(cfs, se);
-            }
         }
-        Some(first)
+        if shorter && self.rules.short_slice_is_buddy {
+            self.set_short_buddy(cfs, pse);
+        } else if shorter && self.rules.preemption_clears_buddies {
+            self.clear_buddies(cfs, se);
+        }
+        Some(true)
+    }
+
+    /// The end of a wake-up that does not preempt: a shorter slice that came ends protection that much earlier.
+    fn limit_protection(&mut self, se: EntityId) {
+        if self.rules.tunables.features.run_to_parity {
+            self.update_protect_slice(self.timeline_queue(se), se);
+        }
+    }
+
+    /// `set_short_buddy` (8f97b627ff1c, 7.3).
+    fn set_short_buddy(&mut self, cfs: CfsRqId, pse: EntityId) {
+        let slice = |se: EntityId| self.entities[se.index()].slice;
+        let shorter = self.cfs_rqs[cfs.index()].next.is_some_and(|next| slice(next) < slice(pse));
+        if !shorter {
+            self.set_next_buddy(pse);
+        }
     }
 
     /// `preempt_sync`: a buddy that is due earlier preempts at once, if the waker was charged a while ago; else nobody does. As it was
@@ -163,8 +202,8 @@ impl<D: Decider> Sched<D> {
 
     /// What would be picked now that `pse` woke beside `se`; a shorter slice lifts the protection of `se` (PREEMPT_SHORT).
     pub(crate) fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> Contest {
-        let cfs = self.entities[se.index()].cfs_rq;
-        self.update_curr_cfs(cfs);
+        let cfs = self.timeline_queue(se);
+        self.update_curr_cfs(self.entities[se.index()].cfs_rq);
         let shorter = self.rules.tunables.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
         if !self.rules.protects_for_time {
@@ -182,9 +221,10 @@ impl<D: Decider> Sched<D> {
 
     /// Tells why the waking entity preempts or not.
     fn explain_contest(&mut self, cpu: CpuId, woken: TaskId, [se, pse]: [EntityId; 2], contest: Contest) {
-        let cfs = self.entities[se.index()].cfs_rq;
+        let cfs = self.timeline_queue(se);
         self.explain(cpu, move |sched| {
-            let preempts = contest.is_won_by(pse);
+            let lifts = contest.shorter && sched.rules.eligible_short_slice_preempts;
+            let preempts = contest.is_won_by(pse) || (lifts && sched.entity_eligible(cfs, pse));
             let by = match contest.picked {
                 _ if preempts && contest.shorter => WakeupRule::ShorterSlice,
                 Some(picked) if !preempts => WakeupRule::NotPicked(sched.passed_over(cfs, picked, pse)),

@@ -10,6 +10,7 @@ use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::bandwidth::Bandwidth;
 use crate::fair::cfs_rq::CfsRq;
 use crate::fair::load::Action;
+use crate::fair::pelt::CAPACITY_SHIFT;
 use crate::fair::weight::Weight;
 use crate::machine::Sched;
 
@@ -46,6 +47,8 @@ pub(crate) struct TaskGroup {
     pub(crate) cpus: Vec<Option<(CfsRqId, EntityId)>>,
     /// `load_avg`: the sum of its queues' load averages, as far as they told.
     pub(crate) load_avg: i64,
+    /// `runnable_avg`: the same of their runnable averages (7.3).
+    pub(crate) runnable_avg: i64,
     pub(crate) bandwidth: Bandwidth,
 }
 
@@ -58,6 +61,7 @@ impl TaskGroup {
             idle: false,
             cpus: vec![None; cpus],
             load_avg: 0,
+            runnable_avg: 0,
             bandwidth: Bandwidth::default(),
         }
     }
@@ -300,7 +304,7 @@ impl<D: Decider> Sched<D> {
         if throttled || (self.rules.eevdf && below.load.scaled == 0) {
             return;
         }
-        let before = self.entities[se.index()].load.scaled;
+        let before = self.entities[se.index()].weight;
         let shares = self.decider.group_weight(se, before, self.calc_group_shares(queue));
         if !self.rules.eevdf || before != shares {
             self.reweight_entity(self.entities[se.index()].cfs_rq, se, Weight { scaled: shares, inverse: 0 });
@@ -319,8 +323,14 @@ impl<D: Decider> Sched<D> {
         let (load_avg, contribution) = self.group_load(queue);
         let load = (below.load.down() as i64).max(load_avg);
         let everywhere = group.load_avg - contribution + load;
-        let shares = (group.shares as i64).wrapping_mul(load);
+        let all = group.shares as i64 * if self.rules.shares_by_concurrency { self.concurrency(group) } else { 1 };
+        let shares = all.wrapping_mul(load);
         let shares = if everywhere != 0 { shares / everywhere } else { shares };
-        shares.clamp(MIN_SHARES as i64, group.shares as i64) as u64
+        shares.clamp(MIN_SHARES as i64, all) as u64
+    }
+
+    /// `min(tg_tasks, tg_cpus)` (7.3): how many of a group's tasks run at once, by its averages, at least one, at most as many as there are CPUs.
+    fn concurrency(&self, group: &TaskGroup) -> i64 {
+        (group.runnable_avg >> CAPACITY_SHIFT).clamp(1, i64::from(self.online_cpus.max(1)))
     }
 }

@@ -70,7 +70,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn init_entity_runnable_average(&mut self, se: EntityId) {
         let entity = &mut self.entities[se.index()];
         if self.tracks_load && entity.my_q.is_none() {
-            entity.pelt.avg.load_avg = entity.load.down();
+            entity.pelt.avg.load_avg = scale_load_down(entity.weight);
         }
     }
 
@@ -90,7 +90,7 @@ impl<D: Decider> Sched<D> {
         }
         let queue = &queue.pelt.avg;
         // With ten bits more until 6.10.
-        let weight = if self.rules.init_util_by_nice_weight { entity.load.down() } else { entity.load.scaled };
+        let weight = if self.rules.init_util_by_nice_weight { scale_load_down(entity.weight) } else { entity.weight };
         let cap = (1024 - queue.util_avg as i64) / 2;
         let avg = &mut entity.pelt.avg;
         if cap > 0 {
@@ -108,7 +108,7 @@ impl<D: Decider> Sched<D> {
 
     /// `se_weight`.
     pub(crate) fn se_weight(&self, se: EntityId) -> u64 {
-        self.entities[se.index()].load.down()
+        scale_load_down(self.entities[se.index()].weight)
     }
 
     /// `update_load_avg`: brings an entity and its queue up to now, passes on what changed below, and attaches or detaches.
@@ -140,10 +140,10 @@ impl<D: Decider> Sched<D> {
         let sums = self.sums();
         let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
         let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
-        let (weight, runnable) = (entity.load.down(), u64::from(entity.on_rq && !entity.sched_delayed));
+        let (weight, runnable) = (scale_load_down(entity.weight), u64::from(entity.on_rq && !entity.sched_delayed));
         let own = &mut entity.pelt;
         let attached = own.avg.last_update_time != 0;
-        if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.curr == Some(se)) {
+        if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.level_curr() == Some(se)) {
             own.avg.update_avg(weight);
             own.util_est.changed();
         }
@@ -169,9 +169,9 @@ impl<D: Decider> Sched<D> {
         let sums = self.sums();
         let (entity, queue) = (&mut self.entities[se.index()], &mut self.cfs_rqs[cfs.index()]);
         let now = queue.pelt.clock(self.rqs[queue.cpu.index()].clock_pelt);
-        let (load, weight) = (&mut entity.pelt, entity.load.down());
+        let (load, weight) = (&mut entity.pelt, scale_load_down(entity.weight));
         let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
-        let running = queue.curr == Some(se);
+        let running = queue.level_curr() == Some(se);
         let attached = load.avg.last_update_time != 0;
         if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
             load.avg.update_avg(weight);
@@ -216,7 +216,7 @@ impl<D: Decider> Sched<D> {
         let load = &mut entity.pelt;
         if load.avg.last_update_time != 0 {
             let began = load.avg.period_start();
-            load.avg.add_ticks(now, tick, count, (own, runnable), entity.load.down());
+            load.avg.add_ticks(now, tick, count, (own, runnable), scale_load_down(entity.weight));
             if load.avg.period_start() != began {
                 load.util_est.changed();
             }
@@ -260,9 +260,15 @@ impl<D: Decider> Sched<D> {
             return;
         }
         let delta = load.avg.load_avg as i64 - load.contribution;
-        if delta.abs() > load.contribution / 64 {
-            self.groups[queue.group.index()].load_avg += delta;
+        let mut changed = delta.abs() > load.contribution / 64;
+        let runnable = load.avg.runnable_avg as i64 - load.runnable_contribution;
+        changed |= self.rules.shares_by_concurrency && runnable.abs() > load.runnable_contribution / 64;
+        if changed {
+            let group = &mut self.groups[queue.group.index()];
+            group.load_avg += delta;
+            group.runnable_avg += runnable;
             load.contribution = load.avg.load_avg as i64;
+            load.runnable_contribution = load.avg.runnable_avg as i64;
             load.contributed_at = now;
         }
     }
@@ -282,7 +288,7 @@ impl<D: Decider> Sched<D> {
         above.propagate = true;
         above.prop_runnable_sum += below.prop_runnable_sum;
         let divider = u64::from(above.avg.divider());
-        let (avg, queue, weight) = (&mut entity.pelt.avg, &mut above.avg, entity.load.down());
+        let (avg, queue, weight) = (&mut entity.pelt.avg, &mut above.avg, scale_load_down(entity.weight));
         // update_tg_cfs_util
         let delta = below.avg.util_avg as i64 - avg.util_avg as i64;
         if delta != 0 {
@@ -331,7 +337,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         let (now, avg) = (self.cfs_rqs[entity.cfs_rq.index()].pelt.avg.last_update_time, &mut entity.pelt.avg);
         if avg.update_sum(now, 0, 0, false) {
-            avg.update_avg(entity.load.down());
+            avg.update_avg(scale_load_down(entity.weight));
         }
     }
 

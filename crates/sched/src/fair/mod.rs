@@ -10,6 +10,7 @@ pub(crate) mod cfs_rq;
 mod eevdf;
 mod eevdf_wakeup;
 pub(crate) mod group;
+mod hierarchy;
 mod limit;
 pub(crate) mod load;
 pub mod pelt;
@@ -83,7 +84,7 @@ impl<D: Decider> Sched<D> {
     /// `update_curr` but for the rescheduling that it may ask for: why, if it does.
     fn charge(&mut self, cfs: CfsRqId) -> Option<TurnRule> {
         let queue = &self.cfs_rqs[cfs.index()];
-        let curr = queue.curr?;
+        let curr = queue.level_curr()?;
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
         let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
@@ -100,11 +101,23 @@ impl<D: Decider> Sched<D> {
         if self.cfs_rqs[cfs.index()].runtime_enabled {
             self.account_cfs_rq_runtime(cfs, delta);
         }
+        if self.rules.single_timeline {
+            // A group has no place in it: only its time is kept.
+            let root = self.timeline_queue(curr);
+            return if self.entities[curr.index()].my_q.is_none() { self.served(root, curr) } else { None };
+        }
         if self.rules.eevdf {
             return self.served(cfs, curr);
         }
         self.update_min_vruntime(cfs);
         None
+    }
+
+    /// The queue in whose timeline an entity stands: that of its level, since 7.3 its CPU's.
+    #[inline]
+    pub(crate) fn timeline_queue(&self, se: EntityId) -> CfsRqId {
+        let level = self.entities[se.index()].cfs_rq;
+        if self.rules.single_timeline { self.rqs[self.cfs_rqs[level.index()].cpu.index()].cfs } else { level }
     }
 
     /// `update_curr_fair`.
@@ -188,7 +201,7 @@ impl<D: Decider> Sched<D> {
     #[inline]
     fn account_entity_enqueue(&mut self, cfs: CfsRqId, se: EntityId, moved: bool) {
         let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
-        queue.load.add(entity.load.scaled);
+        queue.load.add(entity.weight);
         queue.nr_running += 1;
         if moved {
             entity.exec_start = 0;
@@ -251,7 +264,7 @@ impl<D: Decider> Sched<D> {
         let entity = &mut self.entities[se.index()];
         entity.on_rq = false;
         let queue = &mut self.cfs_rqs[cfs.index()];
-        queue.load.subtract(entity.load.scaled);
+        queue.load.subtract(entity.weight);
         queue.nr_running -= 1;
         queue.idle_nr_running -= u32::from(idle);
         if eevdf {
@@ -295,6 +308,9 @@ impl<D: Decider> Sched<D> {
             return;
         }
         self.expect_util_of(task, flags);
+        if self.rules.single_timeline {
+            return self.enqueue_in_timeline(task, flags);
+        }
         if flags.has(EnqueueFlags::DELAYED) {
             self.requeue_delayed_entity(self.tasks[task.index()].se);
             return;
@@ -370,6 +386,9 @@ impl<D: Decider> Sched<D> {
 
     /// `dequeue_entities`: a task, or a group that lingered (EEVDF), and what is left empty above it.
     fn dequeue_entities(&mut self, se: EntityId, mut flags: DequeueFlags, mut idle_policy: u32) -> bool {
+        if self.rules.single_timeline {
+            return self.dequeue_from_timeline(se, flags);
+        }
         let first = se;
         let tasks = u32::from(self.entities[se.index()].my_q.is_none());
         let sleeps = flags.has(DequeueFlags::SLEEP);
@@ -444,6 +463,9 @@ impl<D: Decider> Sched<D> {
 
     /// `task_tick_fair`.
     pub(crate) fn task_tick_fair(&mut self, cpu: CpuId) {
+        if self.rules.single_timeline {
+            return self.task_tick_levels(cpu);
+        }
         let mut level = Some(self.tasks[self.rqs[cpu.index()].curr.index()].se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
@@ -474,6 +496,9 @@ impl<D: Decider> Sched<D> {
             level = parent;
         }
         self.resched_curr(cpu);
+        if self.rules.single_timeline {
+            self.reweight_running(cpu);
+        }
     }
 
     /// What a tick does on each level before it looks at slices: why the turn is over, if it is (EEVDF).
@@ -488,7 +513,7 @@ impl<D: Decider> Sched<D> {
 
     /// Whether a tick looks at the running entity's slice: there is somebody else, or (2.6.24) wake-ups do not preempt.
     pub(crate) fn looks_at_slice(&self, cfs: CfsRqId) -> bool {
-        self.cfs_rqs[cfs.index()].nr_running > 1
+        self.cfs_rqs[cfs.index()].nr_in_timeline(&self.rules) > 1
             || (!self.rules.tick_checks_contended_only && !self.rules.tunables.features.wakeup_preemption)
     }
 }

@@ -20,6 +20,9 @@ enum Descent {
 impl<D: Decider> Sched<D> {
     /// `put_prev_task_fair`.
     pub(crate) fn put_prev_task_fair(&mut self, task: TaskId) {
+        if self.rules.single_timeline {
+            return self.put_prev_in_timeline(task, None);
+        }
         let mut level = Some(self.tasks[task.index()].se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
@@ -46,6 +49,9 @@ impl<D: Decider> Sched<D> {
     /// `set_next_task_fair`, for the first time since it was picked or not.
     #[inline]
     pub(crate) fn set_next_task_fair(&mut self, task: TaskId, first: bool) {
+        if self.rules.single_timeline {
+            return self.set_next_in_timeline(task, first);
+        }
         let mut level = Some(self.tasks[task.index()].se);
         let mut throttled = false;
         while let Some(se) = level {
@@ -79,6 +85,10 @@ impl<D: Decider> Sched<D> {
     /// The end of `pick_next_task_fair`: from one fair task to another, only the levels below their common queue change hands, so
     /// that a group's slice goes on as its tasks take turns.
     pub(crate) fn put_prev_set_next_fair(&mut self, previous: TaskId, next: TaskId) {
+        if self.rules.single_timeline {
+            self.put_prev_in_timeline(previous, Some(next));
+            return self.set_next_in_timeline(next, true);
+        }
         // From 7.0 on set_next_task_fair does this too, as far up as there is nobody who runs.
         let accounts = self.rules.throttles_when_charged;
         let mut throttled = false;
@@ -116,7 +126,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn pick_task_fair(&mut self, cpu: CpuId) -> Option<TaskId> {
         let root = self.rqs[cpu.index()].cfs;
         loop {
-            if self.cfs_rqs[root.index()].nr_running == 0 {
+            if self.cfs_rqs[root.index()].nr_in_timeline(&self.rules) == 0 {
                 return None;
             }
             let ours = match self.descend(root) {
@@ -144,8 +154,9 @@ impl<D: Decider> Sched<D> {
         let mut throttled = false;
         loop {
             let curr = self.cfs_rqs[cfs.index()].curr.filter(|curr| self.entities[curr.index()].on_rq);
-            if curr.is_some() {
-                self.update_curr_cfs(cfs);
+            if let Some(curr) = curr {
+                // With a single timeline (7.3) its level is another one, and the first pick the only one.
+                self.update_curr_cfs(self.entities[curr.index()].cfs_rq);
             }
             // CFS looks only where somebody runs.
             let looks = self.rules.eevdf || self.cfs_rqs[cfs.index()].curr.is_some();

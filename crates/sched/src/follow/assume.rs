@@ -4,6 +4,7 @@ use schedlab_model::{CpuId, Policy, TaskId};
 
 use crate::decider::Decider;
 use crate::entity::Life;
+use crate::fair::weight::Weight;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
@@ -30,9 +31,14 @@ impl<D: Decider> Sched<D> {
         let mut level = Some(se);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
-            let (cfs, weight, queued) = (entity.cfs_rq, entity.load.scaled, entity.on_rq);
+            let (cfs, weight, queued) = (entity.cfs_rq, entity.weight, entity.on_rq);
             level = entity.parent;
-            if !queued {
+            if self.rules.single_timeline && !queued {
+                self.entities[se.index()].on_rq = true;
+                let queue = &mut self.cfs_rqs[cfs.index()];
+                queue.load.add(weight);
+                queue.nr_running += 1;
+            } else if !queued {
                 let idle = self.has_groups() && !self.rules.eevdf && self.se_is_idle(se);
                 self.timeline_insert(cfs, se);
                 self.entities[se.index()].on_rq = true;
@@ -46,7 +52,19 @@ impl<D: Decider> Sched<D> {
             queue.h_nr_delayed += delayed;
             queue.idle_h_nr_running += idle_policy;
         }
+        if self.rules.single_timeline {
+            self.timeline_insert(self.timeline_queue(se), se);
+        }
         self.account_enqueue(cpu);
+    }
+
+    /// What a task weighs in its timeline, where that is another number than on its level (7.3); it follows at the next occasion that
+    /// the kernel takes.
+    pub fn assume_timeline_weight(&mut self, task: TaskId, weight: u64) {
+        if self.rules.single_timeline {
+            let se = self.tasks[task.index()].se;
+            self.entities[se.index()].load = Weight { scaled: weight, inverse: 0 };
+        }
     }
 
     /// Gives a task of SCHED_OTHER or SCHED_BATCH the other of both policies, which differ in nothing that is kept.

@@ -5,7 +5,7 @@ use schedlab_model::{Attributes, CpuId, Policy, Scheduler, TaskId, TaskState, Ti
 use schedlab_sched::{Clocks, Ours, Rules, Sched, WakeKind};
 
 /// A release of each series whose balancing is modelled.
-pub const CURRENT: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
+pub const CURRENT: [&str; 5] = ["5.10", "6.1", "6.12", "7.2", "7.3"];
 
 /// A tick of 250 Hz, in nanoseconds.
 pub const TICK: u64 = 4_000_000;

@@ -5,7 +5,7 @@ use schedlab_sched::GroupId;
 
 use crate::lab::{CPU0, Lab, MS};
 
-const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// The parts of the CPU, in per cent, over `seconds` at 250 Hz.
 fn parts(lab: &mut Lab, tasks: &[&[TaskId]], seconds: u64) -> Vec<f64> {
@@ -57,7 +57,7 @@ fn a_session_s_nice_level_is_its_weight() {
         let nice = lab.sched.setsid(first).expect("a session");
         lab.sched.sched_move_task(second, nice);
         lab.sched.set_autogroup_nice(nice, 5).expect("a session");
-        assert_eq!(lab.sched.group_entity(nice, CPU0).map(|se| se.load.scaled >> 10), Some(335), "{release}");
+        assert_eq!(lab.sched.group_entity(nice, CPU0).map(|se| se.weight >> 10), Some(335), "{release}");
         lab.schedule(CPU0);
         let found = parts(&mut lab, &[&[one], &[first, second]], 40);
         assert!((found[1] - 24.65).abs() < 0.5, "{release}: {found:?}");

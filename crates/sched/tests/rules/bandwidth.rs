@@ -53,7 +53,7 @@ pub fn time(lab: &Lab, task: TaskId) -> u64 {
     lab.sched.sum_exec_runtime(task)
 }
 
-const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// sched-bwc, example 3: a group limited to 20 % of one CPU, 10 ms of quota in a period of 50 ms. A queue takes slices of 5 ms, two
 /// are the quota; with time charged each millisecond it runs 10 ms and at most one more, which it owes to the next period.
@@ -81,7 +81,7 @@ fn twenty_percent_of_one_cpu() {
 /// after 6 ms. Whoever returns after the refill stays.
 #[test]
 fn tasks_are_taken_off_one_by_one() {
-    for release in ["6.18", "7.2"] {
+    for release in ["6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let limited = group(&mut lab, GroupId::ROOT, 100);
         limit(&mut lab, limited, 5, 100, 0);
@@ -113,7 +113,7 @@ fn tasks_are_taken_off_one_by_one() {
 /// nothing throttled.
 #[test]
 fn who_returns_after_the_refill_stays() {
-    for release in ["6.18", "7.2"] {
+    for release in ["6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let limited = group(&mut lab, GroupId::ROOT, 100);
         limit(&mut lab, limited, 5, 100, 0);
@@ -133,7 +133,7 @@ fn who_returns_after_the_refill_stays() {
 /// that and stays throttled, until a timer gives it as much again. 6.18 charges neither then.
 #[test]
 fn what_a_queue_gets_may_be_used_up_before_it_is_let_go() {
-    for (release, owed, left) in [("6.18", MS, 1), ("7.2", 2 * MS, 1 - 500_000)] {
+    for (release, owed, left) in [("6.18", MS, 1), ("7.2", 2 * MS, 1 - 500_000), ("7.3", 2 * MS, 1 - 500_000)] {
         let mut lab = Lab::new(release, &[]);
         let limited = group(&mut lab, GroupId::ROOT, 100);
         limit(&mut lab, limited, 5, 100, 0);

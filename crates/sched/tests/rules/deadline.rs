@@ -6,7 +6,7 @@ use schedlab_sched::Timer;
 
 use crate::lab::{CPU0, Lab, MS, US, attributes};
 
-const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// A task with such a reservation, in microseconds, running alone on CPU 0.
 fn reserved(lab: &mut Lab, runtime: u64, deadline: u64, period: u64) -> TaskId {

@@ -9,9 +9,9 @@ use crate::bandwidth::{limit, run, throttled, time};
 use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS, US, rules};
 
-const ALL: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
-const GROUPED: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
-const EEVDF: [&str; 3] = ["6.12", "6.18", "7.2"];
+const ALL: [&str; 7] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
+const GROUPED: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
+const EEVDF: [&str; 4] = ["6.12", "6.18", "7.2", "7.3"];
 
 /// The parts of the CPU, in per cent, of tasks that always run, over `seconds` at 1000 Hz.
 fn parts(lab: &mut Lab, tasks: &[TaskId], seconds: u64) -> Vec<f64> {
@@ -319,7 +319,7 @@ fn slack_goes_to_those_who_wait() {
             limit(&mut lab, limited, 14, 100, 0);
             let start = lab.now;
             let mut tasks = Vec::new();
-            let late = ["6.18", "7.2"].contains(&release);
+            let late = ["6.18", "7.2", "7.3"].contains(&release);
             for cpu in [CPU0, CPU1, cpu2] {
                 if cpu != cpu2 && !late {
                     lab.spawn_on(cpu, Policy::Fifo(1), 0);

@@ -5,7 +5,7 @@ use schedlab_model::{Policy, Scheduler};
 
 use crate::lab::{CPU0, CPU1, Lab, MS, US};
 
-const EEVDF: [&str; 3] = ["6.12", "6.18", "7.2"];
+const EEVDF: [&str; 4] = ["6.12", "6.18", "7.2", "7.3"];
 
 #[test]
 fn all_are_on_by_default() {
@@ -60,7 +60,7 @@ fn a_sleeper_in_debt_stays_or_goes() {
             assert_eq!((entity.on_rq, entity.sched_delayed), (value == "1", value == "1"), "{release}");
             assert_eq!(lab.queue(CPU0).nr_running, queued, "{release}");
             // 7.2 notes the lag when it begins to linger, too.
-            let noted = value == "0" || release == "7.2";
+            let noted = value == "0" || release.starts_with("7.");
             assert_eq!(entity.vlag, if noted { -150_000 } else { 0 }, "{release}");
         }
     }
@@ -108,7 +108,7 @@ fn a_lingering_sleeper_that_wakes_is_placed_anew_or_not() {
 
 /// RUN_TO_PARITY: with requests of 3 ms, a task of nice −5 wakes at V beside one that has run for a while and is due later (3 ms of virtual time
 /// against 3 ms · 1024/3121 = 0.98 ms). That one is protected for its whole request; without the flag on 6.12 not at all, from 6.18 on
-/// for the unscaled base slice of 0.7 ms.
+/// for the unscaled base slice of 0.7 ms, which on 7.3 is a shorter slice, so that it is protected as long as it is eligible.
 #[test]
 fn protection_lasts_for_the_request_or_less() {
     let wakes = |release: &str, run_to_parity: &str, after: u64| {
@@ -127,7 +127,12 @@ fn protection_lasts_for_the_request_or_less() {
         for after in [0, 500 * US, 700 * US, 800 * US, 2 * MS] {
             assert!(!wakes(release, "1", after), "{release} after {after} ns");
         }
-        let unprotected = if release == "6.12" { 0 } else { 700 * US };
+        let unprotected = match release {
+            "6.12" => 0,
+            // As long as it is eligible: alone it is V itself, and after a nanosecond beyond what V was.
+            "7.3" => 1,
+            _ => 700 * US,
+        };
         for after in [0, 699_999, 700_000, 800 * US, 2 * MS] {
             assert_eq!(wakes(release, "0", after), after >= unprotected, "{release} after {after} ns");
         }

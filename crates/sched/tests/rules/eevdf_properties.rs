@@ -5,7 +5,7 @@ use schedlab_model::{Attributes, Policy, TaskId, Time};
 
 use crate::lab::{CPU0, Lab, MS, US, attributes, rules};
 
-const EEVDF: [&str; 3] = ["6.12", "6.18", "7.2"];
+const EEVDF: [&str; 4] = ["6.12", "6.18", "7.2", "7.3"];
 
 fn with(lab: &mut Lab, nice: i8, slice: Option<u64>) -> TaskId {
     let slice = slice.map(|slice| Time::from_nanos(slice * US));

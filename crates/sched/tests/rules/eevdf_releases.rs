@@ -28,7 +28,7 @@ fn forks_do_not_preempt_by_deadline_any_more() {
         lab.run(CPU0, 800 * US);
         (lab, sleeper)
     };
-    for (release, forks) in [("6.12", true), ("6.18.32", true), ("6.18.33", false), ("7.2", false)] {
+    for (release, forks) in [("6.12", true), ("6.18.32", true), ("6.18.33", false), ("7.2", false), ("7.3", false)] {
         let (mut lab, _) = lone(release);
         lab.task();
         assert_eq!(lab.sched.need_resched(CPU0), forks, "{release}");
@@ -36,7 +36,7 @@ fn forks_do_not_preempt_by_deadline_any_more() {
         assert!(lab.wake(sleeper), "{release}");
     }
     // A shorter slice preempts by being new, too.
-    for release in ["6.12", "6.18.33", "7.2"] {
+    for release in ["6.12", "6.18.33", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         with_slice(&mut lab, Policy::Other, 5 * MS);
         lab.schedule(CPU0);
@@ -48,7 +48,7 @@ fn forks_do_not_preempt_by_deadline_any_more() {
 /// Who lingers and would be picked leaves at a wake-up from 6.18.33 on, not only at a pick.
 #[test]
 fn a_wake_up_takes_off_who_lingers() {
-    for (release, queued) in [("6.12", 3), ("6.18.32", 3), ("6.18.33", 2), ("7.2", 2)] {
+    for (release, queued) in [("6.12", 3), ("6.18.32", 3), ("6.18.33", 2), ("7.2", 2), ("7.3", 2)] {
         let mut lab = Lab::new(release, &[("feature.RUN_TO_PARITY", "0"), ("base_slice", "1ms")]);
         let sleeper = with_slice(&mut lab, Policy::Other, 100 * US);
         lab.schedule(CPU0);
@@ -72,8 +72,8 @@ fn a_wake_up_takes_off_who_lingers() {
 #[test]
 fn only_a_pick_begins_protection() {
     // Picked alone it is protected until it is due, 2.5 ms. A BATCH task with a slice of 0.1 ms comes, which does not preempt. Begun anew at
-    // 0.05 ms, protection ends 0.1 ms later.
-    for (release, ends) in [("6.18.16", 150_000), ("6.18.17", 2_500_000), ("7.2", 2_500_000)] {
+    // 0.05 ms, protection ends 0.1 ms later. On 7.3 each wake-up that does not preempt ends it after the shortest slice of the queue, here from V = 0.
+    for (release, ends) in [("6.18.16", 150_000), ("6.18.17", 2_500_000), ("7.2", 2_500_000), ("7.3", 100_000)] {
         let mut lab = Lab::new(release, &[]);
         let running = with_slice(&mut lab, Policy::Other, 5 * MS);
         lab.schedule(CPU0);
@@ -90,12 +90,13 @@ fn only_a_pick_begins_protection() {
 /// 1 ms · 1048576 / (1048576 + 349525) = 750000.
 #[test]
 fn the_average_takes_all_bits_of_weights() {
-    for (release, average) in [("6.12", 750_183), ("6.18", 750_183), ("7.2", 750_000)] {
+    for (release, average) in [("6.12", 750_183), ("6.18", 750_183), ("7.2", 750_000), ("7.3", 750_000)] {
         let mut lab = Lab::new(release, &[("feature.DELAY_DEQUEUE", "0")]);
         let heavy = lab.task();
         assert_eq!(lab.schedule(CPU0), heavy);
         let light = lab.sched.new_task(&attributes(Policy::Other, 0));
-        lab.sched.entity_mut(light).load = Weight { scaled: 349_525, inverse: 0 };
+        let light_entity = lab.sched.entity_mut(light);
+        (light_entity.load, light_entity.weight) = (Weight { scaled: 349_525, inverse: 0 }, 349_525);
         lab.sched.wake_up_new_task(light, CPU0);
         lab.advance(MS);
         lab.sleep(CPU0);
@@ -106,7 +107,7 @@ fn the_average_takes_all_bits_of_weights() {
 /// Who lingers does not fall further into debt on 7.2, whatever V does.
 #[test]
 fn a_lingering_task_s_debt_does_not_grow() {
-    for (release, placed) in [("6.12", 300_000), ("6.18", 300_000), ("7.2", -375_000)] {
+    for (release, placed) in [("6.12", 300_000), ("6.18", 300_000), ("7.2", -375_000), ("7.3", -375_000)] {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, _) = (lab.task(), lab.task());
         lab.schedule(CPU0);

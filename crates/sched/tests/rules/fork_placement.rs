@@ -130,7 +130,7 @@ fn child_runs_first_swaps_parent_and_child() {
 /// A child inherits policy, nice level and affinity.
 #[test]
 fn a_child_inherits_its_parent_s_attributes() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let parent = lab.spawn(Policy::Batch, 7);
         lab.schedule(CPU0);

@@ -185,7 +185,7 @@ proptest! {
 
     #[test]
     fn the_books_of_groups_balance(
-        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]),
         acts in proptest::collection::vec(act(), 1..250),
     ) {
         let mut lab = Lab::with_cpus(release, CPUS, &[]);

@@ -28,7 +28,9 @@ fn deadline_task(lab: &mut Lab, runtime: u64, period: u64) -> TaskId {
 
 #[test]
 fn it_is_off_before_7_2() {
-    for (release, on) in [("5.10", false), ("6.1", false), ("6.12", false), ("6.18", false), ("7.2", true)] {
+    for (release, on) in
+        [("5.10", false), ("6.1", false), ("6.12", false), ("6.18", false), ("7.2", true), ("7.3", true)]
+    {
         let features = Scheduler::new(release.parse().unwrap()).tunables(1).unwrap().features;
         assert_eq!((features.hrtick, features.hrtick_dl, features.double_tick), (on, on, false), "{release}");
         let mut lab = Lab::new(release, &[]);

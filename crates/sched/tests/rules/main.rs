@@ -28,6 +28,7 @@ mod realtime;
 mod reasons;
 mod shares;
 mod shares_of_trees;
+mod single_timeline;
 mod tick_preemption;
 mod tick_skipping;
 mod virtual_time;

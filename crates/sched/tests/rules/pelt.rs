@@ -48,7 +48,11 @@ fn lingering(depth: usize, actor: Option<TaskId>, before: &[State], after: &[Sta
 }
 
 fn of_queue(queue: &CfsRq) -> Doing {
-    Doing { load: queue.load.scaled >> 10, runnable: u64::from(queue.h_nr_runnable()), running: queue.curr.is_some() }
+    Doing {
+        load: queue.load.scaled >> 10,
+        runnable: u64::from(queue.h_nr_runnable()),
+        running: queue.level_curr().is_some(),
+    }
 }
 
 fn of_task(lab: &Lab, task: TaskId) -> Doing {
@@ -65,16 +69,16 @@ fn of_group(lab: &Lab, group: GroupId, told: u32) -> Doing {
     let queue = lab.sched.group_queue(group, CPU0).expect("a group with tasks");
     // A group's entity runs while one of its tasks does.
     let runnable = if entity.sched_delayed { 0 } else { u64::from(told) };
-    Doing { load: u64::from(entity.on_rq), runnable, running: queue.curr.is_some() }
+    Doing { load: u64::from(entity.on_rq), runnable, running: queue.level_curr().is_some() }
 }
 
 impl Followed {
     fn new(lab: &Lab, tasks: &[TaskId], groups: &[GroupId]) -> Self {
-        let weight = |task: TaskId| lab.entity(task).load.scaled >> 10;
+        let weight = |task: TaskId| lab.entity(task).weight >> 10;
         let task = |task: &TaskId| (*task, Reference::from(lab.sched.load_of(*task).expect("kept"), weight(*task)));
         let group = |group: &GroupId| {
             let (entity, queue) = lab.sched.load_of_group(*group, CPU0).expect("kept");
-            let weight = lab.sched.group_entity(*group, CPU0).expect("with tasks").load.scaled >> 10;
+            let weight = lab.sched.group_entity(*group, CPU0).expect("with tasks").weight >> 10;
             (*group, Reference::from(entity, weight), Reference::from(queue, 1))
         };
         let told = |group: &GroupId| lab.sched.group_queue(*group, CPU0).expect("with tasks").h_nr_runnable();
@@ -168,7 +172,7 @@ impl Followed {
 
     /// `se_weight` of each group's entity.
     fn group_weights(&self, lab: &Lab) -> Vec<f64> {
-        let weight = |group| lab.sched.group_entity(group, CPU0).expect("with tasks").load.scaled >> 10;
+        let weight = |group| lab.sched.group_entity(group, CPU0).expect("with tasks").weight >> 10;
         self.groups.iter().map(|(group, ..)| weight(*group).max(2) as f64).collect()
     }
 
@@ -286,7 +290,7 @@ proptest! {
     /// Tasks of any weight that run, wait and sleep on one queue.
     #[test]
     fn tasks_and_their_queue_equal_the_reference(
-        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]),
         nices in proptest::collection::vec(-20i8..20, 1..6),
         acts in acts(),
     ) {
@@ -300,7 +304,7 @@ proptest! {
     /// Two groups, one below the other, with tasks in both and beside them: the groups' entities and queues as well.
     #[test]
     fn groups_and_their_queues_equal_the_reference(
-        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]),
         weights in (20u64..500, 20u64..500),
         places in proptest::collection::vec(0usize..3, 1..6),
         acts in acts(),
@@ -351,7 +355,7 @@ fn a_new_task_s_load_joins_its_queue() {
 /// leaves the queue that it was on.
 #[test]
 fn a_moved_task_takes_its_load_along() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab_of(release);
         let home = group(&mut lab, GroupId::ROOT, 100);
         let task = lab.task();
@@ -378,7 +382,7 @@ fn a_moved_task_takes_its_load_along() {
 /// the new one's at once.
 #[test]
 fn a_migrated_sleeper_s_load_follows_it() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = Lab::with_cpus(release, 2, &[]);
         lab.sched.track_load();
         let (stays, goes) = (lab.task(), lab.task());
@@ -401,7 +405,7 @@ fn a_migrated_sleeper_s_load_follows_it() {
 /// A new weight changes the load at once, and only its average: of nice 5 it is 335/1024 (`reweight_entity`).
 #[test]
 fn a_new_weight_scales_the_load() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab_of(release);
         let task = lab.task();
         lab.schedule(CPU0);
@@ -417,7 +421,7 @@ fn a_new_weight_scales_the_load() {
 /// While a group is throttled its clock stands still: nothing decays in it (`throttled_clock_pelt`), and goes on where it was.
 #[test]
 fn a_throttled_group_s_averages_stand_still() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab_of(release);
         let limited = group(&mut lab, GroupId::ROOT, 100);
         let time = schedlab_model::Time::from_millis;

@@ -31,7 +31,7 @@ fn busy(lab: &mut Lab) -> [TaskId; 2] {
 /// would fade there, by half in 32 ms.
 #[test]
 fn a_task_that_ends_takes_its_load_along() {
-    for release in ["5.10", "6.1", "6.12", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
         // One CPU, so that balancing takes nobody away.
         let mut lab = Lab::new(release, &[]);
         lab.sched.track_load();
@@ -51,7 +51,7 @@ fn a_task_that_ends_takes_its_load_along() {
 /// autogroup built in: `attach_entity_load_avg` makes its sums anew from its averages, util_sum = util_avg × divider.
 #[test]
 fn a_task_that_stays_in_its_group_joins_its_queues_load_anew() {
-    for release in ["5.10", "6.1", "6.12", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
         let mut lab = lab(release);
         busy(&mut lab);
         let running = lab.curr(CPU0);
@@ -67,7 +67,7 @@ fn a_task_that_stays_in_its_group_joins_its_queues_load_anew() {
 /// since (`sync_entity_load_avg`); at fork there are none yet.
 #[test]
 fn exec_looks_at_a_load_as_if_it_had_slept() {
-    for release in ["5.10", "6.1", "6.12", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
         let mut lab = lab(release);
         lab.sched.follow_balancing();
         let [_, waiting] = busy(&mut lab);
@@ -95,7 +95,7 @@ fn busy_other(lab: &Lab, task: TaskId) -> TaskId {
 /// a new one or for balancing.
 #[test]
 fn a_cpu_with_a_wake_up_on_its_way_is_not_idle() {
-    for release in ["6.1", "6.12", "7.2"] {
+    for release in ["6.1", "6.12", "7.2", "7.3"] {
         let mut lab = lab(release);
         let running = lab.task();
         lab.schedule(CPU0);
@@ -115,7 +115,7 @@ fn a_cpu_with_a_wake_up_on_its_way_is_not_idle() {
 /// wakes its queue expects those 1010 of it at once. A tick of 4 ms that 6.12 does not look back on is 1 % of what is missing.
 #[test]
 fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab(release);
         let task = lab.task();
         lab.schedule(CPU0);
@@ -144,7 +144,7 @@ fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
 /// which 6.12 has take what is expected of it off once more, from what is expected of others.
 #[test]
 fn who_lingered_is_expected_no_more_once() {
-    for release in ["6.12", "6.18", "7.2"] {
+    for release in ["6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab(release);
         let [sleeper, other] = [lab.task(), lab.task()];
         lab.schedule(CPU0);
@@ -184,7 +184,7 @@ fn who_lingered_is_expected_no_more_once() {
 /// the second, to the same virtual time as in one.
 #[test]
 fn a_wake_up_in_two_parts_is_one() {
-    for release in ["5.10", "6.1", "6.12", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
         let mut lab = lab(release);
         let sleeper = lab.spawn(Policy::Other, 0);
         lab.schedule(CPU0);
@@ -211,7 +211,7 @@ fn a_wake_up_in_two_parts_is_one() {
 /// sleep, if they were of then; and so does one that ends (`task_dead_fair`).
 #[test]
 fn a_task_that_leaves_in_parts_leaves_what_it_read() {
-    for release in ["5.10", "6.1", "6.12", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
         let mut lab = lab(release);
         let sleeper = lab.spawn(Policy::Other, 0);
         lab.schedule(CPU0);

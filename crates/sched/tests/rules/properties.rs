@@ -261,7 +261,7 @@ impl World {
         assert_eq!(queue.h_nr_running as usize, fair.len());
         let idle = fair.iter().filter(|task| sched.task(**task).policy == Policy::Idle).count();
         assert_eq!(queue.idle_h_nr_running as usize, idle);
-        assert_eq!(queue.load.scaled, fair.iter().map(|task| sched.entity(*task).load.scaled).sum::<u64>());
+        assert_eq!(queue.load.scaled, fair.iter().map(|task| sched.entity(*task).weight).sum::<u64>());
 
         let current = self.running(cpu).filter(|task| sched.task(*task).class == Class::Fair);
         assert_eq!(queue.curr, current.map(|task| sched.task(task).se));
@@ -354,7 +354,7 @@ fn settings() -> impl Strategy<Value = (&'static str, Vec<(&'static str, &'stati
     prop_oneof![
         3 => (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], cfs),
         1 => (prop_oneof![Just("5.10"), Just("6.1")], buddies),
-        3 => (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], eevdf),
+        3 => (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2"), Just("7.3")], eevdf),
     ]
 }
 

@@ -5,7 +5,7 @@ use schedlab_sched::Class;
 
 use crate::lab::{CPU0, Lab, MS, attributes, rules};
 
-const ALL: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
+const ALL: [&str; 7] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// Who runs, in turn, as each runs `nanoseconds` and sleeps.
 fn order(lab: &mut Lab) -> Vec<TaskId> {

@@ -72,7 +72,7 @@ proptest! {
     /// sum to zero.
     #[test]
     fn lag_is_within_a_request_and_a_tick(
-        release in prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")],
+        release in prop_oneof![Just("6.12"), Just("6.18"), Just("7.2"), Just("7.3")],
         hz in prop_oneof![Just(100u32), Just(250), Just(1000)],
         nices in nices(),
     ) {
@@ -101,7 +101,7 @@ proptest! {
     /// two slices and a tick each (EEVDF; its slices are shorter than the turn). The window is 400 turns of virtual time: 0.25 %, or 1 %.
     #[test]
     fn cpu_time_is_divided_by_weight(
-        release in prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1"), Just("6.12"), Just("6.18"), Just("7.2")],
+        release in prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1"), Just("6.12"), Just("6.18"), Just("7.2"), Just("7.3")],
         nices in nices(),
     ) {
         let (mut lab, tasks) = hogs(release, 1000, &[], &nices);
@@ -125,7 +125,7 @@ proptest! {
 /// Two hogs, nice 0 and nice 5: 1024 / 1359 = 75.35 % and 24.65 % of the CPU.
 #[test]
 fn nice_5_beside_nice_0_gets_a_quarter() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let (mut lab, tasks) = hogs(release, 1000, &[], &[0, 5]);
         let start = lab.now;
         run_until(&mut lab, start + 100 * SECOND, |_| {});
@@ -144,6 +144,7 @@ fn an_idle_policy_task_does_not_starve() {
         ("6.12", 3.0 / 1027.0),
         ("6.18", 3.0 / 1027.0),
         ("7.2", 3.0 / 1027.0),
+        ("7.3", 3.0 / 1027.0),
     ] {
         let mut lab = Lab::with_rules(rules(release, 1000, &[]), 1);
         lab.task();

@@ -53,7 +53,7 @@ proptest! {
     /// some ms, up to four times as long as it has to wait for its siblings, so 60 s are a hundred turns and more.
     #[test]
     fn each_gets_its_part_of_its_parent_s_part(
-        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2"]),
+        release in proptest::sample::select(vec!["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]),
         (groups, tasks) in trees(),
     ) {
         let mut lab = Lab::with_rules(crate::lab::rules(release, 1000, &[]), 1);

@@ -77,7 +77,7 @@ fn settings() -> impl Strategy<Value = (&'static str, u32, Vec<(&'static str, &'
     let hz = prop_oneof![Just(100u32), Just(250), Just(300), Just(1000)];
     let throttling = (prop_oneof![Just("5.10"), Just("6.1")], hz.clone(), realtime);
     let cfs = (prop_oneof![Just("2.6.24"), Just("5.10"), Just("6.1")], hz.clone(), cfs_knobs);
-    let eevdf = (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2")], hz.clone(), eevdf_knobs);
+    let eevdf = (prop_oneof![Just("6.12"), Just("6.18"), Just("7.2"), Just("7.3")], hz.clone(), eevdf_knobs);
     let timer = (prop_oneof![Just("5.10"), Just("6.1")], hz, timer);
     prop_oneof![3 => cfs, 3 => eevdf, 2 => throttling, 1 => timer]
 }
@@ -217,9 +217,15 @@ proptest! {
 /// Nobody there, or nobody else: no tick ever acts, but on the fair server. The 13th of a fair task, after 52 ms, uses up its 50 ms.
 #[test]
 fn ticks_of_idle_cpus_and_lone_tasks_never_act() {
-    for (release, fair) in
-        [("2.6.24", u64::MAX), ("5.10", u64::MAX), ("6.1", u64::MAX), ("6.12", 12), ("6.18", 12), ("7.2", 12)]
-    {
+    for (release, fair) in [
+        ("2.6.24", u64::MAX),
+        ("5.10", u64::MAX),
+        ("6.1", u64::MAX),
+        ("6.12", 12),
+        ("6.18", 12),
+        ("7.2", 12),
+        ("7.3", 12),
+    ] {
         let mut lab = Lab::new(release, &[]);
         let next = Time::from_nanos(lab.now + 4 * MS);
         assert_eq!(lab.sched.inactive_ticks(CPU0, next), u64::MAX, "{release}");

@@ -131,7 +131,7 @@ fn the_comparison_counts_what_the_running_task_has_just_run() {
 /// An idle CPU takes a woken task at once.
 #[test]
 fn an_idle_cpu_reschedules_for_anybody() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo(1)] {
             let mut lab = Lab::new(release, &[]);
             let task = lab.spawn(policy, 0);
@@ -147,7 +147,7 @@ fn an_idle_cpu_reschedules_for_anybody() {
 /// A task that is not asleep is not woken, and nothing changes.
 #[test]
 fn waking_twice_does_nothing() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, runner) = (lab.task(), lab.task());
         lab.schedule(CPU0);

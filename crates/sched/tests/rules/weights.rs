@@ -73,7 +73,7 @@ fn idle_tasks_weigh_next_to_nothing() {
 
 #[test]
 fn at_nice_0_virtual_time_is_real_time() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         assert_eq!(virtual_gain(release, Policy::Other, 0, 123_456_789), 123_456_789, "{release}");
     }
 }
@@ -81,7 +81,7 @@ fn at_nice_0_virtual_time_is_real_time() {
 /// `__calc_delta`, worked by hand for 4 ms: 1024 × inverse, shifted down to 32 bits, times 4,000,000, shifted by what is left of 32.
 #[test]
 fn a_weight_s_inverse_is_multiplied_and_truncated() {
-    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let gain = |nice| virtual_gain(release, Policy::Other, nice, 4 * MS);
         // nice 5: 1024 × 12820798 = 13128497152 has 34 bits: >> 2 is 3282124288, and 30 bits of shift are left.
         // 4,000,000 × 3282124288 = 13128497152000000; / 2^30 = 12226865.77, truncated. (Exactly: 4 ms × 1024 / 335 = 12226865.67.)
@@ -100,7 +100,7 @@ fn a_weight_s_inverse_is_multiplied_and_truncated() {
 #[test]
 fn a_weight_is_divided_by_from_7_2_on() {
     let gain = |release| virtual_gain(release, Policy::Other, 5, 523_217);
-    assert_eq!((gain("7.2"), gain("6.18"), gain("6.12")), (1_599_325, 1_599_326, 1_599_326));
+    assert_eq!((gain("7.3"), gain("7.2"), gain("6.18"), gain("6.12")), (1_599_325, 1_599_325, 1_599_326, 1_599_326));
 }
 
 /// `calc_delta_mine` (2.6.24) rounds to nearest, in one step up to 2^32 and in two halves beyond.

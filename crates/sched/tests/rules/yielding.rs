@@ -76,7 +76,7 @@ fn a_yield_in_vain_counts_later_on_6_1() {
 /// Alone on its CPU it goes on, and no skip is kept.
 #[test]
 fn a_lone_task_s_yield_does_nothing() {
-    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"] {
+    for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let task = lab.task();
         lab.schedule(CPU0);

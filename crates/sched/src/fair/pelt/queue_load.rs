@@ -20,6 +20,8 @@ pub(crate) struct QueueLoad {
     pub(crate) prop_runnable_sum: i64,
     /// `tg_load_avg_contrib`: what the group's sum has of it.
     pub(crate) contribution: i64,
+    /// `tg_runnable_avg_contrib`: the same of its runnable average (7.3).
+    pub(crate) runnable_contribution: i64,
     /// `last_update_tg_load_avg`.
     pub(crate) contributed_at: u64,
     /// `throttled_clock_pelt`: since when it does.
@@ -68,7 +70,7 @@ impl CfsRq {
     pub(crate) fn update_load_avg(&mut self, now: u64, sums: Sums) -> bool {
         let mut decayed = self.pelt.take_out(sums);
         let (weight, runnable) = (self.load.down(), u64::from(self.h_nr_runnable()));
-        if self.pelt.avg.update_sum(now, weight, runnable, self.curr.is_some()) {
+        if self.pelt.avg.update_sum(now, weight, runnable, self.level_curr().is_some()) {
             self.pelt.avg.update_avg(1);
             decayed = true;
         }

@@ -94,6 +94,14 @@ impl CfsRq {
         sum.div_euclid(load)
     }
 
+    /// `ineligible_vruntime` (0d1e7a2bab35, 7.3): the virtual time from which on the running entity, which is not among those who wait, lies
+    /// after V: theirs alone, rounded down, and one.
+    #[inline(always)]
+    pub(crate) fn ineligible_vruntime(&self) -> Vruntime {
+        let others = if self.avg_load == 0 { 0 } else { self.avg_vruntime.div_euclid(self.avg_load) };
+        self.zero_vruntime.plus(others as u64).plus(1)
+    }
+
     /// `update_zero_vruntime` (7.2; `avg_vruntime_update` before): the origin moves by `delta`, and the sums with it (since 147f3efaa241, 6.6).
     #[doc(alias = "avg_vruntime_update")]
     #[inline(always)]

@@ -106,7 +106,7 @@ mod tests {
         /// The batch is the leaf, as often as there are ticks.
         #[test]
         fn ticks_charge_together_what_they_charge_one_by_one(
-            release in prop::sample::select(vec!["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"]),
+            release in prop::sample::select(vec!["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]),
             nice in -20i8..20,
             (start, partial, vruntime) in (any::<u64>(), 1u64..=4_000_000, any::<u64>()),
             count in 1u64..40,

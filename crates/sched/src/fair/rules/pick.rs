@@ -37,7 +37,7 @@ impl CfsRq {
     #[inline(always)]
     pub(crate) fn pick_eevdf(&self, entities: &[Entity], rules: &Rules, protect: bool) -> Option<Picked> {
         let running = self.running(entities);
-        if self.nr_running == 1 {
+        if self.nr_in_timeline(rules) == 1 {
             let only = running.map(|(curr, _)| curr).or_else(|| self.timeline.first());
             return only.map(|se| Picked { se, by: PickRule::Only });
         }

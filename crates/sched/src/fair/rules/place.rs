@@ -60,6 +60,10 @@ impl Rules {
         if vlag == 0 || !self.tunables.features.place_lag {
             return 0;
         }
+        if self.inflates_lag_by_part {
+            // The same but for overflow: vl · (W + w) / W = vl + vl · w / W, which has the sign of vl.
+            return vlag.wrapping_add(vlag.wrapping_mul(weight) / load.max(1));
+        }
         vlag.wrapping_mul(load + weight) / load.max(1)
     }
 
@@ -99,5 +103,28 @@ impl Entity {
     pub(crate) fn keep_relative_deadline(&mut self) {
         self.deadline = self.deadline.minus(self.vruntime.0);
         self.rel_deadline = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Scheduler;
+
+    use super::*;
+
+    fn rules(release: &str) -> Rules {
+        Rules::new(&Scheduler::new(release.parse().unwrap()), 1).unwrap()
+    }
+
+    /// A lag of 1 s beside a load of 2·10¹⁰ (19,000 tasks of nice 0): the product, 2·10¹⁹, is beyond 2⁶³. With 2²⁰ for its own weight it is inflated by
+    /// 10⁹ · 2²⁰ / (2·10¹⁰) = 52428.8. Where nothing overflows both forms are the same, for a negative lag too.
+    #[test]
+    fn an_inflated_lag_does_not_overflow_since_7_3() {
+        let (before, since) = (rules("7.2"), rules("7.3"));
+        assert_eq!(since.placed_lag(1_000_000_000, 1 << 20, 20_000_000_000), 1_000_052_428);
+        assert_ne!(before.placed_lag(1_000_000_000, 1 << 20, 20_000_000_000), 1_000_052_428);
+        for lag in [-700_001, -3, 3, 700_001] {
+            assert_eq!(since.placed_lag(lag, 335 << 10, 1359 << 10), before.placed_lag(lag, 335 << 10, 1359 << 10));
+        }
     }
 }

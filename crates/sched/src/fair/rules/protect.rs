@@ -39,26 +39,40 @@ impl Rules {
     }
 
     /// `set_protect_slice`: from now on the picked entity is protected: on 6.12 while its deadline stands, on 6.18 for the shortest slice of
-    /// the queue (without RUN_TO_PARITY the unscaled base slice), at most its own (since 052c3d87c82e, 6.17).
+    /// the queue (without RUN_TO_PARITY the unscaled base slice), at most its own; since 0d1e7a2bab35 (7.3), where that is shorter than its own,
+    /// as long as it is eligible (PREEMPT_SHORT).
     #[doc(alias = "set_next_entity")]
     #[inline(always)]
     pub(crate) fn set_protect_slice(&self, entity: &mut Entity, min_slice: impl FnOnce() -> u64) {
         entity.vprot = entity.deadline;
-        if !self.protects_for_time {
-            return;
-        }
-        let shortest = if self.tunables.features.run_to_parity { min_slice() } else { NORMALIZED_BASE_SLICE };
-        let slice = shortest.min(entity.slice);
-        if slice != entity.slice {
-            self.update_protect_slice(entity, slice);
+        if let Some(slice) = self.shorter_slice(entity, min_slice) {
+            self.update_protect_slice(entity, entity.vruntime, slice);
         }
     }
 
-    /// `update_protect_slice`: a shorter slice came, and protection ends that much earlier (since 052c3d87c82e, 6.17).
+    /// The same where a slice shorter than its own protects it as long as it is eligible, until the virtual time `ineligible`.
+    pub(crate) fn set_protection_until(&self, entity: &mut Entity, min_slice: u64, ineligible: Vruntime) {
+        entity.vprot = entity.deadline;
+        if self.shorter_slice(entity, || min_slice).is_some() {
+            entity.vprot = entity.vprot.min(ineligible);
+        }
+    }
+
+    /// The shortest slice of the queue, which protection lasts for since 052c3d87c82e (6.17), if that is shorter than the entity's own.
     #[inline(always)]
-    pub(crate) fn update_protect_slice(&self, entity: &mut Entity, slice: u64) {
+    fn shorter_slice(&self, entity: &Entity, min_slice: impl FnOnce() -> u64) -> Option<u64> {
+        if !self.protects_for_time {
+            return None;
+        }
+        let shortest = if self.tunables.features.run_to_parity { min_slice() } else { NORMALIZED_BASE_SLICE };
+        Some(shortest).filter(|shortest| *shortest < entity.slice)
+    }
+
+    /// `update_protect_slice` (6.18): a shorter slice came, and protection ends that much after the virtual time `from`, if it did not before.
+    #[inline(always)]
+    pub(crate) fn update_protect_slice(&self, entity: &mut Entity, from: Vruntime, slice: u64) {
         let virtual_slice = self.calc_delta_fair(slice, &mut entity.load);
-        entity.vprot = entity.vprot.min(entity.vruntime.plus(virtual_slice));
+        entity.vprot = entity.vprot.min(from.plus(virtual_slice));
     }
 
     /// `cancel_protect_slice`: the entity is protected no longer (in 6.12 a part of `check_preempt_wakeup_fair`, under PREEMPT_SHORT).
@@ -108,7 +122,7 @@ mod tests {
         /// The closed form against the leaves asked at each tick: none of the ticks that it counts acts.
         #[test]
         fn no_tick_that_is_counted_acts(
-            release in prop::sample::select(vec!["6.12", "6.18", "7.2"]),
+            release in prop::sample::select(vec!["6.12", "6.18", "7.2", "7.3"]),
             (parity, short) in any::<(bool, bool)>(),
             nice in -20i8..20,
             partial in 1u64..=1_000_000,
