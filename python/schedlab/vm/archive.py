@@ -5,6 +5,7 @@ those of its configuration. Only the list of suites is our own; each gets a priv
 lists, so that nothing of the machine's own package state is touched. apt checks the signatures.
 """
 
+import gzip
 import json
 import os
 import re
@@ -100,6 +101,34 @@ def get(series: str, note: list[str]) -> KernelImage:
         if (kernel.release, kernel.version) == (offer.release, offer.version):
             return kernel
     return _fetch(offer)
+
+
+def changelog(offer: Offer) -> str:
+    """Return the changelog of a kernel's package, which lists the stable changes of its points.
+
+    Args:
+        offer: the kernel. Its smallest part is fetched, ``linux-base``, which has the text.
+
+    Raises:
+        RunError: the archive cannot be reached, or the kernel is not in parts (before 7.0), whose
+            package has no changelog.
+    """
+    configuration = kernels.directory() / "apt" / offer.suite / "apt.conf"
+    package = next((part for part in offer.packages if part.startswith("linux-base-")), None)
+    if package is None:
+        raise RunError(f"the package of {offer.release} has no changelog")
+    try:
+        with tempfile.TemporaryDirectory(prefix="schedlab-changelog-") as name:
+            work = Path(name)
+            _run(["apt-get", "download", "-qq", package], configuration, work)
+            tree = work / "tree"
+            for file in work.glob("*.deb"):
+                _run(["dpkg-deb", "--extract", str(file), str(tree)], None)
+            for found in tree.glob("usr/share/doc/*/changelog.Debian.gz"):
+                return gzip.decompress(found.read_bytes()).decode("utf-8", "replace")
+    except OSError as error:
+        raise RunError(f"the changelog of {package} cannot be read: {error.strerror}") from None
+    raise RunError(f"{package} has no changelog")
 
 
 def mirror() -> str:
