@@ -27,6 +27,8 @@ pub struct Settings {
     pub cfs_bandwidth_slice: Time,
     /// Whether the snapshot is older than all that is recorded.
     pub snapshot_is_older: bool,
+    /// Whether the fair class asks for rescheduling lazily (`sched/preempt`), where the recording tells it; else as of the release.
+    pub lazy: Option<bool>,
     /// CPUs on line.
     pub cpus: u32,
     /// How they share cores, caches and memory.
@@ -110,6 +112,7 @@ impl Settings {
             hz: HZ,
             cfs_bandwidth_slice,
             snapshot_is_older,
+            lazy: None,
             cpus: 1,
             topology: Topology::default(),
             averages: Vec::new(),
@@ -176,6 +179,13 @@ impl Settings {
                     None => settings.tunables.features.set(name, true),
                 };
             }
+        }
+        let chosen =
+            |path: &str| head.file(path).and_then(|text| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned()));
+        settings.lazy = chosen("/sys/kernel/debug/sched/preempt").map(|model| model == "lazy");
+        if let Some(mode) = chosen("/sys/kernel/debug/sched/cgroup_mode").filter(|mode| mode != "concur") {
+            let why = "groups' weights are known by the default, concur";
+            return Err(ReplayError::Unsupported { what: format!("a recording with cgroup_mode {mode}"), why });
         }
         settings.snapshot_is_older = head.fact("snapshot") == Some("realtime");
         settings.add_classes(head);
@@ -247,7 +257,8 @@ impl Settings {
 
     /// Which rules the recorded kernel has.
     pub(crate) fn rule_set(&self) -> RuleSet {
-        RuleSet::of(self.release)
+        let set = RuleSet::of(self.release);
+        RuleSet { lazy: self.lazy.unwrap_or(set.lazy), ..set }
     }
 
     /// The rules of all classes.
@@ -274,7 +285,7 @@ fn supported(release: Release) -> Result<(), ReplayError> {
     if release.series().is_replayed() {
         return Ok(());
     }
-    let why = "so far recordings of kernels with the rules of 5.10, 6.1, 6.12 and 7.2 can be";
+    let why = "so far recordings of kernels with the rules of 5.10, 6.1, 6.12, 6.18, 7.2 and 7.3 can be";
     Err(ReplayError::Unsupported { what: format!("a recording of kernel {release}"), why })
 }
 
@@ -347,8 +358,8 @@ mod tests {
 
     #[test]
     fn series_whose_recordings_are_not_known_are_refused() {
-        let error = Settings::defaults(Release::new(6, 18, 44)).unwrap_err().to_string();
-        assert!(error.contains("6.18.44"), "{error}");
+        let error = Settings::defaults(Release::new(2, 6, 24)).unwrap_err().to_string();
+        assert!(error.contains("2.6.24"), "{error}");
     }
 
     #[test]

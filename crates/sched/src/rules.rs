@@ -99,9 +99,9 @@ impl Rules {
 }
 
 /// Whether the fast path has these rules: those of all kernels whose balancing is modelled, up to 7.2. It knows one weight of a task, where
-/// with a single timeline there are two, and not what wake-ups do since.
+/// with a single timeline there are two, and not what wake-ups do since. Nor does it know an origin that stands still.
 fn has_fast_path(set: &RuleSet) -> bool {
-    set.models_balancing && !set.single_timeline
+    set.models_balancing && !set.single_timeline && (set.origin_follows_v || !set.eevdf)
 }
 
 /// What `sched_nr_latency` is on boot: the default latency, 6 ms, over the default granularity, 0.75 ms.

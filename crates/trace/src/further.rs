@@ -73,12 +73,21 @@ fn shares(fields: Fields<'_>) -> Result<Probe, String> {
 }
 
 fn quota(fields: Fields<'_>) -> Result<Probe, String> {
+    if let Some(period) = fields.optional("pus")? {
+        let [quota, burst] = [fields.get("qus")?, fields.optional("bus")?.unwrap_or(0)].map(nanoseconds);
+        return Ok(Probe::Quota { group: fields.address("tg")?, period: nanoseconds(period), quota, burst });
+    }
     Ok(Probe::Quota {
         group: fields.address("tg")?,
         period: fields.get("period")?,
         quota: fields.get("quota")?,
         burst: fields.optional("burst")?.unwrap_or(0),
     })
+}
+
+/// Of microseconds; no limit (`RUNTIME_INF`) stays none.
+const fn nanoseconds(microseconds: u64) -> u64 {
+    microseconds.saturating_mul(1000)
 }
 
 fn bandwidth(fields: Fields<'_>) -> Result<(u64, i64), String> {

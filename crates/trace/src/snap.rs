@@ -20,6 +20,8 @@ pub struct TaskSnap {
     pub vruntime: u64,
     /// `se.load.weight`, scaled.
     pub weight: u64,
+    /// `se.h_load.weight`, scaled: what it weighs in the timeline, where that is another number (from 7.3 on).
+    pub timeline_weight: Option<u64>,
     /// `se.exec_start`.
     pub exec_start: u64,
     /// `se.sum_exec_runtime`.
@@ -132,6 +134,7 @@ impl TaskSnap {
             on_rq: fields.flag("onrq")?,
             vruntime: fields.get("vr")?,
             weight: fields.get("w")?,
+            timeline_weight: fields.optional("hw")?,
             exec_start: fields.get("xs")?,
             sum_exec_runtime: fields.get("sum")?,
             prev_sum_exec_runtime: fields.optional("psum")?,

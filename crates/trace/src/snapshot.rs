@@ -100,6 +100,8 @@ enum Section {
 /// The columns of the task table, whose order differs between releases.
 struct TaskColumns {
     cpu: u32,
+    /// Where the virtual time stands, in words after the pid: from 7.3 on the weight comes before it.
+    vruntime: usize,
     /// Where the priority stands, in words after the pid.
     priority: usize,
 }
@@ -215,19 +217,22 @@ fn read_queue(queue: &mut FairQueue, name: &str, value: &str) -> Result<(), &'st
 fn task_columns(head: &str, cpu: u32) -> Option<TaskColumns> {
     let names: Vec<&str> = head.split_whitespace().collect();
     let pid = names.iter().position(|name| *name == "PID")?;
-    let priority = names.iter().position(|name| *name == "prio")?;
-    Some(TaskColumns { cpu, priority: priority.checked_sub(pid + 1)? })
+    let priority = names.iter().position(|name| *name == "prio")?.checked_sub(pid)?;
+    let vruntime = if names.get(pid + 1) == Some(&"weight") { 2 } else { 1 };
+    Some(TaskColumns { cpu, vruntime, priority })
 }
 
 /// `>R  cat   240   7799.819194  51   120 …`: a name may hold blanks, so the columns are counted from the first word that
-/// is a pid and is followed by a time.
+/// is a pid and is followed by a time, with a weight in between where the head has one.
 fn task(line: &str, columns: &TaskColumns) -> Option<SnapshotTask> {
     let line = line.trim_start();
     let (running, line) = line.strip_prefix('>').map_or((false, line), |rest| (true, rest));
     let words: Vec<&str> = line.split_whitespace().collect();
     let state = words.first()?.chars().next()?;
     let is_pid = |index: usize| {
-        words[index].parse::<Pid>().is_ok() && words.get(index + 1).copied().and_then(parse_milliseconds).is_some()
+        words[index].parse::<Pid>().is_ok()
+            && words[index + 1..].iter().take(columns.vruntime - 1).all(|weight| weight.parse::<u64>().is_ok())
+            && words.get(index + columns.vruntime).copied().and_then(parse_milliseconds).is_some()
     };
     let pid = (2..words.len()).find(|index| is_pid(*index))?;
     Some(SnapshotTask {
@@ -236,8 +241,8 @@ fn task(line: &str, columns: &TaskColumns) -> Option<SnapshotTask> {
         running,
         name: words[1..pid].join(" "),
         pid: words[pid].parse().ok()?,
-        vruntime: parse_milliseconds(words[pid + 1])?,
-        priority: words.get(pid + 1 + columns.priority)?.parse().ok()?,
+        vruntime: parse_milliseconds(words[pid + columns.vruntime])?,
+        priority: words.get(pid + columns.priority)?.parse().ok()?,
         group: (*words.last()?).to_owned(),
     })
 }

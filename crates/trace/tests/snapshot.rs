@@ -72,6 +72,25 @@ runnable tasks:
     assert_eq!(snapshot.task(1).unwrap().priority, 125);
 }
 
+/// 7.3 shows what a task weighs in the timeline before its virtual time; names may end in numbers.
+#[test]
+fn a_weight_may_come_before_the_virtual_time() {
+    let text = "\
+Sched Debug Version: v0.11, 7.3.4+deb13-amd64 #1
+cfs_rq[0]:/
+  .zero_vruntime                 : 9040.000000
+  .nr_queued                     : 1
+runnable tasks:
+ S            task   PID     weight       vruntime   eligible    deadline             slice          sum-exec      switches  prio         wait-time        sum-sleep       sum-block  node   group-id  group-path
+ S            init     1    1048576      9040.974710   E        9041.316824           0.700000      3424.161632       566     120         0.000000         0.000000         0.000000   0      0        /
+ I       worker 77     4   90891264        13.512074   E          13.516871           0.700000         0.329314         2     100         0.000000         0.000000         0.000000   0      0        /
+";
+    let snapshot: Snapshot = text.parse().unwrap();
+    let task = |pid| snapshot.task(pid).map(|task| (task.name.clone(), task.vruntime, task.priority));
+    assert_eq!(task(1), Some(("init".to_owned(), 9_040_974_710, 120)));
+    assert_eq!(task(4), Some(("worker 77".to_owned(), 13_512_074, 100)));
+}
+
 #[test]
 fn what_is_missing_or_malformed_is_named() {
     let error = "".parse::<Snapshot>().unwrap_err();

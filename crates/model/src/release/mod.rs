@@ -60,7 +60,7 @@ impl Series {
 
     /// Whether recordings of its kernels can be replayed.
     pub const fn is_replayed(self) -> bool {
-        !matches!(self, Self::V2_6_24 | Self::V6_18)
+        !matches!(self, Self::V2_6_24)
     }
 
     /// Whether the fair class is EEVDF (from 6.6 on) rather than CFS.

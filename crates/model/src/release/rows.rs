@@ -215,6 +215,10 @@ rows! {
     /// No buddy is taken where a shorter slice is looked for.
     buddy_only_if_protecting: Flag, since (7, 1), requires [eevdf],
         commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
+    /// V's origin moves to V whenever V is asked for; before, only as an entity joins the timeline or leaves it, so that virtual time stands still
+    /// while a task is alone. 6.12 had another origin until 6.12.78, which moved as well.
+    origin_follows_v: Flag, since (7, 0), backports [(6, 12, 0), (6, 18, 17)], requires [eevdf],
+        commit "b3d99f43c72b" "sched/fair: Fix zero_vruntime tracking";
     /// Lag is limited to the longest slice of the queue and a tick (`cfs_rq_max_slice`); before, to two slices of the entity.
     lag_limited_by_longest_slice: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "6e3c0a4e1ad1" "sched/fair: Fix lag clamp";

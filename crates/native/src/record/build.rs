@@ -96,7 +96,6 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
     let mut fields = Vec::new();
     for field in probe.fields.split_whitespace() {
         let (name, paths) = field.split_once('=')?;
-        let (paths, unless) = paths.split_once('!').map_or((paths, None), |(paths, unless)| (paths, Some(unless)));
         if let Some(register) = paths.strip_prefix('$') {
             arguments.push((name.to_owned(), format!("${register}:s32")));
             fields.push(Field { name: name.to_owned(), hexadecimal: false, needs: vec![], unless: None });
@@ -107,7 +106,10 @@ fn build_one(types: &Types, probe: &Probe, function: &'static str) -> Option<Bui
             fields.push(Field { name: name.to_owned(), hexadecimal: false, needs: vec![], unless: None });
             continue;
         }
-        let Some(fetch) = paths.split('|').find_map(|path| types.fetch(function, path)) else { continue };
+        let tried =
+            paths.split('|').map(|path| path.split_once('!').map_or((path, None), |(path, not)| (path, Some(not))));
+        let found = tried.into_iter().find_map(|(path, unless)| Some((types.fetch(function, path)?, unless)));
+        let Some((fetch, unless)) = found else { continue };
         let needs = fetch.guards.iter().map(|guard| hidden(&mut arguments, guard)).collect();
         let unless =
             unless.and_then(|path| types.fetch(function, path)).map(|fetch| hidden(&mut arguments, &fetch.text));

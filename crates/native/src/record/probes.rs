@@ -27,7 +27,7 @@ pub(super) struct Probe {
     /// Whether it tells something only where there are several CPUs.
     pub(super) several: bool,
     /// `NAME=PATH`; several paths, parted by `|`, are tried in turn, and a field that no path leads to is left out. After `!` stands a
-    /// path that makes the field 0 when it is not 0. `@NAME` is a variable of the kernel's, of 64 bits, where kprobes find it.
+    /// path that makes the field 0 when it is not 0, for each of the paths. `@NAME` is a variable of the kernel's, of 64 bits, where kprobes find it.
     pub(super) fields: &'static str,
 }
 
@@ -162,7 +162,13 @@ pub(super) const PROBES: &[Probe] = &[
     probe("k_tick", &["task_tick_fair"], "pid=curr.pid ct=rq.clock_task c=rq.clock cpu=rq.cpu").essential(),
     probe("k_enq", &["enqueue_task_fair"], QUEUEING).essential(),
     probe("k_deq", &["dequeue_task_fair"], QUEUEING).essential(),
-    probe("k_deqs", &["dequeue_entities"], "pid=se@task_struct:se.pid!se.my_q fl=flags# se=se my=se.my_q").of(Rules::Eevdf),
+    // With a single timeline (7.3) tasks alone are delayed.
+    probe(
+        "k_deqs",
+        &["dequeue_entities", "__dequeue_task"],
+        "pid=se@task_struct:se.pid!se.my_q|p.pid fl=flags# se=se my=se.my_q",
+    )
+    .of(Rules::Eevdf),
     probe(
         "k_set",
         &["set_next_entity"],
@@ -194,7 +200,7 @@ pub(super) const PROBES: &[Probe] = &[
     .of(Rules::Cfs),
     probe(
         "k_eevdf",
-        &["pick_eevdf"],
+        &["pick_eevdf", "__pick_eevdf"],
         "zv=cfs_rq.zero_vruntime|cfs_rq.min_vruntime av=cfs_rq.sum_w_vruntime|cfs_rq.avg_vruntime \
          al=cfs_rq.sum_weight|cfs_rq.avg_load ss=cfs_rq.sum_shift nr=cfs_rq.nr_queued|cfs_rq.nr_running \
          cpid=cfs_rq.curr?@task_struct:se.pid!cfs_rq.curr.my_q next=cfs_rq.next?@task_struct:se.pid!cfs_rq.next.my_q \
@@ -220,8 +226,10 @@ pub(super) const PROBES: &[Probe] = &[
     probe(
         "k_uc",
         &["update_curr"],
-        "cfs=cfs_rq cse=cfs_rq.curr cmy=cfs_rq.curr?.my_q pid=cfs_rq.curr?@task_struct:se.pid!cfs_rq.curr.my_q \
-         vr=cfs_rq.curr?.vruntime dl=cfs_rq.curr?.deadline xs=cfs_rq.curr?.exec_start ct=cfs_rq.rq.clock_task cpu=cfs_rq.rq.cpu",
+        "cfs=cfs_rq cse=cfs_rq.h_curr|cfs_rq.curr cmy=cfs_rq.h_curr?.my_q|cfs_rq.curr?.my_q \
+         pid=cfs_rq.h_curr?@task_struct:se.pid!cfs_rq.h_curr.my_q|cfs_rq.curr?@task_struct:se.pid!cfs_rq.curr.my_q \
+         vr=cfs_rq.h_curr?.vruntime|cfs_rq.curr?.vruntime dl=cfs_rq.h_curr?.deadline|cfs_rq.curr?.deadline \
+         xs=cfs_rq.h_curr?.exec_start|cfs_rq.curr?.exec_start ct=cfs_rq.rq.clock_task cpu=cfs_rq.rq.cpu",
     ),
     // Groups.
     probe(
@@ -233,8 +241,9 @@ pub(super) const PROBES: &[Probe] = &[
     probe("k_shares", &["sched_group_set_shares"], "tg=tg cg=tg.css.cgroup?.kn.id shares=shares"),
     probe(
         "k_quota",
-        &["tg_set_cfs_bandwidth"],
-        "tg=tg cg=tg.css.cgroup?.kn.id period=period quota=quota burst=burst",
+        // Its caller, where it has no place of its own, is given microseconds.
+        &["tg_set_cfs_bandwidth", "tg_set_bandwidth"],
+        "tg=tg cg=tg.css.cgroup?.kn.id period=period quota=quota burst=burst pus=period_us qus=quota_us bus=burst_us",
     ),
     probe("k_thr", &["throttle_cfs_rq"], THROTTLING),
     probe("k_unthr", &["unthrottle_cfs_rq"], THROTTLING),
@@ -385,7 +394,7 @@ const SNAPSHOT_CFS: &str = "pid=task.pid pol=task.policy sp=task.static_prio npr
      ra=task.se.avg.runnable_avg ua=task.se.avg.util_avg";
 
 const SNAPSHOT_EEVDF: &str = "pid=task.pid pol=task.policy sp=task.static_prio nprio=task.normal_prio onrq=task.on_rq \
-     vr=task.se.vruntime w=task.se.load.weight xs=task.se.exec_start sum=task.se.sum_exec_runtime psum=task.se.prev_sum_exec_runtime \
+     vr=task.se.vruntime w=task.se.load.weight hw=task.se.h_load.weight xs=task.se.exec_start sum=task.se.sum_exec_runtime psum=task.se.prev_sum_exec_runtime \
      dl=task.se.deadline vlag=task.se.vlag sl=task.se.slice cs=task.se.custom_slice rel=task.se.rel_deadline del=task.se.sched_delayed vp=task.se.vprot \
      c=task.se.cfs_rq.rq.clock ct=task.se.cfs_rq.rq.clock_task cfs=task.se.cfs_rq zv=task.se.cfs_rq.zero_vruntime|task.se.cfs_rq.min_vruntime \
      av=task.se.cfs_rq.sum_w_vruntime|task.se.cfs_rq.avg_vruntime al=task.se.cfs_rq.sum_weight|task.se.cfs_rq.avg_load \

@@ -36,11 +36,13 @@ impl<'a> Engine<'a> {
         let moved = from.map(|from| &section[from]);
         // Whose queue is charged first: that of who comes or goes.
         let mut comes = None;
+        let single = self.sched.rules().single_timeline;
         for entry in &section[from.unwrap_or(0)..] {
             let record = entry.record;
             let charges = entry.what == What::UpdateCurr;
             match entry.what {
-                What::Enqueue(Of::Fair) | What::Dequeue(Of::Fair) => comes = entry.pid(),
+                // From 7.3 on the running task is charged first, on its own level.
+                What::Enqueue(Of::Fair) | What::Dequeue(Of::Fair) if !single => comes = entry.pid(),
                 What::Place | What::Set | What::UpdateCurr | What::Reweight => {}
                 _ => continue,
             }
@@ -62,7 +64,9 @@ impl<'a> Engine<'a> {
                 Some(moved) => self.group_at(moved.record),
                 None => self.sched.group_of(task),
             };
-            let (queue, _) = self.sched.ids_of_group(group, cpu);
+            // With a single timeline (7.3) a task is placed in its CPU's root queue, and charged on its own level.
+            let places = single && matches!(entry.what, What::Place | What::Set);
+            let (queue, _) = self.sched.ids_of_group(if places { GroupId::ROOT } else { group }, cpu);
             self.groups.queues.insert(address, queue);
         }
     }

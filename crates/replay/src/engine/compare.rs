@@ -86,7 +86,8 @@ impl<'a> Engine<'a> {
             match entry.what {
                 What::UpdateCurr => {
                     let Some(se) = self.entity_of(record) else { continue };
-                    let runs = self.sched.queue(self.sched.entity_at(se).cfs_rq).curr == Some(se);
+                    let queue = self.sched.queue(self.sched.entity_at(se).cfs_rq);
+                    let runs = queue.level_curr() == Some(se) || queue.curr == Some(se);
                     if seen.entities.insert(se.0) && runs {
                         self.compare_entity(cpu, se, record);
                     }
@@ -241,7 +242,9 @@ impl<'a> Engine<'a> {
         if let Some(kernels) = record.number("vr") {
             self.compare_vruntime(cpu, se, vruntime, kernels);
         }
-        if !self.eevdf() || self.is_doubtful(se) {
+        // With a single timeline a task's part of its groups may be another one by now, and lag and deadline with it (`reweight_eevdf`).
+        let rescaled = self.sched.rules().single_timeline && self.sched.entity_at(se).parent.is_some();
+        if !self.eevdf() || self.is_doubtful(se) || rescaled {
             return;
         }
         if let Some(kernels) = record.number("dl") {

@@ -303,7 +303,7 @@ impl<'a> Engine<'a> {
         let delayed = |entry: &&Entry<'a>| {
             entry.what == What::Lingers
                 && entry.flags() & self.flags.delayed != 0
-                && entry.record.number("my") == Some(0)
+                && entry.record.number("my").unwrap_or(0) == 0
         };
         section.iter().filter(delayed).filter_map(|entry| self.task_of(entry.pid()?)).collect()
     }

@@ -130,6 +130,9 @@ impl<'a> Engine<'a> {
     pub(super) fn set_entity(&mut self, task: TaskId, record: &Record, placed: &Record) {
         let number = |key: &str| record.number(key).unwrap_or(0);
         let eevdf = self.eevdf();
+        if let Some(weight) = record.number("hw") {
+            self.sched.assume_timeline_weight(task, weight);
+        }
         let entity = self.sched.entity_mut(task);
         entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
         entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));

@@ -271,7 +271,10 @@ impl<'a> Engine<'a> {
         let set = step[at].record.number("tif").unwrap_or(0) >> self.flags.need_resched & 1 != 0;
         // What comes before the look at the queue (EEVDF) is for a request that the charge found served.
         let from = step[at..].iter().rposition(|entry| entry.what == What::Pick).map_or(at, |pick| at + pick);
-        Answer { asked: !set, resched: has(&step[from..], What::Resched) }
+        Answer {
+            asked: !set || self.flags.wakes_though_marked && from > at,
+            resched: has(&step[from..], What::Resched),
+        }
     }
 
     fn score_wakeup(&mut self, answer: &Answer, task: TaskId, cpu: CpuId, before: bool) {

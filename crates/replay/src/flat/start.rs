@@ -137,6 +137,7 @@ impl Replayer<'_> {
     }
 
     fn set_state(&mut self, task: TaskId, snap: &TaskSnap) {
+        self.sched.assume_timeline_weight(task, snap.timeline_weight.unwrap_or(snap.weight));
         let entity = self.sched.entity_mut(task);
         entity.vruntime = Vruntime(snap.vruntime);
         entity.exec_start = snap.exec_start;

@@ -14,6 +14,8 @@ pub(crate) struct FlagBits {
     pub(crate) need_resched: u32,
     /// Whether the fair class asks lazily: by another bit, which ticks and returns to user space heed (PREEMPT_LAZY).
     pub(crate) lazy: bool,
+    /// Whether a wake-up is looked at though the CPU is marked for rescheduling (7.3, under PREEMPT_SHORT).
+    pub(crate) wakes_though_marked: bool,
     /// Whether a child is placed as it is forked, with its parent charged (CFS).
     pub(crate) places_forks: bool,
 }
@@ -47,6 +49,7 @@ impl FlagBits {
             fork: if set.wake_flags_select { 0x4 } else { 0x2 },
             need_resched: if set.need_resched_bit_4 { 4 } else { 3 },
             lazy: set.lazy,
+            wakes_though_marked: set.wakes_though_marked,
             places_forks: !set.eevdf,
         }
     }

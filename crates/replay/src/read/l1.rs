@@ -130,6 +130,8 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     if runtime.is_some() {
         cursor.resched();
     }
+    // From 7.3 on whoever runs is charged first.
+    cursor.requeue_delayed(pid);
     let placement = cursor.placement(pid);
     // A new task is announced before preemption is looked at, a woken one after.
     if matches!(cursor.peek(), Some(RecordKind::WakeupNew { .. })) {
@@ -148,7 +150,7 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
 /// made it before (`charges`).
 fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runtime>) {
     let Some((woken, flags, need_resched)) = cursor.wakeup_preempt() else { return (None, None) };
-    if need_resched {
+    if need_resched && !cursor.flags.wakes_though_marked {
         return (Some(Check { woken, flags, need_resched, queue: None, resched: Some(false) }), None);
     }
     let runtime = if charges { cursor.runtime() } else { None };
@@ -164,6 +166,8 @@ fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runti
         // The one before was for a request that the charge found served.
         resched = cursor.resched();
     }
+    // Marked before, and nobody was looked for: there was nothing to decide.
+    let need_resched = need_resched && queue.is_none() && !resched;
     (Some(Check { woken, flags, need_resched, queue, resched: Some(resched) }), runtime)
 }
 

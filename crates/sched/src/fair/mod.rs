@@ -88,7 +88,11 @@ impl<D: Decider> Sched<D> {
         let rq = &self.rqs[queue.cpu.index()];
         // 2.6.24 has no task clock.
         let now = if self.rules.task_clock { rq.clock_task } else { rq.clock };
-        let Some(delta) = self.entities[curr.index()].update_se(now, &self.rules) else {
+        let entity = &mut self.entities[curr.index()];
+        // With a single timeline (7.3) a group has no place in it: only its time is kept.
+        let timeless = self.rules.single_timeline && entity.my_q.is_some();
+        let charged = if timeless { entity.update_time(now) } else { entity.update_se(now, &self.rules) };
+        let Some(delta) = charged else {
             // 2.6.24 has no such short cut: min_vruntime may have somebody to follow though no time passed.
             if !self.rules.charges_time_only {
                 self.update_min_vruntime(cfs);
@@ -101,10 +105,11 @@ impl<D: Decider> Sched<D> {
         if self.cfs_rqs[cfs.index()].runtime_enabled {
             self.account_cfs_rq_runtime(cfs, delta);
         }
+        if timeless {
+            return None;
+        }
         if self.rules.single_timeline {
-            // A group has no place in it: only its time is kept.
-            let root = self.timeline_queue(curr);
-            return if self.entities[curr.index()].my_q.is_none() { self.served(root, curr) } else { None };
+            return self.served(self.timeline_queue(curr), curr);
         }
         if self.rules.eevdf {
             return self.served(cfs, curr);
@@ -148,6 +153,18 @@ impl<D: Decider> Sched<D> {
             queue.avg_vruntime_add(entity, &self.rules);
         }
         entity.sequence = queue.timeline.insert(key, entity.vruntime, entity.slice, se);
+        self.move_origin(cfs);
+    }
+
+    /// `update_zero_vruntime` of 6.18 up to 6.18.16, as an entity joined the timeline or left it: one that is put back counts twice, for it is still
+    /// the running one.
+    #[inline]
+    fn move_origin(&mut self, cfs: CfsRqId) {
+        if self.rules.eevdf && !self.rules.origin_follows_v {
+            let queue = &self.cfs_rqs[cfs.index()];
+            let key = queue.average_key(queue.running(&self.entities).map(|(_, running)| running), &self.rules);
+            self.cfs_rqs[cfs.index()].update_zero_vruntime(key);
+        }
     }
 
     /// What orders the timeline: `vruntime` under CFS, the deadline under EEVDF.
@@ -166,6 +183,7 @@ impl<D: Decider> Sched<D> {
         if self.rules.eevdf {
             queue.avg_vruntime_sub(&self.entities[se.index()], &self.rules);
         }
+        self.move_origin(cfs);
     }
 
     /// `enqueue_entity`.

@@ -110,10 +110,14 @@ impl CfsRq {
         self.zero_vruntime = self.zero_vruntime.plus(delta as u64);
     }
 
-    /// `avg_vruntime`: V; the origin moves there (since 147f3efaa241, 6.6).
+    /// `avg_vruntime`: V; the origin moves there (since 147f3efaa241, 6.6; in 6.18 since b3d99f43c72b, 6.18.17).
     #[inline(always)]
     pub(crate) fn avg_vruntime(&mut self, running: Option<&Entity>, rules: &Rules) -> Vruntime {
-        self.update_zero_vruntime(self.average_key(running, rules));
+        let key = self.average_key(running, rules);
+        if !rules.origin_follows_v {
+            return self.zero_vruntime.plus(key as u64);
+        }
+        self.update_zero_vruntime(key);
         self.zero_vruntime
     }
 

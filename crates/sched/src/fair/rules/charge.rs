@@ -43,6 +43,17 @@ impl Entity {
         Some(charge.delta)
     }
 
+    /// [`Entity::update_se`] of a group that has no virtual time (since 85570f10a4c6, 7.3).
+    pub(crate) const fn update_time(&mut self, now: u64) -> Option<u64> {
+        let delta = now.wrapping_sub(self.exec_start);
+        if delta as i64 <= 0 {
+            return None;
+        }
+        self.exec_start = now;
+        self.sum_exec_runtime = self.sum_exec_runtime.wrapping_add(delta);
+        Some(delta)
+    }
+
     /// [`Entity::update_se`] at each of `count` ticks, at least one, of which the first comes at `first`, after it was charged last.
     #[inline(always)]
     pub(crate) fn update_se_at_ticks(&mut self, first: u64, count: u64, rules: &Rules) {
