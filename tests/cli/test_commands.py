@@ -381,7 +381,15 @@ def test_knobs_lists_ranges_and_scaled_defaults(capsys: Capture) -> None:
 
 def test_kernels_lists_the_known_series(capsys: Capture) -> None:
     rows = json.loads(_run("kernels --here --json", capsys))["known"]
-    assert [row["series"] for row in rows] == ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"]
+    assert [row["series"] for row in rows] == [
+        "2.6.24",
+        "5.10",
+        "6.1",
+        "6.12",
+        "6.18",
+        "7.2",
+        "7.3",
+    ]
     assert "EEVDF" in _run("kernels --here", capsys)
 
 

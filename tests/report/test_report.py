@@ -5,6 +5,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -94,6 +95,23 @@ def test_hostile_names_stay_text(summary: dict[str, Any]) -> None:
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert "script" not in [tag for tag, _ in _page(text).tags]
+
+
+def test_control_characters_in_a_figure_are_drawn_as_their_escapes() -> None:
+    # XML 1.0, production 2 (Char): a document has neither ESC nor U+FFFE, not even as references.
+    chart = {
+        "title": "a\x1b[31mb",
+        "data": {"values": [{"task": "c\ufffed", "share": 1}]},
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "task", "type": "nominal"},
+            "y": {"field": "share", "type": "quantitative"},
+        },
+    }
+    figure = ET.fromstring(study_page.svg(chart))
+    texts = "".join(figure.itertext())
+    assert r"a\x1b[31mb" in texts
+    assert r"c\ufffed" in texts
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from schedlab.boundary.errors import InputError
 _Text = TypeVar("_Text", bound="str | Path")
 
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""Control characters but newline and tab, those that turn the direction of writing, surrogates."""
+"""Control characters but newline and tab, those that turn the direction of writing, surrogates, and
+the two that are no characters, which XML excludes."""
 
 
 def visible(text: str, *, json: bool = False) -> str:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from schedlab.boundary.arguments import visible
 from schedlab.boundary.extras import Lazy
 from schedlab.report import timeline
 
@@ -92,9 +93,21 @@ def report(summary: Values) -> str:
 
 
 def svg(chart: Values) -> str:
-    """Return a Vega-Lite figure as SVG text."""
+    """Return a Vega-Lite figure as SVG text.
+
+    SVG has no way to write control characters, on which vl-convert ends the process: text is drawn
+    as a terminal shows it.
+    """
     _check_sizes(chart)
-    return vl_convert.vegalite_to_svg(dict(chart))
+    return vl_convert.vegalite_to_svg(_visible(chart))
+
+
+def _visible(part: Any) -> Any:
+    if isinstance(part, str):
+        return visible(part)
+    if isinstance(part, Mapping):
+        return {_visible(key): _visible(one) for key, one in part.items()}
+    return [_visible(one) for one in part] if isinstance(part, list | tuple) else part
 
 
 _SIZES = ("width", "height", "columns", "step", "spacing", "padding", "tickCount", "fontSize")
