@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from schedlab.cli.infer import start_up
 from schedlab.cli.main import invoke
 from schedlab.measure.inference import Behaviour, Latency, Tail, infer, simulated
-from schedlab.measure.similarity import ENOUGH_WAITS, LIMITS, likeness
+from schedlab.measure.similarity import ENOUGH_WAITS, LIMITS, Figure, Likeness, likeness
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.targets.sim import simulate
 from schedlab.vm.kernels import KernelImage
@@ -256,6 +257,28 @@ def test_a_failed_check_says_what_may_be_trusted_and_why(capsys: Capture) -> Non
 def _behaviour(waits: int, *, tail: Tail | None = None, switches: int = 1_000) -> Behaviour:
     latency = Latency(waits, 1_000, 2_000, 3_000)
     return Behaviour(1_000_000_000, switches, 0, latency, {}, tail)
+
+
+@pytest.mark.parametrize(
+    ("span_ns", "good", "said"),
+    [
+        # The first of 100 ms, 300 ms and 1 s that holds, and no more than half of the recording.
+        (4_000_000_000, 100_000_000, "--from 100ms"),
+        (4_000_000_000, 300_000_000, "--from 300ms"),
+        (2_000_000_000, 1_000_000_000, "--from 1000ms"),
+        (1_999_999_999, 1_000_000_000, None),
+        (4_000_000_000, 2_000_000_000, None),
+    ],
+)
+def test_a_start_up_that_spoils_the_check_is_named(
+    span_ns: int, good: int, said: str | None
+) -> None:
+    def later(begin: str) -> Likeness:
+        apart = 0.0 if int(begin.removesuffix("ns")) >= good else 9.0
+        return Likeness((Figure("shares", "a", 0.5, 0.5, apart, LIMITS["shares"]),))
+
+    notes = start_up(span_ns, later)
+    assert (said in notes[0]) if said else not notes
 
 
 def test_little_data_calls_for_caution() -> None:

@@ -121,6 +121,8 @@ pub struct Counts {
     pub woken_by_interrupts: u64,
     /// Sleeps of which the recording does not show who ended them; they are taken to last as long as they did.
     pub woken_by_unknown: u64,
+    /// Switches that are not in the recording: from tasks of which the kernel traces nothing. Such a task is taken to sleep from then on.
+    pub switches_missing: u64,
     /// CPU time that was taken off because the simulator charges for it by itself.
     pub costs_ns: u64,
     /// Costs that were longer than the recorded time in which they fall.

@@ -1,10 +1,12 @@
 //! Watches a recording event by event: who runs, who sleeps and who wakes whom.
 
+mod switches;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_metrics::Behaviour;
 use schedlab_model::{Change, CpuId, Event, EventKind, EventSink, TaskId, TaskState, Time};
-use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, RecordState, TaskRef};
+use schedlab_trace::{Context, Pid, Probe, Record, RecordKind, TaskRef};
 
 use crate::activity::{Activity, ActivityLog, Cause};
 use crate::call::Call;
@@ -24,6 +26,8 @@ pub const MAX_RECORDED_TASKS: usize = 100_000;
 struct Cpu {
     /// The task on it; none while it idles, or runs the recorder.
     current: Option<u32>,
+    /// The pid on it, 0 while it idles; none before its first event.
+    pid: Option<Pid>,
     /// Switches to other tasks than it had last.
     switches: u64,
     /// Who it had last.
@@ -148,6 +152,7 @@ impl Observer {
         if record.flags.context != Context::HardInterrupt && record.flags.context != Context::HardInSoftInterrupt {
             self.cpus[cpu].timer = None;
         }
+        self.bridge(now, record)?;
         self.cpus[cpu].pending.event(record.flags);
         self.counts.events += u64::from(self.begin.is_some());
         match &record.kind {
@@ -228,72 +233,6 @@ impl Observer {
         self.traces.push(TaskTrace::new(pid, name, ActivityLog::charging(self.costs.operation, self.costs.compute)));
         self.by_pid.insert(pid, number);
         Ok(number)
-    }
-
-    fn switch(
-        &mut self,
-        now: u64,
-        cpu: u32,
-        previous: &TaskRef,
-        state: RecordState,
-        next: &TaskRef,
-    ) -> Result<(), InferError> {
-        let [leaves, comes] = [self.task(previous)?, self.task(next)?];
-        let counting = self.begin.is_some();
-        if let Some(number) = leaves {
-            let (tick, period, exit, pass) = (self.costs.tick, self.period, self.costs.exit, self.costs.schedule);
-            let preempted = self.cpus[cpu as usize].interrupted.is_some_and(|at| now - at <= self.costs.preemption());
-            let trace = &mut self.traces[number as usize];
-            if trace.state == State::Unseen {
-                // It ran from the beginning on.
-                trace.state = State::Running;
-                trace.ran |= counting;
-            }
-            trace.charge(now, tick, period);
-            (trace.state, trace.since) = (after(state), now);
-            if trace.state == State::Runnable && comes != leaves {
-                trace.log.switched(pass);
-                if preempted {
-                    trace.log.spared(self.costs.interrupt);
-                }
-            }
-            if trace.state == State::Dead {
-                trace.log.owes(exit);
-                trace.log.settle();
-                self.by_pid.remove(&trace.pid);
-                self.counts.exits += u64::from(counting);
-            }
-            self.prioritise(number, previous.priority);
-        }
-        if let Some(number) = comes {
-            if self.traces[number as usize].state == State::Asleep {
-                // Nobody was seen to wake it.
-                self.wake(now, number, Cause::Unknown, false, [cpu; 2]);
-            }
-            let record = &mut self.cpus[cpu as usize];
-            let trace = &mut self.traces[number as usize];
-            let others = trace.ran_on.filter(|(place, _)| *place == cpu).map(|(_, at)| record.switches - at);
-            trace.log.switched(self.costs.switch(others));
-            if record.last != Some(number) || trace.ran_on.is_none_or(|(place, _)| place != cpu) {
-                record.switches += 1;
-                trace.ran_on = Some((cpu, record.switches));
-                record.last = Some(number);
-            }
-            (trace.state, trace.since) = (State::Running, now);
-            trace.ran |= counting;
-            self.prioritise(number, next.priority);
-            self.change_what_others_asked(number);
-        }
-        let record = &mut self.cpus[cpu as usize];
-        (record.current, record.interrupted, record.pending) = (comes, None, Pending::default());
-        if comes.is_none() {
-            // An idle CPU stops its tick.
-            record.ticked = None;
-        }
-        if leaves != comes {
-            self.emit(now, cpu, switch(leaves, left(state), comes));
-        }
-        Ok(())
     }
 
     fn woken(&mut self, now: u64, record: &Record, task: &TaskRef, target: u32) -> Result<(), InferError> {
@@ -436,23 +375,6 @@ impl Observer {
         let parent = above.map_or(TaskId::IDLE, TaskId);
         self.emit(now, cpu, EventKind::Fork { parent, child: TaskId(number) });
         Ok(())
-    }
-}
-
-const fn after(state: RecordState) -> State {
-    match state {
-        RecordState::Running => State::Runnable,
-        RecordState::Sleeping(_) => State::Asleep,
-        RecordState::Dead(_) => State::Dead,
-    }
-}
-
-const fn left(state: RecordState) -> TaskState {
-    match state {
-        RecordState::Running => TaskState::Running,
-        RecordState::Sleeping('D') => TaskState::Uninterruptible,
-        RecordState::Sleeping(_) => TaskState::Interruptible,
-        RecordState::Dead(_) => TaskState::Dead,
     }
 }
 

@@ -1,6 +1,7 @@
 """``schedlab infer``."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -76,7 +77,7 @@ def command(
     options.output(output)
     inferred = infer(trace, costs=place.costs, start=start, end=end, ending=ending)
     scheduler, notes = _scheduler(inferred, kernel, knobs)
-    notes = [*scheduler.notes, *notes, *_held_up(inferred)]
+    notes = [*scheduler.notes, *notes, *_held_up(inferred), *_missing(inferred)]
     number = cpus or inferred.cpus or 1
     compared = None
     if check:
@@ -85,6 +86,16 @@ def command(
         found = simulated(inferred.workload, scheduler, machine, seed=seed, phase_ns=phase)
         compared = likeness(inferred.behaviour, found)
         notes += _notes(compared, inferred, place.costs.name)
+        if not compared.holds and start is None:
+
+            def later(begin: str) -> Likeness:
+                part = infer(trace, costs=place.costs, start=begin, end=end, ending=ending)
+                found = simulated(
+                    part.workload, scheduler, machine, seed=seed, phase_ns=part.phase_ns
+                )
+                return likeness(part.behaviour, found)
+
+            notes += start_up(inferred.counts["span_ns"], later)
     if output is not None:
         inferred.save(output)
     notes = list(dict.fromkeys([*scheduler.notes, *notes]))
@@ -137,6 +148,17 @@ def _held_up(inferred: Inferred) -> list[str]:
         f"timer ticks are missing for {short_time(lost)} of {short_time(span)}: the recorded CPUs "
         "were held up, as a guest's on a busy machine; record again, or in a guest whose clock "
         "counts instructions (--on vm:6.1 --clock instructions)"
+    ]
+
+
+def _missing(inferred: Inferred) -> list[str]:
+    """Return that switches are missing, if any are."""
+    missing = inferred.counts["switches_missing"]
+    if not missing:
+        return []
+    return [
+        f"{missing} switches are missing: the recorded kernel traces nothing of some tasks; each "
+        "is taken to sleep once its CPU is seen to run another one, so its CPU time is an estimate"
     ]
 
 
@@ -219,6 +241,26 @@ def _notes(compared: Likeness, inferred: Inferred, costs: str) -> list[str]:
             "costs measured on the recorded machine (schedlab calibrate) may bring it closer"
         )
     return notes
+
+
+START_UPS = (100_000_000, 300_000_000, 1_000_000_000)
+"""How much of a recording may be start-up, in nanoseconds; at most half of it."""
+
+
+def start_up(span_ns: int, later: Callable[[str], Likeness]) -> list[str]:
+    """Return from when on a check holds that fails from the start, if there is such a time.
+
+    Args:
+        span_ns: how long the recording is.
+        later: compares the part of the recording that begins then.
+    """
+    for begin in START_UPS:
+        if 2 * begin <= span_ns and later(f"{begin}ns").holds:
+            return [
+                f"without its first {short_time(begin)} all three hold: what a program does while "
+                f"it starts is not all recorded; leave it out (--from {begin // 1_000_000}ms)"
+            ]
+    return []
 
 
 def _value(figure: Figure, value: float) -> str:
