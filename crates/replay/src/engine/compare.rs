@@ -341,7 +341,10 @@ impl<'a> Engine<'a> {
             let record = entry.record;
             let se = match entry.what {
                 What::Set => self.entity_of(record),
-                _ => entry.pid().and_then(|pid| self.task_of(pid)).map(|task| self.sched.task(task).se),
+                _ => {
+                    let task = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE);
+                    task.map(|task| self.sched.task(task).se)
+                }
             };
             let Some(se) = se else { continue };
             let entity = self.sched.entity_at(se);

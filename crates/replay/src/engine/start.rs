@@ -167,7 +167,8 @@ impl<'a> Engine<'a> {
 
     /// `k_snap1` to `k_snap3`: the group entities above the task whose `k_snap` came before.
     pub(super) fn group_snap(&mut self, record: &Record) {
-        let Some(task) = record.number("pid").and_then(|pid| self.task_of(pid as Pid)) else { return };
+        let task = record.number("pid").and_then(|pid| self.task_of(pid as Pid));
+        let Some(task) = task.filter(|task| *task != TaskId::IDLE) else { return };
         let levels = match &*record.event {
             "k_snap1" => 1,
             "k_snap2" => 2,
