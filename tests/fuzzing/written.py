@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.fuzzing.parser import directory, file
 from tests.fuzzing.recordings import machine
@@ -101,7 +103,12 @@ def summaries() -> Sequence[bytes]:
 
 def _make_summary(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made:
+    # A demo keeps the costs that it measured where its user's are.
+    with (
+        tempfile.TemporaryDirectory() as made,
+        tempfile.TemporaryDirectory() as data,
+        patch.dict(os.environ, XDG_DATA_HOME=data),
+    ):
         if path.stem == "demo":
             demo.run(
                 Path(made), demo.Size(seeds=2, repeats=1, pairs=2, messages=(1, 2), quick=True)
