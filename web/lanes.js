@@ -12,9 +12,7 @@ export const LEFT = 104;
 
 /** The colour of a task: its kind's, its instances by lightness. */
 export function colourOf(run, task) {
-  const base = PALETTE[run.arrays.task_kind[task] % PALETTE.length];
-  const step = run.instance[task] % 3;
-  return step === 0 ? base : mix(base, "#ffffff", 0.18 * step);
+  return SHADES[run.arrays.task_kind[task] % PALETTE.length][run.instance[task] % 3];
 }
 
 function mix(one, other, part) {
@@ -22,6 +20,8 @@ function mix(one, other, part) {
   const mixed = [1, 3, 5].map((at) => Math.round(channel(one, at) * (1 - part) + channel(other, at) * part));
   return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
+
+const SHADES = PALETTE.map((base) => [0, 0.18, 0.36].map((part) => mix(base, "#ffffff", part)));
 
 /** Completes a run's answer with what drawing needs. */
 export function prepare(answer) {
