@@ -12,6 +12,7 @@ __version__: str
 
 __all__ = [
     "__version__",
+    "answer_page",
     "attributes",
     "behaviour",
     "bench",

@@ -21,7 +21,7 @@ def test_webassembly_answers_as_the_native_simulator_does() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    # 12 workloads under 6 series, each run and explained; most of them are no refusals.
+    # 12 workloads under 7 series, each run and explained; most of them are no refusals.
     total, refused = (int(word) for word in done.stdout.split()[:3:2])
-    assert total == 12 * 6 * 2
+    assert total == 12 * 7 * 2
     assert refused < total / 3

@@ -146,7 +146,8 @@ pub fn replay_file(trace: &Path, options: &Options<'_>) -> Result<Report, Replay
 /// # Errors
 /// As [`replay_file`].
 pub fn replay_file_watched(trace: &Path, options: &Options<'_>, watch: Watch<'_>) -> Result<Report, ReplayError> {
-    replay_reader(open(trace)?, options, watch)
+    let snapshot = read_snapshot(options)?;
+    replay_reader(open(trace)?, snapshot, options, watch)
 }
 
 /// Replays a recording that is in memory, gzipped or plain, and returns its records beside the comparison.
@@ -155,19 +156,21 @@ pub fn replay_file_watched(trace: &Path, options: &Options<'_>, watch: Watch<'_>
 /// As [`replay_file`].
 pub fn replay_bytes(trace: Vec<u8>, options: &Options<'_>) -> Result<(Report, Vec<Record>), ReplayError> {
     let records = open_bytes(trace.clone()).collect::<Result<Vec<_>, _>>()?;
-    Ok((replay_reader(open_bytes(trace), options, &mut |_| {})?, records))
+    Ok((replay_reader(open_bytes(trace), read_snapshot(options)?, options, &mut |_| {})?, records))
+}
+
+/// The copy of `sched/debug` that the options name.
+fn read_snapshot(options: &Options<'_>) -> Result<Option<Snapshot>, ReplayError> {
+    options.snapshot.map(|path| Ok(read_text(path)?.parse()?)).transpose()
 }
 
 fn replay_reader<R: BufRead>(
     mut reader: Reader<R>,
+    snapshot: Option<Snapshot>,
     options: &Options<'_>,
     watch: Watch<'_>,
 ) -> Result<Report, ReplayError> {
-    let Options { snapshot, release, level, reasons } = *options;
-    let snapshot = match snapshot {
-        Some(path) => Some(read_text(path)?.parse::<Snapshot>()?),
-        None => None,
-    };
+    let Options { release, level, reasons, .. } = *options;
     let mut records = Vec::new();
     for record in &mut reader {
         records.push(record?);

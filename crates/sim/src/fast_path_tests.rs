@@ -244,7 +244,7 @@ proptest! {
     #[test]
     fn the_short_way_leaves_what_the_long_one_does(
         busy in (tasks(), machines()),
-        release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18.1", "6.18.20", "6.18", "7.2", "7.2"][..]),
+        release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18.17", "6.18.20", "6.18", "7.2", "7.2"][..]),
         hz in prop::sample::select(&[100u32, 250, 1000][..]),
         (millis, phase) in (5u64..150, 0u64..1000),
     ) {

@@ -1,5 +1,6 @@
 """``schedlab live``."""
 
+import json
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,7 @@ def command(
     open_browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
     ] = True,
+    as_json: options.Json = False,
 ) -> None:
     """Open the live page: two kernels' schedules, redrawn as a knob moves, with the reason why.
 
@@ -76,8 +78,11 @@ def command(
         )
     server = Server(port, recording=recording)
     url = server.url + fragment
-    say(f"the live page is at {url}")
-    say("Ctrl-C ends it")
+    if as_json:
+        say(json.dumps({"url": url}))
+    else:
+        say(f"the live page is at {url}")
+        say("Ctrl-C ends it")
     if open_browser:
         webbrowser.open(url)
     try:

@@ -251,7 +251,8 @@ rows! {
     short_slice_is_buddy: Flag, since (7, 3), requires [eevdf],
         commit "8f97b627ff1c" "sched/fair: Set next buddy for preempt short";
     /// The lag of an entity that comes is inflated by a part of it, so that no product of it and the queue's weight overflows.
-    inflates_lag_by_part: Flag, since (7, 3), requires [eevdf];
+    inflates_lag_by_part: Flag, since (7, 3), requires [eevdf],
+        no_commit "not found: read in 7.3.4's kernel/sched/fair.c (place_entity)";
     /// A yield forfeits the rest of the request; before, it put the deadline a slice off.
     yield_forfeits: Flag, since (6, 19), backports [(6, 12, 63), (6, 18, 2)], requires [eevdf],
         commit "79104becf42b" "sched/fair: Forfeit vruntime on yield";
@@ -455,7 +456,8 @@ rows! {
     imbalance_resets_interval: Flag, since (7, 3),
         commit "f2267ad5777f" "sched/fair: Simplify balance_interval reset logic in sched_balance_rq()";
     /// Of idle CPUs one whose whole core idles balances for the others (`find_new_ilb`).
-    idle_core_balances_for_others: Flag, since (7, 3);
+    idle_core_balances_for_others: Flag, since (7, 3),
+        no_commit "not found: read in 7.3.4's kernel/sched/fair.c (find_new_ilb)";
     /// The expected idle time is updated as idling ends, not as a task wakes.
     avg_idle_at_end_of_idle: Flag, since (7, 0),
         commit "4b603f1551a7" "sched: Update rq->avg_idle when a task is moved to an idle CPU";
