@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
         let Some(task) = self.task_of(pid).filter(|task| *task != TaskId::IDLE) else { return };
         self.sched.decider.expect_nothing();
         if !self.sched.wait_task_inactive(task) {
-            return self.lose_track(cpu, "taken off as it sleeps, but it does not linger");
+            return self.lose_track(cpu, "a delayed dequeue of a task that is not delayed");
         }
         self.compare_after(cpu, section);
     }

@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
         }
         self.report.decisions.push.add(ours == kernels, kernels.is_none());
         if ours != kernels {
-            let name = |from: Option<CpuId>| from.map_or("nobody".to_owned(), |from| format!("from {}", from.0));
+            let name = |from: Option<CpuId>| from.map_or("no task".to_owned(), |from| format!("from {}", from.0));
             let ours = format!("{} to {} ({})", name(ours), cpu.0, self.loads().join("; "));
             self.differ(cpu, "push", ours, name(kernels));
         }
@@ -206,7 +206,7 @@ impl<'a> Engine<'a> {
         }
         self.report.decisions.push.add(ours == Some(task), false);
         if ours != Some(task) {
-            let name = |task: Option<TaskId>| task.map_or("nobody".to_owned(), |task| self.pid(task).to_string());
+            let name = |task: Option<TaskId>| task.map_or("no task".to_owned(), |task| self.pid(task).to_string());
             self.differ(cpu, "push", name(ours), name(Some(task)));
         }
     }
@@ -253,7 +253,7 @@ impl<'a> Engine<'a> {
         if ours != kernels {
             let name = |pull: Option<(TaskId, CpuId)>| match pull {
                 Some((task, from)) => format!("{} from {}", self.pid(task), from.0),
-                None => "nobody".to_owned(),
+                None => "no task".to_owned(),
             };
             let what = if newly { "newidle" } else { "balance" };
             let (ours, kernels) = (format!("{} to {} ({})", name(ours), cpu.0, self.loads().join("; ")), name(kernels));

@@ -61,7 +61,7 @@ impl<'a> Engine<'a> {
         let running = self.sched.curr(cpu);
         let recorded = section.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid));
         if recorded != Some(running) {
-            return self.lose_track(cpu, "somebody else runs");
+            return self.lose_track(cpu, "another task runs");
         }
         self.sched.decider.expect_nothing();
         let throttled = self.sched.exit_to_user(cpu);

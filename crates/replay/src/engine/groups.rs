@@ -135,7 +135,7 @@ impl<'a> Engine<'a> {
         let pid = section.first().map(|entry| entry.record.pid);
         match self.groups.limiting.take() {
             Some((writer, group)) if Some(writer) == pid => self.sched.set_bandwidth_of_queues(group),
-            _ => self.lose_track(cpu, "a group is let go whose limit nobody set"),
+            _ => self.lose_track(cpu, "a group is unthrottled without a limit"),
         }
         self.compare_after(cpu, section);
     }

@@ -16,7 +16,7 @@ impl<'a> Engine<'a> {
         let Some(task) = step.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid)) else { return };
         self.advance(cpu, step);
         if self.sched.curr(cpu) != task || task == TaskId::IDLE || !self.sched.entity(task).on_rq {
-            return self.lose_track(cpu, "somebody else runs");
+            return self.lose_track(cpu, "another task runs");
         }
         let dead = self.ahead.iter().find_map(|entry| match &entry.record.kind {
             RecordKind::Switch { state, .. } => Some(matches!(state, RecordState::Dead(_))),
@@ -29,7 +29,7 @@ impl<'a> Engine<'a> {
         self.cpus[cpu.index()].searches = true;
         let next = self.sched.schedule_until_search(cpu, state);
         if self.is_fair(next) {
-            self.lose_track(cpu, "nobody is left to run");
+            self.lose_track(cpu, "no task is left to run");
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Engine<'a> {
             self.stopped(cpu);
         }
         if previous != TaskId::IDLE && self.pid(previous) != left_pid {
-            self.lose_track(cpu, "somebody else runs");
+            self.lose_track(cpu, "another task runs");
         }
         let dead = matches!(state, RecordState::Dead(_));
         // Throttled, or put off by the fair server, the recorder waits as if it slept.
@@ -113,7 +113,7 @@ impl<'a> Engine<'a> {
             .filter(|entry| matches!(entry.what, What::Dequeue(_)) && entry.flags() & SLEEP != 0)
             .and_then(Entry::pid);
         if left.is_some_and(|pid| self.task_of(pid) != Some(previous)) {
-            return self.lose_track(cpu, "somebody else runs");
+            return self.lose_track(cpu, "another task runs");
         }
         let dead = switch.is_some_and(|(_, state, _)| matches!(state, RecordState::Dead(_)));
         let stops = self.stoppers.contains(&previous);
@@ -128,7 +128,7 @@ impl<'a> Engine<'a> {
             Some((_, _, next)) => self.known(next.pid, cpu, None),
             None => Some(previous),
         };
-        let Some(next) = next else { return self.lose_track(cpu, "nobody knows who runs next") };
+        let Some(next) = next else { return self.lose_track(cpu, "the next task is not known") };
         if !section.iter().any(|entry| entry.record.clocks.is_some())
             && let Some(began) = self.began(self.pid(next))
         {
