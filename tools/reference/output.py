@@ -206,7 +206,7 @@ def page() -> str:
             "",
             *table(("command", "what it prints", "schema"), rows),
             "",
-            "`calibrate`, `validate`, `record`, `study`, `demo`, `ext run` and `kernels get` measure for minutes or need a kernel, and `knobs set` and `knobs restore` change the machine; their `--json` has no schema file.",
+            "`calibrate`, `validate`, `record`, `study`, `demo`, `ext run` and `kernels get` measure for minutes or need a kernel, `knobs set` and `knobs restore` change the machine, and `live` prints the address of its page; their `--json` has no schema file.",
             "",
             "## run",
             "",
