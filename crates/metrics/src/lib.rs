@@ -19,13 +19,20 @@
 //! assert!(invariants.finish(Time::from_micros(7)).is_ok());
 //! ```
 
+mod attribution;
 mod behaviour;
 mod fold;
 mod invariants;
+mod lengths;
 mod outcome;
 mod tail;
 
+pub use attribution::{
+    Around, Attribution, Cause, CauseShare, NamedSpan, Names, Span, Summary, TaskWaits, Wait, WaitKind, Waits,
+    WorstWait,
+};
 pub use behaviour::{Behaved, BehavedTask, Behaviour};
 pub use fold::{Metrics, TaskMetrics};
 pub use invariants::{Broken, Invariants};
+pub use lengths::{WaitLengths, nearest_rank};
 pub use tail::Tail;

@@ -154,6 +154,11 @@ pub trait EventSink {
     /// Takes a decision with its reason, before the events that it leads to.
     #[inline]
     fn decision(&mut self, _: Decision) {}
+
+    /// Takes the CPUs on which a task may run, none of them for all, where the sink asks for reasons: before its first event, and as
+    /// that changes.
+    #[inline]
+    fn affinity(&mut self, _: TaskId, _: &[u32]) {}
 }
 
 impl EventSink for Vec<Decision> {
@@ -212,6 +217,12 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
         self.0.decision(decision.clone());
         self.1.decision(decision);
     }
+
+    #[inline]
+    fn affinity(&mut self, task: TaskId, cpus: &[u32]) {
+        self.0.affinity(task, cpus);
+        self.1.affinity(task, cpus);
+    }
 }
 
 impl<S: EventSink> EventSink for &mut S {
@@ -231,5 +242,10 @@ impl<S: EventSink> EventSink for &mut S {
     #[inline]
     fn decision(&mut self, decision: Decision) {
         (**self).decision(decision);
+    }
+
+    #[inline]
+    fn affinity(&mut self, task: TaskId, cpus: &[u32]) {
+        (**self).affinity(task, cpus);
     }
 }

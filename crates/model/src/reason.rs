@@ -84,6 +84,8 @@ pub enum Reason {
     Place {
         /// What comes in.
         entity: Candidate,
+        /// The group on whose queue it comes in, by its number; 0 is the root group.
+        within: u32,
         /// Whether it is new.
         initial: bool,
         /// The rule that decided.
@@ -508,9 +510,11 @@ impl Reason {
                 let verb = if *preempts { "is preempted" } else { "goes on" };
                 format!("{point}: {} {verb}, {by}", name(*current))
             }
-            Self::Place { entity, initial, by } => {
+            Self::Place { entity, within, initial, by } => {
                 let new = if *initial { "new " } else { "" };
-                format!("place: {new}{} {by}", name(*entity))
+                let within =
+                    if *within == 0 { String::new() } else { format!(" in {}", name(Candidate::Group(*within))) };
+                format!("place: {new}{}{within} {by}", name(*entity))
             }
             Self::Select { task: who, previous, chosen, target, by } => {
                 let mut text = format!("select: {} goes to CPU {}, {by}", task(*who), chosen.0);

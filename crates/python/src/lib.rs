@@ -1,5 +1,6 @@
 //! The bindings: `schedlab._core`. Structures cross as JSON, batches as NumPy arrays; the GIL is released while Rust works.
 
+mod attribution;
 mod background;
 mod bench;
 mod disturbance;
@@ -56,6 +57,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(infer::infer, module)?)?;
     module.add_function(wrap_pyfunction!(infer::behaviour, module)?)?;
     module.add_function(wrap_pyfunction!(page::answer_page, module)?)?;
+    module.add_function(wrap_pyfunction!(attribution::attribute_run, module)?)?;
+    module.add_function(wrap_pyfunction!(attribution::attribute_recording, module)?)?;
+    module.add_function(wrap_pyfunction!(attribution::wait_lengths, module)?)?;
     module.add_function(wrap_pyfunction!(wakeups::wakeup_latency, module)?)?;
     Ok(())
 }

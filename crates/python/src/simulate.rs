@@ -66,7 +66,7 @@ impl Inputs {
     }
 }
 
-fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
+pub(crate) fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
     Options { seed, phase: Time::from_nanos(phase), no_tick_skip, cancel: Some(cancel), ..Options::default() }
 }
 

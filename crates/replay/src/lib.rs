@@ -32,6 +32,7 @@ mod rule;
 mod schedules;
 mod settings;
 mod task_map;
+mod waiting;
 mod wakeups;
 mod watch;
 
@@ -47,6 +48,7 @@ pub use level::Level;
 pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
+pub use waiting::{Attributed, attribute_file};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
 pub use watch::{Watch, Watched};
 

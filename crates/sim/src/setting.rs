@@ -80,7 +80,15 @@ impl<S: EventSink> Engine<'_, S> {
         self.look_at_all();
         self.touch(cpu);
         self.sched.sched_setattr(task_id(task), attributes);
+        self.tell_affinity(task_id(task));
         self.settle(cpu);
+    }
+
+    /// Tells the CPUs on which a task may run, where reasons are asked for.
+    pub(crate) fn tell_affinity(&mut self, task: TaskId) {
+        if S::EXPLAINS {
+            self.sink.affinity(task, &self.sched.attributes(task).affinity);
+        }
     }
 }
 

@@ -51,6 +51,7 @@ impl<S: EventSink> Engine<'_, S> {
             (0..self.arena.cpus.len() as u32).find(|cpu| self.sched.task(task).may_run_on(CpuId(*cpu))).unwrap_or(0),
         );
         self.sched.assume_asleep(task, home);
+        self.tell_affinity(task);
         self.reweight_threads(task, home.0);
         let record = &mut self.arena.tasks[task.index()];
         (record.cpu, record.state, record.debt) = (home.0, State::Asleep, 0);
@@ -146,6 +147,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     fn wake_new(&mut self, task: TaskId, cpu: u32) {
+        self.tell_affinity(task);
         self.look_at_all();
         let target = self.sched.select_task_rq(task, CpuId(cpu), WakeKind::Fork);
         self.touch(target.0);

@@ -97,7 +97,7 @@ impl<D: Decider> Sched<D> {
         let placed = self.rules.place_no_earlier(&self.entities[se.index()], vruntime, initial, now);
         self.explain(self.cfs_rqs[cfs.index()].cpu, move |sched| {
             let by = sched.place_rule_cfs(cfs, vruntime, placed, initial);
-            Reason::Place { entity: sched.candidate(se), initial, by }
+            Reason::Place { entity: sched.candidate(se), within: sched.cfs_rqs[cfs.index()].group.0, initial, by }
         });
         self.entities[se.index()].vruntime =
             if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };

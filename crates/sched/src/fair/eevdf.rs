@@ -157,7 +157,8 @@ impl<D: Decider> Sched<D> {
         self.explain(self.cfs_rqs[cfs.index()].cpu, move |sched| {
             let kept = sched.entities[se.index()].vlag;
             let by = if lag == 0 { PlaceRule::Average } else { PlaceRule::Lag { kept, placed: lag } };
-            Reason::Place { entity: sched.candidate(se), initial: flags.has(EnqueueFlags::INITIAL), by }
+            let (entity, initial) = (sched.candidate(se), flags.has(EnqueueFlags::INITIAL));
+            Reason::Place { entity, within: sched.cfs_rqs[cfs.index()].group.0, initial, by }
         });
         let placed = average.minus(lag as u64);
         let placed = if task == TaskId::IDLE { placed } else { self.decider.place(task, placed) };

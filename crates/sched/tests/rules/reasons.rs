@@ -57,8 +57,12 @@ fn a_cfs_wakeup_tells_its_lead_and_the_granularity() {
         lab.advance(10 * MS);
         assert_eq!(lab.wake(sleeper), preempts);
         let granularity = if preempts { MS } else { 4 * MS };
-        let placed =
-            Reason::Place { entity: Candidate::Task(sleeper), initial: false, by: PlaceRule::SleeperCredit(3 * MS) };
+        let placed = Reason::Place {
+            entity: Candidate::Task(sleeper),
+            within: 0,
+            initial: false,
+            by: PlaceRule::SleeperCredit(3 * MS),
+        };
         let by = WakeupRule::Granularity { ahead: 3 * MS as i64, granularity };
         let woken = Reason::WakeupPreempt { woken: sleeper, current: runner, preempts, by };
         assert_eq!(decisions(&mut lab), [placed, woken]);
@@ -74,7 +78,7 @@ fn a_short_sleeper_is_placed_where_it_left() {
     lab.advance(MS);
     lab.wake(sleeper);
     let by = PlaceRule::WhereItLeft(2 * MS);
-    let placed = Reason::Place { entity: Candidate::Task(sleeper), initial: false, by };
+    let placed = Reason::Place { entity: Candidate::Task(sleeper), within: 0, initial: false, by };
     assert_eq!(decisions(&mut lab)[0], placed);
 }
 

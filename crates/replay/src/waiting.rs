@@ -1,0 +1,141 @@
+//! Where the waiting time of a recording went: its events, with the reasons of the decisions that the rules made of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schedlab_metrics::{Attribution, Waits};
+use schedlab_model::{Candidate, CpuId, Event, EventKind, EventSink, Release, RuleSet, TaskId, TaskState};
+use schedlab_trace::{Pid, Record, RecordKind, RecordState, TraceError, open};
+
+use crate::invariants::affinities;
+use crate::{Options, ReplayError, Report, replay_file};
+
+/// A recording's waits with their causes.
+#[derive(Debug, Clone)]
+pub struct Attributed {
+    /// The waits; tasks have numbers of their own.
+    pub waits: Waits,
+    /// The events that they come from, of tasks with the same numbers.
+    pub events: Vec<Event>,
+    /// By those numbers the pids.
+    pub pids: Vec<Pid>,
+    /// CPUs that the recording tells of.
+    pub cpus: u32,
+    /// The replay, whose decisions give the causes.
+    pub report: Report,
+}
+
+impl Attributed {
+    /// What a task or group is called: `name[pid]` where the recording tells the name.
+    pub fn name_of(&self, candidate: Candidate) -> String {
+        let pid = |task: TaskId| self.pids.get(task.index()).copied().unwrap_or(task.0);
+        match candidate {
+            Candidate::Task(task) => self.report.name_of(Candidate::Task(TaskId(pid(task)))),
+            group @ Candidate::Group(_) => self.report.name_of(group),
+        }
+    }
+}
+
+/// Replays a file, gzipped or plain, and attributes the waiting time of its tasks from the first decision on.
+///
+/// A switch that our rules would have made to another task leaves what waits then without a cause.
+///
+/// # Errors
+/// As [`replay_file`].
+pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed, ReplayError> {
+    let mut report = replay_file(trace, &Options { reasons: true, ..*options })?;
+    let mut reader = open(trace)?;
+    let records: Vec<Record> = reader.by_ref().collect::<Result<_, TraceError>>()?;
+    let release: Release = report.release.parse().map_err(|why| ReplayError::Settings(format!("{why}")))?;
+    let mut decisions = std::mem::take(&mut report.reasons);
+    decisions.sort_by_key(|decision| decision.time);
+    let cpus = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
+    let mut numbers = Numbers::default();
+    let mut attribution = Attribution::new(cpus, &RuleSet::of(release));
+    if let Some(head) = reader.head() {
+        for (pid, allowed) in affinities(head) {
+            // All of the machine's are no restriction.
+            if (0..cpus).any(|cpu| !allowed.contains(&cpu)) {
+                attribution.affinity(numbers.of(pid), &allowed.into_iter().collect::<Vec<_>>());
+            }
+        }
+    }
+    let begins = decisions.first().map(|decision| decision.time);
+    let mut events = Vec::new();
+    let mut running: BTreeMap<u32, Pid> = BTreeMap::new();
+    let mut decisions = decisions.into_iter().peekable();
+    let mut end = schedlab_model::Time::ZERO;
+    for record in &records {
+        end = end.max(record.time);
+        if begins.is_none_or(|begins| record.time < begins) {
+            running.insert(
+                record.cpu,
+                if let RecordKind::Switch { next, .. } = &record.kind { next.pid } else { record.pid },
+            );
+            continue;
+        }
+        for (cpu, pid) in std::mem::take(&mut running) {
+            let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: numbers.of(pid) };
+            attribution.event(Event { time: record.time, cpu: CpuId(cpu), kind });
+        }
+        while let Some(mut decision) = decisions.next_if(|decision| decision.time <= record.time) {
+            let known = RefCell::new(&mut numbers);
+            let number = |task: TaskId| if task == TaskId::IDLE { task } else { known.borrow_mut().of(task.0) };
+            decision.reason.rename(&number);
+            attribution.decision(decision);
+        }
+        if let Some(kind) = event_of(record, &mut numbers) {
+            let event = Event { time: record.time, cpu: CpuId(record.cpu), kind };
+            attribution.event(event);
+            events.push(event);
+        }
+    }
+    Ok(Attributed { waits: attribution.finish(end), events, pids: numbers.pids, cpus, report })
+}
+
+/// Tasks numbered in the order in which they are met.
+#[derive(Debug, Default)]
+struct Numbers {
+    numbers: BTreeMap<Pid, TaskId>,
+    pids: Vec<Pid>,
+}
+
+impl Numbers {
+    fn of(&mut self, pid: Pid) -> TaskId {
+        if pid == 0 {
+            return TaskId::IDLE;
+        }
+        let pids = &mut self.pids;
+        *self.numbers.entry(pid).or_insert_with(|| {
+            pids.push(pid);
+            TaskId(pids.len() as u32 - 1)
+        })
+    }
+}
+
+fn event_of(record: &Record, numbers: &mut Numbers) -> Option<EventKind> {
+    Some(match &record.kind {
+        RecordKind::Switch { previous, state, next } => {
+            let state = match state {
+                RecordState::Running => TaskState::Running,
+                RecordState::Sleeping(_) => TaskState::Interruptible,
+                RecordState::Dead(_) => TaskState::Dead,
+            };
+            EventKind::Switch { previous: numbers.of(previous.pid), state, next: numbers.of(next.pid) }
+        }
+        RecordKind::Waking { task, target } | RecordKind::Wakeup { task, target } => {
+            EventKind::Waking { task: numbers.of(task.pid), waker: numbers.of(record.pid), target: CpuId(*target) }
+        }
+        RecordKind::WakeupNew { task, target } => {
+            EventKind::WakeupNew { task: numbers.of(task.pid), target: CpuId(*target) }
+        }
+        RecordKind::Migrate { task, from, to } => {
+            EventKind::Migrate { task: numbers.of(task.pid), from: CpuId(*from), to: CpuId(*to) }
+        }
+        RecordKind::Fork { parent, child, .. } => {
+            EventKind::Fork { parent: numbers.of(*parent), child: numbers.of(*child) }
+        }
+        _ => return None,
+    })
+}
