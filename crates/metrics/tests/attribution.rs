@@ -16,7 +16,7 @@ struct Story(Attribution);
 impl Story {
     /// On `cpus` CPUs, the first of which runs `BATCH` from 0 on.
     fn on(cpus: u32, release: &str) -> Self {
-        let mut story = Self(Attribution::new(cpus, &RuleSet::of(release.parse().unwrap())));
+        let mut story = Self(Attribution::new(cpus, &RuleSet::of(release.parse().expect("a release"))));
         story.pick(0, 0, BATCH, PickClass::Fair, vec![]);
         story.switch(0, 0, IDLE, TaskState::Running, BATCH);
         story
@@ -59,7 +59,7 @@ impl Story {
     /// The spans of the worker's only wait: cause, what is behind it, microseconds, margin in nanoseconds.
     fn spans(self, end: u64) -> Vec<(Cause, TaskId, u64, u64)> {
         let waits: Waits = self.0.finish(Time::from_micros(end));
-        let wait = waits.iter().find(|wait| wait.task == WORKER).unwrap();
+        let wait = waits.iter().find(|wait| wait.task == WORKER).expect("it waited");
         let spans = waits.spans(wait).iter();
         spans.map(|span| (span.cause, span.behind, span.length.as_nanos() / 1_000, span.margin)).collect()
     }
@@ -281,4 +281,16 @@ fn what_no_decision_accounts_for_is_unknown() {
     let expected =
         [(Cause::FeatureOff, BATCH, 50, 0), (Cause::Unknown, IDLE, 20, 0), (Cause::SliceLeft, third, 30, 400_000)];
     assert_eq!(story.spans(200), expected);
+}
+
+/// On a kernel with PREEMPT_LAZY batch goes on for 104 us after the worker's wakeup preempts it: until it returns to user space.
+#[test]
+fn a_lazy_preemption_is_told_from_the_latency_of_a_switch() {
+    let mut story = Story::on(1, "7.2");
+    let by = WakeupRule::Picked;
+    story.decide(100, 0, Reason::WakeupPreempt { woken: WORKER, current: BATCH, preempts: true, by });
+    story.happen(100, 0, EventKind::Waking { task: WORKER, waker: IDLE, target: CpuId(0) });
+    story.pick(204, 0, WORKER, PickClass::Fair, vec![]);
+    story.switch(204, 0, BATCH, TaskState::Running, WORKER);
+    assert_eq!(story.spans(204), [(Cause::LazyRescheduling, BATCH, 104, 0)]);
 }

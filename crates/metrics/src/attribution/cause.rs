@@ -64,6 +64,8 @@ pub enum Cause {
     AwaitingBalance,
     /// The CPU is told to reschedule and has not switched yet: interrupts off, leaving the kernel, the pass of the scheduler.
     Rescheduling,
+    /// The CPU is told to reschedule lazily (PREEMPT_LAZY): the running task goes on until it returns to user space, or the next tick.
+    LazyRescheduling,
     /// The CPU was idle and is on its way to the switch.
     IdleExit,
     /// No decision with a reason accounts for it.
@@ -107,6 +109,7 @@ impl Cause {
             Self::Balance(_) => "balance",
             Self::AwaitingBalance => "awaiting_balance",
             Self::Rescheduling => "rescheduling",
+            Self::LazyRescheduling => "lazy_rescheduling",
             Self::IdleExit => "idle_exit",
             Self::Unknown => "unknown",
         }
@@ -170,6 +173,7 @@ impl fmt::Display for Cause {
             Self::Balance(rule) => return write!(formatter, "idle CPU took no task: {rule}"),
             Self::AwaitingBalance => "a CPU idles and has not balanced yet",
             Self::Rescheduling => "rescheduling latency",
+            Self::LazyRescheduling => "lazy preemption (PREEMPT_LAZY), until a return to user space or the tick",
             Self::IdleExit => "way out of idle",
             Self::Unknown => "unknown",
         };

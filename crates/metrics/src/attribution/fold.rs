@@ -4,7 +4,7 @@ use std::mem;
 
 use schedlab_model::{
     Candidate, CpuId, Decision, Event, EventKind, EventSink, PassedOver, PickClass, Reason, RuleSet, SelectRule,
-    TaskId, TaskState, Time, WakeupRule,
+    TaskId, TaskState, Time, TurnRule, WakeupRule,
 };
 
 use super::cause::Verdict;
@@ -27,6 +27,15 @@ enum Phase {
     Asleep,
     Waiting,
     Running,
+}
+
+/// What a task waits for that is to come next.
+fn switching(running: TaskId, lazily: bool) -> Verdict {
+    Verdict::of(match (running, lazily) {
+        (TaskId::IDLE, _) => Cause::IdleExit,
+        (_, true) => Cause::LazyRescheduling,
+        (_, false) => Cause::Rescheduling,
+    })
 }
 
 /// What keeps a waiting task now.
@@ -86,8 +95,8 @@ struct Picked {
 struct CpuRecord {
     current: TaskId,
     waiting: Vec<TaskId>,
-    /// Since when it is told to reschedule.
-    marked: Option<Time>,
+    /// Since when it is told to reschedule, and whether lazily.
+    marked: Option<(Time, bool)>,
     pick: Option<Picked>,
     /// Groups whose quota is used up here.
     throttled: Vec<u32>,
@@ -146,6 +155,8 @@ pub struct Attribution {
     groups: TaskGroups,
     /// Real-time tasks are throttled; else the fair server runs in their place.
     rt_throttling: bool,
+    /// Fair tasks are told to reschedule lazily.
+    lazy: bool,
     /// How many CPUs are free; kept where there are several.
     free: usize,
     waits: Waits,
@@ -162,6 +173,7 @@ impl Attribution {
             cpus: vec![CpuRecord::IDLE; cpus as usize],
             groups: TaskGroups::default(),
             rt_throttling: rules.rt_throttling,
+            lazy: rules.lazy,
             free: cpus as usize,
             waits: Waits::default(),
             passed: [Vec::new(), Vec::new()],
@@ -326,12 +338,11 @@ impl Attribution {
         let waiting = mem::take(&mut self.cpus[cpu.index()].waiting);
         for other in waiting.iter().copied() {
             if other == task {
-                if let Some(marked) = marked {
+                if let Some((marked, lazily)) = marked {
                     // It waited for the switch alone, since the CPU was told.
                     let since = self.tasks[other.index()].wait.as_ref().map_or(now, |wait| wait.since);
-                    let idles = self.cpus[cpu.index()].current == TaskId::IDLE;
-                    let cause = if idles { Cause::IdleExit } else { Cause::Rescheduling };
-                    self.hold(other, Verdict::of(cause), TaskId::IDLE, since.max(marked));
+                    let running = self.cpus[cpu.index()].current;
+                    self.hold(other, switching(running, lazily), running, since.max(marked));
                     self.tasks[other.index()].elsewhere = None;
                 }
             } else if let Some(verdict) = self.passed_over(other, cpu) {
@@ -364,9 +375,10 @@ impl Attribution {
         }
         let current = self.cpus[cpu.index()].current;
         let verdict = if preempts {
-            self.cpus[cpu.index()].marked.get_or_insert(now);
-            let idles = current == TaskId::IDLE;
-            Verdict::of(if idles { Cause::IdleExit } else { Cause::Rescheduling })
+            let above = matches!(by, WakeupRule::HigherClass | WakeupRule::Priority(_) | WakeupRule::Deadline(_));
+            let lazily = self.lazy && !above;
+            self.mark(cpu, lazily, now);
+            switching(current, lazily)
         } else {
             Verdict::of_wakeup(by).unwrap_or_else(|| self.by_class(cpu, woken, by))
         };
@@ -383,6 +395,12 @@ impl Attribution {
         } else {
             self.tasks[woken.index()].woken = Some((cpu, held));
         }
+    }
+
+    /// A CPU is told to reschedule; one that is told so lazily may be told so at once later.
+    fn mark(&mut self, cpu: CpuId, lazily: bool, now: Time) {
+        let marked = self.cpus[cpu.index()].marked.get_or_insert((now, lazily));
+        marked.1 &= lazily;
     }
 
     /// Why a woken task of another class, or of a throttled group, does not preempt.
@@ -443,7 +461,7 @@ impl Attribution {
             (None, Some(held)) => held,
             (None, None) => {
                 let idle = (current == TaskId::IDLE).then_some(Verdict::of(Cause::IdleExit));
-                let marked = queue.marked.map(|_| Verdict::of(Cause::Rescheduling));
+                let marked = queue.marked.map(|(_, lazily)| switching(current, lazily));
                 let verdict = idle.or(marked).unwrap_or(Verdict::of(Cause::Unknown));
                 Held { verdict, behind: current, at: now }
             }
@@ -608,9 +626,7 @@ impl EventSink for Attribution {
             Reason::Pick { task, class, levels, .. } => self.picked(cpu, task, class, levels, now),
             Reason::WakeupPreempt { woken, preempts, by, .. } => self.woken(cpu, woken, preempts, by, now),
             Reason::Turn { current, preempts, by, .. } => match Verdict::of_turn(by) {
-                _ if preempts => {
-                    self.cpus[cpu.index()].marked.get_or_insert(now);
-                }
+                _ if preempts => self.mark(cpu, self.lazy && by != TurnRule::RoundRobin, now),
                 Some(verdict) => self.goes_on(cpu, current, verdict, now),
                 None => {}
             },
