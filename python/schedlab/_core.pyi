@@ -3,6 +3,7 @@
 Everything here raises `schedlab.boundary.errors.InputError` for what it cannot take.
 """
 
+from collections.abc import Sequence
 from os import PathLike
 
 import numpy as np
@@ -12,7 +13,12 @@ __version__: str
 
 __all__ = [
     "__version__",
+<<<<<<< HEAD
     "answer_page",
+=======
+    "attribute_recording",
+    "attribute_run",
+>>>>>>> 45dd2a7 (Say why tasks waited, and which change between kernels does it)
     "attributes",
     "behaviour",
     "bench",
@@ -38,6 +44,7 @@ __all__ = [
     "simulate_policy",
     "standings",
     "thread_weight_factor",
+    "wait_lengths",
     "wakeup_latency",
     "weights_remark",
     "with_attributes",
@@ -90,6 +97,34 @@ def simulate(
     json_lines: bool = False,
     no_tick_skip: bool = False,
     ext: bool = False,
+) -> str: ...
+def attribute_run(
+    workload: str,
+    scheduler: str,
+    machine: str,
+    seed: int,
+    *,
+    phase: int = 0,
+    task: str | None = None,
+    percentile: float = 99.0,
+    worst: int = 10,
+) -> str: ...
+def attribute_recording(
+    trace: str | PathLike[str],
+    *,
+    snapshot: str | PathLike[str] | None = None,
+    release: str | None = None,
+    level: str | None = None,
+    task: str | None = None,
+    percentile: float = 99.0,
+    worst: int = 10,
+) -> str: ...
+def wait_lengths(
+    workload: str,
+    scheduler: str,
+    machine: str,
+    runs: Sequence[tuple[int, int]],
+    percentile: float,
 ) -> str: ...
 def simulate_many(
     workload: str,

@@ -91,6 +91,27 @@ OUTPUTS = (
         (".decisions", ".state"),
     ),
     Output(
+        "why",
+        "why",
+        "Where waiting time went: by task and cause, the longest waits, and the effects of changes.",
+        (
+            "why schbench:duration=50ms --costs reference --kernel 6.12 --cpus 2 --runs 2 --worst 2",
+            f"why {_FIXTURES}/hogs-6.1.txt.gz --runs 0 --worst 1",
+        ),
+        (),
+    ),
+    Output(
+        "regress",
+        "regress",
+        "A metric on two kernels, which changes make the difference, and settings that undo it.",
+        (
+            "regress schbench:duration=50ms --from 6.12 --to 7.2 --costs reference --cpus 2 --runs 2",
+            "regress schbench:duration=50ms --from 6.1 --to 6.12 --costs reference --cpus 2 --runs 2 "
+            "--metric p99:worker",
+        ),
+        (),
+    ),
+    Output(
         "infer",
         "infer",
         "What a recording says, and with `--check` how well the workload repeats it.",

@@ -35,6 +35,7 @@ from schedlab.cli import (
     live,
     panels,
     record,
+    regress,
     replay,
     report,
     run,
@@ -42,6 +43,7 @@ from schedlab.cli import (
     sweep,
     tune,
     validate,
+    why,
     workload,
 )
 from schedlab.processes import leftovers
@@ -98,6 +100,8 @@ def _options(
 
 for command in (
     run,
+    why,
+    regress,
     compare,
     sweep,
     tune,

@@ -330,6 +330,11 @@ class Scheduler:
         return release
 
     @property
+    def resolved(self) -> Mapping[str, bool]:
+        """Each row of the table of rules, with whether it is in force."""
+        return MappingProxyType(self._resolved["rules"])
+
+    @property
     def has_slices(self) -> bool:
         """Whether tasks may have slices of their own: EEVDF's may."""
         eevdf: bool = self._resolved["eevdf"]

@@ -148,6 +148,21 @@ def bars(
     return chart_of(chart)
 
 
+def stacked(values: Values, *, x: str, y: str, color: str, title: str) -> Chart:
+    """Draw horizontal bars, the parts of each stacked, the longest bar first."""
+    chart = (
+        alt.Chart(_data(values))
+        .mark_bar()
+        .encode(
+            x=alt.X(f"sum({x}):Q", title=title),
+            y=alt.Y(f"{y}:N", title=None, sort="-x"),
+            color=_color(color, values),
+        )
+        .properties(width=_WIDTH)
+    )
+    return _chart(chart)
+
+
 def heat(
     values: Values,
     points: Values = (),

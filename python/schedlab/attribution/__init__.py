@@ -1,0 +1,1 @@
+"""Where waiting time goes: which rule kept a task that could run, and what would change that."""

@@ -1,0 +1,211 @@
+"""Why tasks waited: a page with its figure, and timelines in text."""
+
+import html
+from collections.abc import Sequence
+
+from schedlab.attribution.remedies import Effect
+from schedlab.attribution.waiting import Wait, Waiting
+from schedlab.model import short_time
+from schedlab.report.charts import PALETTE, Chart, drawing, stacked
+from schedlab.report.words import percent
+
+_WIDTH = 60
+"""Letters of a timeline."""
+
+_PIXELS = 760
+_LANE = 20
+_LEFT = 120
+
+
+def timeline_rows(wait: Wait) -> list[str]:
+    """Return a wait's timeline as lines of text: what ran on its CPU, and its own causes.
+
+    A letter stands for what ran longest within its time: the first letters of tasks are told apart
+    below. ``.`` is idle; the wait is underlined.
+    """
+    begin, end = _window(wait)
+    step = (end - begin) / _WIDTH
+    runs = [run for run in wait.around if run.cpu == wait.cpu]
+    names = list(dict.fromkeys(run.task for run in runs))
+    letters = dict(zip(names, "ABCDEFGHIJKLMNOPQRSTUVWXYZ", strict=False))
+    line = []
+    for place in range(_WIDTH):
+        middle = begin + (place + 0.5) * step
+        ran = next((r for r in runs if r.began_ns <= middle < r.began_ns + r.length_ns), None)
+        line.append("." if ran is None else letters.get(ran.task, "?"))
+    first = int((wait.began_ns - begin) / step)
+    last = max(first + 1, int((wait.began_ns + wait.length_ns - begin) / step))
+    key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
+    return [
+        f"  CPU {wait.cpu}  {''.join(line)}",
+        f"  waits  {' ' * first}{'~' * (last - first)}",
+        f"  {key}" if key else "  the CPU idled",
+    ]
+
+
+def chart(waiting: Waiting) -> Chart:
+    """Return a figure of the waiting time by kind of task, its causes stacked, as Vega-Lite.
+
+    In a notebook ``altair.Chart.from_dict(chart(waiting))`` shows it.
+    """
+    values = [
+        {"task": one.name, "cause": cause.text, "seconds": cause.wait_ns / 1e9}
+        for one in waiting.tasks
+        for cause in one.causes
+    ]
+    with drawing():
+        return stacked(values, x="seconds", y="task", color="cause", title="waiting time (s)")
+
+
+def page(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
+    """Return a self-contained HTML page: the answer, its causes, the longest waits, the changes."""
+    task = waiting.task
+    parts = [f"<h1>Why did {html.escape(waiting.selected or 'no task')} wait?</h1>"]
+    parts.append(f'<p class="answer">{html.escape(waiting.answer)}</p>')
+    if task is not None:
+        parts.append(_causes(waiting))
+    parts += [_wait(number, wait) for number, wait in enumerate(waiting.worst, 1)]
+    if effects:
+        parts.append(_effects(effects))
+    parts.append(
+        f"<footer>{html.escape(source)}; rules of {html.escape(waiting.release)}; "
+        f"{waiting.attributed:.2%} of the waiting time has a cause</footer>"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Why did it wait?</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; background: #fff; margin: 0 auto;
+       max-width: 60rem; padding: 1.5rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; }
+p.answer { font-size: 1.05rem; border-left: 4px solid #2563a8; padding-left: .8rem; }
+table { border-collapse: collapse; font-size: .85rem; display: block; overflow-x: auto; }
+th, td { text-align: right; padding: .15rem .6rem; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child { text-align: left; }
+svg { max-width: 100%; height: auto; }
+footer { margin-top: 2rem; font-size: .8rem; color: #52606d; }
+"""
+
+
+def _causes(waiting: Waiting) -> str:
+    task = waiting.task
+    assert task is not None
+    title = f"Causes from p{waiting.percentile:g} on, and of all waits"
+    every = {cause.label: cause for cause in task.causes}
+    rows = []
+    for cause in task.tail:
+        whole = every.get(cause.label)
+        rows.append(
+            (
+                cause.label,
+                f"{cause.share:.1%}",
+                short_time(cause.wait_ns),
+                f"{whole.share:.1%}" if whole is not None else "",
+                short_time(cause.margin_ns) if cause.margin_ns else "",
+            )
+        )
+    columns = ("cause", "share", "time", "of all waits", "mean margin")
+    return f"<h2>{html.escape(title)}</h2>{_table(columns, rows)}"
+
+
+def _wait(number: int, wait: Wait) -> str:
+    title = (
+        f"{number}. {wait.task}: {short_time(wait.length_ns)} at {wait.began_ns / 1e9:.6f} s "
+        f"on CPU {wait.cpu}"
+    )
+    rows = [
+        (
+            span.label,
+            short_time(span.length_ns),
+            short_time(span.margin_ns) if span.margin_ns else "",
+        )
+        for span in wait.spans
+    ]
+    table = _table(("cause", "time", "margin"), rows)
+    return f"<h3>{html.escape(title)}</h3>{_timeline(wait)}{table}"
+
+
+def _effects(effects: Sequence[Effect]) -> str:
+    rows = [
+        (
+            effect.name,
+            percent(effect.ratio.value),
+            f"{effect.ratio.interval.low - 1:+.1%} to {effect.ratio.interval.high - 1:+.1%}",
+            percent(effect.turnaround.value),
+            "" if effect.hurt is None else f"{effect.hurt} +{short_time(effect.hurt_ns)}",
+        )
+        for effect in effects
+    ]
+    columns = ("change", "percentile", "95% interval", "turnaround", "waits longer")
+    return f"<h2>What would change it</h2>{_table(columns, rows)}"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _window(wait: Wait) -> tuple[int, int]:
+    """Return from when to when a wait's timeline goes: a tenth of its length on either side."""
+    room = max(wait.length_ns // 10, 1_000)
+    return max(0, wait.began_ns - room), wait.began_ns + wait.length_ns + room
+
+
+def _timeline(wait: Wait) -> str:
+    """Return what ran on each CPU around a wait, and the wait's causes below, as SVG."""
+    begin, end = _window(wait)
+    scale = (_PIXELS - _LEFT) / (end - begin)
+    cpus = sorted({run.cpu for run in wait.around} | {wait.cpu})
+    names = list(dict.fromkeys(run.task for run in wait.around))
+
+    def bar(lane: int, began: int, length: int, color: str, title: str) -> str:
+        x, wide = _LEFT + (began - begin) * scale, max(0.5, length * scale)
+        words = html.escape(f"{title}, {short_time(length)}")
+        text = ""
+        if wide > 60:
+            shown = html.escape(title[: int(wide / 6.5)])
+            text = f'<text x="{x + 3:.1f}" y="{_LANE * lane + 14}" fill="#111">{shown}</text>'
+        return (
+            f'<rect x="{x:.1f}" y="{_LANE * lane + 2}" width="{wide:.1f}" height="{_LANE - 4}" '
+            f'fill="{color}"><title>{words}</title></rect>{text}'
+        )
+
+    parts = []
+    for place, cpu in enumerate(cpus):
+        parts.append(_text(place, f"CPU {cpu}"))
+        parts += [
+            bar(
+                place,
+                run.began_ns,
+                run.length_ns,
+                PALETTE[names.index(run.task) % len(PALETTE)],
+                run.task,
+            )
+            for run in wait.around
+            if run.cpu == cpu
+        ]
+    lane = len(cpus)
+    parts.append(_text(lane, f"{wait.task} waits"))
+    parts += [
+        bar(lane, span.began_ns, span.length_ns, "#b8c2cc", span.label) for span in wait.spans
+    ]
+    height = _LANE * (lane + 1)
+    label = html.escape(f"What ran while {wait.task} waited", quote=True)
+    return (
+        f'<svg viewBox="0 0 {_PIXELS} {height}" width="{_PIXELS}" height="{height}" role="img" '
+        f'aria-label="{label}" font-family="sans-serif" font-size="11">{"".join(parts)}</svg>'
+    )
+
+
+def _text(lane: int, text: str) -> str:
+    return f'<text x="0" y="{_LANE * lane + 14}">{html.escape(text[:20])}</text>'
