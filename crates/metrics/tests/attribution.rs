@@ -294,3 +294,13 @@ fn a_lazy_preemption_is_told_from_the_latency_of_a_switch() {
     story.switch(204, 0, BATCH, TaskState::Running, WORKER);
     assert_eq!(story.spans(204), [(Cause::LazyRescheduling, BATCH, 104, 0)]);
 }
+
+/// A real-time task runs since before the events: that it is of a higher class is all that a wakeup tells.
+#[test]
+fn a_task_of_a_higher_class_that_was_never_picked_is_told_by_the_wakeup() {
+    let mut story = Story(Attribution::new(1, &RuleSet::of("6.1".parse().expect("a release"))));
+    story.switch(0, 0, IDLE, TaskState::Running, BATCH);
+    story.wake(100, 0, WakeupRule::LowerClass);
+    story.come(250, BATCH);
+    assert_eq!(story.spans(250), [(Cause::HigherClass, BATCH, 150, 0)]);
+}

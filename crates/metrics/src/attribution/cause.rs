@@ -40,6 +40,8 @@ pub enum Cause {
     DeadlineAbove,
     /// The deadline task that runs has the earlier deadline. Margin: by how much.
     EarlierDeadline,
+    /// A task of a higher class runs; of which is not known, as it was picked before the events began.
+    HigherClass,
     /// A stopper runs.
     Stopper,
     /// A policy in the fair class's place decided.
@@ -97,6 +99,7 @@ impl Cause {
             Self::RealtimePeer => "realtime_peer",
             Self::DeadlineAbove => "deadline_above",
             Self::EarlierDeadline => "earlier_deadline",
+            Self::HigherClass => "higher_class",
             Self::Stopper => "stopper",
             Self::Custom => "custom",
             Self::Quota(_) => "quota",
@@ -159,6 +162,7 @@ impl fmt::Display for Cause {
             Self::RealtimePeer => "same real-time priority",
             Self::DeadlineAbove => "deadline class",
             Self::EarlierDeadline => "earlier deadline (SCHED_DEADLINE)",
+            Self::HigherClass => "higher class",
             Self::Stopper => "stopper",
             Self::Custom => "custom policy",
             Self::Quota(_) => "quota used up",

@@ -276,7 +276,9 @@ impl Attribution {
                     Cause::FairServer
                 }
             }
-            (PickClass::Fair, _) => return self.passed_in_fair(task, &pick.others),
+            (PickClass::Fair, _) => {
+                return self.passed_in_fair(task, &pick.others).or_else(|| self.off_the_queue(cpu, &pick.others));
+            }
             (PickClass::Idle, _) => return None,
         };
         Some(Verdict::of(cause))
@@ -296,6 +298,13 @@ impl Attribution {
             self.groups.chain(task).find_map(|group| place(groups, group as usize, Candidate::Group(group)))
         });
         found.map(|(_, why)| Verdict::of_pick(*why))
+    }
+
+    /// What keeps a task that no level of a pick shows, where no group was passed over that it may be in: it is in a throttled one.
+    fn off_the_queue(&self, cpu: CpuId, others: &[(Candidate, PassedOver)]) -> Option<Verdict> {
+        let group = self.cpus[cpu.index()].throttled.last()?;
+        let passed = others.iter().any(|(other, _)| matches!(other, Candidate::Group(_)));
+        (!passed).then_some(Verdict::of(Cause::Quota(*group)))
     }
 
     fn mark_passed(&mut self, others: &[(Candidate, PassedOver)]) {
@@ -416,6 +425,7 @@ impl Attribution {
             Some(PickClass::Deadline) => Cause::DeadlineAbove,
             Some(PickClass::Custom) => Cause::Custom,
             Some(PickClass::Realtime(_)) => Cause::RealtimeAbove,
+            _ if by == WakeupRule::LowerClass => Cause::HigherClass,
             _ => Cause::Unknown,
         })
     }
