@@ -13,12 +13,9 @@ __version__: str
 
 __all__ = [
     "__version__",
-<<<<<<< HEAD
     "answer_page",
-=======
     "attribute_recording",
     "attribute_run",
->>>>>>> 45dd2a7 (Say why tasks waited, and which change between kernels does it)
     "attributes",
     "behaviour",
     "bench",

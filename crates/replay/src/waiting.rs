@@ -8,7 +8,7 @@ use schedlab_metrics::{Attribution, Waits};
 use schedlab_model::{Candidate, CpuId, Event, EventKind, EventSink, Release, RuleSet, TaskId, TaskState};
 use schedlab_trace::{Pid, Record, RecordKind, RecordState, TraceError, open};
 
-use crate::invariants::affinities;
+use crate::settings::affinities;
 use crate::{Options, ReplayError, Report, replay_file};
 
 /// A recording's waits with their causes.
