@@ -160,7 +160,7 @@ def stacked(values: Values, *, x: str, y: str, color: str, title: str) -> Chart:
         )
         .properties(width=_WIDTH)
     )
-    return _chart(chart)
+    return chart_of(chart)
 
 
 def heat(
