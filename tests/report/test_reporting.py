@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.browser import browser, check_layout, complaints
 
 from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
@@ -132,3 +133,14 @@ def test_doctor_names_every_program_and_its_package(
     for name, package in PACKAGES.items():
         assert not checks[name]["present"]
         assert checks[name]["detail"] == f"not installed: apt-get install {package}"
+
+
+def test_pages_are_laid_out_for_every_screen(file: Path, tmp_path: Path, capsys: Capture) -> None:
+    ids = [one["id"] for one in json.loads(_told("report --list --json", file, capsys))]
+    with browser() as chrome:
+        for one in ids[:2]:
+            page = tmp_path / f"{one}.html"
+            _told(f"report {one} --output {page}", file, capsys)
+            chrome.get(page.as_uri())
+            check_layout(chrome)
+            assert complaints(chrome) == []

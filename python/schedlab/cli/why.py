@@ -15,8 +15,9 @@ from schedlab.boundary.files import write_text
 from schedlab.cli import options
 from schedlab.measure.inference import infer
 from schedlab.model import Machine, Scheduler, Workload, short_time
+from schedlab.report import waits
 from schedlab.report.terminal import emit_json, heading, note, say, show, waiting
-from schedlab.report.waits import page, timeline_rows
+from schedlab.report.waits import timeline_rows
 from schedlab.report.words import counted, percent
 
 
@@ -121,7 +122,7 @@ def command(
     for text in (*found.notes, *notes):
         note(text)
     if output is not None:
-        write_text(output, page(found, effects, source))
+        write_text(output, waits.report(found, effects, source))
     if json:
         emit_json(_as_json(found, effects))
         return

@@ -1,5 +1,6 @@
 """Kinds of figures that several studies draw, as Vega-Lite specifications."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ Values = Sequence[Mapping[str, Any]]
 Chart = dict[str, Any]
 
 PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8a4fa3", "#b33a3a", "#6b7280", "#0f766e", "#a16207")
-_WIDTH, _HEIGHT = 420, 220
+_WIDTH, _HEIGHT = 420, 240
+
+_OF_POLICIES = ("CFS", "EEVDF", "PFS", "DW-CFS", "autogroup", "cgroups")
+_OF_KERNELS = ("2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3")
 
 
 @contextmanager
@@ -61,6 +65,7 @@ def lines(
     color: str = "who",
     log: bool = False,
     zero: bool = False,
+    log_y: bool = False,
     facet: str | None = None,
     free: bool = False,
 ) -> Chart:
@@ -75,6 +80,7 @@ def lines(
         color: field that tells lines apart.
         log: whether the horizontal axis is logarithmic.
         zero: whether the vertical axis begins at zero.
+        log_y: whether it is logarithmic, for lines that are far apart; then all are above zero.
         facet: field with a panel a value; none otherwise.
         free: each panel has a vertical axis of its own.
     """
@@ -84,7 +90,8 @@ def lines(
         title=names[0],
         scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False),
     )
-    vertical = alt.Y(f"{y}:Q", title=names[1], scale=alt.Scale(zero=zero))
+    upward = alt.Scale(type="log") if log_y else alt.Scale(zero=zero)
+    vertical = alt.Y(f"{y}:Q", title=names[1], scale=upward)
     shade = _color(color, everything)
     base = alt.Chart(_data(values)).mark_line(point=alt.OverlayMarkDef(size=25))
     layers = [base.encode(horizontal, vertical, shade)]
@@ -104,11 +111,30 @@ def lines(
 
 
 def intervals(
-    values: Values, *, x: str, y: str, low: str, high: str, names: tuple[str, str], color: str
+    values: Values,
+    *,
+    x: str,
+    y: str,
+    low: str,
+    high: str,
+    names: tuple[str, str],
+    color: str,
+    colors: Mapping[str, str] | None = None,
 ) -> Chart:
-    """Draw points with their intervals, categories along the vertical axis, a rule at 1."""
-    vertical = alt.Y(f"{y}:N", title=names[1], sort=None)
-    shade = _color(color, values)
+    """Draw points with their intervals, categories along the vertical axis, a rule at 1.
+
+    Args:
+        values: a point each.
+        x: field of the horizontal axis.
+        y: field of the vertical axis.
+        low: field of an interval's lower end.
+        high: field of its upper end.
+        names: titles of the axes.
+        color: field that tells points apart.
+        colors: of its values; those of `PALETTE` in turn by default.
+    """
+    vertical = alt.Y(f"{y}:N", title=names[1] or None, sort=None)
+    shade = _color(color, values, colors)
     rule = alt.Chart(_data([{"one": 1}])).mark_rule(color="#6b7280").encode(x="one:Q")
     base = alt.Chart(_data(values))
     offset = alt.YOffset(f"{color}:N")
@@ -214,15 +240,76 @@ def _panels(field: str, values: Values) -> "alt.Facet":
     return alt.Facet(f"{field}:N", title=None, sort=order)
 
 
-def _color(field: str, values: Values) -> "alt.Color":
+def dots(
+    values: Values,
+    *,
+    x: str,
+    y: str,
+    color: str,
+    colors: Mapping[str, str],
+    names: tuple[str, str],
+    facet: str,
+) -> Chart:
+    """Draw points, those of the last colours over the others, a panel a value of ``facet``.
+
+    Args:
+        values: a point each.
+        x: field of the horizontal axis, whole numbers.
+        y: field of the vertical axis.
+        color: field that tells points apart.
+        colors: of its values.
+        names: titles of the axes.
+        facet: field with a panel a value.
+    """
+    order = list(colors)
+    points = (
+        alt.Chart(_data(sorted(values, key=lambda value: order.index(str(value[color])))))
+        .mark_point(filled=True, size=60, opacity=0.9)
+        .encode(
+            x=alt.X(
+                f"{x}:Q",
+                title=names[0],
+                axis=alt.Axis(tickMinStep=1, format="d"),
+                scale=alt.Scale(zero=False),
+            ),
+            y=alt.Y(f"{y}:Q", title=names[1], scale=alt.Scale(zero=False)),
+            color=_color(color, values, colors),
+        )
+    )
+    panels = list(dict.fromkeys(str(value[facet]) for value in values))
+    if len(panels) == 1:
+        return chart_of(points.properties(width=_WIDTH, height=_HEIGHT))
+    panel = points.properties(width=200, height=150)
+    whole = panel.facet(facet=_panels(facet, values), columns=3).resolve_scale(y="independent")
+    return chart_of(whole)
+
+
+def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) -> "alt.Color":
     domain = list(dict.fromkeys(str(value[field]) for value in values))
+    for known in (_OF_POLICIES, _OF_KERNELS):
+        if set(domain) <= set(known):
+            chosen = chosen or dict(zip(known, PALETTE, strict=False))
+    if all(map(_TIME.fullmatch, domain)):
+        domain.sort(key=_nanoseconds)
     colors = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
+    if chosen is not None:
+        domain = [value for value in chosen if value in domain]
+        colors = [chosen[value] for value in domain]
     return alt.Color(
         f"{field}:N",
         title=None,
         scale=alt.Scale(domain=domain, range=colors),
         legend=alt.Legend(orient="top", columns=4, labelLimit=260),
     )
+
+
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)")
+_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def _nanoseconds(time: str) -> float:
+    found = _TIME.fullmatch(time)
+    return float(found[1]) * _UNITS[found[2]] if found is not None else 0.0
 
 
 def _data(values: Values) -> dict[str, Any]:

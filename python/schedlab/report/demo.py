@@ -1,5 +1,6 @@
 """The demo's summary as that of a study, whose pages it shares."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,15 +34,21 @@ def as_study(summary: Values) -> dict[str, Any]:
     facts = summary["machine"]["facts"]
     parts = (
         _machine(summary),
+        _verified(summary["verified"]),
         _validation(summary["validation"], summary.get("equivalence")),
         _tuning(summary["tuning"]),
-        _verified(summary["verified"]),
     )
+    verified, simulator, *others = answers(summary)
     return {
         "study": "demo",
         "title": TITLE,
         "paper": PAPER,
-        "answers": answers(summary),
+        "answers": [verified, *others],
+        "sure": [simulator],
+        "next": {
+            "why": "Try it with a program of yours.",
+            "command": _compared(summary["verified"]),
+        },
         "claims": [],
         "tables": [table for part in parts for table in part.tables],
         "figures": [figure for part in parts for figure in part.figures],
@@ -59,6 +66,14 @@ def as_study(summary: Values) -> dict[str, Any]:
         "host": f"kernel {facts['kernel']}, {facts['cpu_model']}, {counted(facts['cpus'], 'CPU')}",
         "seconds": summary["seconds"],
     }
+
+
+def _compared(verified: Values) -> str:
+    """Return the command that tries a program of the reader's under such settings."""
+    policy, _, piece = verified["setting"].partition(", slice ")
+    policies = ",".join(dict.fromkeys([verified["baseline"], policy]))
+    what = ["tune", "--slice", "100us..100ms"] if piece else ["compare"]
+    return shlex.join(["schedlab", *what, "--on", "host", "--policy", policies, "--", "./program"])
 
 
 @dataclass(frozen=True, slots=True)

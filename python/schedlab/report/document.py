@@ -36,6 +36,7 @@ class Document:
         about: what the experiment was, in a paragraph.
         command: as it was typed.
         tables: its numbers.
+        searched: all that a search tried; None of a comparison.
         remarks: what a reader has to know before relying on them.
         places: where it ran, as JSON.
     """
@@ -47,6 +48,7 @@ class Document:
     about: str
     command: str
     tables: Sequence[Table] = ()
+    searched: Table | None = None
     remarks: Sequence[str] = ()
     places: Sequence[str] = field(default=(), repr=False)
 
@@ -57,13 +59,12 @@ def document(stored: StoredExperiment, store: Store) -> Document:
     Raises:
         InputError: the store cannot be read.
     """
+    results = comparisons(stored, store)
     if stored.kind == "tune":
-        results = comparisons(stored, store)
         sentences = _tuned_sentences(stored, results)
-        tables = [*_gains(stored), *_tables(results), tried(stored, store)]
+        tables = [*_tables(results), *_gains(stored)]
         why, words = _after_tuning(stored, results)
     else:
-        results = [campaign.recall(stored, store)]
         sentences = answers.sentences(results[0]) or ["No question has an answer yet."]
         tables = _tables(results)
         why, words = _after_comparing(stored, results[0])
@@ -75,20 +76,31 @@ def document(stored: StoredExperiment, store: Store) -> Document:
         about=_about(stored),
         command=shlex.join(["schedlab", *stored.command]),
         tables=tables,
+        searched=tried(stored, store) if stored.kind == "tune" else None,
         remarks=[text for result in results for text in _remarks(result)],
         places=_places(stored, store),
     )
 
 
 def comparisons(stored: StoredExperiment, store: Store) -> list[campaign.Result]:
-    """Return the comparisons of a tuning's winner with the default that the store has."""
+    """Return the comparisons of a tuning's winner with the default, or the one that it is itself.
+
+    Raises:
+        InputError: the store cannot be read.
+    """
+    if stored.kind != "tune":
+        return [campaign.recall(stored, store)]
     known = {one.id: one for one in store.experiments()}
     wanted = [] if stored.result is None else stored.result.get("comparisons", [])
     return [campaign.recall(known[one], store) for one in wanted if one in known]
 
 
-def _means(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
-    """Return each arm's runs and the mean of its case's metric."""
+def means(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
+    """Return each arm of a tuning: its runs, the mean of its case's metric and the unit.
+
+    Raises:
+        InputError: the store cannot be read.
+    """
     metric_of = {case["name"]: case["metric"] for case in stored.plan["cases"]}
     values: dict[str, list[float]] = {}
     for (arm, _), metrics in store.values(stored.id).items():
@@ -186,7 +198,7 @@ def tried(stored: StoredExperiment, store: Store) -> Table:
             str(row["runs"]),
             "-" if row["mean"] is None else quantity(row["mean"], row["unit"]),
         )
-        for row in _means(stored, store)
+        for row in means(stored, store)
     ]
     return Table("All that was tried", ("setting", "runs", "geometric mean"), rows)
 

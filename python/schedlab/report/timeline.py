@@ -11,7 +11,7 @@ from schedlab.report.charts import PALETTE
 MOST = 5_000
 """Spans of a timeline at the most; a longer run is cut there."""
 
-_WIDTH = 900
+_WIDTH = 960
 _LANE = 22
 _LEFT = 110
 
@@ -225,7 +225,7 @@ SCRIPT = """
         if (row[1] > to && rows[place - 1]) value = between(rows[place - 1], row, to);
         return `${x(row[1]).toFixed(1)},${y(task, value).toFixed(1)}`;
       });
-      const line = make("polyline", {points: points.join(" "), fill: "none", stroke: "#111",
+      const line = make("polyline", {points: points.join(" "), fill: "none", stroke: "currentColor",
         "stroke-width": 1.5, class: "standing"});
       line.appendChild(make("title", {}, `${curve.value} of ${data.tasks[task]}`));
       svg.appendChild(line);
@@ -262,7 +262,7 @@ SCRIPT = """
       if (at < from || at > to || data.wakeups.length > 3000 && to - from > data.end_ns / 4)
         continue;
       const x = LEFT + (at - from) * scale, y = LANE * lane + 1;
-      const mark = make("path", {d: `M${x - 3} ${y}h6l-3 5z`, fill: "#111"});
+      const mark = make("path", {d: `M${x - 3} ${y}h6l-3 5z`, fill: "currentColor"});
       mark.appendChild(make("title", {}, `${data.tasks[task]} woken at ${time(at)}`));
       svg.appendChild(mark);
     }

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from schedlab.attribution.remedies import Effect
 from schedlab.attribution.waiting import Wait, Waiting
 from schedlab.model import short_time
+from schedlab.report import page
 from schedlab.report.charts import PALETTE, Chart, drawing, stacked
 from schedlab.report.words import percent
 
 _WIDTH = 60
 """Letters of a timeline."""
 
-_PIXELS = 760
+_PIXELS = 960
 _LANE = 20
 _LEFT = 120
 
@@ -57,12 +58,10 @@ def chart(waiting: Waiting) -> Chart:
         return stacked(values, x="seconds", y="task", color="cause", title="waiting time (s)")
 
 
-def page(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
+def report(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
     """Return a self-contained HTML page: the answer, its causes, the longest waits, the changes."""
-    task = waiting.task
-    parts = [f"<h1>Why did {html.escape(waiting.selected or 'no task')} wait?</h1>"]
-    parts.append(f'<p class="answer">{html.escape(waiting.answer)}</p>')
-    if task is not None:
+    parts = [page.answers([waiting.answer])]
+    if waiting.task is not None:
         parts.append(_causes(waiting))
     parts += [_wait(number, wait) for number, wait in enumerate(waiting.worst, 1)]
     if effects:
@@ -71,27 +70,7 @@ def page(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
         f"<footer>{html.escape(source)}; rules of {html.escape(waiting.release)}; "
         f"{waiting.attributed:.2%} of the waiting time has a cause</footer>"
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Why did it wait?</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; background: #fff; margin: 0 auto;
-       max-width: 60rem; padding: 1.5rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; }
-p.answer { font-size: 1.05rem; border-left: 4px solid #2563a8; padding-left: .8rem; }
-table { border-collapse: collapse; font-size: .85rem; display: block; overflow-x: auto; }
-th, td { text-align: right; padding: .15rem .6rem; border-bottom: 1px solid #e4e7eb; }
-th:first-child, td:first-child { text-align: left; }
-svg { max-width: 100%; height: auto; }
-footer { margin-top: 2rem; font-size: .8rem; color: #52606d; }
-"""
+    return page.page(f"Why did {waiting.selected or 'no task'} wait?", parts)
 
 
 def _causes(waiting: Waiting) -> str:
@@ -112,7 +91,7 @@ def _causes(waiting: Waiting) -> str:
             )
         )
     columns = ("cause", "share", "time", "of all waits", "mean margin")
-    return f"<h2>{html.escape(title)}</h2>{_table(columns, rows)}"
+    return page.section(title, page.table("Causes of its waits", columns, rows), "causes")
 
 
 def _wait(number: int, wait: Wait) -> str:
@@ -128,8 +107,9 @@ def _wait(number: int, wait: Wait) -> str:
         )
         for span in wait.spans
     ]
-    table = _table(("cause", "time", "margin"), rows)
-    return f"<h3>{html.escape(title)}</h3>{_timeline(wait)}{table}"
+    table = page.table("Its parts", ("cause", "time", "margin"), rows)
+    drawing = f'<div class="wide" tabindex="0">{_timeline(wait)}</div>'
+    return f"<h3>{html.escape(title)}</h3>{drawing}{table}"
 
 
 def _effects(effects: Sequence[Effect]) -> str:
@@ -144,15 +124,7 @@ def _effects(effects: Sequence[Effect]) -> str:
         for effect in effects
     ]
     columns = ("change", "percentile", "95% interval", "turnaround", "waits longer")
-    return f"<h2>What would change it</h2>{_table(columns, rows)}"
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return page.section("What would change it", page.table("Simulated", columns, rows), "changes")
 
 
 def _window(wait: Wait) -> tuple[int, int]:

@@ -320,7 +320,12 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
             "Figures 5 and 7: executions until each search met its minimum, with the paper's.",
             "Executions against sets of messages: " + spans([*needed, *paper], "value") + ".",
             charts.lines(
-                needed, paper, x="messages", y="value", names=("sets of messages", "executions")
+                needed,
+                paper,
+                x="messages",
+                y="value",
+                names=("sets of messages", "executions (log scale)"),
+                log_y=True,
             ),
         ),
         landscape(surface),
