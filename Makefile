@@ -11,6 +11,7 @@
 #   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/results/fidelity-behaviour.md)
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
+#   make fidelity-held-out    random workloads that nobody has tuned for, simulated and run (docs/results/prediction.md)
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/results/fidelity-what-if.md)
 #   make live    the live page: the simulator in a browser       (opened by schedlab live)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
@@ -50,7 +51,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style fidelity-what-if build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style fidelity-held-out fidelity-what-if build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -215,6 +216,11 @@ fidelity-behaviour: build
 
 fidelity-prediction: build
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/results/fidelity-prediction.md
+
+# Workloads whose seeds follow from the commit. Hours; what ran is kept in out/fidelity.
+fidelity-held-out: build
+	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/held-out \
+		--judge HEAD --page docs/results/prediction.md
 
 # The part of both that takes five minutes, always anew.
 check-prediction: build

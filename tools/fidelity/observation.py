@@ -17,9 +17,10 @@ from schedlab.processes import leftovers
 
 FloatArray = NDArray[np.float64]
 
-Metric = Literal["share", "voluntary", "involuntary", "turnaround", "p50", "p99"]
+Metric = Literal["share", "voluntary", "involuntary", "turnaround", "wait", "p50", "p99"]
 """CPU share of each task; switches because tasks slept, and because they were preempted; the
-workload's own time; the median and the 99th percentile of the time from a wake-up to running."""
+workload's own time; the time that its tasks waited for a CPU; the median and the 99th percentile
+of the time from a wake-up to running."""
 
 METRICS: tuple[Metric, ...] = ("share", "voluntary", "involuntary", "turnaround", "p50", "p99")
 
@@ -51,6 +52,7 @@ class Observation:
             "voluntary": sum(task.voluntary for task in outcome.tasks),
             "involuntary": sum(task.involuntary for task in outcome.tasks),
             "turnaround": outcome.turnaround_ns,
+            "wait": sum(task.wait_ns for task in outcome.tasks),
         }
         shares = {task.name: task.run_ns / total for task in outcome.tasks} if total else {}
         return cls(shares, {name: float(value) for name, value in values.items()})

@@ -103,11 +103,15 @@ class Place:
             with guest_knobs.applied(self._guest, wanted):
                 yield
 
-    def run(self, workload: Workload, *, seed: int, timeout: float = 300.0) -> Observation:
-        """Run a workload for real."""
+    def run(
+        self, workload: Workload, *, seed: int, timeout: float = 300.0, delays: bool = False
+    ) -> Observation:
+        """Run a workload for real; with ``delays`` each task's waiting time is measured, too."""
         if self._guest is None:
-            return Observation.of(host.run(workload, seed=seed, timeout=timeout))
-        return Observation.of(vm.run(workload, self._guest, seed=seed, timeout=timeout))
+            return Observation.of(host.run(workload, seed=seed, timeout=timeout, delays=delays))
+        return Observation.of(
+            vm.run(workload, self._guest, seed=seed, timeout=timeout, delays=delays)
+        )
 
     def record(
         self, workload: Workload, *, seed: int, timeout: float = 300.0, level: str = WAITS

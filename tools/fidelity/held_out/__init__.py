@@ -1,0 +1,5 @@
+"""Prediction of workloads that nobody has tuned the simulator for.
+
+`draw` makes workloads from seeds, `collect` runs and simulates them, `errors` relates the two to
+the kernel's own spread, and `page` writes ``docs/results/prediction.md``.
+"""

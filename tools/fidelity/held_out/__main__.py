@@ -1,0 +1,86 @@
+"""``python -m fidelity.held_out``: draw, run, simulate, and write the page."""
+
+import argparse
+import sys
+from dataclasses import replace
+
+from fidelity import command
+from fidelity.held_out.collect import Found, collect
+from fidelity.held_out.draw import seeds_of
+from fidelity.held_out.errors import errors
+from fidelity.held_out.page import amount, page
+from fidelity.held_out.plan import Plan
+from schedlab.boundary.errors import InputError, SchedlabError
+from schedlab.boundary.files import write_text
+from schedlab.processes import processes
+from schedlab.report.terminal import say
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do it; return 1 if a goal is missed, 2 if it could not be done."""
+    parser = command.parser("fidelity.held_out", "validation/held-out.toml")
+    command.add_calibrations(parser)
+    parser.add_argument("--place", action="append", default=[], help="only that place")
+    parser.add_argument("--count", type=int, help="so many workloads, in place of the plan's")
+    parser.add_argument("--runs", type=int, help="so many real runs of each")
+    parser.add_argument(
+        "--judge",
+        metavar="COMMIT",
+        help="the workloads that follow from that commit's hash; without it those of development",
+    )
+    return command.carry_out(_run, parser.parse_args(arguments))
+
+
+def _run(given: argparse.Namespace) -> bool:
+    plan = Plan.read(given.register)
+    unknown = [place for place in given.place if place not in plan.places]
+    if unknown:
+        known = ", ".join(plan.places)
+        raise InputError(f"no place is called {', '.join(unknown)}; known: {known}")
+    count = plan.workloads if given.count is None else given.count
+    plan = replace(plan, runs=plan.runs if given.runs is None else given.runs)
+    if count < 1 or plan.runs < 1:
+        raise InputError("--count and --runs are whole numbers from 1 on")
+    if given.judge is None:
+        seeds, judged = list(range(count)), f"Seeds 0 to {count - 1}, those of development."
+    else:
+        commit = _commit(given.judge)
+        seeds = seeds_of(commit, count)
+        judged = f"{count} workloads a place, whose seeds follow from commit {commit[:12]}."
+    found: dict[str, Found] = {}
+    for place in given.place or plan.places:
+        try:
+            found[place] = collect(
+                plan, place, seeds, given.directory, note=say, anew=command.anew(given)
+            )
+        except SchedlabError as error:
+            say(f"{place}: {error}")
+    if not found:
+        raise InputError("no place could be run at")
+    missed = 0
+    for place, there in found.items():
+        for metric, goal in plan.goals.items():
+            one = errors(metric, there.workloads)
+            missed += not one.meets(goal)
+            middle = amount(metric, one.percentile(0.5))
+            said = f"{one.within(goal.within):.0%} of {len(one.errors)} within"
+            say(f"{place}: {metric}: median {middle}, {said} {amount(metric, goal.within)}")
+    if given.page is not None:
+        write_text(given.page, page(plan, found, judged))
+    return missed == 0
+
+
+def _commit(name: str) -> str:
+    """Return a commit's whole hash.
+
+    Raises:
+        InputError: there is no such commit.
+    """
+    done = processes.run(["git", "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"])
+    if done.code != 0:
+        raise InputError(f"there is no commit '{name}'")
+    return done.output.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
