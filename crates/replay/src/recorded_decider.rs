@@ -28,6 +28,8 @@ pub(crate) struct RecordedDecider {
     kernels_weights: Option<BTreeMap<u32, VecDeque<u64>>>,
     /// What ours came to and the kernel's.
     weights: Vec<(u64, u64)>,
+    /// The entity that was set to run last, with its vruntime and deadline as a probe of that sees them: before its weight changes.
+    pub(crate) next: Option<(EntityId, Vruntime, Vruntime)>,
     /// Each decision of ours with its reason, since these were last taken; none if no reasons are asked for.
     reasons: Option<Vec<(CpuId, Reason)>>,
 }
@@ -134,6 +136,10 @@ impl Decider for RecordedDecider {
         let kernels = expected.get_mut(&entity.0).and_then(VecDeque::pop_front).unwrap_or(before);
         self.weights.push((ours, kernels));
         kernels
+    }
+
+    fn set_next(&mut self, entity: EntityId, vruntime: Vruntime, deadline: Vruntime) {
+        self.next = Some((entity, vruntime, deadline));
     }
 
     /// Whom the kernel takes follows by itself.

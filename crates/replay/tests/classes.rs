@@ -45,6 +45,18 @@ fn tasks_are_throttled_as_they_return_to_user_space() {
     assert!(report.state.throttling.compared > 10 && report.state.budgets.compared > 500, "{:?}", report.state);
 }
 
+/// Nested cgroups, one with 3 ms of each 50 ms, where tasks are taken off one by one: on 6.18.15 its limit is set anew, which lets two tasks in
+/// limbo go; on 7.3.4 all tasks stand in one timeline with their part of each level, and the current task is throttled as it is charged.
+#[test]
+fn groups_whose_tasks_are_taken_off_run_as_recorded() {
+    for series in ["6.18", "7.3"] {
+        let report = report("groups", series);
+        exact(&report);
+        assert!(report.decisions.pick.compared > 200 && report.decisions.wakeup.compared > 40, "{series}");
+        assert!(report.state.throttling.compared > 300 && report.state.budgets.compared > 1000, "{series}");
+    }
+}
+
 /// Sessions of autogroup, on by default in 6.12 and 7.2.
 #[test]
 fn sessions_share_as_recorded() {

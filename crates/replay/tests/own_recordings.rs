@@ -50,6 +50,7 @@ fn a_head_without_a_release_or_without_settings_is_refused() {
 fn a_recording_begins_from_its_snapshot() {
     let hogs = ["hogs-5.10.txt.gz", "hogs-6.1.txt.gz", "hogs-6.12.txt.gz", "hogs-7.2.txt.gz", "hogs-7.3.txt.gz"];
     for file in hogs.into_iter().chain([
+        "sleepers-6.18.txt.gz",
         "sleepers-7.2.txt.gz",
         "sleepers-7.3.txt.gz",
         "batch-idle-6.1.txt.gz",

@@ -77,6 +77,10 @@ pub trait Decider {
         ours
     }
 
+    /// Where an entity stands as the kernel sets it to run, before its weight in a single timeline (7.3) follows its groups'.
+    #[inline(always)]
+    fn set_next(&mut self, _entity: EntityId, _vruntime: Vruntime, _deadline: Vruntime) {}
+
     /// The CPU from whose queue `cpu` takes tasks, as load is balanced; none if that is balanced.
     #[inline]
     fn balance(&mut self, _cpu: CpuId, _idle: Idle, ours: Option<CpuId>) -> Option<CpuId> {

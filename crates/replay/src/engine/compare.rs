@@ -113,6 +113,11 @@ impl<'a> Engine<'a> {
                         self.compare_budget(cpu, self.sched.queue(queue).runtime_remaining, kernels);
                     }
                 }
+                // It is let go because it got some runtime in this step.
+                What::Unthrottle => {
+                    let queue = record.number("cfs").and_then(|address| self.groups.queue(address));
+                    seen.queues.extend(queue.map(|queue| queue.0));
+                }
                 _ if &*record.event == "k_lase" => self.compare_task_load(cpu, record, &mut seen),
                 _ if &*record.event == "k_lacfs" => self.compare_queue_load(cpu, record, &mut seen),
                 _ if self.alone() => self.compare_higher_classes(cpu, entry, step, &mut seen),
@@ -348,7 +353,11 @@ impl<'a> Engine<'a> {
             };
             let Some(se) = se else { continue };
             let entity = self.sched.entity_at(se);
-            let (vruntime, deadline, slice) = (entity.vruntime, entity.deadline, entity.slice);
+            let slice = entity.slice;
+            let (vruntime, deadline) = match self.sched.decider.next {
+                Some((next, vruntime, deadline)) if next == se => (vruntime, deadline),
+                _ => (entity.vruntime, entity.deadline),
+            };
             let Some(kernels) = record.number("vr") else { continue };
             self.compare_vruntime(cpu, se, vruntime, kernels);
             if let Some(naive) = self.task_of_entity(se).and_then(|task| self.placed.remove(&task)) {

@@ -259,9 +259,7 @@ pub(crate) fn cut(entries: &[Entry<'_>]) -> (Kind, usize) {
 
 /// The records from `from` on that belong to the section before: parts of sequences, at the same clock.
 fn run(entries: &[Entry<'_>], from: usize) -> usize {
-    // `unthrottle_cfs_rq` tells of itself before it reads the clock.
-    let unthrottles = from == 1 && entries[0].what == What::Unthrottle;
-    let clock = entries[usize::from(unthrottles)..].iter().take(from).find_map(Entry::clock);
+    let clock = entries.iter().filter(is_of_clock).take(from).find_map(Entry::clock);
     // A task that was to be rescheduled anyway schedules at the very clock of its yield; only the latter holds nothing but the lock.
     let first = entries[0].record;
     let yields = first.flags.preempt_depth == 1 && may_yield(first.flags);
@@ -284,6 +282,11 @@ fn run(entries: &[Entry<'_>], from: usize) -> usize {
             && matches!(entries[at - 1].record.kind, RecordKind::StatRuntime { .. })
     };
     (first + 1..end).find(again).map_or(end, |at| (at - 1).max(from))
+}
+
+/// Whether a record shows the clock of its section: `unthrottle_cfs_rq` tells of itself before it reads the clock.
+fn is_of_clock(entry: &&Entry<'_>) -> bool {
+    entry.what != What::Unthrottle
 }
 
 /// A section of `length` records that ends in a switch goes over into a schedule, at the same clock where that was read only just:
@@ -358,14 +361,14 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
 
 /// A new quota lets go whom the old one held back: where tasks are throttled one by one (6.18 on), each of them is queued within.
 fn quota(entries: &[Entry<'_>]) -> usize {
-    let clock = entries[..run(entries, 1)].iter().find_map(Entry::clock);
+    let mut end = run(entries, 1);
+    let clock = entries[..end].iter().chain(entries.get(end)).filter(is_of_clock).find_map(Entry::clock);
     let is_let_go = |entry: &Entry<'_>| {
         entry.what == What::Enqueue(Of::Fair)
             && entry.flags() & SLEEP != 0
             && entry.is_alongside(&entries[0])
             && entry.clock() == clock
     };
-    let mut end = run(entries, 1);
     while entries.get(end).is_some_and(is_let_go) {
         end = run(entries, end + 1);
     }

@@ -254,6 +254,8 @@ impl<D: Decider> Sched<D> {
         let own = self.tasks[task.index()].se;
         let root = self.timeline_queue(own);
         let cpu = self.cfs_rqs[root.index()].cpu;
+        let (vruntime, deadline) = (self.entities[own.index()].vruntime, self.entities[own.index()].deadline);
+        self.decider.set_next(own, vruntime, deadline);
         self.clear_buddies(root, own);
         let queued = self.entities[own.index()].on_rq;
         if queued {

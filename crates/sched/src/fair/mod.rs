@@ -506,7 +506,12 @@ impl<D: Decider> Sched<D> {
 
     /// `task_tick_fair` from the high-resolution tick, which came for the end of the slice: no need to ask whether that is so.
     pub(crate) fn queued_tick_fair(&mut self, cpu: CpuId) {
-        let mut level = Some(self.tasks[self.rqs[cpu.index()].curr.index()].se);
+        let own = self.tasks[self.rqs[cpu.index()].curr.index()].se;
+        // With a single timeline (7.3) a task that was throttled, and runs on until the CPU reschedules, has no tick.
+        if self.rules.single_timeline && !self.entities[own.index()].on_rq {
+            return;
+        }
+        let mut level = Some(own);
         while let Some(se) = level {
             let entity = &self.entities[se.index()];
             let (cfs, parent) = (entity.cfs_rq, entity.parent);

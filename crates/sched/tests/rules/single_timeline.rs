@@ -3,6 +3,7 @@
 use schedlab_model::{Attributes, CpuId, Policy, TaskId, Time};
 use schedlab_sched::{GroupId, Vruntime};
 
+use crate::bandwidth::limit;
 use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS, US, attributes};
 
@@ -70,6 +71,31 @@ fn a_task_weighs_no_less_than_two() {
     lab.sched.sched_move_task(least, inner);
     // ⌊2²⁰ · 3 / 88764⌋ = 35; of the outer group 10 of 88771: ⌊35 · 10 / 88771⌋ = 0, so 2; at the top 2 · 10 / 1024 = 0, so 2.
     assert_eq!(in_timeline(&lab, least), 2);
+}
+
+/// `task_tick_fair` asks whether the task is queued: one that was throttled as it returned to user space, and runs on until the CPU reschedules, has no tick
+/// of either kind. Of a group of 5 ms in 100 with two tasks one has run 6 ms; its group's entity, which still runs, counts from then on.
+#[test]
+fn a_throttled_task_has_no_tick() {
+    for high_resolution in [false, true] {
+        let mut lab = Lab::new("7.3", &[]);
+        let limited = group(&mut lab, GroupId::ROOT, 100);
+        limit(&mut lab, limited, 5, 100, 0);
+        let tasks = [member(&mut lab, limited), member(&mut lab, limited)];
+        lab.schedule(CPU0);
+        lab.tick_after(CPU0, 6 * MS);
+        let throttled_at = lab.now;
+        assert!(lab.sched.exit_to_user(CPU0) && tasks.contains(&lab.curr(CPU0)));
+        lab.advance(MS);
+        lab.sync(CPU0);
+        if high_resolution {
+            lab.sched.hrtick(CPU0);
+        } else {
+            lab.sched.sched_tick(CPU0);
+        }
+        let entity = lab.sched.group_entity(limited, CPU0).expect("with a task");
+        assert_eq!(entity.exec_start, throttled_at, "{high_resolution}");
+    }
 }
 
 /// `set_protect_slice`: one with a slice of 5 ms that is picked while one with 0.7 ms waits at 0.35 ms is protected for 0.7 ms on 7.2, on 7.3 until it

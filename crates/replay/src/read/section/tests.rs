@@ -82,6 +82,25 @@ fn a_new_quota_queues_whom_the_old_one_held_back() {
     assert_eq!(cut(&later.iter().map(Entry::of).collect::<Vec<_>>()), (Kind::QuotaOfQueue, 6));
 }
 
+/// Of 6.18.15: `unthrottle_cfs_rq` itself reads the clock, after it told of itself, so that both tasks come at a later one; the tick does not belong to it.
+#[test]
+fn a_new_quota_lets_all_go_at_the_clock_that_is_read_then() {
+    let text = "\
+ a-446 0d..1. 352.809755971: k_refill: cg=886 rt=0 quota=6000000 period=50000000 burst=0
+ a-446 0d..1. 352.809826819: k_unthr: cfs=0xc000 tg=0x6a00 rr=1 ct=352805883858 c=352805883858
+ a-446 0d..1. 352.809900099: k_enq: pid=443 fl=0x1 ct=352807200914 c=352807200914 cpu=0 pol=0 sp=120 w=1048576 tg=0x6a00 ptg=0x7680 cg=886 ag=0
+ a-446 0d..1. 352.810067299: k_uc: cfs=0xc000 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=352807200914 cpu=0
+ a-446 0d..1. 352.810500803: k_acct: cfs=0xc000 rr=1 delta=0
+ a-446 0d..1. 352.811029667: k_enq: pid=442 fl=0x1 ct=352807200914 c=352807200914 cpu=0 pol=0 sp=120 w=1048576 tg=0x6a00 ptg=0x7680 cg=886 ag=0
+ a-446 0d..1. 352.811196867: k_uc: cfs=0xc000 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=352807200914 cpu=0
+ a-446 0d.h1. 352.811735331: k_tick: pid=446 ct=352809044626 c=352809044626 cpu=0
+";
+    let records = records(text);
+    let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+    assert_eq!(cut(&entries), (Kind::Quota, 7));
+    assert_eq!(cut(&entries[1..]), (Kind::QuotaOfQueue, 6));
+}
+
 fn records(text: &str) -> Vec<Record> {
     Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap()
 }
