@@ -117,3 +117,21 @@ def test_the_command_answers_first(tmp_path: Path, capsys: pytest.CaptureFixture
     assert told["attributed"] == 1
     assert told["tasks"][0]["name"] == "hog"
     assert invoke([*words, "--level", "L0"]) == 2
+
+
+def test_a_long_wait_is_shown_from_its_beginning_to_its_end() -> None:
+    """On one CPU somebody runs as long as a task waits, here in more stretches than are shown."""
+    work = Workload.from_dict(
+        {
+            "tasks": {
+                "idle": {"policy": "SCHED_IDLE", "delay": 5000, "loop": 1, "run": 1000},
+                "pair": {"instance": 3, "loop": 2000, "run": 50, "sleep": 20},
+            }
+        }
+    )
+    found = why(work, scheduler=Scheduler("6.1"), machine=Machine(1, "ideal"), task="idle", worst=1)
+    (wait,) = found.worst
+    assert len(wait.around) == 400
+    ends = [run.began_ns + run.length_ns for run in wait.around]
+    assert min(run.began_ns for run in wait.around) < wait.began_ns + wait.length_ns // 10
+    assert max(ends) > wait.began_ns + 9 * wait.length_ns // 10

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from schedlab.attribution.remedies import Effect
 from schedlab.attribution.waiting import Wait, Waiting
+from schedlab.boundary import extras
 from schedlab.model import short_time
 from schedlab.report import page
 from schedlab.report.charts import PALETTE, Chart, drawing, stacked
@@ -62,7 +63,7 @@ def report(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
     """Return a self-contained HTML page: the answer, its causes, the longest waits, the changes."""
     parts = [page.answers([waiting.answer])]
     if waiting.task is not None:
-        parts.append(_causes(waiting))
+        parts += [_picture(waiting), _causes(waiting)]
     parts += [_wait(number, wait) for number, wait in enumerate(waiting.worst, 1)]
     if effects:
         parts.append(_effects(effects))
@@ -71,6 +72,13 @@ def report(waiting: Waiting, effects: Sequence[Effect], source: str) -> str:
         f"{waiting.attributed:.2%} of the waiting time has a cause</footer>"
     )
     return page.page(f"Why did {waiting.selected or 'no task'} wait?", parts)
+
+
+def _picture(waiting: Waiting) -> str:
+    if not extras.installed("charts"):
+        return ""
+    caption = "The time that each kind of task waited, by its causes."
+    return page.figure(chart(waiting), caption, caption, "waiting")
 
 
 def _causes(waiting: Waiting) -> str:
@@ -107,7 +115,8 @@ def _wait(number: int, wait: Wait) -> str:
         )
         for span in wait.spans
     ]
-    table = page.table("Its parts", ("cause", "time", "margin"), rows)
+    table = page.table("Its parts, one after the other", ("cause", "time", "margin"), rows)
+    table = page.folded("Its parts", table, f"wait-{number}")
     drawing = f'<div class="wide" tabindex="0">{_timeline(wait)}</div>'
     return f"<h3>{html.escape(title)}</h3>{drawing}{table}"
 

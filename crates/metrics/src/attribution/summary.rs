@@ -305,11 +305,10 @@ fn around(wait: &Wait, events: &[Event], one: &dyn Fn(TaskId) -> String) -> Vec<
             running.insert(event.cpu.0, (next, from));
         }
     }
-    let mut found = Vec::new();
+    let mut found: Vec<(u32, TaskId, Time, Time)> = Vec::new();
     let mut tell = |cpu: u32, task: TaskId, began: Time, end: Time| {
-        if task != TaskId::IDLE && end > began && found.len() < MOST_AROUND {
-            let length_ns = end.saturating_sub(began).as_nanos();
-            found.push(Around { cpu, task: one(task), began_ns: began.as_nanos(), length_ns });
+        if task != TaskId::IDLE && end > began {
+            found.push((cpu, task, began, end));
         }
     };
     for event in events[first..].iter().take_while(|event| event.time <= to) {
@@ -319,5 +318,19 @@ fn around(wait: &Wait, events: &[Event], one: &dyn Fn(TaskId) -> String) -> Vec<
         }
     }
     running.into_iter().for_each(|(cpu, (task, began))| tell(cpu, task, began, to));
-    found
+    // Of more than a figure can show the longest are kept, of equally long ones such as lie evenly (in van der Corput's order).
+    let mut places: Vec<usize> = (0..found.len()).collect();
+    places.sort_by_key(|&place| {
+        let (_, _, began, end) = found[place];
+        (std::cmp::Reverse(end.saturating_sub(began)), place.reverse_bits())
+    });
+    places.truncate(MOST_AROUND);
+    places.sort_unstable();
+    let named = places.into_iter().map(|place| found[place]).map(|(cpu, task, began, end)| Around {
+        cpu,
+        task: one(task),
+        began_ns: began.as_nanos(),
+        length_ns: end.saturating_sub(began).as_nanos(),
+    });
+    named.collect()
 }
