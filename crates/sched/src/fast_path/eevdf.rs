@@ -65,7 +65,7 @@ impl Sched<Ours> {
         let features = &rules.tunables.features;
         let lag = rules.placed_lag(entity.vlag, rules.weight_in_average(entity.load), load);
         entity.vruntime = average.minus(lag as u64);
-        if rules.full_weights && features.place_lag && rules.weight_in_average(entity.load) > load {
+        if rules.full_weights && rules.weight_in_average(entity.load) > load {
             // A heavy entity pulls V to itself: the origin goes there at once.
             queue.update_zero_vruntime(lag.wrapping_neg());
         }
