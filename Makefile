@@ -196,7 +196,7 @@ docs: build
 	@$(MAKE) --no-print-directory site
 	@echo "out/site/index.html"
 
-# Some minutes: every row of scripts/mutations.toml.
+# An hour on two CPUs: every row of scripts/mutations.toml. Interrupted, it goes on with what is left.
 mutations:
 	scripts/mutations
 

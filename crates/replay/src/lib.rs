@@ -22,10 +22,10 @@
 
 mod engine;
 mod error;
-mod flat;
 mod invariants;
 mod level;
 mod read;
+mod reconstruction;
 mod recorded_decider;
 mod report;
 mod rule;
@@ -52,11 +52,11 @@ pub use waiting::{Attributed, attribute_file};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
 pub use watch::{Watch, Watched};
 
-use flat::Replayer;
-use flat::first_sight::FirstSight;
 use read::l0::Traced;
 use read::l1;
 use read::recording::{Recording, hold_yields};
+use reconstruction::Replayer;
+use reconstruction::first_sight::FirstSight;
 
 /// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
@@ -91,7 +91,7 @@ fn replay_records(records: Vec<Record>, settings: &Settings, watch: Watch<'_>) -
     if engine::of_several_cpus(&records) {
         return engine::replay_several_cpus(&records, settings, watch);
     }
-    if settings.level.is_none_or(|level| level == Level::L1) && engine::tells_of_all_classes(&records) {
+    if settings.level.is_none_or(|level| level == Level::L1) && engine::tells_of_states(&records) {
         return engine::replay_one_cpu(&hold_yields(records), settings, watch);
     }
     let recording = Recording::sort(records.into_iter().map(Ok), settings.level, &settings.rule_set())?;

@@ -260,7 +260,15 @@ impl State {
     }
 }
 
+/// Differences kept in full.
+const KEPT: usize = 10;
+
 impl Report {
+    /// Whether one more difference is kept in full.
+    pub(crate) fn keeps_differences(&self) -> bool {
+        self.differences.len() < KEPT
+    }
+
     /// Of a recording from `first` to `last`, with nothing compared yet.
     pub(crate) fn of(first: &Record, last: &Record, level: Level, records: usize, settings: &Settings) -> Self {
         Self {

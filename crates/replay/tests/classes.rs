@@ -29,6 +29,9 @@ fn groups_share_and_are_throttled_as_recorded() {
         let report = report("groups", series);
         exact(&report);
         assert!(report.state.group_vruntime.compared > 40, "{series}");
+        // What each look at a queue shows: its buddies (CFS), or the sums of V, with all bits of the weights on 7.2.
+        let shown = if ["5.10", "6.1"].contains(&series) { report.state.buddies } else { report.state.avg_vruntime };
+        assert!(shown.compared > 200 && shown.equal == shown.compared, "{series}: {shown:?}");
         // 7.2 has no function to probe there, and is not throttled in this recording.
         let budgets = series == "7.2" || report.state.throttling.compared > 0;
         assert!(budgets && report.state.budgets.compared > 20, "{series}");

@@ -58,6 +58,8 @@ fn a_recording_begins_from_its_snapshot() {
     ]) {
         let report = replay_file(&fixture(file), &Options::default()).unwrap();
         assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
+        // The clock at which each charge began is shown, and compared.
+        assert!(report.state.exec_start.compared > 100 && report.state.exec_start.max_error_ns == 0, "{file}");
         // Nobody who was there before was first seen later than in the snapshot.
         assert_eq!(report.first_sights.recording, 0, "{file}");
         // In which order equal tasks came that were queued before it is not told, nor where they land whom nobody picked again.

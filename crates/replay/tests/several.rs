@@ -182,3 +182,19 @@ fn what_is_missing_in_the_midst_is_survived() {
         assert!(!report.is_exact(), "{left_out}");
     }
 }
+
+/// The decisions of real-time and deadline tasks are compared on one CPU alone; a recording of several says so. The recorder is a FIFO task.
+#[test]
+fn real_time_tasks_on_several_cpus_are_noted() {
+    let path = fixture("groups-2-near-6.1.txt.gz");
+    let mut records: Vec<Record> = open(&path).expect("a fixture").collect::<Result<_, _>>().expect("a fixture");
+    let settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
+    let notes = |records: &[Record]| replay(records.iter().cloned().map(Ok), &settings).expect("a fixture").notes;
+    let told = |notes: &[String]| notes.iter().any(|note| note.starts_with("real-time or deadline tasks ran (pid 77)"));
+    assert!(!told(&notes(&records)));
+    let of_recorder = records.iter().position(|record| &*record.event == "k_rtenq").expect("the recorder's");
+    let mut other = records[of_recorder].clone();
+    other.text = other.text.replacen("pid=184", "pid=77", 1).into();
+    records.insert(of_recorder, other);
+    assert!(told(&notes(&records)));
+}

@@ -43,6 +43,8 @@ impl<'a> Engine<'a> {
             match entry.what {
                 // From 7.3 on the running task is charged first, on its own level.
                 What::Enqueue(Of::Fair) | What::Dequeue(Of::Fair) if !single => comes = entry.pid(),
+                // A delayed task that wakes charges nobody on its queue (`requeue_delayed_entity`): whoever is charged then runs.
+                What::Check => comes = None,
                 What::Place | What::Set | What::UpdateCurr | What::Reweight => {}
                 _ => continue,
             }

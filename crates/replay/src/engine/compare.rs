@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_model::{CpuId, TaskId, Time};
 use schedlab_sched::pelt::SchedAvg;
 use schedlab_sched::{CfsRqId, DlState, EntityId, Vruntime};
-use schedlab_trace::{Pid, Record};
+use schedlab_trace::{Pid, Record, RecordKind};
 
 use super::Engine;
 use crate::read::section::{Entry, Of, What};
 
-/// Bits by which the rules drop a weight to its nice-table value (`scale_load_down`).
-const LOAD_SHIFT: u32 = 10;
-
-/// A queue as the kernel last looked at it in a section, and who ran there by ours before the section.
+/// A queue as the kernel last looked at it in a section, and who ran there by ours before the section, with its next, last and skip buddies.
 pub(super) struct Looked<'a> {
     queue: CfsRqId,
     running: Option<EntityId>,
+    buddies: [Option<EntityId>; 3],
+    /// A delayed task was taken off after it.
+    lingered: bool,
     record: &'a Record,
 }
 
@@ -48,11 +48,7 @@ impl<'a> Engine<'a> {
             let lingers = if entity.sched_delayed { " lingers" } else { "" };
             let name = self.task_of_entity(se).map_or_else(|| "group".to_owned(), |task| self.pid(task).to_string());
             let indent = "  ".repeat(depth);
-            lines.push(format!(
-                "{indent}{name} {}{deadline} {}{lingers}",
-                entity.vruntime.0,
-                entity.load.scaled >> LOAD_SHIFT
-            ));
+            lines.push(format!("{indent}{name} {}{deadline} {}{lingers}", entity.vruntime.0, entity.load.down()));
             if let Some(below) = entity.my_q {
                 self.lines_of(self.sched.queue(below), depth + 1, lines);
             }
@@ -375,6 +371,9 @@ impl<'a> Engine<'a> {
                 self.expect_equal(cpu, "slice", equal, slice, kernels);
             }
         }
+        if self.alone() {
+            self.compare_charges(cpu, section);
+        }
         let mut ends = BTreeMap::new();
         for (at, entry) in section.iter().enumerate() {
             let Some(address) = entry.record.number("cfs") else { continue };
@@ -394,31 +393,59 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The queues that a pick looks at, with who runs there before.
-    pub(super) fn queues_before(&mut self, section: &[Entry<'a>]) -> Vec<Looked<'a>> {
+    /// The virtual time that a charge came to, and the queue's least one as a task was placed or set (CFS).
+    fn compare_charges(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        for entry in section {
+            let record = entry.record;
+            match (entry.what, &record.kind) {
+                (_, RecordKind::StatRuntime { pid, vruntime: Some(kernels), .. }) => {
+                    // What a task of a higher class shows for a virtual time is none, and one that changes is placed anew.
+                    let anew = |entry: &Entry<'a>| matches!(entry.what, What::Enqueue(_)) && entry.pid() == Some(*pid);
+                    let fair = self.task_of(*pid).filter(|task| self.is_fair(*task));
+                    let Some(task) = fair.filter(|_| !section.iter().any(anew)) else { continue };
+                    let se = self.sched.task(task).se;
+                    self.compare_vruntime(cpu, se, self.sched.entity_at(se).vruntime, *kernels);
+                }
+                (What::Place | What::Set, _) => {
+                    let queue = record.number("cfs").and_then(|address| self.groups.queue(address));
+                    if let (Some(queue), Some(kernels)) = (queue, record.number("minv")) {
+                        let least = self.sched.queue(queue).min_vruntime.0;
+                        let equal = self.report.state.min_vruntime.add(least, kernels);
+                        self.expect_equal(cpu, "min_vruntime", equal, least, kernels);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The queues that a pick looks at, with who runs there before; `left` is about to be taken off.
+    pub(super) fn queues_before(&mut self, section: &[Entry<'a>], left: Option<EntityId>) -> Vec<Looked<'a>> {
         let mut looked: Vec<Looked<'a>> = Vec::new();
         // A queue that is throttled or emptied after the look is another one then.
         if !self.compares() || section.iter().any(|entry| matches!(entry.what, What::Throttle | What::Unthrottle)) {
             return looked;
         }
-        for entry in section.iter().filter(|entry| entry.what == What::Pick) {
+        for (at, entry) in section.iter().enumerate().filter(|(_, entry)| entry.what == What::Pick) {
             let queue = entry.record.number("cfs").and_then(|address| self.groups.queue(address));
             let Some(queue) = queue else { continue };
             looked.retain(|earlier| earlier.queue != queue);
-            let running = self.sched.queue(queue).curr;
-            looked.push(Looked { queue, running, record: entry.record });
+            let ours = self.sched.queue(queue);
+            // A task that leaves is nobody's buddy any more as the kernel looks.
+            let buddies = [ours.next, ours.last, ours.skip].map(|buddy| buddy.filter(|buddy| Some(*buddy) != left));
+            let lingered = section[at..].iter().any(|entry| self.takes_off_delayed(entry));
+            looked.push(Looked { queue, running: ours.curr, buddies, lingered, record: entry.record });
         }
         looked
     }
 
     /// What the last look at each queue saw, against ours now: since then whoever was picked there came off the timeline, and
     /// whoever ran went onto it.
-    pub(super) fn compare_looks(&mut self, cpu: CpuId, looked: &[Looked<'a>], section: &[Entry<'a>]) {
-        let lingered = section.iter().any(|entry| entry.what == What::Lingers);
-        for Looked { queue, running, record } in looked {
+    pub(super) fn compare_looks(&mut self, cpu: CpuId, looked: &[Looked<'a>]) {
+        for Looked { queue, running, buddies, lingered, record } in looked {
             let ours = self.sched.queue(*queue);
             let (now, tasks) = (ours.curr, ours.nr_running);
-            if let Some(kernels) = record.number("nr").filter(|_| !lingered) {
+            if let Some(kernels) = record.number("nr").filter(|_| !*lingered) {
                 let equal = self.report.state.nr_running.add(u64::from(tasks) == kernels);
                 self.expect_equal(cpu, "nr_running", equal, tasks, kernels);
             }
@@ -432,9 +459,37 @@ impl<'a> Engine<'a> {
                 let equal = self.report.state.min_vruntime.add(least, kernels);
                 self.expect_equal(cpu, "min_vruntime", equal, least, kernels);
             }
-            if self.sched.rules().eevdf && !self.sched.rules().full_weights && !lingered {
+            if self.eevdf() && !*lingered {
                 self.compare_sum(cpu, *queue, *running, now, record);
             }
+            self.compare_buddies(cpu, *buddies, record);
+        }
+    }
+
+    /// The buddies that a look shows (CFS): tasks alone have numbers.
+    fn compare_buddies(&mut self, cpu: CpuId, buddies: [Option<EntityId>; 3], record: &Record) {
+        let kernels = ["next", "last", "skip"].map(|key| record.number(key).map(|pid| pid as Pid));
+        let [Some(next), Some(last), Some(skip)] = kernels else { return };
+        if buddies.into_iter().flatten().any(|buddy| self.task_of_entity(buddy).is_none()) {
+            return;
+        }
+        let pid = |buddy: Option<EntityId>| {
+            buddy.and_then(|buddy| self.task_of_entity(buddy)).map_or(0, |task| self.pid(task))
+        };
+        let (ours, kernels) = (buddies.map(pid), [next, last, skip]);
+        let equal = self.report.state.buddies.add(ours == kernels);
+        self.expect_equal(cpu, "buddies", equal, format!("{ours:?}"), format!("{kernels:?}"));
+    }
+
+    /// What the look at a queue for a wakeup preemption saw: nobody was taken from it.
+    pub(super) fn compare_looks_of_wakeup(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
+        if section.iter().any(|entry| self.takes_off_delayed(entry)) {
+            return;
+        }
+        let look = section.iter().rfind(|entry| entry.what == What::Pick);
+        let queue = look.and_then(|look| self.groups.queue(look.record.number("cfs")?));
+        if let (Some(look), Some(queue)) = (look, queue) {
+            self.compare_sum(cpu, queue, None, None, look.record);
         }
     }
 
@@ -450,18 +505,10 @@ impl<'a> Engine<'a> {
         else {
             return;
         };
-        let zero = Vruntime(zero);
-        let ours = self.sched.queue(queue);
-        let moved = ours.zero_vruntime.since(zero);
-        let mut our_load = ours.avg_load;
-        let mut sum = ours.avg_vruntime.wrapping_add(moved.wrapping_mul(our_load));
-        let swapped = [(now, 1), (before, -1)];
-        for (se, sign) in swapped.into_iter().filter(|_| before != now) {
-            let Some(entity) = se.map(|se| self.sched.entity_at(se)).filter(|entity| entity.on_rq) else { continue };
-            let weight = (entity.load.scaled >> LOAD_SHIFT) as i64 * sign;
-            sum = sum.wrapping_add(entity.vruntime.since(zero).wrapping_mul(weight));
-            our_load += weight;
-        }
+        let swapped = [(now, 1), (before, -1)].into_iter().filter(|_| before != now);
+        let queued = swapped.filter_map(|(se, sign)| Some((self.sched.entity_at(se?), sign)));
+        let others = queued.filter(|(entity, _)| entity.on_rq);
+        let (sum, our_load) = self.sched.queue(queue).sums_about(Vruntime(zero), others, self.sched.rules());
         let equal = self.report.state.avg_vruntime.add(sum == average);
         self.expect_equal(cpu, "avg_vruntime", equal, sum, average);
         let equal = self.report.state.load.add(our_load == load);

@@ -34,11 +34,8 @@ use crate::rule;
 use crate::settings::{Averages, Settings};
 use crate::task_map::TaskMap;
 
-pub(crate) use one_cpu::{concerns as tells_of_all_classes, replay as replay_one_cpu};
+pub(crate) use one_cpu::{concerns as tells_of_states, replay as replay_one_cpu};
 pub(crate) use several_cpus::{concerns as of_several_cpus, replay as replay_several_cpus};
-
-/// Differences kept in full.
-const KEPT: usize = 10;
 
 /// What a CPU is in the midst of.
 #[derive(Debug, Clone)]
@@ -325,7 +322,7 @@ impl<'a> Engine<'a> {
     }
 
     fn differ(&mut self, cpu: CpuId, what: &'static str, ours: impl ToString, kernels: impl ToString) {
-        if self.report.differences.len() < KEPT {
+        if self.report.keeps_differences() {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), self.queue_lines(cpu));
             let rule = rule::of(what, self.eevdf());
             let line = |record: &&Record| format!("line {}: {} {}", record.line, record.event, record.text);

@@ -15,16 +15,9 @@ use crate::watch::{Watch, Watched};
 /// The one CPU.
 const CPU: CpuId = CpuId(0);
 
-/// Whether a recording tells of more than the flat fair class, and of the state before it.
+/// Whether a recording is of level L1 and tells each task's state before it.
 pub(crate) fn concerns(records: &[Record]) -> bool {
-    let Some(first) = records.iter().find(|record| is_snapshot(record)) else { return false };
-    records.iter().any(|record| match &*record.event {
-        "k_snap1" | "k_shares" | "k_dlenq" => true,
-        "k_move" => record.number("ptg").is_some_and(|parent| parent != 0),
-        // The recorder itself is a real-time task.
-        "k_rtenq" => record.number("pid") != Some(u64::from(first.pid)),
-        _ => false,
-    })
+    records.iter().any(is_snapshot) && records.iter().any(|record| &*record.event == "k_uc")
 }
 
 fn is_snapshot(record: &Record) -> bool {

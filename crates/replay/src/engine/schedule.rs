@@ -204,11 +204,10 @@ impl<'a> Engine<'a> {
         if left {
             self.charge_who_leaves(cpu, previous, step);
         }
-        let mut picks = self.lingerers(step);
-        if self.is_fair(next) {
-            picks.push(next);
-        }
-        let queues = self.queues_before(step);
+        let lingerers = self.lingerers(step);
+        let picks: Vec<TaskId> = lingerers.iter().copied().chain(self.is_fair(next).then_some(next)).collect();
+        let leaver = (left && previous != TaskId::IDLE).then(|| self.sched.task(previous).se);
+        let queues = self.queues_before(step, leaver);
         let oldest = self.oldest(previous, left);
         let lines = self.queue_lines(cpu);
         self.sched.decider.expect_picks(picks);
@@ -226,8 +225,8 @@ impl<'a> Engine<'a> {
             self.lose_track(cpu, "another task runs");
             return false;
         }
-        self.score_pick(cpu, next, oldest, &lines);
-        self.compare_looks(cpu, &queues, step);
+        self.score_pick(cpu, &lingerers, next, oldest, &lines);
+        self.compare_looks(cpu, &queues);
         self.compare_after(cpu, step);
         true
     }
@@ -268,7 +267,7 @@ impl<'a> Engine<'a> {
             self.report.decisions.pick.add(false, oldest == Some(running));
             return self.lose_track(cpu, "another task runs");
         }
-        self.score_pick(cpu, running, oldest, &[]);
+        self.score_pick(cpu, &[], running, oldest, &[]);
     }
 
     /// When a task began to run, of whose switch no probe shows the clocks: so much before it is first charged as it ran.
@@ -298,13 +297,14 @@ impl<'a> Engine<'a> {
         None
     }
 
+    /// Whether a delayed task or group is taken off its queue (DEQUEUE_DELAYED).
+    pub(super) fn takes_off_delayed(&self, entry: &Entry<'a>) -> bool {
+        entry.what == What::Lingers && entry.flags() & self.flags.delayed != 0
+    }
+
     /// Who was picked only to be taken off (EEVDF).
     fn lingerers(&self, section: &[Entry<'a>]) -> Vec<TaskId> {
-        let delayed = |entry: &&Entry<'a>| {
-            entry.what == What::Lingers
-                && entry.flags() & self.flags.delayed != 0
-                && entry.record.number("my").unwrap_or(0) == 0
-        };
+        let delayed = |entry: &&Entry<'a>| self.takes_off_delayed(entry) && entry.record.number("my").unwrap_or(0) == 0;
         section.iter().filter(delayed).filter_map(|entry| self.task_of(entry.pid()?)).collect()
     }
 
@@ -318,7 +318,15 @@ impl<'a> Engine<'a> {
         waiting.min_by_key(|(_, since)| **since).map(|(task, _)| *task)
     }
 
-    fn score_pick(&mut self, cpu: CpuId, kernels: TaskId, oldest: Option<TaskId>, lines: &[String]) {
+    /// The looks of a schedule in which `lingerers` were picked to be taken off, one after the other, and `kernels` last.
+    fn score_pick(
+        &mut self,
+        cpu: CpuId,
+        lingerers: &[TaskId],
+        kernels: TaskId,
+        oldest: Option<TaskId>,
+        lines: &[String],
+    ) {
         let picks = std::mem::take(&mut self.sched.decider.picks);
         if !self.is_fair(kernels) {
             self.unordered.remove(&kernels);
@@ -330,19 +338,25 @@ impl<'a> Engine<'a> {
         }
         let unordered = self.is_among_unordered(kernels);
         self.unordered.remove(&kernels);
-        let Some((pick, ours)) = picks.last().copied().filter(|_| self.compares()) else { return };
-        let open = unordered || !self.verifiable(ours) || !self.verifiable(kernels);
-        if ours != kernels && !open {
-            self.differ(cpu, "pick", format!("{} of {lines:?}", self.pid(ours)), self.pid(kernels));
-        }
-        if pick.candidates < 2 {
+        if !self.compares() {
             return;
         }
-        if open {
-            self.report.decisions.pick.unverifiable += 1;
-            return;
+        // Each look before the last one took off a delayed task, and another look followed.
+        let looks = picks.iter().rev().zip(std::iter::once(kernels).chain(lingerers.iter().rev().copied()));
+        for ((pick, ours), kernels) in looks {
+            let open = unordered || !self.verifiable(*ours) || !self.verifiable(kernels);
+            if *ours != kernels && !open {
+                self.differ(cpu, "pick", format!("{} of {lines:?}", self.pid(*ours)), self.pid(kernels));
+            }
+            if pick.candidates < 2 {
+                continue;
+            }
+            if open {
+                self.report.decisions.pick.unverifiable += 1;
+            } else {
+                self.report.decisions.pick.add(*ours == kernels, pick.naive == kernels);
+            }
         }
-        self.report.decisions.pick.add(ours == kernels, pick.naive == kernels);
     }
 
     /// Whether a task and another one were queued before the recording, at the same place; where others went on meanwhile, at whatever place.

@@ -1,5 +1,7 @@
 //! The steps of a recording of several CPUs, and what each stands for.
 
+use std::collections::BTreeSet;
+
 use schedlab_model::{CpuId, TaskId};
 use schedlab_trace::Record;
 
@@ -42,7 +44,8 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
     for record in records.iter().filter(|record| !elsewhere(record)) {
         streams[record.cpu as usize].push(Entry::of(record));
     }
-    let report = Report::of(first, last, Level::L1, records.len(), settings);
+    let mut report = Report::of(first, last, Level::L1, records.len(), settings);
+    report.notes.extend(higher_classes(records));
     let mut engine = Engine::new(settings, settings.rules(), cpus, report);
     engine.begin_beside_others(first);
     if settings.reasons {
@@ -56,6 +59,19 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
         watch(&Watched::of(&engine.sched));
     }
     Ok(engine.end())
+}
+
+/// A note on the tasks of higher classes, of which the recorder is none: where they run is the recording's, when is not compared.
+fn higher_classes(records: &[Record]) -> Option<String> {
+    let recorder = records.first().map(|first| u64::from(first.pid));
+    let tasks: BTreeSet<u64> = records
+        .iter()
+        .filter(|record| matches!(&*record.event, "k_rtenq" | "k_dlenq"))
+        .filter_map(|record| record.number("pid").filter(|pid| *pid != 0 && Some(*pid) != recorder))
+        .collect();
+    let named = tasks.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let limit = "on several CPUs the decisions of these classes are not compared, on one they are";
+    (!tasks.is_empty()).then(|| format!("real-time or deadline tasks ran (pid {named}): {limit}"))
 }
 
 /// When each CPU's queue is locked: the first and the last line of each step, in order.

@@ -158,10 +158,7 @@ impl<'a> Engine<'a> {
             self.sched.cfs_rq_mut(cpu).min_vruntime = Vruntime(least);
         }
         if let Some(zero) = record.number("zv") {
-            let queue = self.sched.cfs_rq_mut(cpu);
-            let delta = zero.wrapping_sub(queue.zero_vruntime.0) as i64;
-            queue.zero_vruntime = Vruntime(zero);
-            queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
+            self.sched.cfs_rq_mut(cpu).count_from(Vruntime(zero));
         }
     }
 

@@ -136,6 +136,7 @@ impl<'a> Engine<'a> {
             self.came(task);
         }
         self.score_wakeup(&answer, task, cpu, before);
+        self.compare_looks_of_wakeup(cpu, section);
         self.compare_after(cpu, section);
     }
 
@@ -173,6 +174,7 @@ impl<'a> Engine<'a> {
         self.waits(task);
         self.came(task);
         self.score_wakeup(&answer, task, cpu, before);
+        self.compare_looks_of_wakeup(cpu, section);
         self.compare_after(cpu, section);
     }
 

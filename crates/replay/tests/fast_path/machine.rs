@@ -22,6 +22,8 @@ pub enum Op {
     Wake(Index),
     /// One of those that run goes to sleep.
     Sleep(Index),
+    /// The same at once as a task wakes on its CPU: whoever runs may be marked for rescheduling, and a buddy (LAST_BUDDY).
+    WakeAndSleep(Index),
     /// Time passes.
     Nothing,
 }
@@ -257,17 +259,28 @@ impl Run {
                 }
             }
             Op::Wake(which) => {
-                let sleeps = |task: &TaskId| {
-                    let entity = self.sched.entity(*task);
-                    !entity.on_rq || entity.sched_delayed
-                };
-                let asleep: Vec<TaskId> = self.sched.tasks().filter(sleeps).collect();
-                if !asleep.is_empty() {
-                    self.wake(*which.get(&asleep));
+                self.wake_one_of(which);
+            }
+            Op::WakeAndSleep(which) => {
+                let idled: Vec<bool> = self.sched.cpus().map(|cpu| self.sched.curr(cpu) == TaskId::IDLE).collect();
+                let woken = self.wake_one_of(which).map(|task| self.sched.task_cpu(task));
+                if let Some(cpu) = woken.filter(|cpu| !idled[cpu.index()]) {
+                    self.schedule(cpu, TaskState::Interruptible);
                 }
             }
         }
         self.settle();
+    }
+
+    /// Wakes one of those that sleep, if anybody does; who.
+    fn wake_one_of(&mut self, which: &Index) -> Option<TaskId> {
+        let sleeps = |task: &TaskId| {
+            let entity = self.sched.entity(*task);
+            !entity.on_rq || entity.sched_delayed
+        };
+        let asleep: Vec<TaskId> = self.sched.tasks().filter(sleeps).collect();
+        let woken = (!asleep.is_empty()).then(|| *which.get(&asleep));
+        woken.inspect(|task| self.wake(*task))
     }
 
     fn wake(&mut self, task: TaskId) {
@@ -322,7 +335,7 @@ impl Run {
             let virtual_time = (queue.min_vruntime, queue.zero_vruntime, queue.avg_vruntime, queue.avg_load);
             let who = (queue.curr, queue.next, queue.last, queue.skip, queue.timeline.iter().collect::<Vec<_>>());
             let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
-            let balance = (sched.domains(cpu), sched.balance_state(cpu));
+            let balance = (sched.domains(cpu), sched.balance_state(cpu), sched.fair_server_state(cpu));
             format!("at {} {cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}", self.now)
         });
         let timer = format!("at {} timer {:?}", self.now, sched.next_timer());

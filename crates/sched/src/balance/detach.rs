@@ -8,6 +8,16 @@ use crate::balance::state::Migration;
 use crate::class::Class;
 use crate::decider::Decider;
 use crate::machine::Sched;
+use crate::rules::Rules;
+
+impl Rules {
+    /// `task_hot` without domains and buddies: whether a task that was charged last at `exec_start` ran less than `migration_cost` ago.
+    #[doc(alias = "task_hot")]
+    #[inline(always)]
+    pub(crate) fn ran_just_now(&self, now: u64, exec_start: u64) -> bool {
+        (now.wrapping_sub(exec_start) as i64) < self.tunables.migration_cost.as_nanos() as i64
+    }
+}
 
 impl<D: Decider> Sched<D> {
     /// `can_migrate_task`: it may run there, does not run, and is not cache-hot, or balancing has failed too often to mind.
@@ -88,8 +98,7 @@ impl<D: Decider> Sched<D> {
         // A balancer brings the clock up to date as it locks the queue; where it is recorded the queue shows that only if a task leaves.
         let now = self.rqs[env.src.index()].clock_task;
         let now = if self.balance.recorded { now.max(self.balance.now) } else { now };
-        let ran = now.wrapping_sub(entity.exec_start) as i64;
-        ran < self.rules.tunables.migration_cost.as_nanos() as i64
+        self.rules.ran_just_now(now, entity.exec_start)
     }
 
     /// `detach_tasks`: takes tasks off the queue until there is no imbalance left. They are to be attached, the last one first.

@@ -17,7 +17,7 @@ mod rebalance;
 mod select;
 mod simple;
 pub(crate) mod state;
-mod stats;
+pub(crate) mod stats;
 mod topology;
 
 /// Why a CPU is chosen for a task.

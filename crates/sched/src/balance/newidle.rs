@@ -35,7 +35,7 @@ impl<D: Decider> Sched<D> {
         let levels = self.balance.domains.cpus[cpu.index()].levels.len();
         let avg_idle = self.rqs[cpu.index()].balance.avg_idle;
         let least = self.least_newidle_time(cpu);
-        let worth_it = least.is_some_and(|least| self.balance.overload && avg_idle >= least);
+        let worth_it = least.is_some_and(|least| self.balance.is_worth_looking(avg_idle, least));
         let (mut pulled, mut cost) = (false, 0);
         if !worth_it {
             if levels > 0 {
@@ -140,12 +140,31 @@ impl<D: Decider> Sched<D> {
 impl Rules {
     /// How long a CPU must be expected to idle for newidle balancing to be worth it, in nanoseconds; `cost` is what balancing its
     /// lowest domain cost at most.
-    fn least_idle_time(&self, cost: u64) -> u64 {
+    #[inline(always)]
+    pub(crate) fn least_idle_time(&self, cost: u64) -> u64 {
         if self.newidle_by_balance_cost { cost } else { self.tunables.migration_cost.as_nanos() }
     }
 }
 
 impl Balance {
+    /// Whether a CPU that idles for `avg_idle` on average looks at others for work, where that takes `least`, in nanoseconds
+    /// (`sched_balance_newidle`): somewhere more than one task is runnable.
+    #[doc(alias = "sched_balance_newidle")]
+    #[doc(alias = "newidle_balance")]
+    #[inline(always)]
+    pub(crate) const fn is_worth_looking(&self, avg_idle: u64, least: u64) -> bool {
+        self.overload && avg_idle >= least
+    }
+
+    /// Whether a CPU that is expected to idle for `avg_idle` nanoseconds brings idle CPUs' loads up to date in the tick `now`
+    /// (`nohz_newidle_balance`).
+    #[doc(alias = "nohz_newidle_balance")]
+    #[inline(always)]
+    pub(crate) fn is_update_due(&self, rules: &Rules, avg_idle: u64, now: u64) -> bool {
+        let long = avg_idle >= rules.tunables.migration_cost.as_nanos();
+        long && self.nohz.has_blocked && now >= self.nohz.next_blocked
+    }
+
     /// What a CPU's lowest domain says as the CPU runs out of work.
     pub(crate) fn newidle(&self, rules: &Rules, cpu: CpuId) -> Newidle {
         self.domains.cpus[cpu.index()].levels.first().map_or(Newidle::NEVER, |lowest| Newidle {

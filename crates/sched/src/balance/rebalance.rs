@@ -267,11 +267,8 @@ impl<D: Decider> Sched<D> {
     /// `nohz_newidle_balance` and `nohz_run_idle_balance`: a CPU that will idle for a while brings idle CPUs' loads up to date.
     #[inline]
     pub(crate) fn nohz_newidle_balance(&mut self, cpu: CpuId) {
-        if self.rqs[cpu.index()].balance.avg_idle < self.rules.tunables.migration_cost.as_nanos() {
-            return;
-        }
-        let nohz = &self.balance.nohz;
-        if nohz.has_blocked && self.jiffies(cpu) >= nohz.next_blocked {
+        let avg_idle = self.rqs[cpu.index()].balance.avg_idle;
+        if self.balance.is_update_due(&self.rules, avg_idle, self.jiffies(cpu)) {
             self.update_blocked_of_idle(cpu);
         }
     }

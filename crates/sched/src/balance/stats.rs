@@ -42,23 +42,42 @@ pub(super) struct GroupStats {
     pub(super) misfit_task_load: u64,
 }
 
+/// Whether tasks wait for so much time that a group's capacity is exceeded by its imbalance in per cent (`group_has_capacity`,
+/// `group_is_overloaded`).
+#[doc(alias = "group_has_capacity")]
+#[inline(always)]
+pub(crate) const fn is_crowded(capacity: u64, runnable: u64, imbalance_pct: u64) -> bool {
+    capacity * imbalance_pct < runnable * 100
+}
+
+/// Whether a group's utilisation leaves no capacity but its imbalance (`group_has_capacity`).
+#[inline(always)]
+pub(crate) const fn is_used_up(capacity: u64, util: u64, imbalance_pct: u64) -> bool {
+    capacity * 100 <= util * imbalance_pct
+}
+
+/// Whether it takes part of that, too (`group_is_overloaded`).
+#[doc(alias = "group_is_overloaded")]
+#[inline(always)]
+pub(crate) const fn is_overused(capacity: u64, util: u64, imbalance_pct: u64) -> bool {
+    capacity * 100 < util * imbalance_pct
+}
+
 impl GroupStats {
     /// `group_has_capacity`.
     fn has_capacity(&self, imbalance_pct: u64) -> bool {
         if self.sum_nr_running < self.group_weight {
             return true;
         }
-        if self.group_capacity * imbalance_pct < self.group_runnable * 100 {
-            return false;
-        }
-        self.group_capacity * 100 > self.group_util * imbalance_pct
+        !is_crowded(self.group_capacity, self.group_runnable, imbalance_pct)
+            && !is_used_up(self.group_capacity, self.group_util, imbalance_pct)
     }
 
     /// `group_is_overloaded`.
     fn is_overloaded(&self, imbalance_pct: u64) -> bool {
         self.sum_nr_running > self.group_weight
-            && (self.group_capacity * 100 < self.group_util * imbalance_pct
-                || self.group_capacity * imbalance_pct < self.group_runnable * 100)
+            && (is_overused(self.group_capacity, self.group_util, imbalance_pct)
+                || is_crowded(self.group_capacity, self.group_runnable, imbalance_pct))
     }
 
     /// `group_classify`.

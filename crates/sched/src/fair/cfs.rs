@@ -209,7 +209,7 @@ impl<D: Decider> Sched<D> {
             return self.explain_wakeup(cpu, woken, false, WakeupRule::Throttled);
         }
         let root = self.entities[se.index()].cfs_rq;
-        let scale = u64::from(self.cfs_rqs[root.index()].nr_running) >= self.rules.nr_latency;
+        let scale = self.rules.nominates_buddies(self.cfs_rqs[root.index()].nr_running);
         let features = self.rules.tunables.features;
         let nominated = features.next_buddy && scale && !fork;
         if nominated {

@@ -145,7 +145,7 @@ impl<D: Decider> Sched<D> {
         let (mut lag, mut moves_origin) = (0, false);
         let queue = &self.cfs_rqs[cfs.index()];
         let counted = u32::from(flags.has(EnqueueFlags::QUEUED));
-        if self.rules.tunables.features.place_lag && queue.nr_in_timeline(&self.rules) > counted {
+        if queue.nr_in_timeline(&self.rules) > counted {
             let entity = &self.entities[se.index()];
             let weight = self.rules.weight_in_average(entity.load);
             let running = self.running(cfs).map_or(0, |running| self.rules.weight_in_average(running.load));

@@ -242,7 +242,7 @@ impl<D: Decider> Sched<D> {
     /// As [`Sched::set_group_shares`].
     pub fn set_autogroup_nice(&mut self, group: GroupId, nice: i8) -> Result<(), ModelError> {
         let weight = crate::fair::weight::weight_of_nice(&self.rules, schedlab_model::Policy::Other, nice);
-        self.set_group_shares(group, weight.scaled >> 10)
+        self.set_group_shares(group, weight.down())
     }
 
     /// The queue of a group on a CPU and the entity that stands for it (none for the root), made if need be

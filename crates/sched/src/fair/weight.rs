@@ -32,6 +32,13 @@ impl Weight {
         scale_load_down(self.scaled)
     }
 
+    /// The same of a task's weight or of a sum of such, with ten extra bits: none is less than SCHED_IDLE's 3, so none is rounded up.
+    #[inline(always)]
+    pub(crate) const fn down_of_tasks(self) -> u64 {
+        debug_assert!(self.scaled == 0 || self.scaled >= 3 << 10);
+        self.scaled >> 10
+    }
+
     /// `update_load_add`.
     #[inline]
     pub fn add(&mut self, weight: u64) {
@@ -152,4 +159,28 @@ pub fn calc_delta_mine(delta: u64, weight: u64, load: Weight) -> u64 {
         shift_right_and_round(product.wrapping_mul(inverse), WMULT_SHIFT)
     };
     scaled.min(i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Series;
+
+    use super::*;
+
+    /// Beside the leaf: no task's weight is rounded up, of any nice level and policy of the kernels with ten extra bits, nor is a sum of such.
+    #[test]
+    fn weights_of_tasks_are_never_rounded_up() {
+        for series in Series::ALL.into_iter().filter(|series| RuleSet::of(series.newest_known()).wide_weights) {
+            let rules = RuleSet::of(series.newest_known());
+            let nice = (-20..=19).map(|nice| weight_of_nice(&rules, Policy::Other, nice));
+            let weights: Vec<Weight> =
+                nice.chain([weight_of_nice(&rules, Policy::Idle, 0), Weight::default()]).collect();
+            for weight in &weights {
+                assert_eq!(weight.down_of_tasks(), weight.down(), "{series}: {weight:?}");
+                let mut sum = *weight;
+                weights.iter().for_each(|other| sum.add(other.scaled));
+                assert_eq!(sum.down_of_tasks(), sum.down(), "{series}: {sum:?}");
+            }
+        }
+    }
 }

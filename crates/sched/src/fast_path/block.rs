@@ -198,10 +198,10 @@ impl Sched<Ours> {
         }
         load.take_out(Sums::of(rules));
         let now = load.flat_clock(rq.clock_pelt);
-        let weight = entity.load.scaled >> 10;
+        let weight = entity.load.down_of_tasks();
         // Under CFS nobody lingers.
         let runnable = if EEVDF { queue.h_nr_running - queue.h_nr_delayed } else { queue.h_nr_running };
-        let what = (queue.load.scaled >> 10, u64::from(runnable));
+        let what = (queue.load.down_of_tasks(), u64::from(runnable));
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
             own.util_est.changed();
         }
@@ -261,11 +261,11 @@ impl Sched<Ours> {
         if entity.pelt.avg.last_update_time == 0 {
             return self.update_load_avg_slow(cfs, se, Action::UPDATE);
         }
-        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let what = (queue.load.down_of_tasks(), u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         load.take_out(Sums::of(&self.rules));
         let now = load.flat_clock(known!(self.rqs[cpu.index()]).clock_pelt);
-        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.scaled >> 10) {
+        if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, entity.load.down_of_tasks()) {
             own.util_est.changed();
         }
     }

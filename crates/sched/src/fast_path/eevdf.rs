@@ -65,7 +65,7 @@ impl Sched<Ours> {
         let features = &rules.tunables.features;
         let lag = rules.placed_lag(entity.vlag, rules.weight_in_average(entity.load), load);
         entity.vruntime = average.minus(lag as u64);
-        if rules.full_weights && features.place_lag && rules.weight_in_average(entity.load) > load {
+        if rules.full_weights && rules.weight_in_average(entity.load) > load {
             // A heavy entity pulls V to itself: the origin goes there at once.
             queue.update_zero_vruntime(lag.wrapping_neg());
         }
@@ -132,7 +132,7 @@ impl Sched<Ours> {
         // update_load_avg: until now it had its weight, and could not run.
         let now = queue.pelt.flat_clock(rq.clock_pelt);
         if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 0, runs) {
-            own.avg.update_avg(entity.load.scaled >> 10);
+            own.avg.update_avg(entity.load.down_of_tasks());
             own.util_est.changed();
         }
         queue.update_load_avg(now, Sums::of(rules));
@@ -189,7 +189,7 @@ impl Sched<Ours> {
         let (rq, queue) = (known!(mut rqs[cpu.index()]), known!(mut cfs_rqs[cfs.index()]));
         let entity = known!(mut entities[next.index()]);
         queue.take_off(entity, rules);
-        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
+        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.down_of_tasks());
         queue.curr = Some(next);
         entity.begin_turn(rq.clock_task);
         rules.set_protect_slice(entity, || queue.min_slice(None));

@@ -98,14 +98,40 @@ impl Sched<Ours> {
 
 #[cfg(test)]
 mod tests {
-    use schedlab_model::{Attributes, Scheduler};
+    use schedlab_model::{Attributes, CpuId, Scheduler};
 
     use super::*;
+    use crate::EntityId;
     use crate::rules::Rules;
 
     fn machine(cpus: u32) -> Sched<Ours> {
         let rules = Rules::new(&Scheduler::new("6.1".parse().unwrap()), cpus).unwrap();
         Sched::new(rules, cpus, Ours::default())
+    }
+
+    /// Beside the leaf: on one level, without groups, the remembered slice is `sched_slice`'s, however many wait and whatever they weigh.
+    #[test]
+    fn a_slice_of_one_level_is_the_hierarchy_s() {
+        for release in ["5.10", "6.1"] {
+            let rules = Rules::new(&Scheduler::new(release.parse().unwrap()), 1).unwrap();
+            let mut sched = Sched::new(rules, 1, Ours::default());
+            for nice in [0, 5, -5, 19, -20, 0, 1, -1, 10, 3] {
+                let task = sched.new_task(&Attributes { nice, ..Attributes::default() });
+                sched.wake_up_new_task(task, CpuId(0));
+                for number in 0..=task.0 {
+                    let cfs = sched.rqs[0].cfs;
+                    let ours = sched.sched_slice(cfs, EntityId(number));
+                    let weight = sched.entities[number as usize].load.scaled;
+                    let Sched { rules, cfs_rqs, .. } = &mut sched;
+                    assert_eq!(
+                        rules.flat_slice(&mut cfs_rqs[cfs.index()], weight),
+                        ours,
+                        "{release}: {number} of {}",
+                        task.0
+                    );
+                }
+            }
+        }
     }
 
     /// Where tests are built without debug assertions nothing covers `known!`.

@@ -5,6 +5,7 @@ use std::hint::select_unpredictable;
 use schedlab_model::{CpuId, TaskId};
 
 use crate::balance::state::{Balance, CpuState, Migration};
+use crate::balance::stats::{is_crowded, is_overused, is_used_up};
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, Entity, EntityId};
 use crate::fair::cfs_rq::CfsRq;
@@ -66,7 +67,7 @@ impl Sched<Ours> {
         let (shape, tunables, rq) = (&only.shape, &rules.tunables, known!(mut rqs[cpu.index()]));
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
-        let worth_it = balance.overload && rq.balance.avg_idle >= only.max_newidle_lb_cost;
+        let worth_it = balance.is_worth_looking(rq.balance.avg_idle, rules.least_idle_time(only.max_newidle_lb_cost));
         if !(usual && worth_it && rules.newidle_by_balance_cost) {
             return Work::of(self.newidle_balance(cpu));
         }
@@ -154,11 +155,11 @@ impl Sched<Ours> {
             let awake = select_unpredictable(rules.balance_counts_runnable, running - lingers, running);
             let (load, pct) = (&known!(cfs_rqs[number]).pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
-            // group_is_overloaded and group_has_capacity of 1024.
-            let (crowded, used) = (1024 * pct < load.avg.runnable_avg * 100, 1024 * 100 < util * pct);
-            let full = crowded | (util * pct >= 1024 * 100);
+            let crowded = is_crowded(1024, load.avg.runnable_avg, pct);
+            let full = crowded | is_used_up(1024, util, pct);
             let kind = select_unpredictable(full, Kind::FullyBusy, Kind::HasSpare);
-            let kind = select_unpredictable((running > 1) & (used | crowded), Kind::Overloaded, kind);
+            let kind =
+                select_unpredictable((running > 1) & (is_overused(1024, util, pct) | crowded), Kind::Overloaded, kind);
             // update_sd_pick_busiest
             let more = select_unpredictable(kind == Kind::FullyBusy, rules.fully_busy_prefers_no_smt, running > most.2);
             let more = select_unpredictable(kind == Kind::Overloaded, load.avg.load_avg > most.1, more);
@@ -183,15 +184,14 @@ impl Sched<Ours> {
         rq.set_clocks_at(balance.now, *pelt_origin);
         let domain = &balance.domains.cpus[cpu.index()].levels[0];
         let hot_too = domain.nr_balance_failed > domain.shape.cache_nice_tries;
-        let cost = tunables.migration_cost.as_nanos() as i64;
         let mut left = tunables.nr_migrate.min(rq.nr_running);
         let (task, lingers) = loop {
             let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
             left -= 1;
             let entity = known!(entities[task.index()]);
-            let ran = rq.clock_task.wrapping_sub(entity.exec_start) as i64;
+            let hot = rules.ran_just_now(rq.clock_task, entity.exec_start);
             let stays = rules.balance_leaves_delayed && entity.sched_delayed;
-            if task != rq.curr && !stays && (hot_too || ran >= cost) {
+            if task != rq.curr && !stays && (hot_too || !hot) {
                 break (task, entity.sched_delayed);
             }
             rq.cfs_tasks.move_to_front(tasks, task);
@@ -247,7 +247,7 @@ impl Sched<Ours> {
         known!(mut tasks[task.index()]).cpu = to;
         rq.cfs_tasks.add(tasks, task);
         queue.pelt.util_est += entity.pelt.util_est.value() as u32;
-        attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+        attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, entity.load.down_of_tasks(), sums);
         entity.cfs_rq = CfsRqId(to.0);
         if rules.eevdf {
             // V is where the queue stands, and no lag counts.
@@ -293,17 +293,16 @@ impl Balance {
     #[inline(always)]
     pub(super) fn idles_without_looking(&self, rules: &Rules, cpu: CpuId, state: &CpuState) -> Option<u64> {
         debug_assert_eq!(state.newidle, self.newidle(rules, cpu));
-        if (self.overload && state.avg_idle >= state.newidle.least) || self.updates_blocked(rules, state) {
+        if self.is_worth_looking(state.avg_idle, state.newidle.least) || self.updates_blocked(rules, state) {
             return None;
         }
         Some(self.latest_balance(state.newidle.due))
     }
 
-    /// Whether a CPU that will idle for long is to bring loads of idle CPUs up to date (`nohz_newidle_balance`).
+    /// [`Self::is_update_due`] of a CPU that is about to idle.
     #[inline(always)]
     fn updates_blocked(&self, rules: &Rules, state: &CpuState) -> bool {
-        let long = state.avg_idle >= rules.tunables.migration_cost.as_nanos();
-        long && self.nohz.has_blocked && self.jiffy.0 >= self.nohz.next_blocked
+        self.is_update_due(rules, state.avg_idle, self.jiffy.0)
     }
 
     /// When a CPU that idles balances at the latest, if its lowest domain is due then.
@@ -317,7 +316,7 @@ impl Entity {
     /// `util_est_dequeue` and `update_load_avg` with DO_DETACH of a task that waits, on its way to another CPU.
     #[inline(always)]
     pub(super) fn leave_account(&mut self, queue: &mut CfsRq, clock_pelt: u64, sums: Sums) {
-        let (own, weight) = (&mut self.pelt, self.load.scaled >> 10);
+        let (own, weight) = (&mut self.pelt, self.load.down_of_tasks());
         queue.pelt.util_est = queue.pelt.util_est.saturating_sub(own.util_est.value() as u32);
         let now = queue.pelt.flat_clock(clock_pelt);
         own.end_wait(now, weight);

@@ -65,14 +65,14 @@ impl Sched<Ours> {
             return None;
         }
         let mut entity = &mut entities[rq.curr.index()];
-        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let what = (queue.load.down_of_tasks(), u64::from(queue.h_nr_runnable()));
         let mut averages = QueueSlices::of(&queue.pelt.avg, tick, what).filter(|_| first > entity.exec_start)?;
         let (mut leftmost, mut first_key) = queue.timeline.first_with_key()?;
         let mut slice = rules.slice(queue, entity);
         let mut count = rules.in_ticks.quotient(due - first) + 1;
         let (began, mut waited, mut looked) = (first, false, 0);
         let inactive = loop {
-            let (own, weight) = (&mut entity.pelt, entity.load.scaled >> 10);
+            let (own, weight) = (&mut entity.pelt, entity.load.down_of_tasks());
             if !averages.take_ticks(own, (first + origin, count), waited, weight) {
                 if looked == 0 {
                     return None;
@@ -113,7 +113,7 @@ impl Sched<Ours> {
             // Two ticks end a period, so that nobody sees the averages at the end of a wait.
             waited = comes && count > 1 && due < horizon;
             if comes && !waited {
-                entity.pelt.end_wait(first - tick + origin, entity.load.scaled >> 10);
+                entity.pelt.end_wait(first - tick + origin, entity.load.down_of_tasks());
             }
             if due >= horizon {
                 break inactive;

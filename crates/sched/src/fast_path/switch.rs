@@ -120,7 +120,7 @@ impl Sched<Ours> {
         debug_assert!(found, "an entity on the queue is in its timeline");
         queue.curr = Some(next);
         entity.begin_turn(rq.clock_task);
-        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.scaled >> 10);
+        entity.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), entity.load.down_of_tasks());
         let next = TaskId(next.0);
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
         rq.cfs_tasks.move_to_front(tasks, next);

@@ -99,7 +99,7 @@ impl Sched<Ours> {
         let comer = &mut entities[leftmost.index()];
         queue.curr = Some(leftmost);
         comer.begin_turn(rq.clock_task);
-        comer.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), comer.load.scaled >> 10);
+        comer.pelt.end_wait(queue.pelt.flat_clock(rq.clock_pelt), comer.load.down_of_tasks());
         rq.curr = next;
         rq.cfs_tasks.move_to_front(tasks, next);
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
@@ -243,10 +243,10 @@ impl Rq {
         let tick = rules.tick;
         let last = first + tick * (count - 1);
         // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
-        let what = (queue.load.scaled >> 10, u64::from(queue.h_nr_runnable()));
+        let what = (queue.load.down_of_tasks(), u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         let before = load.flat_clock(first + pelt_origin).wrapping_sub(tick);
-        let weight = entity.load.scaled >> 10;
+        let weight = entity.load.down_of_tasks();
         if SchedAvg::add_ticks_to_both([&mut load.avg, &mut own.avg], before, tick, count, what, weight) {
             own.util_est.changed();
         }
@@ -290,7 +290,7 @@ impl Rules {
         if queue.last_slice.0 == of { queue.last_slice.1 } else { self.find_slice(queue, weight) }
     }
 
-    /// The same where it was another one's that was found last.
+    /// The same where it was another one's that was found last: `sched_slice`'s walk of one level.
     fn find_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
         let of = (queue.load.scaled, weight, queue.nr_running);
         let period = self.sched_period(u64::from(queue.nr_running));

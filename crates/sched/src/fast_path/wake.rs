@@ -251,9 +251,8 @@ impl Sched<Ours> {
             (rq.need_resched, rq.lazily) = (true, false);
             return;
         };
-        let scale = u64::from(queue.nr_running) >= rules.nr_latency;
-        let nominated = features.next_buddy && scale;
-        if nominated {
+        let scale = rules.nominates_buddies(queue.nr_running);
+        if features.next_buddy && scale {
             queue.next = Some(se);
         }
         if rq.need_resched || !features.wakeup_preemption {
@@ -422,7 +421,7 @@ impl CfsRq {
         if !attached {
             // All series under CFS add in the same way.
             let sums = if EEVDF { Sums::of(rules) } else { Sums::Followed };
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.down_of_tasks(), sums);
         }
     }
 
@@ -439,7 +438,7 @@ impl CfsRq {
         if !attached {
             // All series under CFS add in the same way.
             let sums = if EEVDF { Sums::of(rules) } else { Sums::Followed };
-            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.scaled >> 10, sums);
+            attach_at_once(&mut self.pelt, &mut entity.pelt.avg, entity.load.down_of_tasks(), sums);
         }
     }
 
@@ -453,7 +452,7 @@ impl CfsRq {
             return false;
         }
         if own.avg.age(now) {
-            own.avg.update_avg(entity.load.scaled >> 10);
+            own.avg.update_avg(entity.load.down_of_tasks());
             own.util_est.changed();
         }
         true

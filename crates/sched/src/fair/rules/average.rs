@@ -110,6 +110,26 @@ impl CfsRq {
         self.zero_vruntime = self.zero_vruntime.plus(delta as u64);
     }
 
+    /// The same to a given origin. From where a queue counts means nothing by itself: reading `sched/debug` moves it.
+    pub fn count_from(&mut self, zero: Vruntime) {
+        self.update_zero_vruntime(zero.since(self.zero_vruntime));
+    }
+
+    /// The sums of V, Σ (vruntime − `zero`) · weight and Σ weight, of those that wait, with others added (1) or taken out (−1).
+    pub fn sums_about<'e>(
+        &self,
+        zero: Vruntime,
+        others: impl IntoIterator<Item = (&'e Entity, i64)>,
+        rules: &Rules,
+    ) -> (i64, i64) {
+        let moved = self.zero_vruntime.since(zero).wrapping_mul(self.avg_load);
+        let waiting = (self.avg_vruntime.wrapping_add(moved), self.avg_load);
+        others.into_iter().fold(waiting, |(sum, load), (entity, sign)| {
+            let weight = rules.weight_in_average(entity.load) * sign;
+            (sum.wrapping_add(entity.vruntime.since(zero).wrapping_mul(weight)), load + weight)
+        })
+    }
+
     /// `avg_vruntime`: V; the origin moves there (since 147f3efaa241, 6.6; in 6.18 since b3d99f43c72b, 6.18.17).
     #[inline(always)]
     pub(crate) fn avg_vruntime(&mut self, running: Option<&Entity>, rules: &Rules) -> Vruntime {

@@ -16,6 +16,13 @@ impl Rules {
         Some(ahead.saturating_sub(self.wakeup_gran(se) as i64))
     }
 
+    /// Whether so many are on a queue that a woken task is nominated to run next (NEXT_BUDDY), and the one that it preempts to run after it
+    /// (LAST_BUDDY): `scale` in `check_preempt_wakeup`.
+    #[inline(always)]
+    pub(crate) fn nominates_buddies(&self, nr_running: u32) -> bool {
+        u64::from(nr_running) >= self.nr_latency
+    }
+
     /// `wakeup_gran`: the wake-up granularity in virtual time of the waking entity `se`, in nanoseconds (by the waking entity's weight since
     /// e52fb7c09723, 2.6.30).
     #[inline(always)]

@@ -1,4 +1,10 @@
-//! Drives the rules through the steps of a recording.
+//! Replay of recordings of one CPU that do not show the state and the clocks: tracepoints alone (L0), with placements (L0k), and probes without
+//! clocks, which recordings of others have.
+//!
+//! [`engine`](crate::engine) takes what probes tell: each task's state before, the clock of each step, who was charged. Here that is
+//! reconstructed: the clock from what was charged, a task's state from where it is first seen, a decision from what follows it (the flag of
+//! the next record, a switch that does not come). So what is open is of another kind: which step a record stands for hangs on our own state,
+//! and what was not seen yet is no miss. Records, cuts of L1, task map, decider and report are the engine's.
 
 mod attribute_changes;
 mod begin;
@@ -13,13 +19,13 @@ use schedlab_model::{CpuId, TaskId, TaskState, Time};
 use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
 use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
-use crate::flat::first_sight::FirstSight;
-use crate::flat::start::Start;
 use crate::level::Level;
 use crate::read::cursor::Runtime;
 use crate::read::flags::FlagBits;
 use crate::read::recording::{Charge, Recording};
 use crate::read::step::{Asked, Picks, Step};
+use crate::reconstruction::first_sight::FirstSight;
+use crate::reconstruction::start::Start;
 use crate::recorded_decider::RecordedDecider;
 use crate::report::{Difference, Report};
 use crate::rule;
@@ -29,8 +35,6 @@ use crate::task_map::TaskMap;
 
 /// The one CPU.
 pub(crate) const CPU: CpuId = CpuId(0);
-/// Differences kept in full.
-const KEPT: usize = 10;
 
 /// Our side of a replay.
 pub(crate) struct Replayer<'a> {
@@ -304,7 +308,7 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
-        if self.report.differences.len() < KEPT {
+        if self.report.keeps_differences() {
             let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
             let rule = rule::of(what, self.eevdf());
             let recorded =

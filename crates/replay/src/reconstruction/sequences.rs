@@ -4,10 +4,10 @@ use schedlab_model::{TaskId, TaskState};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{Pid, RecordState, TaskRef};
 
-use crate::flat::{CPU, Replayer};
 use crate::level::Level;
 use crate::read::cursor::{Placement, Runtime, SetView};
 use crate::read::step::{Check, Coming, Look, Picks};
+use crate::reconstruction::{CPU, Replayer};
 
 impl Replayer<'_> {
     pub(crate) fn wake(

@@ -11,9 +11,9 @@ use schedlab_model::{Attributes, Policy, TaskId, TaskState, Time};
 use schedlab_sched::Vruntime;
 use schedlab_trace::{EevdfSnap, Pid, Probe, RecordKind, TaskSnap};
 
-use crate::flat::{CPU, Replayer};
 use crate::read::cursor::{nice_of, policy_of};
 use crate::read::recording::{Recording, Snapped};
+use crate::reconstruction::{CPU, Replayer};
 
 /// The state at the first look.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use schedlab_model::{Attributes, Policy, TaskId};
 use schedlab_sched::{GroupId, weight_of_nice};
 use schedlab_trace::{Context, Pid, TaskRef};
 
-use crate::flat::{CPU, Replayer};
 use crate::read::cursor::{Runtime, SetView};
 use crate::read::cursor::{nice_of, policy_of};
 use crate::read::step::{Asked, Change, Check, FIRST_FAIR_PRIORITY};
+use crate::reconstruction::{CPU, Replayer};
 
 impl Replayer<'_> {
     /// A task was taken off its queue if it was on one, changed, and put back.

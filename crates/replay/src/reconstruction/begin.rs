@@ -4,10 +4,10 @@ use schedlab_model::{Attributes, Policy, TaskId, TaskState};
 use schedlab_sched::Vruntime;
 use schedlab_trace::Pid;
 
-use crate::flat::first_sight::{self, Queued, Running};
-use crate::flat::{CPU, Replayer};
 use crate::read::cursor::{Placement, PlacementClass};
 use crate::read::step::FIRST_FAIR_PRIORITY;
+use crate::reconstruction::first_sight::{self, Queued, Running};
+use crate::reconstruction::{CPU, Replayer};
 
 impl Replayer<'_> {
     /// Queues what was queued and runs what ran.
@@ -41,10 +41,7 @@ impl Replayer<'_> {
             self.begin_runnable(task, *queued);
         }
         // The queue may count from elsewhere than the kernel's; moving that changes nothing but the numbers shown.
-        let queue = self.sched.cfs_rq_mut(CPU);
-        let delta = base.wrapping_sub(queue.zero_vruntime.0) as i64;
-        queue.zero_vruntime = Vruntime(base);
-        queue.avg_vruntime = queue.avg_vruntime.wrapping_sub(queue.avg_load.wrapping_mul(delta));
+        self.sched.cfs_rq_mut(CPU).count_from(Vruntime(base));
         if let Some((next, last)) = self.sight.buddies {
             // Buddies of the first pick that were queued before the recording; later ones arise by rule.
             let known = |pid| self.tasks.of_pid(pid).map(|task| self.sched.task(task).se);

@@ -4,10 +4,10 @@ use schedlab_model::TaskId;
 use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
-use crate::flat::{CPU, Replayer};
 use crate::level::Level;
 use crate::read::cursor::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
 use crate::read::step::{Check, Coming, Look};
+use crate::reconstruction::{CPU, Replayer};
 
 impl Replayer<'_> {
     /// Our next, last and skip buddies. `previous` is about to be dequeued if it leaves, which ends its being one.
@@ -28,14 +28,9 @@ impl Replayer<'_> {
         let line = |task: TaskId| {
             let entity = self.sched.entity(task);
             let deadline = if eevdf { format!(" {}", entity.deadline.0) } else { String::new() };
-            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.scaled >> 10)
+            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.down())
         };
         entities.filter_map(|entity| self.task_of_entity(entity)).map(line).collect()
-    }
-
-    /// Bits by which a queue's sums drop a weight to its nice-table value (`scale_load_down`).
-    fn load_shift(&self) -> u32 {
-        if self.sched.rules().full_weights { 0 } else { 10 }
     }
 
     fn expect_equal(&mut self, what: &'static str, equal: bool, ours: impl ToString, kernels: impl ToString) {
@@ -219,21 +214,11 @@ impl Replayer<'_> {
 
     /// The queue's weighted sum of virtual times, with `others` added to (1) or taken out of (−1) what is in our timeline.
     ///
-    /// From where a queue counts is moved whenever somebody asks for its average, be it by reading `sched/debug`, and means
-    /// nothing by itself; so our sum is counted from where the kernel's is.
+    /// Ours is counted from where the kernel's is.
     fn compare_sum(&mut self, view: QueueView, others: &[(TaskId, i64)]) {
         let QueueClass::Eevdf { zero, average, load } = view.class else { return };
-        let zero = Vruntime(zero);
-        let queue = self.sched.cfs_rq(CPU);
-        let moved = queue.zero_vruntime.since(zero);
-        let mut ours_load = queue.avg_load;
-        let mut ours = queue.avg_vruntime.wrapping_add(moved.wrapping_mul(ours_load));
-        for (task, sign) in others {
-            let entity = self.sched.entity(*task);
-            let weight = (entity.load.scaled >> self.load_shift()) as i64 * sign;
-            ours = ours.wrapping_add(entity.vruntime.since(zero).wrapping_mul(weight));
-            ours_load += weight;
-        }
+        let others = others.iter().map(|(task, sign)| (self.sched.entity(*task), *sign));
+        let (ours, ours_load) = self.sched.cfs_rq(CPU).sums_about(Vruntime(zero), others, self.sched.rules());
         let equal = self.report.state.avg_vruntime.add(ours == average);
         self.expect_equal("avg_vruntime", equal, ours, average);
         let equal = self.report.state.load.add(u64::try_from(ours_load) == Ok(load));
