@@ -97,8 +97,8 @@ pub struct FtraceEventBundle {
     pub event: Vec<FtraceEvent>,
     #[prost(bool, optional, tag = "3")]
     pub lost_events: Option<bool>,
-    #[prost(message, optional, tag = "4")]
-    pub compact_sched: Option<CompactSched>,
+    #[prost(message, optional, boxed, tag = "4")]
+    pub compact_sched: Option<Box<CompactSched>>,
 }
 
 /// `FtraceEventBundle.CompactSched`: times are differences from the one before.

@@ -247,7 +247,7 @@ impl Shows {
         self.flags &= record.flags.shown;
         self.wakeups |= matches!(record.kind, RecordKind::Wakeup { .. });
         self.run_times |= matches!(record.kind, RecordKind::StatRuntime { .. });
-        self.nanoseconds |= record.time.as_nanos() % 1_000 != 0;
+        self.nanoseconds |= !record.time.as_nanos().is_multiple_of(1_000);
     }
 }
 
