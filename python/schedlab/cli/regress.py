@@ -189,5 +189,5 @@ def _row(one: Contribution) -> tuple[str, ...]:
 
 def as_json(found: Regression, checks: Sequence[Check] = ()) -> dict[str, object]:
     """Return a regression as plain data, its answer first."""
-    verified = {"verified": [asdict(one) for one in checks]} if checks else {}
-    return {"answer": answer(found), **asdict(found), **verified}
+    verified = [asdict(one) for one in checks]
+    return {"answer": answer(found), **asdict(found), "verified": verified}
