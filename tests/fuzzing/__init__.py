@@ -60,7 +60,7 @@ PARSERS: Sequence[Parser] = (
         130_000,
         cache(texts.workloads),
     ),
-    Parser("document", texts.read_json, 110_000, cache(texts.documents)),
+    Parser("document", texts.read_json, 60_000, cache(texts.documents)),
     Parser(
         "options",
         texts.read_program,
@@ -84,6 +84,8 @@ PARSERS: Sequence[Parser] = (
     Parser("replay", recordings.replay, 80_000, recordings.recordings, recordings.recording),
     Parser("infer", recordings.infer, 30_000, recordings.recordings, recordings.recording),
     Parser("observe", recordings.observe, 30_000, recordings.recordings, recordings.recording),
+    Parser("perf", recordings.other, 20_000, recordings.perf_texts, recordings.recording),
+    Parser("perfetto", recordings.other, 30_000, recordings.perfetto_traces),
     Parser("snapshot", recordings.snapshot, 30_000, recordings.snapshots),
     Parser(
         "trace",

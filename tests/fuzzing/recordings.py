@@ -11,11 +11,13 @@ from tests.fuzzing.mutation import EXTREMES, NUMBER, mutated
 from tests.fuzzing.parser import directory, file
 
 from schedlab import _core
+from schedlab.attribution.waiting import why_recorded
 from schedlab.measure import inference
 from schedlab.model import Machine
 from schedlab.targets.sim import simulate
 
 FIXTURES = Path(__file__).resolve().parents[2] / "crates" / "replay" / "tests" / "fixtures"
+OTHERS = Path(__file__).resolve().parents[2] / "crates" / "trace" / "tests" / "fixtures"
 
 
 @cache
@@ -111,6 +113,24 @@ def observe(data: bytes) -> None:
         _core.check_invariants(path, "10ms")
     else:
         _core.wakeup_latency(path, None)
+
+
+@cache
+def perf_texts() -> Sequence[bytes]:
+    return [gzip.decompress(path.read_bytes()) for path in sorted(OTHERS.glob("*.txt.gz"))]
+
+
+@cache
+def perfetto_traces() -> Sequence[bytes]:
+    return [path.read_bytes() for path in sorted(OTHERS.glob("*.perfetto-trace"))]
+
+
+def other(data: bytes) -> None:
+    path = file(data, "recording")
+    if random.Random(data).random() < 0.5:
+        why_recorded(path, kernel="6.18")
+    else:
+        inference.infer(path)
 
 
 @cache

@@ -146,6 +146,8 @@ pub struct Inferred {
     pub counts: Counts,
     /// How the tasks behaved in the recording, under the workload's names.
     pub behaved: Behaved,
+    /// What the recording cannot show, where another program made it.
+    pub limits: Vec<String>,
 }
 
 /// Infers a workload from a file, gzipped or plain.
@@ -166,7 +168,7 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     // The head is there once the first event was read.
     let first = reader.next().transpose()?;
     let head = reader.head().cloned();
-    let known = Known::of(head.as_ref())?;
+    let known = Known::of(head.as_ref(), reader.release())?;
     let period =
         1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
     let group_paths = known.groups.iter().map(|(number, path, _)| (*number, path.clone())).collect();
@@ -200,7 +202,8 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let recorded =
         known.recorded.map(|recorded| Recorded { cpus: recorded.cpus.max(observer.cpus() as u32), ..recorded });
     let phase = observer.phase();
-    Ok(Inferred { workload, ending, recorded, phase, counts: observer.counts, behaved })
+    let limits = reader.limits().into_iter().map(str::to_owned).collect();
+    Ok(Inferred { workload, ending, recorded, phase, counts: observer.counts, behaved, limits })
 }
 
 /// The number of a task that has ended.
@@ -219,8 +222,11 @@ struct Known {
 }
 
 impl Known {
-    fn of(head: Option<&Head>) -> Result<Self, InferError> {
-        let Some(head) = head else { return Ok(Self::default()) };
+    fn of(head: Option<&Head>, release: Option<&str>) -> Result<Self, InferError> {
+        let Some(head) = head else {
+            let recorded = release.map(settings::of_release).transpose()?;
+            return Ok(Self { recorded, ..Self::default() });
+        };
         let recorded = settings::recorded(head)?;
         let tunables =
             recorded.scheduler.tunables(recorded.cpus).map_err(|error| InferError::Head(error.to_string()))?;

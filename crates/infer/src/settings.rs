@@ -20,6 +20,12 @@ pub struct Recorded {
 /// What recordings may hold.
 const LEVELS: [&str; 4] = ["switches", "L0", "L0k", "L1"];
 
+/// The defaults of a release, where a recording says nothing else; CPUs are counted as its events tell of them.
+pub(crate) fn of_release(release: &str) -> Result<Recorded, InferError> {
+    let release = Release::or_nearest(release).map_err(|error| InferError::Head(format!("os release: {error}")))?;
+    Ok(Recorded { scheduler: Scheduler::new(release), cpus: 1, level: None })
+}
+
 /// What the head says; none where there is no head.
 pub(crate) fn recorded(head: &Head) -> Result<Recorded, InferError> {
     let wrong = |why: String| InferError::Head(why);

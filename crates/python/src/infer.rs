@@ -54,7 +54,7 @@ pub fn infer(
     });
     let summary = serde_json::json!({
         "counts": inferred.counts, "ending": inferred.ending, "recorded": recorded,
-        "phase_ns": inferred.phase.map_or(0, Time::as_nanos), "behaved": inferred.behaved,
+        "phase_ns": inferred.phase.map_or(0, Time::as_nanos), "behaved": inferred.behaved, "limits": inferred.limits,
     });
     Ok((text, summary.to_string()))
 }

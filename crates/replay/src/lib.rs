@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bare;
 mod engine;
 mod error;
 mod invariants;
@@ -52,6 +53,7 @@ pub use waiting::{Attributed, attribute_file};
 pub use wakeups::{RecordedRun, Waits, wakeup_latency, wakeup_latency_of_file};
 pub use watch::{Watch, Watched};
 
+use bare::complete_wakeups;
 use read::l0::Traced;
 use read::l1;
 use read::recording::{Recording, hold_yields};
@@ -177,12 +179,10 @@ fn replay_reader<R: BufRead>(
     for record in &mut reader {
         records.push(record?);
     }
-    let unnamed = reader.head().is_none() && snapshot.is_none();
-    let mut settings = match (reader.head(), snapshot) {
-        (Some(head), None) => Settings::from_head(head)?,
-        (_, Some(snapshot)) => Settings::from_snapshot(snapshot)?,
-        (None, None) => Settings::defaults(release.map_or_else(|| default_release(&records), Ok)?)?,
-    };
+    let records = complete_wakeups(records);
+    let limits = reader.limits();
+    let unnamed = reader.head().is_none() && snapshot.is_none() && reader.release().is_none();
+    let mut settings = settings_of(&reader, &records, snapshot, release)?;
     let found = settings.release;
     if release.is_none() && found.known_series().is_none() {
         let series = found.series();
@@ -206,12 +206,33 @@ fn replay_reader<R: BufRead>(
     }
     (settings.level, settings.reasons) = (level, reasons);
     let mut report = replay_watched(records.into_iter().map(Ok), &settings, watch)?;
+    report.notes.extend(limits.into_iter().map(str::to_owned));
     if unnamed && release.is_none() {
         report.notes.push(format!(
             "the recording does not say its kernel, whose probes are of CFS: the rules of {found} stand in"
         ));
     }
     Ok(report)
+}
+
+/// How the recorded kernel was set, as the recording, a snapshot or else its release's defaults say.
+fn settings_of<R: BufRead>(
+    reader: &Reader<R>,
+    records: &[Record],
+    snapshot: Option<Snapshot>,
+    asked: Option<Release>,
+) -> Result<Settings, ReplayError> {
+    let named = || {
+        let said = reader
+            .release()
+            .map(|said| Release::or_nearest(said).map_err(|error| ReplayError::Settings(format!("{error}"))));
+        said.or(asked.map(Ok)).unwrap_or_else(|| default_release(records))
+    };
+    match (reader.head(), snapshot) {
+        (Some(head), None) => Settings::from_head(head),
+        (_, Some(snapshot)) => Settings::from_snapshot(snapshot),
+        (None, None) => Settings::defaults(named()?),
+    }
 }
 
 /// The release of a recording that does not say it: 6.1, if its probes are CFS's.

@@ -2,14 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_metrics::{Attribution, Waits};
-use schedlab_model::{Candidate, CpuId, Event, EventKind, EventSink, Release, RuleSet, TaskId, TaskState};
-use schedlab_trace::{Pid, Record, RecordKind, RecordState, TraceError, open};
+use schedlab_model::{
+    Candidate, CpuId, Decision, Event, EventKind, EventSink, PickClass, Reason, Release, RuleSet, TaskId, TaskState,
+};
+use schedlab_trace::{Pid, Reader, Record, RecordKind, RecordState, TraceError, open};
 
+use crate::bare::{class_of, complete_wakeups, decisions_by_class};
+use crate::engine::of_several_cpus;
 use crate::settings::affinities;
-use crate::{Options, ReplayError, Report, replay_file};
+use crate::{Level, Options, ReplayError, Report, read_snapshot, replay_file, settings_of};
 
 /// A recording's waits with their causes.
 #[derive(Debug, Clone)]
@@ -39,14 +44,22 @@ impl Attributed {
 
 /// Replays a file, gzipped or plain, and attributes the waiting time of its tasks from the first decision on.
 ///
+/// Recordings of several CPUs without probes are not replayed: of them only what priorities decide has a cause, and what CPUs cost that
+/// idle or switch.
+///
 /// A switch that our rules would have made to another task leaves what waits then without a cause.
 ///
 /// # Errors
 /// As [`replay_file`].
 pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed, ReplayError> {
-    let mut report = replay_file(trace, &Options { reasons: true, ..*options })?;
     let mut reader = open(trace)?;
     let records: Vec<Record> = reader.by_ref().collect::<Result<_, TraceError>>()?;
+    let records = complete_wakeups(records);
+    let mut report = if of_several_cpus(&records) && Level::of(&records) != Level::L1 {
+        report_by_class(&reader, &records, options)?
+    } else {
+        replay_file(trace, &Options { reasons: true, ..*options })?
+    };
     let release: Release = report.release.parse().map_err(|why| ReplayError::Settings(format!("{why}")))?;
     let mut decisions = std::mem::take(&mut report.reasons);
     decisions.sort_by_key(|decision| decision.time);
@@ -76,8 +89,12 @@ pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed,
             continue;
         }
         for (cpu, pid) in std::mem::take(&mut running) {
-            let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: numbers.of(pid) };
-            attribution.event(Event { time: record.time, cpu: CpuId(cpu), kind });
+            let (time, cpu, task) = (record.time, CpuId(cpu), numbers.of(pid));
+            if let Some(reason) = pick_by_class(&records, cpu, pid, task) {
+                attribution.decision(Decision { time, cpu, reason });
+            }
+            let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task };
+            attribution.event(Event { time, cpu, kind });
         }
         while let Some(mut decision) = decisions.next_if(|decision| decision.time <= record.time) {
             let known = RefCell::new(&mut numbers);
@@ -92,6 +109,44 @@ pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed,
         }
     }
     Ok(Attributed { waits: attribution.finish(end), events, pids: numbers.pids, cpus, report })
+}
+
+/// The report of a recording of several CPUs without probes, with the decisions that priorities tell.
+fn report_by_class<R: BufRead>(
+    reader: &Reader<R>,
+    records: &[Record],
+    options: &Options<'_>,
+) -> Result<Report, ReplayError> {
+    let settings = settings_of(reader, records, read_snapshot(options)?, options.release)?;
+    if let Some(asked) = options.release
+        && asked.series() != settings.release.series()
+    {
+        let why = format!("the recording is of kernel {}, not of {asked}", settings.release);
+        return Err(ReplayError::Settings(why));
+    }
+    let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
+    let mut report = Report::of(first, last, Level::of(records), records.len(), &settings);
+    report.schedules.name(records);
+    report.reasons = decisions_by_class(records);
+    report.notes.extend(reader.limits().into_iter().map(str::to_owned));
+    report.notes.push(
+        "the recording is of several CPUs and has no probes, so the fair class's decisions are not replayed: waits within a class stay \
+         unknown ('schedlab record' records probes)"
+            .to_owned(),
+    );
+    Ok(report)
+}
+
+/// The pick of what runs as the decisions begin, where it is of a higher class than the fair one: the priority with which it is switched
+/// out tells.
+fn pick_by_class(records: &[Record], cpu: CpuId, pid: Pid, task: TaskId) -> Option<Reason> {
+    let out = records.iter().find_map(|record| match &record.kind {
+        RecordKind::Switch { previous, .. } if record.cpu == cpu.0 && previous.pid == pid => Some(previous),
+        _ => None,
+    })?;
+    let class = class_of(out);
+    let above = matches!(class, PickClass::Stop | PickClass::Deadline | PickClass::Realtime(_));
+    above.then_some(Reason::Pick { task, candidates: 0, class, levels: Vec::new() })
 }
 
 /// Tasks numbered in the order in which they are met.

@@ -23,6 +23,16 @@ pub enum TraceError {
         /// The kernel's words.
         found: String,
     },
+    /// A packet of a Perfetto trace that cannot be read.
+    #[error("packet {packet}: found '{found}', expected {expected}")]
+    Packet {
+        /// The packet's number, from 1.
+        packet: u64,
+        /// What stands there, cut to a readable length.
+        found: String,
+        /// What should.
+        expected: String,
+    },
     /// A part that must be there is not.
     #[error("{what} is missing")]
     Missing {
@@ -46,6 +56,11 @@ impl TraceError {
     /// A malformed line; `found` is cut to a length a person can read.
     pub(crate) fn malformed(line: u64, found: &str, expected: impl Into<String>) -> Self {
         Self::Malformed { line, found: shorten(found), expected: expected.into() }
+    }
+
+    /// A packet that cannot be read.
+    pub(crate) fn packet(packet: u64, found: &str, expected: &str) -> Self {
+        Self::Packet { packet, found: shorten(found), expected: expected.to_owned() }
     }
 
     /// Lost events.

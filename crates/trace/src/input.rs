@@ -8,6 +8,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::perfetto_input::{is_perfetto, text_of_perfetto};
 use crate::{Reader, TraceError};
 
 /// The two bytes every gzip member begins with (RFC 1952, 2.3.1).
@@ -25,7 +26,7 @@ const UNSUSPECTED: u64 = 64 << 20;
 /// Most bytes of any other file, such as a copy of `sched/debug`.
 const MOST_OTHER: u64 = 64 << 20;
 
-/// Opens a recording for reading, undoing gzip if its first bytes say that it is gzipped, whatever its name.
+/// Opens a recording for reading, whatever its name: text, or a Perfetto trace, each also gzipped, as their first bytes say.
 ///
 /// Its text may have 1 GiB; that of a gzipped one also no more than 64 MiB and 200 times the file's size.
 ///
@@ -47,14 +48,34 @@ pub fn open_bytes(bytes: Vec<u8>) -> Reader<Box<dyn BufRead>> {
 
 fn unpacked(mut packed: impl BufRead + 'static, size: u64) -> io::Result<Reader<Box<dyn BufRead>>> {
     let gzipped = packed.fill_buf()?.starts_with(&GZIP_MAGIC);
-    let text: Box<dyn BufRead> = if gzipped {
+    let mut text: Box<dyn BufRead> = if gzipped {
         let most = size.saturating_mul(MOST_RATIO).saturating_add(UNSUSPECTED).min(MOST_TEXT);
         Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(packed), most)))
     } else {
         Box::new(BufReader::new(Bounded::new(packed, MOST_TEXT)))
     };
-    Ok(Reader::new(text))
+    // What cannot be unpacked is told of as it is read.
+    let beginning = text.fill_buf().unwrap_or_default();
+    if let Some((_, form)) = BINARY.iter().find(|(magic, _)| beginning.starts_with(magic)) {
+        let error = TraceError::malformed(1, form.0, format!("its text: {}", form.1));
+        return Ok(Reader::failed(Box::new(io::empty()), error));
+    }
+    if !is_perfetto(beginning) {
+        return Ok(Reader::new(text));
+    }
+    let mut bytes = Vec::new();
+    text.read_to_end(&mut bytes)?;
+    Ok(match text_of_perfetto(&bytes) {
+        Ok(lines) => Reader::new(Box::new(Cursor::new(lines.into_bytes()))),
+        Err(error) => Reader::failed(Box::new(io::empty()), error),
+    })
 }
+
+/// Files of other programs by their first bytes: what they are, and the command that prints them.
+const BINARY: [(&[u8], (&str, &str)); 2] = [
+    (b"PERFILE2", ("a file of perf record", "'perf script --ns --header -i FILE'")),
+    (b"\x17\x08\x44tracing", ("a file of trace-cmd record", "'trace-cmd report -t -l -i FILE'")),
+];
 
 /// Reads a text file of at most 64 MiB whole.
 ///

@@ -1,7 +1,7 @@
 //! Trace formats: what real kernels recorded comes in, what happened in a run goes out.
 //!
-//! In: the text of `trace-cmd report` and of `/sys/kernel/tracing/trace` ([`Reader`]), plain or gzipped ([`open`]), and the
-//! snapshot of `/sys/kernel/debug/sched/debug` ([`Snapshot`]). Out: a Perfetto trace ([`write_perfetto`]) and ftrace text
+//! In: the text of `trace-cmd report`, of `perf script` and of `/sys/kernel/tracing/trace` ([`Reader`]), plain or gzipped, Perfetto
+//! traces ([`open`]), and the snapshot of `/sys/kernel/debug/sched/debug` ([`Snapshot`]). Out: a Perfetto trace ([`write_perfetto`]) and ftrace text
 //! ([`write_ftrace`]), which [`Reader`] reads back.
 
 mod error;
@@ -14,6 +14,7 @@ mod label;
 mod line;
 mod payload;
 mod perfetto;
+mod perfetto_input;
 mod probe;
 pub mod proto;
 mod reader;

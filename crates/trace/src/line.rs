@@ -1,4 +1,4 @@
-//! The columns before an event's name, in the layouts of trace-cmd and of the kernel.
+//! The columns before an event's name, in the layouts of trace-cmd, of the kernel and of perf.
 
 use schedlab_model::Time;
 
@@ -18,8 +18,8 @@ pub(crate) struct Columns<'a> {
 }
 
 /// What a line must look like; part of every error about its columns.
-pub(crate) const LAYOUT: &str = "'TASK-PID CPUFLAGS SECONDS.FRACTION: EVENT: FIELDS' (trace-cmd report -t -l) or 'TASK-PID [CPU] FLAGS SECONDS.FRACTION: \
-     EVENT: FIELDS' (ftrace)";
+pub(crate) const LAYOUT: &str = "'TASK-PID CPUFLAGS SECONDS.FRACTION: EVENT: FIELDS' (trace-cmd report -t -l), 'TASK-PID [CPU] FLAGS SECONDS.FRACTION: \
+     EVENT: FIELDS' (ftrace) or 'TASK PID [CPU] SECONDS.FRACTION: EVENT: FIELDS' (perf script)";
 
 /// CPUs that a recording may have, numbered from 0: what follows keeps something of each.
 pub(crate) const MAX_CPUS: u32 = 4096;
@@ -38,16 +38,23 @@ pub(crate) fn split(line: &str) -> Result<Columns<'_>, String> {
             && let [second_last, Some((flags_start, flags_word))] = before
         {
             let bracketed = second_last.and_then(|(at, text)| Some((at, parse_bracketed_cpu(text)?)));
-            let columns = match bracketed {
-                Some((at, cpu)) => parse_flags(flags_word).map(|flags| (at, cpu, flags)),
-                None => parse_cpu_and_flags(flags_word).map(|(cpu, flags)| (flags_start, cpu, flags)),
+            let columns = match (bracketed, parse_bracketed_cpu(flags_word)) {
+                (_, Some(cpu)) => Some((flags_start, cpu, Flags::default())),
+                (Some((at, cpu)), None) => parse_flags(flags_word).map(|flags| (at, cpu, flags)),
+                (None, None) => parse_cpu_and_flags(flags_word).map(|(cpu, flags)| (flags_start, cpu, flags)),
             };
             if let Some((task_end, cpu, flags)) = columns {
                 if cpu >= MAX_CPUS {
                     return Err(format!("a CPU below {MAX_CPUS}"));
                 }
-                let (name, pid) = parse_task(line[..task_end].trim()).ok_or_else(|| "a task as NAME-PID".to_owned())?;
-                let rest = line[start + word.len()..].trim_start();
+                let task = line[..task_end].trim();
+                let by_perf = if flags.shown { None } else { parse_task_of_perf(task) };
+                let named = by_perf.or_else(|| parse_task(task));
+                let (name, pid) = named.ok_or_else(|| "a task as NAME-PID".to_owned())?;
+                let mut rest = line[start + word.len()..].trim_start();
+                if by_perf.is_some() {
+                    rest = rest.strip_prefix("sched:").unwrap_or(rest);
+                }
                 let (event, text) = rest.split_once(':').ok_or_else(|| "an event's name and a colon".to_owned())?;
                 if event.is_empty() || event.contains(char::is_whitespace) {
                     return Err("an event's name and a colon".to_owned());
@@ -127,10 +134,17 @@ fn parse_flags(word: &str) -> Option<Flags> {
     };
     match (letters.next(), letters.next()) {
         (None, _) | (Some('.' | '0'..='9' | 'a'..='f'), None) => {
-            Some(Flags { interrupts_off, need_resched, need_resched_lazy, context, preempt_depth })
+            Some(Flags { interrupts_off, need_resched, need_resched_lazy, context, preempt_depth, shown: true })
         }
         _ => None,
     }
+}
+
+/// `kworker/0:1    17`, and `name  PID/TID` of which the thread counts.
+fn parse_task_of_perf(text: &str) -> Option<(&str, Pid)> {
+    let (name, pid) = text.rsplit_once(char::is_whitespace)?;
+    let pid = pid.rsplit_once('/').map_or(pid, |(_, thread)| thread);
+    Some((name.trim_end(), parse_pid(pid)?))
 }
 
 /// `kworker/0:1-17`: the pid follows the last hyphen.
@@ -154,11 +168,37 @@ mod tests {
             assert_eq!((columns.name, columns.pid, columns.cpu), ("kworker/", 17, 3), "{line}");
             assert_eq!(columns.time, Time::from_nanos(15_000_000_042));
             let context = Context::HardInterrupt;
-            let flags =
-                Flags { interrupts_off: true, need_resched: true, context, preempt_depth: 2, ..Flags::default() };
+            let flags = Flags {
+                interrupts_off: true,
+                need_resched: true,
+                context,
+                preempt_depth: 2,
+                shown: true,
+                ..Flags::default()
+            };
             assert_eq!(columns.flags, flags);
             assert_eq!((columns.event, columns.text), ("k_tick", "(ffff) pid=17"));
         }
+    }
+
+    /// The layouts of `perf script` (`tools/perf/builtin-script.c`, `perf_sample__fprintf_start`) and of `trace-cmd report` without `-l`.
+    #[test]
+    fn layouts_without_flags_say_so() {
+        for (line, name) in [
+            (" kworker/0:1 17    17 [003] 15.000042: sched:sched_waking: comm=a", "kworker/0:1 17"),
+            (" a-b    5/17 [003] 15.000042:       sched:sched_waking: comm=a", "a-b"),
+            (" a b-17    [003] 15.000042: sched_waking:   comm=a", "a b"),
+        ] {
+            let columns = split(line).unwrap();
+            assert_eq!(
+                (columns.name, columns.pid, columns.cpu, columns.flags),
+                (name, 17, 3, Flags::default()),
+                "{line}"
+            );
+            assert_eq!((columns.event, columns.text), ("sched_waking", "comm=a"));
+            assert!(!columns.flags.shown);
+        }
+        assert!(split("a-1 [000] d..2. 1.0: x: y").unwrap().flags.shown);
     }
 
     #[test]

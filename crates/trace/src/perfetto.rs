@@ -82,7 +82,15 @@ fn packet(data: Data) -> TracePacket {
 }
 
 fn write_bundle<W: Write>(output: &mut W, cpu: usize, event: Vec<FtraceEvent>) -> std::io::Result<()> {
-    write_packet(output, packet(Data::FtraceEvents(FtraceEventBundle { cpu: Some(cpu as u32), event })))
+    write_packet(
+        output,
+        packet(Data::FtraceEvents(FtraceEventBundle {
+            cpu: Some(cpu as u32),
+            event,
+            lost_events: None,
+            compact_sched: None,
+        })),
+    )
 }
 
 /// Writes one element of `Trace.packet`, so that the whole trace need not be in memory.

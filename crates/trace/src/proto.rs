@@ -1,4 +1,4 @@
-//! The messages of Perfetto's trace format that are written, under Perfetto's names and field numbers.
+//! The messages of Perfetto's trace format that are read and written, under Perfetto's names and field numbers.
 //!
 //! A hand-declared subset of `protos/perfetto/trace/perfetto_trace.proto`; readers skip what they do not know, so a subset
 //! is a valid trace.
@@ -20,7 +20,7 @@ pub struct TracePacket {
     pub trusted_packet_sequence_id: Option<u32>,
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    #[prost(oneof = "trace_packet::Data", tags = "1, 2, 45")]
+    #[prost(oneof = "trace_packet::Data", tags = "1, 2, 45, 50")]
     pub data: Option<trace_packet::Data>,
 }
 
@@ -35,6 +35,9 @@ pub mod trace_packet {
         ProcessTree(ProcessTree),
         #[prost(message, tag = "45")]
         SystemInfo(SystemInfo),
+        /// Packets of a trace, by zlib.
+        #[prost(bytes, tag = "50")]
+        CompressedPackets(Vec<u8>),
     }
 }
 
@@ -92,6 +95,37 @@ pub struct FtraceEventBundle {
     pub cpu: Option<u32>,
     #[prost(message, repeated, tag = "2")]
     pub event: Vec<FtraceEvent>,
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
+    #[prost(message, optional, boxed, tag = "4")]
+    pub compact_sched: Option<Box<CompactSched>>,
+}
+
+/// `FtraceEventBundle.CompactSched`: times are differences from the one before.
+#[derive(Clone, PartialEq, Message)]
+pub struct CompactSched {
+    #[prost(uint64, repeated, tag = "1")]
+    pub switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub switch_prev_state: Vec<i64>,
+    #[prost(int32, repeated, tag = "3")]
+    pub switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    pub switch_next_prio: Vec<i32>,
+    #[prost(string, repeated, tag = "5")]
+    pub intern_table: Vec<String>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub switch_next_comm_index: Vec<u32>,
+    #[prost(uint64, repeated, tag = "7")]
+    pub waking_timestamp: Vec<u64>,
+    #[prost(int32, repeated, tag = "8")]
+    pub waking_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "9")]
+    pub waking_target_cpu: Vec<i32>,
+    #[prost(int32, repeated, tag = "10")]
+    pub waking_prio: Vec<i32>,
+    #[prost(uint32, repeated, tag = "11")]
+    pub waking_comm_index: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -100,14 +134,14 @@ pub struct FtraceEvent {
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "ftrace_event::Event", tags = "3, 4, 17, 20, 114, 235, 238, 240, 491")]
+    #[prost(oneof = "ftrace_event::Event", tags = "3, 4, 17, 20, 114, 235, 238, 239, 240, 491")]
     pub event: Option<ftrace_event::Event>,
 }
 
 pub mod ftrace_event {
     use super::{
-        Oneof, PrintFtraceEvent, SchedMigrateTaskFtraceEvent, SchedProcessExitFtraceEvent, SchedProcessFreeFtraceEvent,
-        SchedSwitchFtraceEvent, SchedWakeupFtraceEvent, TaskNewtaskFtraceEvent,
+        Oneof, PrintFtraceEvent, SchedMigrateTaskFtraceEvent, SchedProcessExitFtraceEvent, SchedProcessForkFtraceEvent,
+        SchedProcessFreeFtraceEvent, SchedSwitchFtraceEvent, SchedWakeupFtraceEvent, TaskNewtaskFtraceEvent,
     };
 
     #[derive(Clone, PartialEq, Oneof)]
@@ -126,6 +160,8 @@ pub mod ftrace_event {
         TaskNewtask(TaskNewtaskFtraceEvent),
         #[prost(message, tag = "238")]
         SchedProcessExit(SchedProcessExitFtraceEvent),
+        #[prost(message, tag = "239")]
+        SchedProcessFork(SchedProcessForkFtraceEvent),
         #[prost(message, tag = "240")]
         SchedProcessFree(SchedProcessFreeFtraceEvent),
         #[prost(message, tag = "491")]
@@ -192,6 +228,18 @@ pub struct SchedProcessExitFtraceEvent {
     pub pid: Option<i32>,
     #[prost(int32, optional, tag = "4")]
     pub prio: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessForkFtraceEvent {
+    #[prost(string, optional, tag = "1")]
+    pub parent_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub parent_pid: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub child_comm: Option<String>,
+    #[prost(int32, optional, tag = "4")]
+    pub child_pid: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -9,15 +9,15 @@ use crate::TraceError;
 use crate::head::{FORM, Head, MAGIC};
 use crate::line::{self, Columns};
 use crate::payload;
-use crate::record::Record;
+use crate::record::{Record, RecordKind};
 
 /// The longest line that is read, so that a file that is no text does not fill the memory.
 const LONGEST_LINE: u64 = 64 * 1024;
 
 /// Events that a recording may have: what reads it keeps all, some 400 bytes each.
-const MOST_EVENTS: u64 = 8_000_000;
+pub(crate) const MOST_EVENTS: u64 = 8_000_000;
 
-/// An iterator over the events of `trace-cmd report -t -l` text or ftrace text, in the order of the file.
+/// An iterator over the events of `trace-cmd report`, `perf script` or ftrace text, in the order of the file.
 ///
 /// Comment lines (`#`), blank lines and trace-cmd's `cpus=` line are passed over; the last one's number is kept. After the
 /// first error nothing more comes.
@@ -37,6 +37,11 @@ pub struct Reader<R> {
     line: u64,
     cpus: Option<u32>,
     head: Option<Head>,
+    /// What perf and Perfetto say of the kernel.
+    release: Option<String>,
+    shows: Shows,
+    /// What is wrong from the beginning on.
+    failure: Option<TraceError>,
     /// Events so far, and how many there must be once the last line told.
     events: u64,
     /// Of each CPU the last event's time.
@@ -54,12 +59,53 @@ impl<R: BufRead> Reader<R> {
             line: 0,
             cpus: None,
             head: None,
+            release: None,
+            shows: Shows { flags: true, wakeups: false, run_times: false, nanoseconds: false },
+            failure: None,
             events: 0,
             times: BTreeMap::new(),
             end: None,
             ended: false,
             buffer: Vec::new(),
         }
+    }
+
+    /// A reader that only says what is wrong.
+    pub(crate) fn failed(input: R, failure: TraceError) -> Self {
+        let mut reader = Self::new(input);
+        reader.failure = Some(failure);
+        reader
+    }
+
+    /// The recorded kernel's release as perf and Perfetto say it, once the first event was read.
+    pub fn release(&self) -> Option<&str> {
+        self.release.as_deref()
+    }
+
+    /// What a recording of another program cannot show, once it was read; nothing of own recordings.
+    pub fn limits(&self) -> Vec<&'static str> {
+        if self.head.is_some() || self.events == 0 {
+            return Vec::new();
+        }
+        let Shows { flags, wakeups, run_times, nanoseconds } = self.shows;
+        let limits = [
+            (
+                true,
+                "the recording does not show the kernel's settings, groups and affinities: its release's defaults stand in",
+            ),
+            (
+                !flags,
+                "it does not show interrupts nor need_resched: wake-ups while a task runs are taken for that task's, and the \
+                      kernel's ticks and wakeup preemptions are not seen",
+            ),
+            (!wakeups, "it has no sched_wakeup: tasks are taken to be queued at sched_waking"),
+            (!run_times, "it has no sched_stat_runtime: run times are those between switches, interrupts included"),
+            (
+                !nanoseconds,
+                "its times are in microseconds ('perf script --ns' and 'trace-cmd report -t' print nanoseconds)",
+            ),
+        ];
+        limits.into_iter().filter_map(|(lacks, limit)| lacks.then_some(limit)).collect()
     }
 
     /// How many CPUs the recording says it has, once its head was read.
@@ -95,6 +141,9 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn read_record(&mut self) -> Result<Option<Record>, TraceError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         loop {
             let number = self.line + 1;
             let Some(text) = self.read_line()? else { return self.at_end() };
@@ -132,6 +181,7 @@ impl<R: BufRead> Reader<R> {
                     format!("a recording of at most {MOST_EVENTS} events"),
                 ));
             }
+            self.shows.note(&record);
             return Ok(Some(record));
         }
     }
@@ -140,6 +190,12 @@ impl<R: BufRead> Reader<R> {
         let text = comment.trim();
         if self.head.is_none() && text == MAGIC {
             self.head = Some(Head::default());
+            return Ok(());
+        }
+        if self.head.is_none()
+            && let Some(("os release", release)) = text.split_once(':').map(|(key, value)| (key.trim(), value.trim()))
+        {
+            self.release = Some(release.to_owned());
             return Ok(());
         }
         let Some(head) = &mut self.head else {
@@ -173,9 +229,32 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// `CPU:0 [LOST 12 EVENTS]` (ftrace) and `CPU:0 [12 EVENTS DROPPED]`, `CPU:0 [EVENTS DROPPED]` (trace-cmd).
+/// What a recording's events show.
+#[derive(Debug, Clone, Copy)]
+struct Shows {
+    /// `common_flags`.
+    flags: bool,
+    /// `sched_wakeup`.
+    wakeups: bool,
+    /// `sched_stat_runtime`.
+    run_times: bool,
+    /// Times beyond microseconds.
+    nanoseconds: bool,
+}
+
+impl Shows {
+    fn note(&mut self, record: &Record) {
+        self.flags &= record.flags.shown;
+        self.wakeups |= matches!(record.kind, RecordKind::Wakeup { .. });
+        self.run_times |= matches!(record.kind, RecordKind::StatRuntime { .. });
+        self.nanoseconds |= !record.time.as_nanos().is_multiple_of(1_000);
+    }
+}
+
+/// `PERF_RECORD_LOST` (`perf script --show-lost-events`), `CPU:0 [LOST 12 EVENTS]` (ftrace) and `CPU:0 [12 EVENTS DROPPED]`, `CPU:0 [EVENTS DROPPED]` (trace-cmd).
 fn is_loss(text: &str) -> bool {
-    text.starts_with("CPU:") && (text.contains("[LOST") || text.contains("EVENTS DROPPED]"))
+    text.contains("PERF_RECORD_LOST ")
+        || text.starts_with("CPU:") && (text.contains("[LOST") || text.contains("EVENTS DROPPED]"))
 }
 
 fn parse(number: u64, text: &str) -> Result<Record, TraceError> {

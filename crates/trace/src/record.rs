@@ -97,6 +97,8 @@ pub struct Flags {
     pub context: Context,
     /// Depth of disabled preemption, at most 15.
     pub preempt_depth: u8,
+    /// Whether the recording shows these flags at all; perf, Perfetto and `trace-cmd report` without `-l` do not.
+    pub shown: bool,
 }
 
 impl Flags {

@@ -13,6 +13,7 @@ from typing import Any, Self
 from schedlab import _core
 from schedlab.boundary.arguments import check_whole
 from schedlab.boundary.errors import InputError
+from schedlab.measure.trace_text import readable
 from schedlab.model import Machine, Scheduler, Workload, check_seed, short_time
 
 __all__ = ["Cause", "Run", "Span", "TaskWaits", "Wait", "Waiting", "why", "why_recorded"]
@@ -350,7 +351,8 @@ def why_recorded(
     """Replay a recording and attribute its tasks' waiting time to causes.
 
     Args:
-        trace: a recording (``schedlab record``), or the text of ``trace-cmd report -t -l``.
+        trace: a recording (``schedlab record``, ``perf sched record``, ``trace-cmd record``), the
+            text of ``perf script`` or ``trace-cmd report``, or a Perfetto trace.
         snapshot: a copy of the recorded kernel's ``sched/debug``.
         kernel: the recorded kernel, where the recording does not say it.
         level: read only so much of it: ``L0``, ``L0k`` or ``L1``.
@@ -362,13 +364,14 @@ def why_recorded(
         InputError: the recording is broken or cannot be replayed, or no such task waited.
     """
     _check(percentile, worst)
-    text = _core.attribute_recording(
-        trace,
-        snapshot=snapshot,
-        release=kernel,
-        level=level,
-        task=task,
-        percentile=percentile,
-        worst=worst,
-    )
+    with readable(trace) as path:
+        text = _core.attribute_recording(
+            path,
+            snapshot=snapshot,
+            release=kernel,
+            level=level,
+            task=task,
+            percentile=percentile,
+            worst=worst,
+        )
     return _waiting(text, "", task)

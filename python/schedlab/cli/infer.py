@@ -23,7 +23,7 @@ def command(
         Path,
         typer.Argument(
             metavar="TRACE",
-            help="A recording (schedlab record), or the text of 'trace-cmd report -t -l'; or .gz.",
+            help="A recording of schedlab, perf, trace-cmd or Perfetto; or .gz.",
         ),
     ],
     *,
@@ -77,7 +77,7 @@ def command(
     options.output(output)
     inferred = infer(trace, costs=place.costs, start=start, end=end, ending=ending)
     scheduler, notes = _scheduler(inferred, kernel, knobs)
-    notes = [*scheduler.notes, *notes, *_held_up(inferred), *_missing(inferred)]
+    notes = [*scheduler.notes, *notes, *inferred.limits, *_held_up(inferred), *_missing(inferred)]
     number = cpus or inferred.cpus or 1
     compared = None
     if check:

@@ -1,5 +1,6 @@
 """``schedlab regress``."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,9 @@ from schedlab.cli.why import is_recording
 from schedlab.experiment.stats import Estimate
 from schedlab.measure.inference import infer
 from schedlab.model import Machine, Workload, short_time
+from schedlab.regression import verification
 from schedlab.regression.regress import RUNS, Contribution, Regression, metric_of, regress
+from schedlab.regression.verification import Check, reader
 from schedlab.report.terminal import emit_json, heading, note, say, show, waiting
 from schedlab.report.words import percent
 
@@ -22,7 +25,8 @@ def command(
         str,
         typer.Argument(
             metavar="WORKLOAD|RECORDING",
-            help="name:key=value,… or a JSON file; or a recording ('schedlab record'), or .gz.",
+            help="name:key=value,… or a JSON file; or a recording ('schedlab record', perf, "
+            "trace-cmd, Perfetto), or .gz.",
         ),
     ],
     *,
@@ -46,6 +50,13 @@ def command(
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", help="Seeds of each figure, 2 or more.")
     ] = RUNS,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Also run both kernels in guests, and the settings that undo it, and compare.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Say which change between two kernels makes a workload slower or faster.
@@ -54,10 +65,15 @@ def command(
     the old kernel and taken back from the new one. The few that matter share the difference by
     their Shapley values. A recording is simulated as the workload inferred from it.
 
+    With --verify both kernels run in guests, with the settings that a real kernel has: it says
+    whether the measured factors agree with the predicted ones.
+
     Example: [bold]schedlab regress schbench:duration=100ms --from 6.1 --to 6.12 --metric
     p99:worker --cpus 2 --costs reference --runs 4[/bold]
     """
     metric_of(metric)
+    if verify:
+        reader(metric)
     if runs < 2:
         raise InputError(f"--runs is {runs}; allowed: 2 or more")
     machine = options.machine_of(cpus, costs, topology)
@@ -66,12 +82,15 @@ def command(
         inferred = infer(Path(source), costs=machine.costs)
         work = inferred.workload
         machine = machine if cpus is not None else Machine(inferred.cpus or 1, machine.costs)
+        for limit in inferred.limits:
+            note(limit)
         note("the workload is inferred: 'schedlab infer --check' says how well it stands in")
     else:
         work = Workload.parse(source)
+    work = work.with_groups(group or [], session or [])
     with waiting("simulating"):
         found = regress(
-            work.with_groups(group or [], session or []),
+            work,
             old=old,
             new=new,
             machine=machine,
@@ -80,10 +99,31 @@ def command(
             seed=seed,
             runs=runs,
         )
+    checks: tuple[Check, ...] = ()
+    if verify:
+        with waiting("running both kernels in guests"):
+            checks = verification.verify(found, work, cpus=machine.cpus, seed=seed)
     if json:
-        emit_json(as_json(found))
+        emit_json(as_json(found, checks))
         return
     _print(found)
+    if checks:
+        heading("In guests")
+        show(
+            [
+                (
+                    one.what,
+                    percent(one.predicted.value),
+                    _interval(one.predicted),
+                    percent(one.measured.value),
+                    _interval(one.measured),
+                    one.verdict,
+                )
+                for one in checks
+            ],
+            ("kernel", "predicted", "95% interval", "measured", "95% interval", "reality"),
+            left=1,
+        )
 
 
 def answer(found: Regression) -> str:
@@ -147,6 +187,7 @@ def _row(one: Contribution) -> tuple[str, ...]:
     )
 
 
-def as_json(found: Regression) -> dict[str, object]:
+def as_json(found: Regression, checks: Sequence[Check] = ()) -> dict[str, object]:
     """Return a regression as plain data, its answer first."""
-    return {"answer": answer(found), **asdict(found)}
+    verified = [asdict(one) for one in checks]
+    return {"answer": answer(found), **asdict(found), "verified": verified}

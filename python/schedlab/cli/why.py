@@ -26,7 +26,8 @@ def command(
         str,
         typer.Argument(
             metavar="WORKLOAD|RECORDING",
-            help="name:key=value,… or a JSON file; or a recording ('schedlab record'), or .gz.",
+            help="name:key=value,… or a JSON file; or a recording ('schedlab record', perf, "
+            "trace-cmd, Perfetto), or .gz.",
         ),
     ],
     *,

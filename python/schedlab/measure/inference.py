@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from schedlab import _core
 from schedlab.boundary.files import write_text
+from schedlab.measure.trace_text import readable
 from schedlab.model import Costs, Machine, Scheduler, Workload, check_seed
 
 __all__ = [
@@ -180,6 +181,7 @@ class Inferred:
             the recording does not say it.
         phase_ns: how long after a timer tick the recording begins.
         behaviour: how the tasks behaved in the recording.
+        limits: what the recording cannot show, where another program made it.
     """
 
     text: str
@@ -190,6 +192,7 @@ class Inferred:
     phase_ns: int
     behaviour: Behaviour
     level: str | None = None
+    limits: tuple[str, ...] = ()
 
     @property
     def workload(self) -> Workload:
@@ -213,8 +216,8 @@ def infer(
     """Infer a workload from a recording.
 
     Args:
-        trace: a recording (``schedlab record``) or the text of ``trace-cmd report -t -l``,
-            gzipped or not.
+        trace: a recording (``schedlab record``, ``perf sched record``, ``trace-cmd record``), the
+            text of ``perf script`` or ``trace-cmd report``, or a Perfetto trace; gzipped or not.
         costs: what the simulator will charge for by itself, which is taken off the recorded CPU
             time: run the workload with the same.
         name: what the workload will be called; the file's name without one.
@@ -227,7 +230,9 @@ def infer(
     """
     given = costs if isinstance(costs, Costs) else Costs.load(costs)
     called = trace.name.partition(".")[0] if name is None else name
-    text, summary = _core.infer(trace, called, json.dumps(given.described()), start, end, ending)
+    costed = json.dumps(given.described())
+    with readable(trace) as path:
+        text, summary = _core.infer(path, called, costed, start, end, ending)
     found = json.loads(summary)
     recorded = found["recorded"]
     scheduler = None
@@ -242,6 +247,7 @@ def infer(
         phase_ns=found["phase_ns"],
         behaviour=Behaviour.of(found["behaved"]),
         level=None if recorded is None else recorded["level"],
+        limits=tuple(found["limits"]),
     )
 
 

@@ -260,7 +260,7 @@ impl<'a> Traced<'a> {
         let preempted = |kind: &RecordKind| matches!(kind, RecordKind::Switch { state: RecordState::Running, .. });
         let next = cursor.records.get(cursor.at);
         let after = next.is_some_and(|record| record.flags.wants_resched() || preempted(&record.kind));
-        let resched = Some(after).filter(|_| !told.flags.need_resched_lazy);
+        let resched = Some(after).filter(|_| told.flags.shown && !told.flags.need_resched_lazy);
         let check = Check { woken: pid, flags: self.flags.fork, need_resched, queue: None, resched };
         Step::Wake { pid, coming: Coming::New, runtime, placement, check: Some(check) }
     }
@@ -438,7 +438,7 @@ fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {
     cursor.at += 1;
     let need_resched = record.flags.need_resched;
     // Once asked for lazily, whether this asks again does not show.
-    let resched = Some(woken.flags.wants_resched()).filter(|_| !record.flags.need_resched_lazy);
+    let resched = Some(woken.flags.wants_resched()).filter(|_| record.flags.shown && !record.flags.need_resched_lazy);
     let check = Check { woken: pid, flags: 0, need_resched, queue: None, resched };
     Step::Wake { pid, coming: Coming::Awake, runtime, placement, check: Some(check) }
 }
