@@ -268,7 +268,7 @@ def test_the_file_covers_what_it_has_to() -> None:
         "hogs sleepers hackbench forks changes batch-idle realtime deadline reservations starved "
         "autogroup groups"
     )
-    releases = ("5.10", "6.1", "6.12", "7.2")
+    releases = ("5.10", "6.1", "6.12", "6.18", "7.2", "7.3")
     assert {(name, release) for name in scenarios.split() for release in releases} <= covered
     assert REGISTER.releases == releases
     machines = {
@@ -277,7 +277,8 @@ def test_the_file_covers_what_it_has_to() -> None:
         for scenario in (REGISTER.scenarios[line.scenario],)
         if line.tolerance == "several-cpus"
     }
-    assert machines == {(n, s, r) for n in (2, 4) for s in (1, 2) for r in ("6.1", "6.12")}
+    several = ("6.1", "6.12", "6.18", "7.3")
+    assert machines == {(n, s, r) for n in (2, 4) for s in (1, 2) for r in several}
     exact = [goal for goal in REGISTER.goals if goal.tolerance in ("cfs", "eevdf")]
     assert {goal.release for goal in exact} == set(releases)
     for goal in exact:

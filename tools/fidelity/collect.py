@@ -115,18 +115,20 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
         note: told what is being done.
     """
     lines = [line for line in register.lines if line.release == series]
-    todo: dict[tuple[int, int], list[str]] = {}
+    todo: dict[tuple[int, int, int, int], list[str]] = {}
     for name in dict.fromkeys(line.scenario for line in lines):
         scenario = register.scenarios[name]
-        todo.setdefault((scenario.cpus, scenario.sockets), []).append(name)
+        machine = (scenario.cpus, scenario.sockets, scenario.threads, scenario.nodes)
+        todo.setdefault(machine, []).append(name)
     make_directory(directory / series)
-    for (cpus, sockets), names in todo.items():
+    for machine, names in todo.items():
+        cpus = machine[0]
         # Several translated CPUs may run into code that another one is just changing: the guest
         # is gone then.
         for _ in range(ATTEMPTS if cpus > 1 else 1):
             left = [name for name in names if (name, series) not in into.recordings]
             try:
-                with _boot(series, cpus, sockets) as guest:
+                with _boot(series, *machine) as guest:
                     clock = f", {' '.join(CLOCK)}" if cpus == 1 else ""
                     beside = list(_ACCELERATORS)[cpus > 1]
                     write_text(directory / series / beside, f"{guest.accelerator}{clock}")
@@ -153,15 +155,31 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
             )
 
 
-def _boot(series: str, cpus: int, sockets: int) -> AbstractContextManager[Guest]:
+def _boot(
+    series: str, cpus: int, sockets: int, threads: int = 1, nodes: int = 1
+) -> AbstractContextManager[Guest]:
     """Return a guest of so many CPUs, each socket of which has a last-level cache of its own.
 
-    One CPU counts its instructions for the time, several the cycles of the machine.
+    One CPU counts its instructions for the time, several the cycles of the machine. Cores may have
+    several threads, and the sockets may be dealt out to several nodes of memory.
     """
-    append, options = "noautogroup", CLOCK
+    append = "noautogroup"
+    options: tuple[str, ...] = CLOCK
     if cpus > 1:
         append += " tsc=reliable"
-        options = ("-smp", f"{cpus},sockets={sockets},cores={cpus // sockets}")
+        cores = cpus // sockets // threads
+        options = ("-smp", f"{cpus},sockets={sockets},cores={cores},threads={threads}")
+    if nodes > 1:
+        of_node = cpus // nodes
+        for node in range(nodes):
+            memory = f"memory-backend-ram,id=node{node},size={MEMORY // nodes}M"
+            numbers = f"cpus={node * of_node}-{(node + 1) * of_node - 1}"
+            options += (
+                "-object",
+                memory,
+                "-numa",
+                f"node,nodeid={node},{numbers},memdev=node{node}",
+            )
     return Guest.boot(
         series, cpus=cpus, memory=MEMORY, append=append, options=options, timeout=BOOT
     )

@@ -58,6 +58,8 @@ class Scenario(Entry):
         autogroup: whether sessions are groups.
         cpus: of the guest.
         sockets: that these are parted into; each has a last-level cache of its own.
+        threads: of each core.
+        nodes: of memory, to which the sockets are dealt out.
         base_slice_us: the slice of EEVDF; 0 for the kernel's default.
     """
 
@@ -67,14 +69,21 @@ class Scenario(Entry):
     autogroup: bool = False
     cpus: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)] = 1
+    threads: Annotated[int, Field(ge=1)] = 1
+    nodes: Annotated[int, Field(ge=1)] = 1
     base_slice_us: Annotated[int, Field(ge=0, le=100_000)] = 0
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if bool(self.play) == bool(self.run):
             raise ValueError("either 'play' or 'run' says what is done")
-        if self.cpus % self.sockets:
-            raise ValueError(f"{self.cpus} CPUs cannot be parted into {self.sockets} equal sockets")
+        if self.cpus % (self.sockets * self.threads):
+            raise ValueError(
+                f"{self.cpus} CPUs cannot be parted into {self.sockets} equal sockets "
+                f"of cores with {self.threads} threads"
+            )
+        if self.sockets % self.nodes:
+            raise ValueError(f"{self.sockets} sockets cannot be dealt out to {self.nodes} nodes")
         return self
 
 
