@@ -33,8 +33,8 @@ def is_begun(workload: Workload) -> bool:
     """Return whether the runner's beginning is simulated.
 
     Not so where a single task is there from the start and stays alone: it has no other task
-    to be ahead of. One that makes others, with a clock of its own, has: the runner's dequeue is delayed as
-    that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
+    to be ahead of. One that makes others, with a clock of its own, has: the runner's
+    dequeue is delayed as that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
     are left alone; and such as meet at barriers, which wait for as many as are there from the
     start, and not for those made later.
     """
@@ -50,8 +50,8 @@ def is_begun(workload: Workload) -> bool:
 def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
     """Return the workload with those who make its tasks.
 
-    The task that ends a run at its time, or lets real-time tasks run, is above them and has a helper
-    make them; the runner of tasks that end by themselves makes them itself and is one of them.
+    The task that ends a run at its time, or lets real-time tasks run, is above them and has a
+    helper make them; the runner of tasks that end by themselves makes them itself and is one of them.
 
     Args:
         workload: what runs.
