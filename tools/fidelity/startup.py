@@ -34,9 +34,9 @@ def is_begun(workload: Workload) -> bool:
 
     Not so where a single task is there from the start and stays alone: it has no other task
     to be ahead of. One that makes others, with a clock of its own, has: the runner's
-    dequeue is delayed as that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
-    are left alone; and such as meet at barriers, which wait for as many as are there from the
-    start, and not for those made later.
+    dequeue is delayed as that begins, and its first children find it there. Tasks
+    of sessions, and such as are asleep, are left alone; and such as meet at
+    barriers, which wait for as many as are there from the start, and not for those made later.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
@@ -51,7 +51,8 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
     """Return the workload with those who make its tasks.
 
     The task that ends a run at its time, or lets real-time tasks run, is above them and has a
-    helper make them; the runner of tasks that end by themselves makes them itself and is one of them.
+    helper make them; the runner of tasks that end by themselves makes them itself and is one of
+    them.
 
     Args:
         workload: what runs.
