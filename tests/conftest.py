@@ -42,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep whoever runs the tests their own calibration, and it out of the tests."""
+    """Keep the user's calibration as it is, and out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield

@@ -17,7 +17,7 @@ _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sb
 
 
 REASON = "NEEDS DEBIAN'S "
-"""What the reason of a test that is skipped for want of packages starts with."""
+"""The beginning of the reason of a test skipped because packages are missing."""
 
 
 def _probes() -> dict[str, tuple[str, ...]]:

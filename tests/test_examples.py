@@ -35,7 +35,7 @@ def test_a_control_loop_takes_its_fifth() -> None:
         str(EXAMPLES / "control_loop.json"), machine=schedlab.Machine(cpus=2, costs="ideal")
     )
     control = next(task for task in outcome if task.name == "control")
-    # 2 ms in each 10 ms for 2 s, above everybody: 400 ms, where nothing costs anything.
+    # 2 ms in each 10 ms for 2 s, above all other tasks: 400 ms, where nothing costs anything.
     assert control.run_ns == pytest.approx(400e6, rel=0.001)
 
 
@@ -74,7 +74,7 @@ def test_a_short_slice_bounds_the_wait(capsys: pytest.CaptureFixture[str]) -> No
         row[0]: [float(cell.split()[0]) for cell in row[1:]]
         for row in lines("slice_for_latency.py", capsys)[1:]
     }
-    # Who wakes for 1 ms has a quarter of the weight and is due 4 ms after it became eligible.
+    # The task that wakes for 1 ms has a quarter of the weight: due 4 ms after it is eligible.
     assert rows["1ms"][1] <= 4
     # Four requests of 1 ms a turn, or of 24 ms: switches fall, at most by that factor.
     assert rows["1ms"][2] / 24 < rows["24ms"][2] < rows["1ms"][2]

@@ -68,7 +68,7 @@ def test_another_point_release_says_which_rules_it_takes(release: str, said: str
     assert said in note
 
 
-def test_commands_say_what_stands_in(capsys: Capture) -> None:
+def test_commands_name_the_release_used_instead(capsys: Capture) -> None:
     run = ["run", WORK, "--kernel", "~6.8", "--cpus", "2", "--costs", "ideal"]
     assert invoke(run) == 0
     said = capsys.readouterr()
@@ -82,7 +82,7 @@ def test_commands_say_what_stands_in(capsys: Capture) -> None:
     assert "note: kernel 6.8.0" in capsys.readouterr().err
 
 
-def test_a_tuning_says_what_stands_in() -> None:
+def test_a_tuning_names_the_release_used_instead() -> None:
     found = schedlab.tune(
         WORK,
         knobs=["base_slice=1ms..3ms"],
@@ -129,7 +129,7 @@ def test_a_recording_of_eevdf_is_not_replayed_under_cfs(asked: list[str], capsys
     assert "EEVDF" in capsys.readouterr().err
 
 
-def test_a_replay_says_what_it_takes_for_granted(capsys: Capture) -> None:
+def test_a_replay_says_what_it_assumes(capsys: Capture) -> None:
     recording = FIXTURES / "k61-hackbench.txt.gz"
     assert invoke(["replay", str(recording)]) == 0
     assert "does not say its kernel" in capsys.readouterr().err

@@ -108,7 +108,7 @@ def test_groups_share_by_their_weights(capsys: Capture) -> None:
 
 
 def test_a_limited_group_gets_its_quota(capsys: Capture) -> None:
-    # Nobody else is there: 20 of each 100 ms.
+    # It is alone: 20 of each 100 ms.
     text = _run(f"{HOGS} --group /a:max=20ms/100ms", capsys)
     assert re.search(r"CPUs (19|20)\.\d% busy", text), text
     periods, throttled = map(int, re.findall(r"100.0% +(\d+) +(\d+)", text)[0])

@@ -265,7 +265,7 @@ def per_cpu_queues() -> None:
 
 
 def behind() -> None:
-    """Measure threads that are ahead of the others' virtual time: nobody else may starve them.
+    """Measure threads that are ahead of the others' virtual time: no other thread may starve them.
 
     One is bound to a CPU and weighs little, beside two that may run anywhere. One had a CPU for
     itself while the other CPU was crowded, and then has to share it. And one that runs now and then
@@ -295,7 +295,7 @@ def jumping() -> None:
     """Measure two processes bound to a CPU while the other one moves the clock by leaps.
 
     There a thread of nice 19 runs for 10 ms now and then, 683 ms of virtual time. On the CPU of the
-    two a real-time thread takes whoever runs off in between, without anybody being looked for.
+    two a real-time thread preempts the current one in between, without a pick.
     """
 
     def now_and_then(time_on: str, time_off: str, **attributes: object) -> Process:

@@ -158,7 +158,7 @@ def test_a_cpu_off_line_changes_the_weights_at_once(fairness: list[Line]) -> Non
         _assert_near(line, _feasible(line["rule"], line["processes"], 1, 1))
         _assert_near(line, _simulated(line["rule"], line["processes"], [], cpus=1))
     reports = [line for line in fairness if line["what"] == "report"]
-    # Off and on again, and nobody took the scheduler away.
+    # Off and on again, and the scheduler stayed loaded.
     assert [(line["hotplugs"], line["ejected"]) for line in reports] == [(2, None)] * 3
 
 
@@ -175,7 +175,7 @@ def test_order_holds_across_queues_of_cpus(guest: Guest) -> None:
     _assert_near(line, _feasible("pfs", line["processes"], 2, 2))
 
 
-def test_nobody_starves_who_is_ahead_of_the_others(guest: Guest) -> None:
+def test_threads_ahead_of_the_others_are_not_starved(guest: Guest) -> None:
     bound, alone, shared, *held = _inside(guest, "behind")
     # 15 of 2063: 87 ms of the 12 s that two CPUs have in 6, some ten slices of 8 ms. At least half
     # of them come, and no more than twice as many: a CPU that finds the thread it had chosen gone
@@ -189,7 +189,7 @@ def test_nobody_starves_who_is_ahead_of_the_others(guest: Guest) -> None:
     assert [line["held"] for line in held] == [True, True]
 
 
-def test_a_clock_that_leaps_takes_nothing_from_whoever_runs(guest: Guest) -> None:
+def test_a_clock_that_leaps_takes_nothing_from_the_current_thread(guest: Guest) -> None:
     (line,) = _inside(guest, "jumping")
     # Both processes' threads run on the same CPU: however far their queue is moved, halves.
     _assert_near(line, [0.5, 0.5])

@@ -32,7 +32,7 @@ noise = 6
 run = "pi:tasks=2"
 why = "computing and nothing besides it"
 [tolerances.stated]
-why = "As far apart as anybody would notice, which is a tenth."
+why = "As far apart as a user would notice, which is a tenth."
 limits = { share = 0.01, turnaround = 0.1 }
 [[lines]]
 workloads = ["pi"]
@@ -107,7 +107,7 @@ def test_every_program_of_the_issue_has_lines_on_every_kernel() -> None:
     for place in ("vm:5.10", "vm:6.1", "vm:6.12", "vm:7.2", "host"):
         there = {(line.workload, line.metric) for line in REGISTER.lines if line.place == place}
         for name in (*programs, *(here if place == "host" else examples)):
-            # Nobody is woken where nobody sleeps.
+            # No task is woken where none sleeps.
             metrics = [metric for metric in METRICS if name != "pi" or metric not in RECORDED]
             assert all((name, metric) in there for metric in metrics), (name, place)
 

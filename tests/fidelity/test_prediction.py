@@ -189,7 +189,7 @@ CLOSE = [100.0 + 20 * number for number in range(6)] + [300 + 0.05 * x for x in 
 
 def test_settings_as_good_as_each_other_are_not_ranked_by_chance() -> None:
     # The eighteen come in reverse in simulation. By Spearman's formula, in which sum(d^2) is then
-    # 18 (18^2 - 1) / 3 = 1938, that is 1 - 6 * 1938 / (24 * 575) = 0.157; but nobody would choose
+    # 18 (18^2 - 1) / 3 = 1938, that is 1 - 6 * 1938 / (24 * 575) = 0.157; but no user would choose
     # between them, and all else agrees.
     found = _held(CLOSE, CLOSE[:6] + CLOSE[6:][::-1])
     assert found.plain == pytest.approx(1 - 6 * 1938 / (24 * 575))
@@ -216,7 +216,7 @@ def test_a_simulation_that_sees_no_difference_fails() -> None:
     assert "rank correlation 0.00" in _held(spread, [100.0] * 24).failure
 
 
-def test_who_is_near_two_that_differ_is_between_them() -> None:
+def test_a_setting_near_two_that_differ_is_between_them() -> None:
     # 100 and 103 differ, 101.5 is near both: it has one clearly less or more, and two it is near.
     assert ranks(np.array([100.0, 101.5, 103.0]), 0.02).tolist() == [1.5, 2.0, 2.5]
 
@@ -279,7 +279,7 @@ def _waiting(voluntary: float, **values: float) -> Observation:
 @pytest.mark.parametrize(
     ("real", "simulated", "unranked"),
     [
-        # Two tasks, each woken once to begin, and nobody woken in simulation: nothing to rank.
+        # Two tasks, each woken once to begin, and no task woken in simulation: nothing to rank.
         (_waiting(2, p99=5.0), _waiting(0), ("batch",)),
         (_waiting(0), _waiting(2, p99=5.0), ("batch",)),
         (_waiting(0), _waiting(0), ("batch",)),
@@ -289,7 +289,7 @@ def _waiting(voluntary: float, **values: float) -> Observation:
         (_waiting(0), _waiting(3, p99=5.0), ()),
     ],
 )
-def test_settings_under_which_nobody_is_woken_are_not_ranked(
+def test_settings_without_wakeups_are_not_ranked(
     real: Observation, simulated: Observation, unranked: tuple[str, ...]
 ) -> None:
     register = Register.parse(SMALL.replace('"turnaround", "switches"', '"p99"'))

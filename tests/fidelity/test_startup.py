@@ -51,7 +51,7 @@ def test_the_last_made_comes_first_under_start_debit(
     rules = Scheduler("6.1", knobs={"feature.START_DEBIT": debit, "latency": "6ms"})
     found = {task.name: task for task in _begun(work, tmp_path, rules)}
     other = {"first": "second", "second": "first"}[first]
-    # Each computes for 1 ms once: who comes second waits for that.
+    # Each computes for 1 ms once: the second task waits for that.
     assert found[first].delay_ns < 200_000
     assert 1_000_000 <= found[other].delay_ns < 1_200_000
 
@@ -92,7 +92,7 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
             work, Scheduler("6.1"), Machine(1, str(costs)), seed=1, phase_ns=0
         )
 
-    # Nobody sleeps: nobody is woken but by the runner.
+    # No task sleeps: the runner alone wakes them.
     assert "p50" not in seen(once).values
     # Woken after 5 ms, when the other one is done: it comes when the wake-up is over.
     assert seen({"loop": 1, "run": 100, "sleep": 5000}).values["p99"] == 5_000
@@ -107,7 +107,7 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
         _file({"was": {"asleep": True, "loop": -1, "sleep": 1000, "run": 10}, "is": ONCE}, "100ms"),
     ],
 )
-def test_what_nobody_else_makes_begins_by_itself(work: Workload, tmp_path: Path) -> None:
+def test_a_single_task_begins_by_itself(work: Workload, tmp_path: Path) -> None:
     assert not is_begun(work)
     assert _begun(work, tmp_path, Scheduler("6.1")).tasks
 

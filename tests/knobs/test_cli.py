@@ -119,7 +119,7 @@ def test_restore_leaves_what_an_administrator_set_and_exits_with_1(
     assert (tree.sysctl("rr_timeslice_ms"), tree.sysctl("rt_runtime_us")) == ("100", "900000")
     (line,) = [line for line in captured.err.splitlines() if line.startswith("error:")]
     assert "is 100, which is not the 30 that was set: left as it is (it was 50 before)" in line
-    # The original is still to be had, and nothing stands in the way of the next run.
+    # The original is still known, and nothing stands in the way of the next run.
     assert tree.kept() == {"knobs.journal.changed"}
     assert invoke(["knobs", "restore"]) == 0
 

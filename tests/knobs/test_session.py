@@ -268,7 +268,7 @@ def test_the_next_run_begins_with_what_was_set_by_hand_after_a_kill(
     assert tree.kept() == {"knobs.journal.changed"}
 
 
-def test_nobody_else_can_open_the_lock_and_a_foreign_holder_is_named(tree: Tree) -> None:
+def test_no_other_user_can_open_the_lock_and_a_foreign_holder_is_named(tree: Tree) -> None:
     lock = tree.state / "knobs.lock"
     tree.state.mkdir()
     # An older one that all may read, and so lock, is closed too.
@@ -354,7 +354,7 @@ class _Ended(Exception):  # noqa: N818
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_any_operation_puts_everything_back(tree: Tree, number: signal.Signals) -> None:
-    """Twice at each operation: at the second nobody may lose patience."""
+    """Twice at each operation: the second is not impatience."""
 
     def handler(*_: object) -> None:
         raise _Ended

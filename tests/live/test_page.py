@@ -337,7 +337,7 @@ def test_a_recording_is_replayed_kernel_above_rules_below(chrome: webdriver.Chro
     first, second = chrome.execute_script(spans)
     assert first == second
     assert _painted(chrome) > 2
-    # Why is told of a recording too.
+    # A recording's reasons are shown too.
     _press(chrome, Keys.ARROW_RIGHT)
     _until(chrome, "document.querySelectorAll('#reasons li').length")
     chrome.find_element("id", "recording-close").click()

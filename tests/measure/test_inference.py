@@ -110,7 +110,7 @@ def test_costs_are_taken_off(tmp_path: Path) -> None:
     costs.write_text('[costs]\nswitch = "2us"\nwakeup = "1us"\n')
     ideal, net = infer(RECORDING), infer(RECORDING, costs=str(costs))
     assert ideal.counts["costs_ns"] == 0
-    # A switch each time somebody else comes, and a wake-up for each one that was seen.
+    # A switch each time another task runs, and a wake-up for each one that was seen.
     assert net.counts["costs_ns"] > 2_000 * 2_000
     taken = simulated(net.workload, Scheduler("6.1"), Machine(1, str(costs)))
     assert taken.elapsed_ns == pytest.approx(ideal.behaviour.elapsed_ns, rel=0.02)

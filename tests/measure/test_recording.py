@@ -33,7 +33,7 @@ def _check(path: Path, events: int) -> list[str]:
     assert lines[-1] == f"# end: events={events}"
     # cpus=N is the only line that is neither an event nor a remark.
     assert sum(not line.startswith(("#", "cpus=")) for line in lines) == events
-    # A CPU is left by whoever came last: no switch is missing.
+    # The task switched out is the one switched in last: no switch is missing.
     running: dict[str, str] = {}
     for line in lines:
         if not line.startswith("#") and " sched_switch: " in line:
@@ -165,8 +165,8 @@ def test_a_guest_is_recorded_with_probes(
     }
     assert "k_place" in probed
     assert not probed & {"k_enq", "k_tick", "k_resched"}
-    # Whoever is queued after a sleep is placed (ENQUEUE_WAKEUP is 1), unless it lingered in the
-    # queue (ENQUEUE_DELAYED is 0x200 since 6.12, and no flag that a wake-up has before).
+    # A task queued after a sleep is placed (ENQUEUE_WAKEUP is 1), unless its dequeue was delayed
+    # (ENQUEUE_DELAYED is 0x200 since 6.12, and no flag that a wake-up has before).
     assert any(" k_deq: " in line for line in lines)
     woken = sum(" k_enq: " in line and _flags(line) & 0x201 == 1 for line in lines)
     assert sum(" k_place: " in line for line in lines) >= woken > 0

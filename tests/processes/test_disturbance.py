@@ -1,4 +1,4 @@
-"""What others take of the CPU time is told, and nothing is told of what cannot be known."""
+"""CPU time that other processes take is reported, and only where it is known."""
 
 import json
 import os

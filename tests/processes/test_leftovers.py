@@ -44,7 +44,7 @@ def test_directories_of_the_dead_go_and_others_stay(tmp_path: Path) -> None:
     assert all((place / "inner").is_dir() for place in kept)
 
 
-def test_a_link_is_removed_by_nobody(tmp_path: Path) -> None:
+def test_a_link_is_never_removed(tmp_path: Path) -> None:
     target = tmp_path / "precious"
     target.mkdir()
     (target / "file").touch()

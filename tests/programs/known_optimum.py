@@ -4,7 +4,7 @@ It sleeps for UNIT seconds at best, under SCHED_BATCH with a slice of 20 ms: twi
 another policy, and longer by half a UNIT for every factor of two between its slice and the best. It
 prints how long it took by its own clock, which leaves out the interpreter's start. With the
 argument ``flat`` it prints a number instead that nothing but noise of 0.3 % changes; with
-``default`` one that is least where nobody asks for anything.
+``default`` one that is least where nothing is asked for.
 """
 
 import ctypes

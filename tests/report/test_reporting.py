@@ -1,4 +1,4 @@
-"""What is told of experiments from the store alone: on the terminal, in files, as data frames."""
+"""Experiments reported from the store alone: on the terminal, in files, as data frames."""
 
 import csv
 import json

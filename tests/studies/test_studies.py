@@ -56,7 +56,7 @@ def test_levels_that_a_study_has_not_are_refused(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_says_of_each_claim_what_came_of_it(reports: Path, name: str) -> None:
+def test_a_study_gives_each_claim_a_verdict(reports: Path, name: str) -> None:
     summary = json.loads((reports / name / "summary.json").read_text())
     assert summary["study"] == name
     assert summary["answers"][0]
@@ -96,7 +96,7 @@ def test_reports_work_in_a_browser(reports: Path) -> None:
     with browser() as chrome:
         for name in STUDIES:
             check_report(chrome, reports / name)
-        # Those of full runs, where somebody has some: directories below the one that is named.
+        # Those of full runs, where there are some: directories below the one that is named.
         for file in sorted(Path(others).glob("*/report.html")) if others else ():
             check_report(chrome, file.parent)
 
@@ -170,7 +170,7 @@ def test_hostile_names_stay_text_in_every_report(reports: Path, tmp_path: Path) 
             chrome.get(file.as_uri())
             assert chrome.title == summary["title"]
             assert chrome.find_element("tag name", "h1").text == summary["title"]
-            # Nothing of it became an element, nothing ran, and nobody was asked for anything.
+            # Nothing of it became an element, nothing ran, and nothing was requested.
             assert not chrome.find_elements("css selector", "img, b")
             assert chrome.execute_script("return window.taken === undefined")
             # It can be read where it stands: in tables, in drawings, beside the timeline's lanes.

@@ -279,7 +279,7 @@ def test_what_latency_acts_by_is_judged_by_settings_that_should_do_the_same() ->
         (fine, 1): base * 1.01,
     }
     assert parameters_cause.claim("vm", runs).verdict == "confirmed"
-    # A granularity that changes nothing: then it is not by whom wake-ups preempt.
+    # A granularity that changes nothing: then wake-up preemption is not the cause.
     runs[coarse, 1] = base * 0.95
     assert parameters_cause.claim("vm", runs).verdict == "contradicted"
     # Or a small granularity that undoes nothing.

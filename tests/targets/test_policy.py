@@ -62,8 +62,8 @@ def test_least_attained_service_first() -> None:
         def tick(self, cpu: Cpu, task: Task) -> bool:
             return True
 
-    # Each millisecond goes to who had least, the lower number first: t0 0-1, t1 1-2, t0 2-3,
-    # t1 3-4 and out with its 2 ms, then t0 alone from 4 to 12.
+    # Each millisecond goes to the task that had least, the lower number first: t0 0-1,
+    # t1 1-2, t0 2-3, t1 3-4 and out with its 2 ms, then t0 alone from 4 to 12.
     assert ends(run(hogs(10, 2), LeastSoFar())) == [12, 4]
 
 
@@ -93,7 +93,7 @@ def test_idle_cpus_take_waiting_tasks() -> None:
     assert sorted(ends(run(hogs(10, 10, 10), Policy(), cpus=2))) == [10, 10, 20]
 
 
-def test_enqueue_is_told_of_each_task_that_starts_to_wait() -> None:
+def test_enqueue_is_called_for_each_task_that_starts_to_wait() -> None:
     seen: list[tuple[int, bool, int]] = []
 
     class Watching(RoundRobin):

@@ -89,7 +89,7 @@ def test_a_knob_the_simulator_does_not_act_on_is_refused() -> None:
         schedlab.simulate(WORK, scheduler=kernel, machine=MACHINE)
 
 
-def test_a_deadlock_is_a_failed_run_that_says_who_waits() -> None:
+def test_a_deadlock_is_a_failed_run_that_names_the_waiting_tasks() -> None:
     work = schedlab.Workload.from_dict(
         {
             "name": "stuck",
@@ -146,7 +146,7 @@ def test_the_perfetto_trace_holds_every_switch_in_order(tmp_path: Path) -> None:
     agree(outcome, sum(state not in (0, 16) for state in states), states.count(0))
     assert cpus == {0, 1}
     assert {task.name for task in outcome} <= names
-    # On each CPU whoever comes is the one that goes next, and time never runs backwards.
+    # On each CPU the task switched in is the next one switched out, and time never runs backwards.
     for cpu in cpus:
         own = [(time, switch) for where, time, switch in switches if where == cpu]
         for (before, first), (after, second) in pairwise(own):

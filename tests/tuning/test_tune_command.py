@@ -70,7 +70,7 @@ def test_a_finished_tuning_runs_nothing_again(tmp_path: Path, capsys: Capture) -
 def test_a_stopped_tuning_goes_on(
     number: signal.Signals, after: int, tmp_path: Path, capsys: Capture, popen: Popen
 ) -> None:
-    # Before there is a file `go` whoever comes to so many marks waits to be stopped.
+    # Before there is a file `go` a process that has made so many marks waits to be stopped.
     early = f"[ -e {{marks}}.go ] || [ $(wc -c < {{marks}}) -lt {after} ] || sleep 5"
     command = f"sh -c 'echo >> {{marks}}; {early}; echo v 7'"
     whole = tmp_path / "whole"

@@ -32,7 +32,7 @@ def exchange(tmp_path: Path) -> Exchange:
 TRICKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a device without end": (lambda file: file.symlink_to("/dev/zero"), "cannot be read"),
     "a file of ours": (lambda file: file.symlink_to("/proc/self/environ"), "cannot be read"),
-    "a FIFO that nobody writes": (os.mkfifo, "is no regular file"),
+    "a FIFO without a writer": (os.mkfifo, "is no regular file"),
     "a directory": (lambda file: file.mkdir(), "is no regular file"),
 }
 

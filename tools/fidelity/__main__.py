@@ -75,7 +75,7 @@ def _commit() -> str:
 
 
 def _own(directory: Path) -> list[str]:
-    """Record this machine's own kernel as far as it allows, and say what came of it."""
+    """Record this machine's own kernel as far as it allows, and say how far that was."""
     path = directory / "own.txt.gz"
     error: SchedlabError | None = None
     for _ in range(_ATTEMPTS):

@@ -29,7 +29,7 @@ MEMORY = 2_048
 CLOCK = ("-icount", "shift=5,sleep=off")
 """The guests' clock is the number of their instructions, 32 ns each. Whatever else this machine
 does, a recording shows what its tasks did; the kernel's ticks come after so few instructions that
-many can be recorded; and where nobody runs no time is waited for."""
+many can be recorded; and idle time is skipped."""
 
 BOOT = 600.0
 """Seconds within which a guest has to be up, on a machine that does other things too."""

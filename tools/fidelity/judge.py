@@ -35,7 +35,7 @@ Measure = Literal[
 _IN_STATE = ("error", "disagreeing", "mean error", "largest error")
 _COUNTED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "compared": lambda part: part["compared"],
-    # Nobody is right more often than always.
+    # No share of right predictions is above 1.
     "equal beyond the naive rule's": lambda part: max(
         part["equal"] - part["naive_equal"], int(part["equal"] == part["compared"])
     ),

@@ -202,7 +202,7 @@ def distance(metric: Metric, simulated: Observation, real: Observation) -> float
 
     Of shares it is the greatest difference of any task's, of everything else the relative one. A
     count is related to a tenth of all switches where it is less than that: whether a task is
-    preempted once or thrice in a thousand switches is nothing that anybody would tune.
+    preempted once or thrice in a thousand switches is nothing that a user would tune.
 
     >>> one, other = (Observation({"a": x, "b": 1 - x}, {"p50": 100 * x}) for x in (0.5, 0.4))
     >>> round(distance("share", one, other), 3), round(distance("p50", one, other), 3)

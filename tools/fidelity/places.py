@@ -127,7 +127,7 @@ class Place:
     def _recorded(
         self, path: Path, workload: Workload, level: str, *, seed: int, timeout: float
     ) -> Recording:
-        """Record who runs, again where the kernel lost something."""
+        """Record which task runs, again where the kernel lost something."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return record(

@@ -1,7 +1,7 @@
 """Costs as a recording sees them: from a wake-up to the switch that follows it.
 
 `schedlab calibrate` measures from without what waking and switching take in all. A recording cuts
-that in two at its own two points: whoever is woken waits from the one (`sched_waking`, where the
+that in two at its own two points: a woken task waits from the one (`sched_waking`, where the
 wake-up begins) to the other (`sched_switch`, ``kernel/sched/core.c``, `__schedule`, when the next
 task has been picked and put in place, and before it has its registers). How much of a switch lies
 before that point cannot be told from without; so one task that sleeps again and again on an idle
@@ -52,7 +52,7 @@ def as_seen(costs: Costs, short_ns: float, long_ns: float) -> Costs:
     pick = min(max(pick, -times["schedule"], -times["block"]), times["switch"])
     times["schedule"] += pick
     times["switch"] -= pick
-    # Whoever goes to sleep picks who comes.
+    # The task that goes to sleep picks the next one.
     times["block"] += pick
     times["tick_restart"] = max(0, round(long_ns - short_ns))
     return replace(costs, times=times)

@@ -10,8 +10,8 @@ from schedlab.boundary.errors import InputError
 
 Kind = Literal["pick", "tick", "wakeup", "placement", "select", "newidle", "balance", "push"]
 """What the scheduler decides; ``select`` is the CPU on which a woken task comes in, ``newidle``
-whom a CPU that is about to idle takes from another one, ``balance`` the same on a tick, and
-``push`` whom a busy CPU is made to push."""
+the tasks that a CPU about to idle pulls, ``balance`` those that it pulls on a tick, and ``push``
+those that a busy CPU is made to push."""
 
 Level = Literal["L0", "L0k", "L1"]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -2,12 +2,12 @@
 
 A real task is made by another one, and what it is given then stays with it: CFS puts each new task
 a slice late into its queue's virtual time (START_DEBIT, ``kernel/sched/fair.c``, `place_entity`),
-less late the more there are. Those that begin with a simulated machine were made by nobody, and
-have all the same virtual time. Where tasks wake up again within the sleepers' credit, none of
-these differences is ever made up for; who waits for whom hangs on them to the end.
+less late the more there are. Those that begin with a simulated machine have no parent, and
+all have one virtual time. Where tasks wake up again within the sleepers' credit, none of
+these differences is ever made up for; which task waits for which depends on them to the end.
 
 So the runner's beginning is simulated, too: tasks are made one after the other, all wait for the
-signal of whoever stands above them, and nothing before that counts.
+signal of a task above them, and nothing before that counts.
 """
 
 import json
@@ -32,11 +32,11 @@ _ABOVE = {"policy": {"fifo": 99}}
 def is_begun(workload: Workload) -> bool:
     """Return whether the runner's beginning is simulated.
 
-    Not so where a single task is there from the start and stays alone: it has nobody to be ahead
-    of. One that makes others, with a clock of its own, has: the runner lingers on the queue as
-    that begins, and its first children find it there. Tasks of sessions, and such as are asleep,
-    are left alone; and such as meet at barriers, which wait for as many as are there from the
-    start, and not for those made later.
+    Not so where a single task is there from the start and stays alone: it has no other task
+    to be ahead of. One that makes others, with a clock of its own, has: the runner's
+    dequeue is delayed as that begins, and its first children find it there. Tasks
+    of sessions, and such as are asleep, are left alone; and such as meet at
+    barriers, which wait for as many as are there from the start, and not for those made later.
     """
     value = json.loads(workload.json)
     first = _first(value["tasks"])
@@ -50,8 +50,9 @@ def is_begun(workload: Workload) -> bool:
 def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
     """Return the workload with those who make its tasks.
 
-    Who ends a run at its time, or lets real-time tasks run, stands above them and has a helper make
-    them; the runner of tasks that end by themselves makes them itself and is one of them.
+    The task that ends a run at its time, or lets real-time tasks run, is above them and has a
+    helper make them; the runner of tasks that end by themselves makes them itself and is one of
+    them.
 
     Args:
         workload: what runs.
@@ -111,7 +112,7 @@ def simulate_begun(
         trace: the file to write the run's events to, its beginning included.
 
     Returns:
-        What came of the workload's own tasks from the signal on.
+        The outcome of the workload's own tasks from the signal on.
     """
 
     def run(work: Workload, to: Path | None = None) -> Outcome:

@@ -51,7 +51,7 @@ class Tally:
 
 
 WITHIN, KNOWN, FAILS = "within tolerance", "known divergence", "**FAILS**"
-"""What stands in the last column of a page's table."""
+"""The last column of a page's table."""
 
 
 def verdict(finding: Judged) -> str:

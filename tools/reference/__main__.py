@@ -27,11 +27,15 @@ PAGES: Mapping[Path, Callable[[], str]] = {
 
 
 def main() -> int:
-    """Write the pages and, unless ``--pages`` is given, the schemas of JSON output."""
+    """Write the pages and the schemas of JSON output: ``--pages`` alone, or those that are named."""
     for path, page in PAGES.items():
         path.write_text(page(), encoding="utf-8")
     if sys.argv[1:] != ["--pages"]:
-        for one in output.OUTPUTS:
+        named = sys.argv[1:]
+        for one in (one for one in output.OUTPUTS if not named or one.name in named):
+            if (why := output.lacking(one)) is not None:
+                print(f"{one.path.name} is left as it is: {why} is missing", file=sys.stderr)  # noqa: T201
+                continue
             one.path.parent.mkdir(exist_ok=True)
             text = json.dumps(output.schema(one), indent=1, ensure_ascii=False) + "\n"
             one.path.write_text(text, encoding="utf-8")

@@ -4,14 +4,23 @@ import contextlib
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reference.markdown import table
-from reference.schema import Schema, infer, merge
+from reference.schema import Schema, admit, infer, merge
 from schedlab.cli.main import invoke
+from schedlab.knobs import journal, places
+from schedlab.live import PAGE
+from schedlab.store import Store
+from schedlab.targets import ext
+from schedlab.vm import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 _SMALL = "hackbench:groups=1,fds=2,loops=1 --costs reference --kernel 6.12 --cpus 2"
@@ -26,8 +35,16 @@ class Output:
         name: of the schema's file.
         title: the command.
         meaning: one sentence.
-        commands: samples, whose outputs the schema is made from.
+        commands: samples, whose outputs the schema is made from; ``{directory}`` is a new one, and
+            ``{id}`` the store's newest tuning.
         maps: paths of objects whose keys are data.
+        opaque: paths of objects that are of another language, such as Vega-Lite.
+        admitted: by path, a type that its value may have besides those in the samples.
+        before: commands that are run first, whose outputs are not in it.
+        prepare: makes ready what the commands find.
+        kernel: a kernel for guests that has to be in the cache, such as ``7.2``.
+        recording: whether this kernel has to let itself be recorded.
+        file: what the commands write, in ``{directory}``, in place of their standard output.
     """
 
     name: str
@@ -35,6 +52,13 @@ class Output:
     meaning: str
     commands: tuple[str, ...]
     maps: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    admitted: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    prepare: Callable[[Path], None] | None = None
+    kernel: str | None = None
+    recording: bool = False
+    file: str | None = None
 
     @property
     def path(self) -> Path:
@@ -42,6 +66,38 @@ class Output:
         return ROOT / "docs" / "reference" / "json" / f"{self.name}.schema.json"
 
 
+def leave_knobs_set(directory: Path) -> None:
+    """Leave what a killed run leaves: a knob as it set it, and one that was set again since.
+
+    Args:
+        directory: becomes the root of the files that knobs are in.
+    """
+    places.root = directory
+    boot, names = "6d0e2b2a-0000-4000-8000-000000000001", ("rr_timeslice_ms", "rt_runtime_us")
+    files = {name: directory / "proc/sys/kernel" / f"sched_{name}" for name in names}
+    identity = directory / "proc/sys/kernel/random/boot_id"
+    identity.parent.mkdir(parents=True)
+    identity.write_text(f"{boot}\n", encoding="ascii")
+    for name, value in zip(names, ("10", "940000"), strict=True):
+        files[name].write_text(f"{value}\n", encoding="ascii")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    state = Path(os.environ["SCHEDLAB_STATE_DIR"])
+    state.mkdir()
+    journal.write(
+        state / "knobs.journal",
+        [
+            journal.Entry(
+                "rr_timeslice", places.Place(files[names[0]]), "100", "10", boot, ended.pid
+            ),
+            journal.Entry(
+                "rt_runtime", places.Place(files[names[1]]), "950000", "900000", boot, ended.pid
+            ),
+        ],
+    )
+
+
+_COSTS_MAPS = (".costs_ns", ".devices_ns", ".spread", ".measured")
 _EXPERIMENT_MAPS = ("values", "values.*", "checks", "checks.*", "failures", "disturbed")
 
 OUTPUTS = (
@@ -127,18 +183,20 @@ OUTPUTS = (
         "This machine, and what may be done on it.",
         ("doctor",),
         (".facts.booted",),
+        admitted={".facts.stand_in": "string"},
     ),
     Output(
         "knobs",
         "knobs",
         "Knobs of a release, or of this kernel with values.",
-        ("knobs --kernel 6.1 --cpus 4", "knobs --kernel 6.12 --cpus 4"),
+        ("knobs --kernel 6.1 --cpus 4", "knobs --kernel 6.12 --cpus 4", "knobs"),
     ),
     Output(
         "kernels",
         "kernels",
         "Releases whose rules are known, and kernels for guests.",
         ("kernels",),
+        admitted={".known[].note": "string", ".this.note": "string"},
     ),
     Output(
         "kernels-rules",
@@ -155,7 +213,12 @@ OUTPUTS = (
     Output(
         "workloads", "workload --list", "Built-in workloads and their keys.", ("workload --list",)
     ),
-    Output("bench", "bench", "Scenarios with their times.", ("bench hogs-64x4 --repeats 1",)),
+    Output(
+        "bench",
+        "bench",
+        "Scenarios with their times.",
+        ("bench hogs-64x4 --repeats 1", "bench pairs-400x4-cfs --repeats 1"),
+    ),
     Output(
         "ext-status", "ext status", "Whether the sched_ext scheduler can run here.", ("ext status",)
     ),
@@ -163,31 +226,210 @@ OUTPUTS = (
         "report-list",
         "report --list",
         "Experiments of a store.",
-        (f"compare {_SMALL} --policy other,batch --blocks 6", "report --list"),
+        ("report --list",),
+        before=(f"compare {_SMALL} --policy other,batch --blocks 6",),
+    ),
+    Output(
+        "report-tune",
+        "report ID",
+        "A tuning from the store: its result and comparisons. Of a comparison it is what `compare` prints.",
+        ("report {id}",),
+        (
+            ".best",
+            ".candidate",
+            ".runner_up",
+            ".moved",
+            *(f".comparisons[].{one}" for one in _EXPERIMENT_MAPS),
+        ),
+        before=(f"tune {_SMALL} --knobs base_slice=1ms..10ms --by random --executions 5",),
+    ),
+    Output(
+        "report-page",
+        "report SUMMARY",
+        "Where the report of a demo or a study was written, and its answers.",
+        ("report {directory}/summary.json",),
+        before=("study thread_fairness --quick --output {directory}",),
+    ),
+    Output(
+        "workload",
+        "workload NAME",
+        "A workload in [the workload language](workloads.md); `workload` is as in [workload.schema.json](workload.schema.json).",
+        ("workload hackbench:groups=1,fds=2,loops=1", "workload examples/sleeper_beside_hogs.json"),
+        opaque=(".workload",),
+    ),
+    Output(
+        "study",
+        "study NAME",
+        "A study's claims with verdicts, tables, figures (Vega-Lite) and notes.",
+        (
+            "study thread_fairness --quick --output {directory}",
+            "study scheduler_tuning --quick --output {directory}",
+        ),
+        opaque=(".repeat", ".figures[].chart"),
+    ),
+    Output("study-list", "study --list", "The studies there are.", ("study --list",)),
+    Output(
+        "demo",
+        "demo",
+        "This machine, its costs, the simulator against it, the searches and the verified setting.",
+        ("demo --quick --output {directory}",),
+        (".machine.facts.booted", *(f".calibration{one}" for one in _COSTS_MAPS)),
+        admitted={
+            ".machine.facts.stand_in": "string",
+            ".tuning.pso_default.paper.to_golden": "integer",
+        },
+    ),
+    Output(
+        "validate",
+        "validate hackbench",
+        "The simulator's turnarounds beside this kernel's, and our hackbench beside rt-tests'.",
+        (
+            "validate hackbench --messages 1,2 --repeats 1 --costs reference",
+            "validate hackbench --messages 1,2 --repeats 3 --costs reference",
+        ),
+        (".equivalence.ours_ns", ".equivalence.theirs_ns"),
+    ),
+    Output(
+        "calibrate",
+        "calibrate",
+        "What operations cost here, with the spread of what was measured.",
+        ("calibrate --quick --force --output {directory}/costs.toml",),
+        _COSTS_MAPS,
+    ),
+    Output(
+        "record",
+        "record",
+        "A recording: where it was written, of which kernel, and what is missing from it.",
+        ("record -o {directory}/trace.txt.gz -- true",),
+        recording=True,
+    ),
+    Output(
+        "kernels-get",
+        "kernels get",
+        "A kernel for guests: its release, where it comes from and where it is.",
+        ("kernels get 6.1",),
+        kernel="6.1",
+    ),
+    Output(
+        "knobs-restore",
+        "knobs restore",
+        "Knobs that were put back, and those that another process has set since.",
+        ("knobs restore",),
+        prepare=leave_knobs_set,
+    ),
+    Output(
+        "knobs-restore-print",
+        "knobs restore --print",
+        "The commands that would put knobs back.",
+        ("knobs restore --print",),
+        prepare=leave_knobs_set,
+    ),
+    Output("live", "live", "The address of the live page.", ("live --no-browser",)),
+    Output(
+        "ext-report",
+        "ext run --report",
+        "Each process's share of the CPU while the sched_ext scheduler ran; the file that `--report` names.",
+        ("ext run --weights pfs --on vm:7.2 --quiet --report {directory}/report.json -- sleep 1",),
+        admitted={".ejected": "string"},
+        kernel="7.2",
+        file="report.json",
     ),
 )
 
 
-def printed(command: str) -> Any:
-    """Return what a command prints with ``--json``."""
+def printed(output: Output, command: str, directory: Path) -> Any:
+    """Return what a command prints with ``--json``, or what it writes.
+
+    Args:
+        output: whose command it is.
+        command: one of its samples, or another one.
+        directory: for what it writes.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    if output.prepare is not None:
+        output.prepare(directory)
+    for one in output.before:
+        _run(one.format(directory=directory))
+    line = command.format(directory=directory, id=_newest() if "{id}" in command else "")
+    if output.name == "live":
+        return _served(line)
+    if output.file is None:
+        return json.loads(
+            _run(f"{line} --json" if " -- " not in line else line.replace(" -- ", " --json -- "))
+        )
+    _run(line)
+    return json.loads((directory / output.file).read_text(encoding="utf-8"))
+
+
+def _run(line: str) -> str:
+    """Return what a command prints; a study's table and a tuning's verdict among it."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        code = invoke([*command.split(), "--json"])
-    if code not in (0, 1) or not out.getvalue():
-        raise RuntimeError(f"schedlab {command} --json: exit code {code}")
-    return json.loads(out.getvalue())
+        code = invoke(line.split())
+    if code not in (0, 1):
+        raise RuntimeError(f"schedlab {line}: exit code {code}")
+    return out.getvalue()
+
+
+def _newest() -> str:
+    """Return the id of the store's newest tuning."""
+    with Store(None, create=False) as store:
+        return [one.id for one in store.experiments() if one.kind == "tune"][-1]
+
+
+def _served(line: str) -> Any:
+    """Return the first line of a command that goes on until it is interrupted."""
+    command = [
+        sys.executable,
+        "-c",
+        "from schedlab.cli import main; main()",
+        *line.split(),
+        "--json",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as served:
+        assert served.stdout is not None
+        first = served.stdout.readline()
+        served.send_signal(signal.SIGINT)
+    return json.loads(first)
+
+
+def lacking(output: Output) -> str | None:
+    """Return what the samples need that this machine has not; None where they can be run."""
+    if output.kernel is not None and not any(
+        one.release.startswith(f"{output.kernel}.") for one in kernels.cached()
+    ):
+        return f"a kernel {output.kernel} in the cache (schedlab kernels get {output.kernel})"
+    if output.recording and (os.geteuid() != 0 or not _TRACEFS.is_dir()):
+        return "root and tracefs"
+    if output.name == "live" and not PAGE.is_file():
+        return "the live page (make live)"
+    if output.name == "ext-report" and ext.built() is None:
+        return "the sched_ext scheduler's loader (make ext)"
+    return None
+
+
+_TRACEFS = Path("/sys/kernel/tracing/instances")
 
 
 @contextlib.contextmanager
-def _apart() -> Any:
-    """Work in the repository with a store and cache of its own."""
-    before, here = dict(os.environ), Path.cwd()
+def apart(output: Output) -> Iterator[Path]:
+    """Work in the repository with a separate store, costs and knobs; yield a directory."""
+    before, here, root = dict(os.environ), Path.cwd(), places.root
     with tempfile.TemporaryDirectory() as directory:
-        os.environ |= {"XDG_DATA_HOME": directory, "XDG_CACHE_HOME": directory}
+        inside = Path(directory)
+        os.environ |= {"XDG_DATA_HOME": directory, "SCHEDLAB_STATE_DIR": str(inside / "state")}
+        if output.kernel is None:
+            os.environ["XDG_CACHE_HOME"] = directory
         os.chdir(ROOT)
         try:
-            yield
+            (inside / "out").mkdir()
+            yield inside / "out"
         finally:
+            places.root = root
             os.chdir(here)
             os.environ.clear()
             os.environ.update(before)
@@ -195,11 +437,13 @@ def _apart() -> Any:
 
 def schema(output: Output) -> Schema:
     """Return the schema of what the sample commands print."""
-    with _apart():
-        values = [printed(command) for command in output.commands]
-    if output.name == "report-list":
-        values = values[1:]
-    found = merge([infer(value, output.maps) for value in values])
+    values = []
+    for command in output.commands:
+        with apart(output) as directory:
+            values.append(printed(output, command, directory))
+    found = merge([infer(value, output.maps, output.opaque) for value in values])
+    for path, kind in output.admitted.items():
+        admit(found, path, kind)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"schedlab {output.title} --json",
@@ -227,7 +471,7 @@ def page() -> str:
             "",
             *table(("command", "what it prints", "schema"), rows),
             "",
-            "`calibrate`, `validate`, `record`, `study`, `demo`, `ext run` and `kernels get` measure for minutes or need a kernel, `knobs set` and `knobs restore` change the machine, and `live` prints the address of its page; their `--json` has no schema file.",
+            "`knobs set` and `ext run` pass on what the command they run prints, and have no `--json`.",
             "",
             "## run",
             "",

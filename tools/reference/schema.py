@@ -1,5 +1,6 @@
 """JSON Schemas of what commands print, from real outputs; and a check of outputs against them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,22 +8,29 @@ Schema = dict[str, Any]
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
-def infer(value: Any, maps: Sequence[str] = (), path: str = "") -> Schema:
+def infer(
+    value: Any, maps: Sequence[str] = (), opaque: Sequence[str] = (), path: str = ""
+) -> Schema:
     """Return the schema of a value.
 
     Args:
         value: what was printed.
         maps: paths of objects whose keys are data, such as ``.knobs``.
+        opaque: paths of objects that hold anything.
         path: where the value is.
 
     >>> infer({"n": 1, "knobs": {"a": "x"}}, [".knobs"])["required"]
     ['knobs', 'n']
     """
     if isinstance(value, Mapping):
+        if path in opaque:
+            return {"type": "object", "additionalProperties": {}}
         if path in maps:
-            inner = [infer(one, maps, f"{path}.*") for one in value.values()]
+            inner = [infer(one, maps, opaque, f"{path}.*") for one in value.values()]
             return {"type": "object", "additionalProperties": merge(inner)}
-        properties = {key: infer(one, maps, f"{path}.{key}") for key, one in sorted(value.items())}
+        properties = {
+            key: infer(one, maps, opaque, f"{path}.{key}") for key, one in sorted(value.items())
+        }
         return {
             "type": "object",
             "properties": properties,
@@ -30,7 +38,8 @@ def infer(value: Any, maps: Sequence[str] = (), path: str = "") -> Schema:
             "additionalProperties": False,
         }
     if isinstance(value, list):
-        return {"type": "array", "items": merge([infer(one, maps, f"{path}[]") for one in value])}
+        items = [infer(one, maps, opaque, f"{path}[]") for one in value]
+        return {"type": "array", "items": merge(items)}
     return {"type": _NAMES[type(value)]}
 
 
@@ -44,6 +53,26 @@ def merge(schemas: Sequence[Schema]) -> Schema:
     for one in schemas:
         found = _both(found, one) if found and one else found or one
     return found
+
+
+def admit(schema: Schema, path: str, kind: str) -> None:
+    """Admit another type where the sampled values had none of it, such as a text beside null.
+
+    Args:
+        schema: is changed.
+        path: of the value, as in `infer`.
+        kind: the type that is admitted too.
+
+    >>> found = infer({"a": [{"b": None}]})
+    >>> admit(found, ".a[].b", "string")
+    >>> mistakes({"a": [{"b": "x"}]}, found)
+    []
+    """
+    inner = schema
+    for name in re.findall(r"\.(\w+)|(\[\])", path):
+        inner = inner["items"] if name[1] else inner["properties"][name[0]]
+    kinds = sorted({*_kinds(inner), kind})
+    inner["type"] = kinds[0] if len(kinds) == 1 else kinds
 
 
 def _both(one: Schema, other: Schema) -> Schema:

@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # A termination gets the same orderly end as Ctrl-C: whatever was started is ended first.
     signal.signal(signal.SIGTERM, _interrupt)
     sys.unraisablehook = _raise_again
-    # So does a closed terminal, unless whoever started us had it ignored (nohup).
+    # So does a closed terminal, unless the parent had it ignored (nohup).
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _interrupt)
     sys.exit(invoke(arguments))
@@ -192,7 +192,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
         complain("interrupted")
         code = _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone; so must the interpreter's last flush.
+        # The reader of our output has gone; so must the interpreter's last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except SchedlabError as error:

@@ -116,8 +116,9 @@ def record(
         recorder = [runner, "record", "-o", str(path), *options, "--", *command]
         done = processes.run(recorder, text=text, timeout=limit, patience=_TIDYING)
         return replace(_read(done), path=path)
-    # Not to the directory that is shared: every access to it crosses to this machine. Nobody else
-    # is in the guest. Nor packed: where instructions are translated, that takes longest of all.
+    # Not to the directory that is shared: every access to it crosses to this machine. No other
+    # process is in the guest. Nor packed: with translated
+    # instructions that takes longest of all.
     inside = "/dev/shm/recording.txt"  # noqa: S108
     recorder = [runner, "record", "-o", inside, *options, "--", *command]
     # Nor is the workload read from there meanwhile: a clock that counts instructions leaps from

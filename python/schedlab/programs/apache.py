@@ -160,7 +160,7 @@ class Apache(Program):
                     )
                     break
                 except RunError as error:
-                    # Somebody else may have taken the port since it was found free.
+                    # Another process may have taken the port since it was found free.
                     if attempt + 1 == _TRIES or "ddress already in use" not in str(error):
                         raise
             _await_workers(server, self._processes() * _THREADS, start.timeout)

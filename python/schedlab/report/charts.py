@@ -19,6 +19,9 @@ Chart = dict[str, Any]
 PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8a4fa3", "#b33a3a", "#6b7280", "#0f766e", "#a16207")
 _WIDTH, _HEIGHT = 420, 240
 
+DARK = ("#6aa9e9", "#eda55d", "#6cc08d", "#c08fd6", "#e57f7f", "#9aa4af", "#45b8ac", "#d2a03c")
+"""The same colours for a dark ground, on which each has a contrast of 4 to 1 at the least."""
+
 _OF_POLICIES = ("CFS", "EEVDF", "PFS", "DW-CFS", "autogroup", "cgroups")
 _OF_KERNELS = ("2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3")
 
@@ -83,6 +86,9 @@ def lines(
         log_y: whether it is logarithmic, for lines that are far apart; then all are above zero.
         facet: field with a panel a value; none otherwise.
         free: each panel has a vertical axis of its own.
+
+    Rows with ``low`` and ``high`` have a bar between the two: an interval, or a standard error on
+    either side.
     """
     everything = [*values, *points]
     horizontal = alt.X(
@@ -98,6 +104,10 @@ def lines(
     if points:
         crosses = alt.Chart(_data(points)).mark_point(shape="cross", size=90, filled=True)
         layers.append(crosses.encode(horizontal, vertical, shade))
+    if spread := [value for value in everything if value.get("low") is not None]:
+        bars = alt.Chart(_data(spread)).mark_rule(strokeWidth=1.5)
+        ends = {"y": alt.Y("low:Q", title=names[1], scale=upward), "y2": "high:Q"}
+        layers.insert(0, bars.encode(x=horizontal, color=shade, **ends))
     whole = alt.layer(*layers)
     if facet is None:
         return chart_of(whole.properties(width=_WIDTH, height=_HEIGHT))
@@ -154,19 +164,44 @@ def intervals(
     )
 
 
+_DECADES = [0, 1, 10, 100, 1_000, 10_000, 100_000]
+
+
 def bars(
-    values: Values, *, x: str, y: str, color: str, names: tuple[str, str], facet: str
+    values: Values,
+    *,
+    x: str,
+    y: str,
+    color: str,
+    names: tuple[str, str],
+    facet: str,
+    small: bool = False,
 ) -> Chart:
-    """Draw bars side by side, a panel a value of ``facet``, each with an axis of its own."""
+    """Draw bars side by side, a panel a value of ``facet``, each with an axis of its own.
+
+    Rows with ``low`` and ``high`` have their interval over the bar.
+
+    Args:
+        values: a bar each.
+        x: field of the categories.
+        y: field of the height.
+        color: field that tells the bars of a category apart.
+        names: titles of the axes.
+        facet: field with a panel a value.
+        small: whether heights of 0 and of thousands are to be told apart: a symmetric log scale.
+    """
+    scale = alt.Scale(type="symlog") if small else alt.Scale()
+    axis = alt.Axis(values=_DECADES) if small else alt.Axis()
+    horizontal = alt.X(f"{x}:N", title=names[0] or None, sort=None)
+    offset = alt.XOffset(f"{color}:N", sort=None)
+    height = alt.Y(f"{y}:Q", title=names[1], scale=scale, axis=axis)
+    base = alt.Chart()
+    layers = [base.mark_bar().encode(horizontal, height, offset, _color(color, values))]
+    if any(value.get("low") is not None for value in values):
+        ends = base.mark_rule(strokeWidth=1.5, color=PALETTE[5])
+        layers.append(ends.encode(horizontal, offset, y=alt.Y("low:Q"), y2="high:Q"))
     chart = (
-        alt.Chart(_data(values))
-        .mark_bar()
-        .encode(
-            x=alt.X(f"{x}:N", title=names[0], sort=None),
-            xOffset=alt.XOffset(f"{color}:N", sort=None),
-            y=alt.Y(f"{y}:Q", title=names[1]),
-            color=_color(color, values),
-        )
+        alt.layer(*layers, data=_data(values))
         .properties(width=170, height=140)
         .facet(facet=_panels(facet, values), columns=3)
         .resolve_scale(y="independent")

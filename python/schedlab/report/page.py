@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.boundary.arguments import visible
 from schedlab.boundary.extras import Lazy
+from schedlab.report.charts import DARK, PALETTE
 
 if TYPE_CHECKING:
     import vl_convert
@@ -28,9 +29,26 @@ _LIGHT = """ --ink: #1f2933; --paper: #fff; --pale: #52606d; --line: #e4e7eb; --
 _DARK = """ --ink: #e6eaee; --paper: #14181d; --pale: #a8b3bf; --line: #39424c; --box: #1d242c;
  --stripe: #1a2027; --mark: #7db3ee; --good: #6fd09a; --bad: #ff9a90; --unsure: #e7bd6a; """
 
+
+def dark_marks(within: str = "") -> str:
+    """Return the CSS that gives a drawing's marks the colours for a dark ground.
+
+    Args:
+        within: selector of what the drawings are in, with a space behind it.
+
+    >>> dark_marks().split("}")[0]
+    '[fill="#2563a8"]{fill:#6aa9e9'
+    """
+    return "\n".join(
+        f'{within}[fill="{light}"]{{fill:{dark}}} {within}[stroke="{light}"]{{stroke:{dark}}}'
+        for light, dark in zip(PALETTE, DARK, strict=True)
+    )
+
+
 _STYLE = f"""
 :root {{ color-scheme: light dark;{_LIGHT}}}
-@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}} }}
+@media screen and (prefers-color-scheme: dark) {{ :root {{{_DARK}}}
+{dark_marks("figure ")} }}
 * {{ box-sizing: border-box; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
        margin: 0 auto; max-width: 64rem; padding: 1rem; overflow-wrap: break-word; }}
@@ -58,7 +76,8 @@ figcaption {{ font-size: .85rem; color: var(--pale); max-width: 44rem; }}
 .timeline .lanes {{ overflow-x: auto; outline-offset: 2px; }}
 .timeline svg {{ max-width: none; color: var(--ink); }}
 button, select {{ font: inherit; padding: .1rem .5rem; }}
-pre {{ font-size: .85rem; overflow-x: auto; background: var(--box); padding: .6rem; }}
+pre {{ font-size: .85rem; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--box);
+       padding: .6rem; }}
 details {{ margin: .8rem 0; }} summary {{ cursor: pointer; font-weight: 600; }}
 footer {{ margin-top: 2rem; font-size: .8rem; color: var(--pale); }}
 nav {{ font-size: .9rem; margin: 1rem 0; }} nav a {{ margin-right: .9rem; white-space: nowrap; }}
@@ -75,7 +94,7 @@ a {{ color: var(--mark); }}
 }}
 @media print {{
   body {{ max-width: none; font-size: 10pt; padding: 0; }} nav, .buttons {{ display: none; }}
-  .wide, .timeline .lanes, pre {{ overflow: visible; }} pre {{ white-space: pre-wrap; }}
+  .wide, .timeline .lanes {{ overflow: visible; }}
   figure, tr {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} table {{ font-size: 7.5pt; }}
   th, td {{ padding: .1rem .3rem; }} .timeline svg {{ max-width: 100%; height: auto; }}
   details::details-content {{ content-visibility: visible; block-size: auto; }}
@@ -196,6 +215,25 @@ def svg(chart: Mapping[str, Any]) -> str:
     return vl_convert.vegalite_to_svg(_visible(chart))
 
 
+FILE = 760
+"""Width in pixels of a figure that is a file of its own."""
+
+_FILE_INKS = {"#000": "#e6eaee", "#888": "#a8b3bf", "#ddd": "#39424c"}
+"""The library's black and greys, each with the colour for a dark ground."""
+
+
+def file(chart: Mapping[str, Any]) -> str:
+    """Return a figure as an SVG file, which follows its reader's light or dark screen."""
+    drawing = svg(sized(chart, FILE))
+    inks = "".join(
+        f'[fill="{light}"]{{fill:{dark}}}[stroke="{light}"]{{stroke:{dark}}}'
+        for light, dark in _FILE_INKS.items()
+    )
+    place = drawing.index(">") + 1
+    style = f"<style>@media (prefers-color-scheme:dark){{{inks}{dark_marks()}}}</style>"
+    return drawing[:place] + style + drawing[place:]
+
+
 def sized(chart: Mapping[str, Any], width: int) -> dict[str, Any]:
     """Return a Vega-Lite figure that is so many pixels wide.
 
@@ -237,7 +275,7 @@ def sized(chart: Mapping[str, Any], width: int) -> dict[str, Any]:
 _AROUND = 70
 
 
-_PADDING = {"left": 16, "right": 5, "top": 5, "bottom": 5}
+_PADDING = {"left": 36, "right": 16, "top": 5, "bottom": 5}
 
 
 def _panels(chart: Mapping[str, Any]) -> int:

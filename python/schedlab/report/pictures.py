@@ -99,7 +99,7 @@ def _changes(result: Result, metric: Mapping[str, Any], name: str) -> Figure | N
 def _tried(stored: StoredExperiment, store: Store) -> Figure | None:
     """Return what the runs of a search came to, from the best setting to the worst."""
     best = {} if stored.result is None else stored.result["best"]
-    winner = setting_text(best) if best else None
+    winner = set(setting_text(best).split(", ")) if best else None
     better = {case["name"]: case["metric"].get("better") for case in stored.plan["cases"]}
     by_case: dict[str, list[tuple[str, float, str]]] = {}
     for row in means(stored, store):
@@ -110,7 +110,10 @@ def _tried(stored: StoredExperiment, store: Store) -> Figure | None:
     for case, found in by_case.items():
         ordered = sorted(found, key=lambda one: one[1], reverse=better.get(case) == "higher")
         for rank, (setting, mean, unit) in enumerate(ordered, start=1):
-            kind = {"default": "default", winner: "winner"}.get(setting, "tried")
+            kind = "default" if setting == setting_text({}) else "tried"
+            # The store has a setting's values in another order than the result.
+            if set(setting.split(", ")) == winner:
+                kind = "winner"
             units.add(unit)
             rows.append({"case": case, "rank": rank, "mean": mean, "kind": kind})
     if not rows:

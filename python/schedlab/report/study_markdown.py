@@ -6,8 +6,8 @@ from typing import Any
 
 from schedlab.boundary.arguments import visible
 from schedlab.boundary.files import make_directory, write_text
+from schedlab.report import page as frame
 from schedlab.report.markup import block, plain
-from schedlab.report.study_page import svg
 
 Values = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def write(summary: Values, page: Path) -> None:
     pictures = [(f"{page.stem}-{one['name']}.svg", one) for one in summary["figures"]]
     directory = make_directory(page.parent)
     for file, figure in pictures:
-        write_text(directory / file, svg(figure["chart"]))
+        write_text(directory / file, frame.file(figure["chart"]))
     write_text(page, _page(summary, [(file, one["caption"]) for file, one in pictures]))
 
 

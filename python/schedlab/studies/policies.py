@@ -208,6 +208,12 @@ def _mean(rows: Rows, key: Key, metric: str) -> float:
     return median(run[metric] for run in rows[key])
 
 
+def _range(runs: Sequence[Mapping[str, float]], metric: str) -> dict[str, float]:
+    """Return the least and the most of several runs; nothing of one."""
+    values = [run[metric] for run in runs]
+    return {"low": min(values), "high": max(values)} if len(values) > 1 else {}
+
+
 def _cells(rows: Rows) -> list[tuple[str, str]]:
     return list(dict.fromkeys((kind, load) for kind, _, load in rows))
 
@@ -434,6 +440,7 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
                 "value": _mean(rows, (kind, policy, load), metric),
                 "policy": policy,
                 "panel": f"{source}, {kind}",
+                **_range(rows[kind, policy, load], metric),
             }
             for source, rows in sources.items()
             for kind, load in _cells(rows)
@@ -443,7 +450,8 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
             Figure(
                 metric,
                 f"{title} by load and policy: the paper's rows and ours, a panel a kind of process "
-                "(axes of their own).",
+                "(axes of their own). Bars are medians; the line on a bar goes from the least to "
+                "the most of its runs.",
                 f"Bars of {title}, three policies side by side at each load. "
                 + " ".join(
                     f"{panel}: {spans(rows, 'value', 'policy')}."
@@ -451,7 +459,13 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
                     if (rows := [one for one in values if one["panel"] == panel])
                 ),
                 charts.bars(
-                    values, x="load", y="value", color="policy", names=("", title), facet="panel"
+                    values,
+                    x="load",
+                    y="value",
+                    color="policy",
+                    names=("", title),
+                    facet="panel",
+                    small=metric == "involuntary",
                 ),
             )
         )

@@ -22,7 +22,7 @@ PLACE = "/disk"
 """Where the guest has it."""
 
 _MODULES = ("null_blk", "ext4")
-# Up to 6.12 ext4 asks for it by name once it is mounted, and nobody would answer.
+# Up to 6.12 ext4 asks for it by name once it is mounted, and nothing would answer.
 _WHERE_THERE = ("crc32c_generic",)
 
 _SCRIPT = f"""\

@@ -22,7 +22,7 @@ class Finding:
     Attributes:
         line: the line.
         value: how far simulated and real medians are apart; None where there is no data.
-        interval: the same of medians of runs drawn anew, 95 times in 100.
+        interval: that of medians of runs drawn anew, 95 times in 100.
         allowed: how far apart they may be.
         real: the real median of the metric, None for shares and without data.
         simulated: the simulated one.

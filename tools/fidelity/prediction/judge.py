@@ -27,7 +27,7 @@ class Finding:
         noise: how far the medians of two sets of real runs of one setting are apart, as a part.
         effect: how far the real settings are apart, as a part.
         correlation: Spearman's, where the real settings differ; None elsewhere. Settings that
-            differ by no more than the noise, or what nobody would choose by, share a rank.
+            differ by no more than the noise, or what no user would choose by, share a rank.
         interval: its bootstrap interval.
         plain: Spearman's if chance ranks those too.
         own: that of the kernel with itself: of the first half of its runs with the second.
@@ -123,7 +123,7 @@ def find(
             f"simulated settings differ by {_spread(ours):.1%}, real ones by {effect:.1%}"
         )
     best = int(np.argmin(ours))
-    # Whoever is not worse by more than the noise is as good.
+    # A setting that is not worse by more than the noise is as good.
     rank = 1 + int((middle < middle[best] / (1 + least)).sum())
     allowed = math.ceil(rules.best * len(names))
     if rank > allowed and line.correlation is None:
@@ -156,7 +156,7 @@ def _own(real: FloatArray) -> float:
 def _happens(line: Line, there: Collected, setting: str) -> bool:
     """Whether there is anything to measure under a setting, really or in simulation.
 
-    Where nobody sleeps nobody is woken, and so nobody waits: under SCHED_FIFO the first that
+    Where no task sleeps none is woken, and none waits: under SCHED_FIFO the first that
     computes has the CPU to the end. Some may have slept once before that, to begin together. Such
     a setting has no rank: one in which no run has more sleeps than tasks.
     """

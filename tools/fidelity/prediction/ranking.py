@@ -8,7 +8,7 @@ from fidelity.observation import FloatArray
 
 
 def ranks(values: FloatArray, least: float) -> FloatArray:
-    """Return the rank of each value, 1 for the least; who is as good as another shares its rank.
+    """Return the rank of each value, 1 for the least; equal values share a rank.
 
     A rank is one, and one more for each value that is clearly less, and half for each other that
     is neither clearly less nor clearly more. That is what ties are given in rank correlations

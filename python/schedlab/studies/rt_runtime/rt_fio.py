@@ -156,7 +156,14 @@ def table(measured: Mapping[str, Runs]) -> tuple[Table, ...]:
 def rows(measured: Mapping[str, Runs]) -> list[dict[str, object]]:
     """Return what figures 2 and 3 draw: a row a value and place, the report's own first."""
     found: list[dict[str, object]] = [
-        {"value": milliseconds(value), "speed": speed, "error": 100 * error / speed, "who": "paper"}
+        {
+            "value": milliseconds(value),
+            "speed": speed,
+            "low": speed - error,
+            "high": speed + error,
+            "error": 100 * error / speed,
+            "who": "paper",
+        }
         for value, speed, error, _ in printed()
     ]
     for target, runs in measured.items():
@@ -164,6 +171,8 @@ def rows(measured: Mapping[str, Runs]) -> list[dict[str, object]]:
             {
                 "value": milliseconds(name),
                 "speed": median(values),
+                "low": median(values) - _error(values),
+                "high": median(values) + _error(values),
                 "error": 100 * _error(values) / float(np.mean(values)),
                 "who": f"fio, {target}",
             }

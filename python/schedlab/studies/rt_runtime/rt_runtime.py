@@ -350,16 +350,23 @@ def _figures(
         Figure(
             "figure_2",
             "Figure 2: without a real-time task. The report's line (crosses), the simulated one "
-            "and fio's.",
+            "and fio's, on a log scale; bars: a standard error on either side.",
             "MB/s against rt_runtime: " + spans([*crosses, *plain, *real], "speed") + ".",
-            charts.lines([*plain, *real], crosses, x="value", y="speed", names=names),
+            charts.lines(
+                [*plain, *real],
+                crosses,
+                x="value",
+                y="speed",
+                names=(names[0], "MB/s (log scale)"),
+                log_y=True,
+            ),
         ),
         Figure(
             "figure_3",
             "Figure 3: the standard error in per cent of the mean, the report's and fio's.",
             "Standard error against rt_runtime: " + spans(rows, "error") + ".",
             charts.lines(
-                rows,
+                [{name: one[name] for name in ("value", "error", "who")} for one in rows],
                 x="value",
                 y="error",
                 names=(names[0], "standard error (%)"),

@@ -299,7 +299,9 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
             ):
                 estimate = each.median(name, attribute)
                 assert estimate is not None
-                rows.append({"messages": count, "value": estimate.value, "who": search_name(name)})
+                ends = {"low": estimate.interval.low, "high": estimate.interval.high}
+                point = {"messages": count, "value": estimate.value, "who": search_name(name)}
+                rows.append({**point, **ends})
     paper = [
         {"messages": 1, "value": value, "who": f"{search_name(name)}, paper"}
         for name, numbers in PAPER.items()
@@ -308,7 +310,8 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
     return (
         Figure(
             "figure_6",
-            "Figures 4 and 6: the least turnaround that each search attained, medians over seeds. "
+            "Figures 4 and 6: the least turnaround that each search attained, medians over seeds "
+            "with their 95 % intervals. "
             "(The paper's 3028 and 5939 jiffies are of another simulator's workload.)",
             "Jiffies against sets of messages: " + spans(minima, "value") + ".",
             charts.lines(
@@ -317,7 +320,8 @@ def figures(found: Mapping[int, Searches], surface: Grid) -> tuple[Figure, ...]:
         ),
         Figure(
             "figure_7",
-            "Figures 5 and 7: executions until each search met its minimum, with the paper's.",
+            "Figures 5 and 7: executions until each search met its minimum, medians over seeds "
+            "with their 95 % intervals, and the paper's.",
             "Executions against sets of messages: " + spans([*needed, *paper], "value") + ".",
             charts.lines(
                 needed,
