@@ -180,6 +180,11 @@ export class Timeline {
     const pixel = (to - from) / (width - LEFT);
     if (last - first > width - LEFT && this.paintDensity(context, run, name, lane, top, height, width, hatch)) return;
     const inner = height >= 16 ? 3 : 1;
+    // A canvas parses each colour that it is given, so an unchanged one is not set again.
+    let filled = null;
+    const fill = (style) => {
+      if (style !== filled) context.fillStyle = filled = style;
+    };
     for (let at = first; at < last; at++) {
       const start = Math.max(this.x(starts[at], width), LEFT);
       const end = Math.min(this.x(ends[at], width), width);
@@ -189,17 +194,17 @@ export class Timeline {
       const state = name === "slice" ? 0 : arrays.segment_state[at];
       const colour = colourOf(run, task);
       if (state === 0) {
-        context.fillStyle = colour;
+        fill(colour);
         context.fillRect(start, top + inner, wide, height - 2 * inner);
         if (wide > 48 && name === "slice" && height >= 24) {
-          context.fillStyle = "#fff";
+          fill("#fff");
           context.fillText(fit(run.names[task], (wide - 12) / 7), start + 6, top + height / 2);
         }
       } else if (state === 1) {
-        context.fillStyle = hatch(colour);
+        fill(hatch(colour));
         context.fillRect(start, top + inner + 2, wide, height - 2 * inner - 4);
       } else {
-        context.fillStyle = THROTTLED;
+        fill(THROTTLED);
         context.globalAlpha = 0.4;
         context.fillRect(start, top + inner + 2, wide, height - 2 * inner - 4);
         context.globalAlpha = 1;
@@ -266,23 +271,28 @@ export class Timeline {
     return true;
   }
 
-  /** Marks where A and B differ: another task of the same name runs on a CPU, looked at once a pixel. */
+  /** Marks where A and B differ: the tasks that run on a CPU have different names, read once a pixel. */
   paintDifference(context, top, height, width, colours) {
     const { a, b } = this.runs;
     const cpus = Math.min(a.head.outcome.cpus, b.head.outcome.cpus);
     context.fillStyle = colours.mark;
     const columns = Math.floor(width - LEFT);
-    for (let column = 0; column < columns; column++) {
-      const time = this.time(LEFT + column + 0.5, width);
-      let differing = 0;
-      for (let cpu = 0; cpu < cpus; cpu++) {
-        const [one, other] = [running(a, cpu, time), running(b, cpu, time)];
-        if ((one < 0 ? "" : a.names[one]) !== (other < 0 ? "" : b.names[other])) differing += 1;
+    const differing = new Uint16Array(columns + 1);
+    for (let cpu = 0; cpu < cpus; cpu++) {
+      const [one, other] = [nameWalk(a, cpu), nameWalk(b, cpu)];
+      for (let column = 0; column < columns; column++) {
+        const time = this.time(LEFT + column + 0.5, width);
+        if (one(time) !== other(time)) differing[column] += 1;
       }
-      if (differing) {
-        const tall = Math.max(2, ((height - 8) * differing) / cpus);
-        context.fillRect(LEFT + column, top + height - 4 - tall, 1, tall);
+    }
+    // Neighbouring columns of equal height are one rectangle.
+    for (let begun = 0, column = 1; column <= columns; column++) {
+      if (column < columns && differing[column] === differing[begun]) continue;
+      if (differing[begun]) {
+        const tall = Math.max(2, ((height - 8) * differing[begun]) / cpus);
+        context.fillRect(LEFT + begun, top + height - 4 - tall, column - begun, tall);
       }
+      begun = column;
     }
   }
 
@@ -373,6 +383,22 @@ export function running(run, cpu, time) {
   const { slice_offset: offset, slice_start: starts, slice_end: ends, slice_task: tasks } = run.arrays;
   const at = firstAfter(ends, offset[cpu], offset[cpu + 1], time);
   return at < offset[cpu + 1] && starts[at] <= time ? tasks[at] : -1;
+}
+
+/** Returns a function from a time to the name of the task that runs on a CPU; an idle CPU's is empty. Times must not decrease. */
+function nameWalk(run, cpu) {
+  const { slice_offset: offset, slice_start: starts, slice_end: ends, slice_task: tasks } = run.arrays;
+  const last = offset[cpu + 1];
+  let at = offset[cpu];
+  return (time) => {
+    if (at < last && ends[at] <= time) {
+      // Doubled steps, then bisection: cheap for the next slice, and for one that is a million further.
+      let step = 1;
+      while (at + step < last && ends[at + step] <= time) step *= 2;
+      at = firstAfter(ends, at, Math.min(at + step, last), time);
+    }
+    return at < last && starts[at] <= time ? run.names[tasks[at]] : "";
+  };
 }
 
 /** What a task does at a time: its segment's number; −1 if it sleeps. */
