@@ -505,6 +505,11 @@ impl<'a> Engine<'a> {
         else {
             return;
         };
+        // With a single timeline a task's part of its groups is another one once it runs or waits again, and its weight in V with it.
+        let in_group = |se: Option<EntityId>| se.is_some_and(|se| self.sched.entity_at(se).parent.is_some());
+        if self.sched.rules().single_timeline && before != now && (in_group(before) || in_group(now)) {
+            return;
+        }
         let swapped = [(now, 1), (before, -1)].into_iter().filter(|_| before != now);
         let queued = swapped.filter_map(|(se, sign)| Some((self.sched.entity_at(se?), sign)));
         let others = queued.filter(|(entity, _)| entity.on_rq);

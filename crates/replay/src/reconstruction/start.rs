@@ -3,7 +3,7 @@
 //! While it looked at one after another nobody else ran, but tasks woke up. So each is taken back to where it stood at the first
 //! look: what was woken between that and the look at it was asleep, with what `place_entity` was given.
 //!
-//! [`Start`] is read from the recording, the replayer is set to it: so `flat` and this module know each other.
+//! [`Start`] is read from the recording, the replayer is set to it: so the replayer and this module know each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
