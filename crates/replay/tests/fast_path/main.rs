@@ -93,20 +93,4 @@ proptest! {
         }
         prop_assert_eq!(fast.len(), general.len());
     }
-    /// Where tasks wait on all CPUs and nothing happens but that time passes, each CPU goes on alone between two balancings (CFS).
-    #[test]
-    fn cpus_that_all_compute_go_on_alone_as_by_ticks(
-        recording in prop::sample::select(vec![0usize, 1, 3, 5, 7]),
-        starts in prop::collection::vec(any::<prop::sample::Index>(), 4),
-        place in prop::sample::select(vec![(2, "smt=1"), (2, "llc=1"), (4, "smt=1"), (4, "llc=2")]),
-        pauses in prop::collection::vec(1u64..60_000_000, 1..20),
-    ) {
-        let (cpus, topology) = place;
-        let found: Vec<&Queue> = queues(recording).iter().filter(|queue| queue.waiting() > 0).collect();
-        let chosen: Vec<&Queue> = starts.iter().take(cpus).map(|start| *start.get(&found)).collect();
-        let ops: Vec<(u64, Op)> = pauses.into_iter().map(|pause| (pause, Op::Nothing)).collect();
-        let general = carry_out(&chosen, topology, &ops, ops.len(), Path::General);
-        let fast = carry_out(&chosen, topology, &ops, ops.len(), Path::Fast);
-        prop_assert_eq!(fast, general);
-    }
 }
