@@ -43,7 +43,7 @@ impl<'a> Engine<'a> {
             match entry.what {
                 // From 7.3 on the running task is charged first, on its own level.
                 What::Enqueue(Of::Fair) | What::Dequeue(Of::Fair) if !single => comes = entry.pid(),
-                // A delayed task that wakes charges nobody on its queue (`requeue_delayed_entity`): whoever is charged then runs.
+                // A delayed task that wakes charges no task on its queue (`requeue_delayed_entity`): the charge that follows is of the current task.
                 What::Check => comes = None,
                 What::Place | What::Set | What::UpdateCurr | What::Reweight => {}
                 _ => continue,

@@ -10,7 +10,7 @@ use schedlab_trace::{Pid, Record, RecordKind};
 use super::Engine;
 use crate::read::section::{Entry, Of, What};
 
-/// A queue as the kernel last looked at it in a section, and who ran there by ours before the section, with its next, last and skip buddies.
+/// A queue as the kernel last looked at it in a section, with our current task before the section and the next, last and skip buddies.
 pub(super) struct Looked<'a> {
     queue: CfsRqId,
     running: Option<EntityId>,
@@ -419,7 +419,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The queues that a pick looks at, with who runs there before; `left` is about to be taken off.
+    /// The queues that a pick looks at, with their current tasks before; `left` is about to be taken off.
     pub(super) fn queues_before(&mut self, section: &[Entry<'a>], left: Option<EntityId>) -> Vec<Looked<'a>> {
         let mut looked: Vec<Looked<'a>> = Vec::new();
         // A queue that is throttled or emptied after the look is another one then.
@@ -431,7 +431,7 @@ impl<'a> Engine<'a> {
             let Some(queue) = queue else { continue };
             looked.retain(|earlier| earlier.queue != queue);
             let ours = self.sched.queue(queue);
-            // A task that leaves is nobody's buddy any more as the kernel looks.
+            // A task that leaves is no buddy any more as the kernel looks.
             let buddies = [ours.next, ours.last, ours.skip].map(|buddy| buddy.filter(|buddy| Some(*buddy) != left));
             let lingered = section[at..].iter().any(|entry| self.takes_off_delayed(entry));
             looked.push(Looked { queue, running: ours.curr, buddies, lingered, record: entry.record });
@@ -481,7 +481,7 @@ impl<'a> Engine<'a> {
         self.expect_equal(cpu, "buddies", equal, format!("{ours:?}"), format!("{kernels:?}"));
     }
 
-    /// What the look at a queue for a wakeup preemption saw: nobody was taken from it.
+    /// What the look at a queue for a wakeup preemption saw: no task was taken from it.
     pub(super) fn compare_looks_of_wakeup(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         if section.iter().any(|entry| self.takes_off_delayed(entry)) {
             return;

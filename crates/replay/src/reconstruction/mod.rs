@@ -1,7 +1,7 @@
 //! Replay of recordings of one CPU that do not show the state and the clocks: tracepoints alone (L0), with placements (L0k), and probes without
 //! clocks, which recordings of others have.
 //!
-//! [`engine`](crate::engine) takes what probes tell: each task's state before, the clock of each step, who was charged. Here that is
+//! [`engine`](crate::engine) takes what probes tell: each task's state before, the clock of each step, which task was charged. Here that is
 //! reconstructed: the clock from what was charged, a task's state from where it is first seen, a decision from what follows it (the flag of
 //! the next record, a switch that does not come). So what is open is of another kind: which step a record stands for hangs on our own state,
 //! and what was not seen yet is no miss. Records, cuts of L1, task map, decider and report are the engine's.

@@ -32,7 +32,7 @@ impl Weight {
         scale_load_down(self.scaled)
     }
 
-    /// The same of a task's weight or of a sum of such, with ten extra bits: none is less than SCHED_IDLE's 3, so none is rounded up.
+    /// [`scale_load_down`] of a task's weight or of a sum of such, with ten extra bits: none is less than SCHED_IDLE's 3, so none is rounded up.
     #[inline(always)]
     pub(crate) const fn down_of_tasks(self) -> u64 {
         debug_assert!(self.scaled == 0 || self.scaled >= 3 << 10);

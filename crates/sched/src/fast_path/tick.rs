@@ -290,7 +290,7 @@ impl Rules {
         if queue.last_slice.0 == of { queue.last_slice.1 } else { self.find_slice(queue, weight) }
     }
 
-    /// The same where it was another one's that was found last: `sched_slice`'s walk of one level.
+    /// The same where it was another slice that was found last: `sched_slice`'s walk of one level.
     fn find_slice(&self, queue: &mut CfsRq, weight: u64) -> u64 {
         let of = (queue.load.scaled, weight, queue.nr_running);
         let period = self.sched_period(u64::from(queue.nr_running));
