@@ -104,7 +104,7 @@ const fn rank(class: PickClass) -> u8 {
 
 /// The class of a priority (`include/linux/sched/prio.h`): deadline −1, real-time 0 to 98 for 99 to 1, fair from 100 on. Stoppers show
 /// the priority 0 of a real-time task.
-pub(crate) fn class_of(task: &TaskRef) -> PickClass {
+fn class_of(task: &TaskRef) -> PickClass {
     match task.priority {
         _ if task.pid == 0 => PickClass::Idle,
         ..0 => PickClass::Deadline,

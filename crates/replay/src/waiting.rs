@@ -6,12 +6,10 @@ use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_metrics::{Attribution, Waits};
-use schedlab_model::{
-    Candidate, CpuId, Decision, Event, EventKind, EventSink, PickClass, Reason, Release, RuleSet, TaskId, TaskState,
-};
+use schedlab_model::{Candidate, CpuId, Event, EventKind, EventSink, Release, RuleSet, TaskId, TaskState};
 use schedlab_trace::{Pid, Reader, Record, RecordKind, RecordState, TraceError, open};
 
-use crate::bare::{class_of, complete_wakeups, decisions_by_class};
+use crate::bare::{complete_wakeups, decisions_by_class};
 use crate::engine::of_several_cpus;
 use crate::settings::affinities;
 use crate::{Level, Options, ReplayError, Report, read_snapshot, replay_file, settings_of};
@@ -90,9 +88,6 @@ pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed,
         }
         for (cpu, pid) in std::mem::take(&mut running) {
             let (time, cpu, task) = (record.time, CpuId(cpu), numbers.of(pid));
-            if let Some(reason) = pick_by_class(&records, cpu, pid, task) {
-                attribution.decision(Decision { time, cpu, reason });
-            }
             let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task };
             attribution.event(Event { time, cpu, kind });
         }
@@ -135,18 +130,6 @@ fn report_by_class<R: BufRead>(
             .to_owned(),
     );
     Ok(report)
-}
-
-/// The pick of what runs as the decisions begin, where it is of a higher class than the fair one: the priority with which it is switched
-/// out tells.
-fn pick_by_class(records: &[Record], cpu: CpuId, pid: Pid, task: TaskId) -> Option<Reason> {
-    let out = records.iter().find_map(|record| match &record.kind {
-        RecordKind::Switch { previous, .. } if record.cpu == cpu.0 && previous.pid == pid => Some(previous),
-        _ => None,
-    })?;
-    let class = class_of(out);
-    let above = matches!(class, PickClass::Stop | PickClass::Deadline | PickClass::Realtime(_));
-    above.then_some(Reason::Pick { task, candidates: 0, class, levels: Vec::new() })
 }
 
 /// Tasks numbered in the order in which they are met.

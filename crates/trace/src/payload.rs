@@ -2,7 +2,7 @@
 
 use crate::fields::{Fields, parse_pid};
 use crate::further;
-use crate::line::LATEST;
+use crate::line::{LATEST, MAX_CPUS};
 use crate::probe::Probe;
 use crate::record::{EntityRef, QueueClocks, RecordKind, RecordState, TaskRef};
 use crate::snap::TaskSnap;
@@ -224,16 +224,22 @@ fn parse_state(text: &str) -> Option<RecordState> {
 fn parse_woken(text: &str) -> Result<(TaskRef, u32), String> {
     if text.starts_with("comm=") {
         let fields = Fields::new(text);
-        return Ok((parse_task(fields)?, fields.get("target_cpu")?));
+        return Ok((parse_task(fields)?, cpu(fields, "target_cpu")?));
     }
     let expected = || "'NAME:PID [PRIO] CPU:NUMBER' or 'comm= pid= prio= target_cpu='".to_owned();
     let (task, rest) = parse_short_task(text).ok_or_else(expected)?;
     let cpu = rest.rsplit_once("CPU:").ok_or_else(expected)?.1;
-    Ok((task, cpu.parse().map_err(|_| expected())?))
+    Ok((task, cpu.parse().ok().filter(|cpu| *cpu < MAX_CPUS).ok_or_else(expected)?))
+}
+
+/// A CPU's number, of which what follows keeps something each.
+fn cpu(fields: Fields<'_>, key: &str) -> Result<u32, String> {
+    let cpu = fields.get(key)?;
+    if cpu < MAX_CPUS { Ok(cpu) } else { Err(format!("a CPU below {MAX_CPUS} in '{key}='")) }
 }
 
 fn parse_migrate(fields: Fields<'_>) -> Result<RecordKind, String> {
-    Ok(RecordKind::Migrate { task: parse_task(fields)?, from: fields.get("orig_cpu")?, to: fields.get("dest_cpu")? })
+    Ok(RecordKind::Migrate { task: parse_task(fields)?, from: cpu(fields, "orig_cpu")?, to: cpu(fields, "dest_cpu")? })
 }
 
 fn parse_stat_runtime(fields: Fields<'_>) -> Result<RecordKind, String> {

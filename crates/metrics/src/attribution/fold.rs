@@ -607,7 +607,7 @@ impl EventSink for Attribution {
         self.has_cpu(cpu);
         match kind {
             EventKind::Fork { parent, child } => {
-                if self.has(child) {
+                if self.has(parent) && self.has(child) {
                     self.groups.fork(parent, child);
                 }
             }
