@@ -41,10 +41,17 @@ fn each_cpu_decides_as_recorded() {
 
 /// The beginnings of three longer ones. A task that lingers is brought to a CPU that idles, whose schedule takes it off and runs nobody. And
 /// a task wakes elsewhere while the queue that it was on is brought up to date: it is aged to the time before, and its load is taken
-/// out later (`cfs_rq->removed`), or at once where it had left before and only the rest of its leaving came after.
+/// out later (`cfs_rq->removed`), or at once where it had left before and only the rest of its leaving came after. On 7.3 the end of a slice has a tick
+/// of its own on each CPU, a wake-up takes off those that linger before it looks at preemption, and no probe tells that a CPU looks for work.
 #[test]
 fn what_two_cpus_do_at_once_comes_out_as_recorded() {
-    for name in ["sleepers-4-apart-6.12", "pipes-4-apart-6.12", "pipes-4-near-leaving-6.12"] {
+    for name in [
+        "sleepers-4-apart-6.12",
+        "pipes-4-apart-6.12",
+        "pipes-4-near-leaving-6.12",
+        "sleepers-4-apart-6.18",
+        "sleepers-2-near-7.3",
+    ] {
         let report = report(name);
         assert_eq!((report.resynchronisations, report.unexplained), (0, 0), "{name}");
         let (decisions, state) = (&report.decisions, &report.state);
@@ -53,7 +60,9 @@ fn what_two_cpus_do_at_once_comes_out_as_recorded() {
         }
         let times = [state.vruntime, state.deadline, state.lag, state.slice, state.exec_start];
         assert!(times.iter().all(|time| time.compared > 0 && time.max_error_ns == 0), "{name}: {state:?}");
-        for counts in [state.nr_running, state.load, state.avg_vruntime] {
+        // Of 7.0 on the sums' shift is not followed.
+        let sums = if name.ends_with("7.3") { vec![] } else { vec![state.load, state.avg_vruntime] };
+        for counts in sums.into_iter().chain([state.nr_running]) {
             assert!(counts.compared > 0 && counts.equal == counts.compared, "{name}: {state:?}");
         }
         assert!(state.pelt.compared > 150 && state.pelt.equal == state.pelt.compared, "{name}: {state:?}");

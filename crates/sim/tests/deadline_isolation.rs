@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use schedlab_model::{Attributes, Event, EventKind, Machine, Policy, Scheduler, Step, Time, Workload};
 use schedlab_sim::Options;
 
-const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 const US: u64 = 1_000;
 
 /// What a task was promised, in nanoseconds.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use schedlab_model::{Attributes, Event, EventKind, Group, GroupMax, Machine, Outcome, Step, Task, Time, Workload};
 use schedlab_sim::Options;
 
-const RELEASES: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// Some groups of some hogs each that never sleep; every group is either above others or has hogs.
 #[derive(Debug, Clone)]

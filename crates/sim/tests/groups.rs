@@ -12,7 +12,7 @@ use schedlab_model::{
 use schedlab_sim::Options;
 
 /// Releases that have groups, idle ones included.
-const RELEASES: [&str; 4] = ["6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 5] = ["6.1", "6.12", "6.18", "7.2", "7.3"];
 /// Those without `cpu.idle` and burst too.
 const ALL: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
 

@@ -10,7 +10,7 @@ use schedlab_model::{
 };
 use schedlab_sim::Options;
 
-const RELEASES: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
+const RELEASES: [&str; 7] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 fn change(at: u64, cpu: u32, online: bool) -> CpuChange {
     CpuChange { at: Time::from_millis(at), cpu, online }

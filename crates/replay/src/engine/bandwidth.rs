@@ -44,7 +44,7 @@ impl<'a> Engine<'a> {
         let (cpu, group) = (self.sched.queue(queue).cpu, self.sched.queue(queue).group);
         // It tells of itself before the clock is read.
         self.advance(cpu, &step[1..]);
-        self.compare_before(cpu, &step[1..]);
+        self.compare_before(cpu, step);
         self.compare_throttled(cpu, self.sched.queue(queue).throttled, true);
         self.sched.decider.expect_nothing();
         if self.limits(first.pid, group) {

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{Attributes, CpuId, TaskId, Time};
 use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Rules, Sched};
-use schedlab_trace::{Pid, Record};
+use schedlab_trace::{Pid, Record, RecordKind};
 
 use crate::read::flags::FlagBits;
 use crate::read::section::Entry;
@@ -298,6 +298,15 @@ impl<'a> Engine<'a> {
         self.recorded.clear();
         self.recorded.extend(step.iter().map(|entry| entry.record));
         self.ahead = ahead;
+    }
+
+    /// Whether a tick of `cpu` from now on is the high-resolution one, at the end of a slice.
+    fn enter_timer(&mut self, cpu: CpuId, record: &Record) {
+        match &record.kind {
+            RecordKind::TimerEntry { function } => self.cpus[cpu.index()].slice_ends = &**function == "hrtick",
+            RecordKind::TimerExit => self.cpus[cpu.index()].slice_ends = false,
+            _ => {}
+        }
     }
 
     /// The recording tells something that our state excludes: the rest is in doubt.

@@ -1,7 +1,7 @@
 //! The sections of a recording of one CPU, in which every class is probed, and what each stands for.
 
 use schedlab_model::{CpuId, TaskId};
-use schedlab_trace::{Record, RecordKind};
+use schedlab_trace::Record;
 
 use super::Engine;
 use super::start::is_begin;
@@ -52,11 +52,7 @@ impl<'a> Engine<'a> {
         let Some(first) = section.first() else { return };
         self.begin_step(CPU.index(), section, ahead);
         self.begun |= is_begin(first.record);
-        match &first.record.kind {
-            RecordKind::TimerEntry { function } => self.cpus[CPU.index()].slice_ends = &**function == "hrtick",
-            RecordKind::TimerExit => self.cpus[CPU.index()].slice_ends = false,
-            _ => {}
-        }
+        self.enter_timer(CPU, first.record);
         if kind == Kind::Nothing {
             return;
         }

@@ -22,10 +22,15 @@ impl<'a> Engine<'a> {
             RecordKind::Switch { state, .. } => Some(matches!(state, RecordState::Dead(_))),
             _ => None,
         });
+        let state = if dead == Some(true) { TaskState::Dead } else { TaskState::Interruptible };
+        self.search(cpu, step, state);
+    }
+
+    /// The part of `__schedule` up to where the CPU looks for work, nobody being left.
+    fn search(&mut self, cpu: CpuId, step: &[Entry<'a>], state: TaskState) {
         self.compare_before(cpu, step);
         let lingerers = self.lingerers(step);
         self.sched.decider.expect_picks(lingerers);
-        let state = if dead == Some(true) { TaskState::Dead } else { TaskState::Interruptible };
         self.cpus[cpu.index()].searches = true;
         let next = self.sched.schedule_until_search(cpu, state);
         if self.is_fair(next) {
@@ -52,6 +57,9 @@ impl<'a> Engine<'a> {
                 if !lingerers.is_empty() && self.sched.search_on(cpu) != TaskId::IDLE {
                     self.lose_track(cpu, "somebody is left to run");
                 }
+            } else if previous != TaskId::IDLE && !self.sched.entity(previous).on_rq {
+                // It was throttled as it returned to user space.
+                self.search(cpu, step, TaskState::Running);
             } else if previous != TaskId::IDLE || !lingerers.is_empty() {
                 self.pick(cpu, step, TaskState::Running, previous, previous);
             }

@@ -100,6 +100,9 @@ impl<'a> Engine<'a> {
 
     fn step(&mut self, Step { act, by, .. }: Step, step: &[Entry<'a>], ahead: &'a [Entry<'a>]) {
         let Some(first) = step.first() else { return };
+        if act == Act::Timer {
+            return self.enter_timer(CpuId(by as u32), first.record);
+        }
         self.begin_step(by, step, ahead);
         self.look();
         if let Some(last) = step.last().filter(|_| act.locks()) {
@@ -111,7 +114,7 @@ impl<'a> Engine<'a> {
         let late = self.put_off(step);
         let before = self.before_charge(step);
         match act {
-            Act::Nothing => {}
+            Act::Nothing | Act::Timer => {}
             Act::Mark => {
                 self.begun |= first.record.text.contains("schedlab: begin");
                 self.moment(&first.record.text);
@@ -159,6 +162,10 @@ impl<'a> Engine<'a> {
             Act::Quota => self.set_quota_beside_others(own, step),
             Act::Refill => self.refill(own, first),
             Act::Unthrottle => self.unthrottle(step),
+            Act::Throttle => {
+                self.advance(own, step);
+                self.throttle(own, step);
+            }
             Act::Resched => {
                 let cpu = first.record.number("cpu").unwrap_or(by as u64);
                 if cpu < self.cpus.len() as u64 {

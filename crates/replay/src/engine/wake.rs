@@ -225,6 +225,10 @@ impl<'a> Engine<'a> {
             return;
         };
         self.advance(cpu, step);
+        if self.stoppers.contains(&task) {
+            // From 7.2 on the fair class is told of it, too; its wake-up comes next.
+            return;
+        }
         if !self.sched.entity(task).on_rq || self.sched.task_cpu(task) != cpu {
             return self.lose_track(cpu, "woken as if it had not left the queue");
         }

@@ -164,7 +164,7 @@ impl<'a> Entry<'a> {
         self.record.number("fl").unwrap_or(0) as u32
     }
 
-    fn clock(&self) -> Option<u64> {
+    pub(crate) fn clock(&self) -> Option<u64> {
         self.record.clocks.map(|clocks| clocks.task)
     }
 
@@ -175,6 +175,14 @@ impl<'a> Entry<'a> {
 
     fn is_within(&self) -> bool {
         self.what.is_within() || self.is_replenished()
+    }
+
+    /// Whether it is a throttled task that comes back at this clock, within the step that `first` begins (6.18 on).
+    pub(crate) fn is_let_go(&self, first: &Self, clock: Option<u64>) -> bool {
+        self.what == What::Enqueue(Of::Fair)
+            && self.flags() & SLEEP != 0
+            && self.is_alongside(first)
+            && self.clock() == clock
     }
 
     /// Whether the same task was in the same context: an interrupt comes before or after what it interrupts, not within.
@@ -363,13 +371,7 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
 fn quota(entries: &[Entry<'_>]) -> usize {
     let mut end = run(entries, 1);
     let clock = entries[..end].iter().chain(entries.get(end)).filter(is_of_clock).find_map(Entry::clock);
-    let is_let_go = |entry: &Entry<'_>| {
-        entry.what == What::Enqueue(Of::Fair)
-            && entry.flags() & SLEEP != 0
-            && entry.is_alongside(&entries[0])
-            && entry.clock() == clock
-    };
-    while entries.get(end).is_some_and(is_let_go) {
+    while entries.get(end).is_some_and(|entry| entry.is_let_go(&entries[0], clock)) {
         end = run(entries, end + 1);
     }
     end

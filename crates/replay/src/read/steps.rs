@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use schedlab_trace::{Context, Pid, RecordKind};
 
-use crate::read::flags::{SAVE, SLEEP};
-use crate::read::section::{Entry, What};
+use crate::read::flags::{SAVE, SLEEP, THROTTLE};
+use crate::read::section::{Entry, Of, What};
 
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,10 @@ pub(crate) enum Act {
     Refill,
     /// A group's queue is let go.
     Unthrottle,
+    /// The running task returns to user space in a throttled group (`throttle_cfs_rq_work`, 6.18 on).
+    Throttle,
+    /// A timer expires, or is done.
+    Timer,
     /// The recorder says something.
     Mark,
     Nothing,
@@ -106,6 +110,7 @@ impl Act {
                 | Self::Leave
                 | Self::Schedule
                 | Self::Tick
+                | Self::Throttle
         )
     }
 }
@@ -196,6 +201,7 @@ fn next(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
         }
         What::Enqueue(_) => (Act::Activate, activation(entries), 0),
         What::Dequeue(_) if first.flags() & SAVE != 0 => change(entries),
+        What::Dequeue(Of::Fair) if first.flags() & THROTTLE != 0 => (Act::Throttle, run(entries, 1), 0),
         What::Dequeue(_) if first.flags() & SLEEP != 0 && first.pid() == Some(first.record.pid) => leave(entries),
         What::Dequeue(_) => (Act::Detach, detachment(entries), 0),
         What::Tick => (Act::Tick, run(entries, 1), 0),
@@ -214,6 +220,7 @@ fn next(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
         What::Shares => (Act::Shares, 1, 0),
         What::Refill if first.record.flags.context == Context::Task => (Act::Quota, 1, 0),
         What::TimerEntry if refills(first) => (Act::Refill, 1, 0),
+        What::TimerEntry | What::TimerExit => (Act::Timer, 1, 0),
         What::Unthrottle => (Act::Unthrottle, unthrottling(entries), 0),
         What::PickTask | What::Parameters => loose(entries),
         // What a timer hands out comes before each queue that gets it is let go.
@@ -243,10 +250,15 @@ fn refills(entry: &Entry<'_>) -> bool {
     matches!(&entry.record.kind, RecordKind::TimerEntry { function } if function.starts_with("sched_cfs_"))
 }
 
-/// `unthrottle_cfs_rq` tells of itself before it reads the clock.
+/// `unthrottle_cfs_rq` tells of itself before it reads the clock. Where tasks are throttled one by one (6.18 on), each comes back within.
 fn unthrottling(entries: &[Entry<'_>]) -> usize {
     let next = entries.get(1).filter(|next| is_within(next) && next.what != What::Unthrottle);
-    next.map_or(1, |_| 1 + run(&entries[1..], 1))
+    let mut end = next.map_or(1, |_| 1 + run(&entries[1..], 1));
+    let clock = entries[1..].iter().take(end).find_map(Entry::clock);
+    while entries.get(end).is_some_and(|entry| entry.is_let_go(&entries[0], clock)) {
+        end = 1 + run(&entries[1..], end);
+    }
+    end
 }
 
 /// Averages that are brought up to date outside of everything else, from a group's queue up to the CPU's own: of those that nobody looked at for
@@ -327,7 +339,13 @@ fn is_remote(entries: &[Entry<'_>]) -> bool {
 
 /// A queueing up to where the wake-up is told of; of a new task that comes before preemption is looked at.
 fn activation(entries: &[Entry<'_>]) -> usize {
-    let length = before_pick(&entries[..run(entries, 1)]);
+    let whole = run(entries, 1);
+    let wakes = |entry: &Entry<'_>| entry.what == What::Wakeup && entry.pid() == entries[0].pid();
+    // A look at preemption takes off whom it finds that lingers, and looks again (7.3).
+    if entries.get(whole).is_some_and(wakes) {
+        return whole + 1;
+    }
+    let length = before_pick(&entries[..whole]);
     let told = entries.get(length).filter(|entry| entry.pid() == entries[0].pid());
     match told.map(|entry| entry.what) {
         Some(What::Wakeup) => length + 1,
@@ -368,17 +386,31 @@ fn detachment(entries: &[Entry<'_>]) -> usize {
 
 /// The running task goes to sleep: one step until somebody else runs, unless the CPU looks for work on the way.
 fn leave(entries: &[Entry<'_>]) -> (Act, usize, usize) {
-    let ends = |entry: &Entry<'_>| entry.what == What::Switch || &*entry.record.event == "k_newidle";
-    match entries.iter().position(ends) {
+    let told = |entry: &Entry<'_>| entry.what == What::Switch || &*entry.record.event == "k_newidle";
+    let end = entries.iter().position(told);
+    let found = search(&entries[..end.unwrap_or(entries.len())]);
+    match found.or(end) {
         Some(at) if entries[at].what == What::Switch => (Act::Schedule, at + 1, at),
         Some(at) => (Act::Leave, at, 0),
         None => (Act::Nothing, 1, 0),
     }
 }
 
+/// Where a CPU looks for work after its pick. 7.3 has no function to probe there: once nobody is found it brings the averages of all its queues up to
+/// date, none of an entity's before.
+fn search(step: &[Entry<'_>]) -> Option<usize> {
+    let is_load = |entry: &Entry<'_>| &*entry.record.event == "k_lacfs";
+    let searches = |pair: &[Entry<'_>]| (pair[0].what == What::PickTask || is_load(&pair[0])) && is_load(&pair[1]);
+    let picks = step.iter().position(|entry| entry.what == What::PickTask)?;
+    step[picks..].windows(2).position(searches).map(|at| picks + at + 1)
+}
+
 /// Parts of a step whose first function is not probed, or that is told by its first look at the queue.
 fn loose(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     let length = run(entries, 1);
+    if let Some(at) = search(&entries[..length]) {
+        return (Act::Schedule, at, 0);
+    }
     if entries.get(length).is_some_and(|next| next.what == What::Switch) {
         return (Act::Schedule, length + 1, length);
     }
@@ -393,101 +425,4 @@ fn loose(entries: &[Entry<'_>]) -> (Act, usize, usize) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use schedlab_trace::{Reader, Record};
-
-    use super::*;
-
-    /// The steps of these lines of several CPUs, each with the task that it is about, if any.
-    pub(crate) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
-        let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
-        let cpus = records.iter().map(|record| record.cpu).max().map_or(0, |cpu| cpu as usize + 1);
-        let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus];
-        for record in &records {
-            streams[record.cpu as usize].push(Entry::of(record));
-        }
-        crate::read::step_order::steps_in_order(&streams)
-            .into_iter()
-            .map(|step| (step.act, step.by, streams[step.by][step.from].pid()))
-            .collect()
-    }
-
-    /// Of 6.12.107: a CPU that looks for work brings 194, which lingers, looks whether it preempts (one look at the queue), picks it at the
-    /// same clock, takes it off and looks for work again.
-    #[test]
-    fn a_pick_is_apart_from_the_queueing_at_its_clock() {
-        let text = "\
-cpus=2
- e-196     1d..2. 10.103824542: k_enq: pid=194 fl=0x48 ct=10120737723 c=10120737723 cpu=1
- e-196     1d..2. 10.103832934: k_uc: cfs=0x60c0 cse=0x4280 cmy=0x0 pid=196 vr=2393590939 dl=2395547074 xs=10120525345 ct=10120737723 cpu=1
- e-196     1d..2. 10.103856920: k_cpw: pid=194 wf=0x0 tif=0x0 cpid=196 ct=10120737723 c=10120737723 cpu=1
- e-196     1d..2. 10.103860165: k_uc: cfs=0x60c0 cse=0x4280 cmy=0x0 pid=196 vr=2393803317 dl=2395547074 xs=10120737723 ct=10120737723 cpu=1
- e-196     1d..2. 10.103863240: k_eevdf: zv=2393590939 av=0 al=1024 nr=1 cpid=196 next=0 cse=0x4280 cfs=0x60c0 ct=10120737723
- e-196     1d..2. 10.103870881: k_resched: cpu=1 cpid=196
- e-196     1dN.2. 10.103878272: k_eevdf: zv=2393590939 av=0 al=1024 nr=1 cpid=196 next=0 cse=0x4280 cfs=0x60c0 ct=10120737723
- e-196     1dN.2. 10.103885473: k_deqs: pid=194 fl=0x201 se=0x5280 my=0x0
- e-196     1dN.2. 10.103899544: k_newidle: c=10120737723 ct=10120737723 cpu=1 ai=972508 ov=1 cost=206446
-";
-        assert_eq!(steps(text), [(Act::Activate, 1, Some(194)), (Act::Schedule, 1, None)]);
-    }
-
-    /// Of 6.12.107: 198 ended, and a softirq came before its load left; what that did last on its CPU was to move 19 elsewhere. The load of
-    /// 198 is none that 19 takes away.
-    #[test]
-    fn a_load_that_leaves_after_anothers_is_apart_from_it() {
-        let text = "\
-cpus=4
- <idle>-0  1dNs4. 24.836549729: sched_migrate_task: comm=r pid=19 prio=120 orig_cpu=0 dest_cpu=3
- <idle>-0  1dNs4. 24.836554319: k_mig: pid=19 to=3
- <idle>-0  1dNs4. 24.836559238: k_lablk: pid=19 now=24776942592
- <idle>-0  1dNs4. 24.836567726: k_lablk: pid=19 now=24780246941
- <idle>-0  1.N.1. 24.839959743: k_lablk: pid=198 now=24780121088
-";
-        let time = Act::LeaveTime { from: Some(0), read: Read::Whole };
-        let expected = [(time, 1, Some(19)), (Act::LeaveLoad, 1, Some(19)), (Act::LeaveLoad, 1, Some(198))];
-        assert_eq!(steps(text), expected);
-    }
-
-    /// Of 6.12.117: a group is made below another one, whose queue and the CPU's are looked at on each CPU in turn. Then its weight is set,
-    /// again on one CPU after the other.
-    #[test]
-    fn a_group_comes_to_each_cpu_by_itself() {
-        let text = "\
-cpus=2
- n-201     0d..1. 9.658974538: k_lacfs: cfs=0x6c00 now=9611387561 cpu=0 la=0 ra=0 ua=0 c=9611387561 ct=9611387561
- n-201     0d..1. 9.659045084: k_lase: pid=0 now=9611387561 cpu=0 la=0 ra=0 ua=0
- n-201     0d..1. 9.659052905: k_lacfs: cfs=0x60c0 now=9611387561 cpu=0 la=1159 ra=971 ua=907 c=9611387561 ct=9611387561
- n-201     0d..1. 9.659110812: k_lacfs: cfs=0x6600 now=9611520941 cpu=1 la=0 ra=0 ua=0 c=9611520941 ct=9611520941
- n-201     0d..1. 9.659114127: k_lase: pid=0 now=9611520941 cpu=1 la=0 ra=0 ua=0
- n-201     0d..1. 9.659116240: k_lacfs: cfs=0x70c0 now=9611520941 cpu=1 la=209 ra=209 ua=207 c=9611520941 ct=9611520941
- n-201     0d..1. 9.659189349: cgroup_mkdir: root=0 level=2 id=51 path=/a/light
- n-201     0..... 9.659294547: k_shares: tg=0x5400 cg=51 shares=524288
- n-201     0d..1. 9.659330321: k_lase: pid=0 now=9611740219 cpu=0 la=0 ra=0 ua=0
- n-201     0d..1. 9.659332804: k_lacfs: cfs=0x6c00 now=9611740219 cpu=0 la=0 ra=0 ua=0 c=9611740219 ct=9611740219
- n-201     0d..1. 9.659367817: k_lase: pid=0 now=9611783584 cpu=1 la=0 ra=0 ua=0
- n-201     0d..1. 9.659369529: k_lacfs: cfs=0x6600 now=9611783584 cpu=1 la=0 ra=0 ua=0 c=9611783584 ct=9611783584
- b-202     0d..2. 9.659400000: k_snapq: pid=7 cpu=0 cfs=0x60c0 c=9611800000 ct=9611800000
- b-202     0d..2. 9.659500000: k_snapq: pid=8 cpu=1 cfs=0x70c0 c=9611800000 ct=9611800000
-";
-        let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
-        let made = [Act::Online, Act::Online, Act::MakeGroup, Act::Shares, Act::SharesOfQueue, Act::SharesOfQueue];
-        assert_eq!(acts[..6], made);
-    }
-
-    /// Of 6.12.117: the period's timer hands out runtime, and lets go one queue, for which it reads the clock again.
-    #[test]
-    fn a_timer_refills_before_it_lets_go() {
-        let text = "\
-cpus=2
- n-203     0d.h.. 9.733392374: hrtimer_expire_entry: hrtimer=0x5098 now=9733390441 function=sched_cfs_period_timer
- n-203     0d.h.. 9.733425684: k_dist: cg=97 rt=3000000 quota=3000000 period=50000000 burst=0
- n-203     0d.h1. 9.733580696: k_unthr: cfs=0x7400 tg=0x4f00 rr=1 ct=9684464071 c=9684464071
- n-203     0d.h1. 9.733764471: k_uc: cfs=0x7e00 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=9686014311 cpu=0
- n-203     0d.h1. 9.733822998: k_lacfs: cfs=0x7e00 now=9686014311 cpu=0 la=635 ra=71 ua=16 c=9686014311 ct=9686014311
- n-203     0d.h.. 9.734040033: hrtimer_expire_exit: hrtimer=0x5098
- n-202     1d.h.. 9.736020247: hrtimer_expire_entry: hrtimer=0x6418 now=9736015610 function=tick_nohz_handler
-";
-        let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
-        assert_eq!(acts, [Act::Refill, Act::Unthrottle]);
-    }
-}
+pub(crate) mod tests;

@@ -12,7 +12,7 @@ use schedlab_program::Program;
 use schedlab_sim::{Options, SimError, simulate};
 
 /// One release of each series.
-pub const RELEASES: [&str; 6] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2"];
+pub const RELEASES: [&str; 7] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// Some machine's costs, of the order of a real one's, no two alike.
 pub fn some_costs() -> Costs {
