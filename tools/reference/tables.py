@@ -227,8 +227,8 @@ def mutations() -> str:
     return (
         "# Mutations: does a test notice a wrong rule?\n\n"
         f"`make mutations` breaks each of these {count} rules once, in a copy, and runs the test that has to fail "
-        "([how the rules are tested](../concepts/testing.md)). The last column says how the last run of a row, as "
-        "it is now, ended; those results are in `validation/mutations.json`.\n\n"
+        "([how the rules are tested](../concepts/testing.md)). The last column says what the last run of a row, as it "
+        "stands, came to; those results are in `validation/mutations.json`.\n\n"
         f"{found}"
     )
 
