@@ -49,7 +49,7 @@ def test_judged_seeds_follow_from_the_commit() -> None:
     one, other = seeds_of("a" * 40, 50), seeds_of("b" * 40, 50)
     assert one == seeds_of("a" * 40, 50)
     assert not set(one) & set(other)
-    # Nobody developed on them: those of development are small numbers.
+    # They were not developed on: those of development are small numbers.
     assert min(*one, *other) > 1_000
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pictures import diagrams, measured, schedules
+from pictures import diagrams, measured, schedules, virtual_time
 from pictures.svg import Drawing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +13,7 @@ IMAGES = ROOT / "docs" / "images"
 PICTURES: Mapping[Path, Callable[[], Drawing]] = {
     IMAGES / "two-kernels.svg": schedules.two_kernels,
     IMAGES / "shorter-slice.svg": schedules.shorter_slice,
-    IMAGES / "lag.svg": measured.lag,
+    IMAGES / "lag.svg": virtual_time.lag,
     IMAGES / "architecture.svg": diagrams.architecture,
     IMAGES / "replay.svg": diagrams.replay,
     IMAGES / "surface.svg": measured.surface,

@@ -1,4 +1,4 @@
-"""Pictures of numbers: EEVDF's lag, a tuning surface, a certification, compared decisions."""
+"""Pictures of numbers: a tuning surface, a certification, compared decisions."""
 
 import math
 import re
@@ -7,51 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pictures.schedules import WORKLOAD
 from pictures.svg import WIDTH, Drawing
-from schedlab import Machine, Scheduler, Workload, _core, simulate, simulate_many
+from schedlab import Machine, Scheduler, simulate, simulate_many
 from schedlab.experiment import stats
 
 ROOT = Path(__file__).resolve().parents[2]
 _MS = 1_000_000
 _LEFT, _RIGHT = 96, WIDTH - 20
-_NAMES = (("sleeper", "blue"), ("hog 1", "orange"), ("hog 2", "green"))
-
-
-def lag() -> Drawing:
-    """Lag of each task of the example under EEVDF of 6.12, and when it has the CPU."""
-    begin, end, limit = 498 * _MS, 588 * _MS, 8.0
-    picture = Drawing(
-        360,
-        "Lag under EEVDF: how much virtual time each task is owed",
-        "Three curves over 90 ms. A task that runs loses lag, a task that waits gains it. A task "
-        "with negative lag is not eligible. The sleeper keeps its lag while it sleeps.",
-    )
-    workload, machine = Workload.parse(str(WORKLOAD)), Machine(8, "reference")
-    told = _core.standings(workload.json, Scheduler("6.12").json, machine.json, 1)
-    names = [task.name for task in simulate(workload, scheduler="6.12", machine=machine)]
-    scale, middle, unit = (_RIGHT - _LEFT) / (end - begin), 160.0, 15.0
-    for value in (-8, -4, 0, 4, 8):
-        y = middle - value * unit
-        picture.line(_LEFT, y, _RIGHT, y, "ink" if value == 0 else "line")
-        picture.text(_LEFT - 8, y + 5, f"{value:+d} ms" if value else "0", "soft", anchor="end")
-    picture.text(_RIGHT, 24, "above 0: eligible", "soft", anchor="end", size=15)
-    picture.text(_RIGHT, 300, "below 0: not eligible", "soft", anchor="end", size=15)
-    for place, (name, colour) in enumerate(_NAMES):
-        points = [
-            (_LEFT + (at - begin) * scale, middle - max(-limit, min(limit, owed / _MS)) * unit)
-            for task, at, _, owed in told
-            if names[task] == name and owed is not None and begin <= at <= end
-        ]
-        picture.curve(points, colour, width=2.5)
-        x = _LEFT + place * 150.0
-        picture.rect(x, 332, 14, 14, colour)
-        picture.text(x + 20, 344, name, size=15)
-    for time in range(0, 91, 10):
-        x = float(_LEFT + time * _MS * scale)
-        picture.text(x, 320, str(time), "soft", anchor="middle")
-    picture.text(16, 320, "ms", "soft")
-    return picture
 
 
 def surface() -> Drawing:

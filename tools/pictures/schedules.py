@@ -41,7 +41,7 @@ class Wait:
 
 
 def run(kernel: str, slice_of_sleeper: str | None = None) -> trace_spans.Spans:
-    """Simulate the workload with the shipped costs and return who ran when."""
+    """Simulate the workload with the shipped costs and return which task ran when."""
     described = json.loads(WORKLOAD.read_text(encoding="utf-8"))
     if slice_of_sleeper is not None:
         described["tasks"]["sleeper"]["slice"] = slice_of_sleeper

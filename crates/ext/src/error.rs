@@ -49,7 +49,7 @@ pub enum ExtError {
     /// The kernel took scheduling back.
     #[error("the kernel took scheduling back: {0}; its own class schedules again")]
     Ejected(String),
-    /// A failure that nobody foresaw.
+    /// An unforeseen failure.
     #[error("{what}: {source}")]
     System {
         /// What was being done.

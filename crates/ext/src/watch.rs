@@ -78,7 +78,7 @@ impl Look {
     }
 }
 
-/// Some lines for people: how busy the CPUs were, and who had them.
+/// Some lines for people: how busy the CPUs were, and which processes had them.
 pub fn lines(rows: &[Row], began: Duration, span: Duration, online: u32) -> String {
     let used: u64 = rows.iter().map(|row| row.runtime_ns).sum();
     let switches: u64 = rows.iter().map(|row| row.switches).sum();

@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_keep_step_with_short_tasks_accuse_nobody() {
+    fn ticks_that_keep_step_with_short_tasks_are_no_disturbance() {
         // By ticks always busy; by the time that was not idle, 3 s of 20, all of them the run's own.
         let found = between("cpu0 1000 0 0 850 0 0 0 0\ncpu1 1000 0 0 850 0 0 0 0\n", 10 * SECOND, 3 * SECOND);
         assert_eq!((found.others_ns, found.disturbed, found.note()), (0, false, None));
     }
 
     #[test]
-    fn interrupts_between_short_tasks_accuse_nobody() {
+    fn interrupts_between_short_tasks_are_no_disturbance() {
         // Not idle for 10 s of 20, but tasks ran for the run's own 4 s only.
         let found = between("cpu0 200 0 0 500 0 300 0 0\ncpu1 200 0 0 500 0 300 0 0\n", 10 * SECOND, 4 * SECOND);
         assert_eq!((found.others_ns, found.disturbed), (0, false));

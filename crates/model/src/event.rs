@@ -91,11 +91,11 @@ pub enum EventKind {
     },
     /// `sched_switch`.
     Switch {
-        /// Who leaves the CPU.
+        /// The task switched out.
         previous: TaskId,
         /// In which state.
         state: TaskState,
-        /// Who comes.
+        /// The task switched in.
         next: TaskId,
     },
     /// `sched_migrate_task`: a queued or waking task changes its CPU.
@@ -121,7 +121,7 @@ pub enum EventKind {
     },
 }
 
-/// Where a fair task stands as it comes to a CPU or leaves it.
+/// Virtual time of a fair task as it is switched in or out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     /// When, since the start of the run.
@@ -136,9 +136,9 @@ pub struct Standing {
     pub deadline: Option<i64>,
 }
 
-/// Takes events as they happen. The engine is generic over it, so that a run nobody watches pays nothing.
+/// Takes events as they happen. The engine is generic over it, so that an unwatched run pays nothing.
 pub trait EventSink {
-    /// Whether anybody listens; a constant, so that unwatched runs do not even build events.
+    /// Whether events are wanted; a constant, so that unwatched runs do not even build events.
     const LISTENS: bool = true;
 
     /// Whether it asks for the scheduler's decisions with their reasons. The run takes longer then, and comes to the same.
@@ -179,7 +179,7 @@ impl EventSink for Vec<Standing> {
     }
 }
 
-/// Nobody listens.
+/// Takes no events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoEvents;
 

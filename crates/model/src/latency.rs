@@ -87,7 +87,7 @@ impl Histogram {
 }
 
 /// The latencies of a run: what each stopwatch measured, and as `wakeup NAME` the times from the posts of the semaphore NAME to the
-/// run of whoever slept there.
+/// run of the task that slept there.
 ///
 /// Semaphores that are one thing with numbers (`work.0.0`, `work.0.1`) are measured as one, `wakeup work`.
 ///

@@ -199,7 +199,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Whoever computes for less looks at no clock, which would take longer: [`Costs::compute`] is charged from here on.
+    /// A task that computes for less reads no clock, which would take longer: [`Costs::compute`] is charged from here on.
     pub const CLOCKED: Time = Time::from_nanos(1_000);
 
     /// All zero: only the work itself takes time.

@@ -36,7 +36,7 @@ pub struct Outcome {
     pub elapsed_ns: u64,
     /// Whole jiffies of `turnaround_ns`, rounded up, at the scheduler's HZ (1 ms each at 1000).
     pub turnaround_jiffies: u64,
-    /// CPU time used, each CPU's in turn; empty where nobody measured it.
+    /// CPU time used, each CPU's in turn; empty where it was not measured.
     pub cpu_busy_ns: Vec<u64>,
     /// Context switches: the voluntary and involuntary ones of all tasks, simulated as real. A CPU that leaves idling, and a task's end,
     /// count nothing.
@@ -87,7 +87,7 @@ pub struct GroupOutcome {
     /// On a CPU.
     pub run_ns: u64,
     /// Of that, while all compete: until the last task of some group, or of those in none, ended. Only of that time it makes sense to
-    /// say who got which part.
+    /// name which task got which part.
     pub contended_ns: u64,
     /// The part of all tasks' CPU time in that while, those of no group included; 0 to 1.
     pub share: f64,
@@ -123,9 +123,9 @@ pub struct TaskOutcome {
     pub user_ns: u64,
     /// Of that, in the kernel.
     pub system_ns: u64,
-    /// Runnable but not running; 0 where nobody measured it.
+    /// Runnable but not running; 0 where it was not measured.
     pub wait_ns: u64,
-    /// Asleep; 0 where nobody measured it.
+    /// Asleep; 0 where it was not measured.
     pub sleep_ns: u64,
     /// Switches because it went to sleep.
     pub voluntary: u64,

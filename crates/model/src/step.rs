@@ -145,7 +145,7 @@ pub enum Step {
         /// Bytes, at least 1.
         bytes: u32,
     },
-    /// Open a latch and wake everyone who waits there.
+    /// Open a latch and wake every task that waits on it.
     OpenLatch(String),
     /// Go on once the latch is open.
     AwaitLatch(String),
@@ -153,14 +153,14 @@ pub enum Step {
     Lock(String),
     /// `pthread_mutex_unlock(3)`.
     Unlock(String),
-    /// `pthread_cond_wait(3)`: let go of the mutex, sleep until somebody signals, and take it again.
+    /// `pthread_cond_wait(3)`: let go of the mutex, sleep until it is signalled, and take it again.
     Wait {
         /// The condition's name.
         condition: String,
         /// The mutex's, which the task holds.
         mutex: String,
     },
-    /// `pthread_cond_signal(3)`: wake one who waits.
+    /// `pthread_cond_signal(3)`: wake one waiting task.
     Signal(String),
     /// `pthread_cond_broadcast(3)`: wake all who wait.
     Broadcast(String),
@@ -226,7 +226,7 @@ pub enum Step {
         /// Bytes of the request, at least 1.
         bytes: u32,
     },
-    /// Send so many bytes to whom this task took last, and close the connection.
+    /// Send so many bytes to the client this task accepted last, and close the connection.
     Reply {
         /// Bytes, at least 1.
         bytes: u32,

@@ -110,7 +110,7 @@ impl<'a> Compiler<'a> {
             self.task(task)?;
         }
         for barrier in &mut self.program.objects.barriers {
-            // Tasks that are only forked meet nobody who is sure to come.
+            // Tasks that are only forked have no partner that is sure to arrive.
             barrier.parties = barrier.parties.max(1);
         }
         self.latches_open()?;

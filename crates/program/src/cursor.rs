@@ -111,7 +111,7 @@ impl Cursor {
         }
     }
 
-    // A template that forks or nests loops that deep has its `rest` from its start, so what stands for it is never used.
+    // A template that forks or nests loops that deep has its `rest` from its start, so its placeholder is never used.
 
     #[inline(always)]
     fn draw(&mut self, program: &Program, duration: u32, after: u32) -> Time {

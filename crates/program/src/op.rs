@@ -47,7 +47,7 @@ pub enum Op {
         /// Its bytes, at least 1.
         bytes: u32,
     },
-    /// Open a latch and wake everyone who waits there.
+    /// Open a latch and wake every task that waits on it.
     OpenLatch(u32),
     /// Go on once the latch is open.
     AwaitLatch(u32),

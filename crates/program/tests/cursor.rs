@@ -167,7 +167,7 @@ fn endless_loops_around_nothing_are_nothing() {
     assert_eq!(walk(&program, Cursor::root(&program, TemplateId(0), 0, 0)), []);
 }
 
-/// A task's stream knows nothing of what its times are for: who runs for drawn times draws those for which one of the same name sleeps, however
+/// A task's stream knows nothing of what its times are for: a task that runs for drawn times draws those for which one of the same name sleeps, however
 /// sleeping is compiled. 2³² - 1 nanoseconds are the most that stand in an instruction, and so is the first of them.
 #[test]
 fn sleeps_are_drawn_as_runs_are() {

@@ -42,7 +42,7 @@ const NAME: &str = "schedlab";
 const POLL: Duration = Duration::from_millis(50);
 
 /// Runs `work` without the GIL on a thread of its own, looking out for signals meanwhile. It is given a flag that becomes true once
-/// nobody waits for it any more.
+/// no caller waits for it any more.
 ///
 /// # Errors
 /// `KeyboardInterrupt`, or whatever a signal handler raises: `work` is abandoned then, and ends when it sees the flag, by itself or with
@@ -56,7 +56,7 @@ pub fn run<T: Send + 'static>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> 
         .spawn(move || {
             // A panic is a mistake of ours: it is reported as one, and the process goes on.
             let done = catch_unwind(AssertUnwindSafe(|| work(&flag))).map_err(|_| LAST_PANIC.take());
-            // Nobody listens any more after an interrupt.
+            // No caller listens any more after an interrupt.
             let _ = sender.send(done);
         })
         .map_err(|error| PyRuntimeError::new_err(format!("no thread to work on: {error}")))?;

@@ -52,7 +52,7 @@ impl Failure {
 struct Cpu {
     /// Runnable tasks that do not run, in the order in which they came.
     waiting: Vec<TaskId>,
-    /// Who runs and may go on.
+    /// The current task, which may go on.
     current: Option<TaskId>,
     /// The current one gave way.
     yielded: bool,

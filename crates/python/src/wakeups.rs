@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::{background, errors};
 
-/// The times from wake-ups to running in a trace, as the JSON of their percentiles, or `null` where nobody was woken. `duration_ns`
+/// The times from wake-ups to running in a trace, as the JSON of their percentiles, or `null` without wake-ups. `duration_ns`
 /// is of the recorded run, where that was ended by its runner.
 #[pyfunction]
 #[pyo3(signature = (trace, duration_ns = None))]

@@ -10,7 +10,7 @@ pub enum TraceError {
     Malformed {
         /// The line's number, from 1.
         line: u64,
-        /// What stands there, cut to a readable length.
+        /// The text found, cut to a readable length.
         found: String,
         /// What should.
         expected: String,
@@ -28,7 +28,7 @@ pub enum TraceError {
     Packet {
         /// The packet's number, from 1.
         packet: u64,
-        /// What stands there, cut to a readable length.
+        /// The text found, cut to a readable length.
         found: String,
         /// What should.
         expected: String,

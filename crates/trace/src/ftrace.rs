@@ -40,7 +40,7 @@ pub fn write_ftrace<W: Write>(output: W, events: &[Event], labels: &[TaskLabel],
 struct Writer<'a, W> {
     output: W,
     labels: Labels<'a>,
-    /// Who runs on each CPU: ftrace's first column.
+    /// The task on each CPU: ftrace's first column.
     running: Vec<TaskId>,
 }
 
@@ -62,7 +62,7 @@ impl<W: Write> Writer<'_, W> {
             }
             EventKind::Waking { task, waker, target } => {
                 let text = self.woken(task, target.0);
-                // Nobody's wake-up is an interrupt's, whoever runs meanwhile.
+                // A wake-up without a waker is an interrupt's, whichever task runs meanwhile.
                 let context = if waker == TaskId::IDLE { INTERRUPT } else { TASK };
                 self.line_in(context, event, "sched_waking", &text)?;
                 self.line_in(context, event, "sched_wakeup", &text)

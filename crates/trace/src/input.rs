@@ -54,7 +54,7 @@ fn unpacked(mut packed: impl BufRead + 'static, size: u64) -> io::Result<Reader<
     } else {
         Box::new(BufReader::new(Bounded::new(packed, MOST_TEXT)))
     };
-    // What cannot be unpacked is told of as it is read.
+    // What cannot be unpacked is reported as it is read.
     let beginning = text.fill_buf().unwrap_or_default();
     if let Some((_, form)) = BINARY.iter().find(|(magic, _)| beginning.starts_with(magic)) {
         let error = TraceError::malformed(1, form.0, format!("its text: {}", form.1));

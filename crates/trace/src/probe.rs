@@ -206,7 +206,7 @@ pub enum Probe {
     PickTask,
     /// `k_uc`, `update_curr` of one queue.
     UpdateCurr {
-        /// The task that runs; 0 for a group's entity, and where nobody runs.
+        /// The task that runs; 0 for a group's entity, and on an idle CPU.
         pid: Pid,
         /// The running entity's vruntime before it is charged.
         vruntime: u64,

@@ -51,12 +51,12 @@ impl Record {
         }
     }
 
-    /// The same of one that may be negative.
+    /// A number that may be negative, as above.
     pub fn signed(&self, key: &str) -> Option<i64> {
         Fields::new(&self.text).find(key)?.parse().ok()
     }
 
-    /// The same of a word.
+    /// A word, as above.
     pub fn word(&self, key: &str) -> Option<&str> {
         Fields::new(&self.text).find(key)
     }

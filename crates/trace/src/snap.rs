@@ -3,7 +3,7 @@
 use crate::fields::Fields;
 use crate::fields::Pid;
 
-/// A task's scheduling state, read while nobody but the recorder could run.
+/// A task's scheduling state, read while only the recorder could run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskSnap {
     /// Its pid.

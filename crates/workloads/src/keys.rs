@@ -23,7 +23,7 @@ pub struct Builder {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub kind: KeyKind,
     /// What it is where it is not given, as text.
     pub default: &'static str,

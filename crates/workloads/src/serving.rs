@@ -302,7 +302,7 @@ impl Schbench {
         let mut tasks = Vec::new();
         for message in 0..messages {
             let (idle, work) = (format!("idle.{message}"), |worker: u32| format!("work.{message}.{worker}"));
-            // Whoever has been idle longest is woken first, and that is each in turn.
+            // The worker that has been idle longest is woken first, and that is each in turn.
             let wake = (0..threads).flat_map(|worker| [Step::Acquire(idle.clone()), Step::Post(work(worker))]);
             let steps = vec![Step::Forever(wake.collect())];
             tasks.push(task(format!("message.{message}"), 1, TaskKind::Thread, steps));

@@ -57,7 +57,7 @@ fn phases_and_loops_nest_as_rt_app_does() {
     let once = r#"{"tasks": {"t": {"loop": 1, "phases": {"a": {"run": 1}}}}}"#;
     assert_eq!(steps(once), [repeat(1, vec![repeat(1, vec![run(1)])])]);
     assert_eq!(import(once).workload.duration, None);
-    // For ever, and nobody says how long: ours says it, and tells.
+    // For ever, without a duration: ours sets one, and says so.
     let endless = import(r#"{"tasks": {"t": {"run": 1}}}"#);
     assert_eq!(endless.workload.duration, Some(Time::from_millis(5000)));
     assert!(endless.notes[0].contains("5s"), "{:?}", endless.notes);

@@ -1,7 +1,7 @@
 """Random workloads of every kind that the language has words for, each from a seed alone.
 
 A workload takes 0.5 to 5 s of real time on the CPUs it is drawn for. The seeds of development are
-small numbers; those that are judged follow from a commit (`seeds_of`), so that nobody knows them
+small numbers; those that are judged follow from a commit (`seeds_of`), so that they are unknown
 before the code is fixed.
 """
 

@@ -37,7 +37,7 @@ features! {
     start_debit "START_DEBIT",
     /// A woken task that failed to preempt is preferred at the next pick.
     next_buddy "NEXT_BUDDY",
-    /// The preferred task is picked before anybody else if it is eligible (EEVDF).
+    /// The preferred task is picked before any other task if it is eligible (EEVDF).
     pick_buddy "PICK_BUDDY",
     /// The task that a wake-up preempted is preferred at the next pick.
     last_buddy "LAST_BUDDY",

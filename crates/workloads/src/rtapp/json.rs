@@ -1,6 +1,6 @@
 //! JSON as rt-app's users write it.
 //!
-//! What json-c reads and what `workgen` makes of a file before: comments, commas before a closing bracket, keys that stand there twice
+//! What json-c reads and what `workgen` makes of a file before: comments, commas before a closing bracket, repeated keys
 //! (both count, in their order), a key without a value (`"suspend",`), texts in single quotes. Errors name line and column.
 
 use std::collections::{HashMap, HashSet};
@@ -272,7 +272,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a value as strict JSON: two spaces a level, a key that stands there twice with a number behind it, as `workgen` does.
+/// Writes a value as strict JSON: two spaces a level, a repeated key with a number behind it, as `workgen` does.
 ///
 /// Read back it is the same but for those numbers.
 pub fn write(value: &Value) -> String {
@@ -318,7 +318,7 @@ fn put(value: &Value, level: usize, out: &mut String) {
     }
 }
 
-/// Names for keys that may stand there more than once.
+/// Names for keys that may be repeated.
 struct Names<'a> {
     given: HashSet<&'a str>,
     used: HashSet<String>,

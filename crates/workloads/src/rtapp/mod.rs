@@ -30,7 +30,7 @@ pub use words::{Form, GLOBAL, PHASE, ROOT, SCHEDULING, TASK, Word};
 pub struct Imported {
     /// The workload.
     pub workload: Workload,
-    /// What was read but does not act, and why, a line each; to be told to whoever runs it.
+    /// What was read but does not act, and why, a line each; to be shown to the user.
     pub notes: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub fn export(workload: &Workload) -> String {
     json::write(&write::document(workload))
 }
 
-/// Writes a file's text as strict JSON with nothing lost but comments and the order of spaces: keys that stand there twice have a
+/// Writes a file's text as strict JSON with nothing lost but comments and the order of spaces: repeated keys have a
 /// number, as `workgen` gives them.
 ///
 /// # Errors

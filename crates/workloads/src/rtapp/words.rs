@@ -42,7 +42,7 @@ pub enum Form {
 pub struct Word {
     /// Its name; an event's may have anything behind it, as `run1`.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of its value.
     pub form: Form,
     /// What it means.
     pub meaning: &'static str,
