@@ -18,6 +18,25 @@ function prepareCanvas(canvas, tall) {
   return [context, width];
 }
 
+const places = new WeakMap();
+
+/** Where each task's standings are in a run's arrays, in the order of time; found once a run. */
+function placesOf(tasks) {
+  if (!places.has(tasks)) {
+    const counts = new Map();
+    for (const task of tasks) counts.set(task, (counts.get(task) ?? 0) + 1);
+    const found = new Map([...counts].map(([task, count]) => [task, new Uint32Array(count)]));
+    const filled = new Map();
+    for (let at = 0; at < tasks.length; at++) {
+      const place = filled.get(tasks[at]) ?? 0;
+      found.get(tasks[at])[place] = at;
+      filled.set(tasks[at], place + 1);
+    }
+    places.set(tasks, found);
+  }
+  return places.get(tasks);
+}
+
 /** The curves of one quantity, A above B, on the timeline's axis. */
 export function drawCurves(canvas, timeline, quantity) {
   const pane = 88;
@@ -59,17 +78,32 @@ export function drawCurves(canvas, timeline, quantity) {
     context.beginPath();
     context.rect(LEFT, top, width - LEFT, pane);
     context.clip();
-    for (const [number, task] of [...new Set(tasks)].entries()) {
+    for (const [number, [task, own]] of [...placesOf(tasks)].entries()) {
       context.strokeStyle = colourOf(run, task);
       context.setLineDash(number % 2 ? [5, 3] : []);
       context.lineWidth = 1.6;
       context.beginPath();
       let begun = false;
       let before = -1;
-      for (let at = first; at < last; at++) {
-        if (tasks[at] !== task || Number.isNaN(values[at])) continue;
+      const end = firstAfter(own, 0, own.length, last - 1);
+      for (let place = firstAfter(own, 0, end, first - 1); place < end; place++) {
+        if (begun) {
+          // Past what is nearer than 0.3 pixels to the point before: doubled steps, then bisection.
+          const near = (at) => timeline.x(times[own[at]], width) - before < 0.3;
+          let [low, step] = [place, 1];
+          while (low + step < end && near(low + step)) step *= 2;
+          let high = Math.min(low + step, end);
+          while (low < high) {
+            const middle = (low + high) >> 1;
+            if (near(middle)) low = middle + 1;
+            else high = middle;
+          }
+          place = low;
+          if (place >= end) break;
+        }
+        const at = own[place];
+        if (Number.isNaN(values[at])) continue;
         const x = timeline.x(times[at], width);
-        if (begun && x - before < 0.3) continue;
         before = x;
         if (begun) context.lineTo(x, y(values[at]));
         else context.moveTo(x, y(values[at]));

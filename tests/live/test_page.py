@@ -368,6 +368,48 @@ def test_a_million_events_are_drawn(chrome: webdriver.Chrome) -> None:
     assert _painted(chrome) > 2
 
 
+def test_the_strip_of_differences_marks_the_columns_that_differ(chrome: webdriver.Chrome) -> None:
+    _open(
+        chrome, "workload=sleepers:tasks=6,loops=200&cpus=2&costs=reference&a=6.1&b=6.12&lanes=cpu"
+    )
+    # A column differs if, in its middle, tasks of different names run on some CPU. Here each slice
+    # is read in turn; the page steps through them by bisection.
+    script = """
+        const { a, b } = live.runs, { timeline } = live, end = Math.max(a.end, b.end);
+        live.show(end * arguments[0], end * arguments[1]);
+        timeline.cursor = null;
+        live.paint();
+        const width = document.getElementById('frame').clientWidth;
+        const left = timeline.x(timeline.view.from, width);
+        const name = (run, cpu, time) => {
+            const all = run.arrays;
+            for (let at = all.slice_offset[cpu]; at < all.slice_offset[cpu + 1]; at++)
+                if (all.slice_start[at] <= time && time < all.slice_end[at])
+                    return run.names[all.slice_task[at]];
+            return '';
+        };
+        const expected = [], painted = [];
+        const lane = timeline.lanes.find(lane => lane.kind === 'differs');
+        // The bars end four pixels above the lane's end and are two pixels tall at least.
+        const made = document.createElement('canvas');
+        [made.width, made.height] = [width, timeline.height];
+        const copy = made.getContext('2d', { willReadFrequently: true });
+        copy.drawImage(document.getElementById('lanes'), 0, 0);
+        const y = lane.top + lane.height - 5;
+        const row = copy.getImageData(left, y, Math.floor(width - left), 1).data;
+        for (let column = 0; column < Math.floor(width - left); column++) {
+            const time = timeline.time(left + column + 0.5, width);
+            const differs = cpu => name(a, cpu, time) !== name(b, cpu, time);
+            if ([0, 1].some(differs)) expected.push(column);
+            if (row[4 * column + 3]) painted.push(column);
+        }
+        return [expected, painted];"""
+    for part in ((0, 1), (0.2, 0.5), (0.31, 0.33)):
+        expected, painted = chrome.execute_script(script, *part)
+        assert expected
+        assert painted == expected
+
+
 def test_it_fits_a_phone_and_a_dark_room_and_prints(chrome: webdriver.Chrome) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
