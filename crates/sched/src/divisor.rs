@@ -35,6 +35,18 @@ impl Divisor {
             number / self.divisor
         }
     }
+
+    /// `number` divided by it, rounded up.
+    ///
+    /// ```
+    /// let tick = schedlab_sched::Divisor::new(1_000_000);
+    /// assert_eq!([0, 1, 1_000_000, 1_000_001].map(|time| tick.quotient_up(time)), [0, 1, 1, 2]);
+    /// ```
+    #[inline(always)]
+    pub const fn quotient_up(&self, number: u64) -> u64 {
+        let whole = self.quotient(number);
+        whole + (whole * self.divisor < number) as u64
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +64,7 @@ mod tests {
             let multiple = number / divisor * divisor;
             for number in [number, multiple, multiple.saturating_sub(1), by.limit, by.limit.saturating_sub(1), u64::MAX] {
                 prop_assert_eq!(by.quotient(number), number / divisor);
+                prop_assert_eq!(by.quotient_up(number), number.div_ceil(divisor));
             }
         }
     }

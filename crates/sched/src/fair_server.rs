@@ -365,6 +365,6 @@ impl<D: Decider> Sched<D> {
         }
         // The k-th tick, from 0, leaves runtime − first − k · tick, and acts unless that is positive.
         let left = entity.runtime.saturating_sub(first as i64);
-        if left <= 0 { 0 } else { (left as u64).div_ceil(self.rules.tick) }
+        if left <= 0 { 0 } else { self.rules.in_ticks.quotient_up(left as u64) }
     }
 }

@@ -156,7 +156,9 @@ impl<D: Decider> Sched<D> {
         let left = if self.rules.hrtick_set_late {
             let left = entity.deadline.since(entity.vruntime);
             let (weight, nice_0) = (entity.load.scaled, self.rules.nice_0_load);
-            if left < 0 { left } else { (weight.wrapping_mul(left as u64) / nice_0 + rounding(weight, nice_0)) as i64 }
+            // NICE_0_LOAD is a power of two: a shift divides by it.
+            let real = weight.wrapping_mul(left as u64) >> nice_0.trailing_zeros();
+            if left < 0 { left } else { (real + rounding(weight, nice_0)) as i64 }
         } else {
             let ran = entity.sum_exec_runtime - entity.prev_sum_exec_runtime;
             let slice = if self.rules.eevdf { entity.slice } else { self.sched_slice(entity.cfs_rq, se) };

@@ -156,16 +156,24 @@ impl Cpu {
         if self.current == NONE {
             return schedule;
         }
-        let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
-        Key::of_busy(end.min(NEVER), self.acting_tick.min(NEVER)).min(schedule)
+        self.busy_key(tick_cost, period).min(schedule)
     }
 
     /// The same of a busy CPU whose ticks cost `tick_cost`, that nobody told to schedule and that has no high-resolution tick.
     #[inline(always)]
     pub(crate) fn undisturbed_key(&self, tick_cost: u64, period: u64) -> Key {
         debug_assert!(self.current != NONE && self.resched_at == NEVER);
-        let end = if tick_cost == 0 { self.end } else { self.interrupted_end(tick_cost, period) };
-        Key::of_busy(end, self.acting_tick)
+        self.busy_key(tick_cost, period)
+    }
+
+    /// The end of the operation, or the acting tick before that. Ticks only put the end off, so that an acting tick before the undisturbed end
+    /// comes first, wherever the end comes to lie.
+    #[inline(always)]
+    fn busy_key(&self, tick_cost: u64, period: u64) -> Key {
+        let acting = self.acting_tick.min(NEVER);
+        let settled = tick_cost == 0 || acting < self.end;
+        let end = if settled { self.end } else { self.interrupted_end(tick_cost, period) };
+        Key::of_busy(end.min(NEVER), acting)
     }
 
     /// When the operation ends, with the ticks that come until then.
@@ -262,6 +270,32 @@ mod tests {
     }
 
     proptest! {
+        /// What a CPU does next is the first of the end with its ticks and the acting tick, at any rate and by any clock.
+        #[test]
+        fn the_next_event_is_the_first_of_the_end_and_the_acting_tick(
+            (end, next_tick) in (1_000u64..5_000, 0u64..3_000),
+            inactive in prop_oneof![0u64..20, Just(NEVER)],
+            (cost, period) in (0u64..90, 100u64..300),
+            rate in prop_oneof![Just(NOMINAL), NOMINAL / 2..=2 * NOMINAL],
+            clock_from in prop::option::of(0u64..1_000),
+        ) {
+            let acting_tick = next_tick + inactive.saturating_mul(period).min(NEVER);
+            let cpu = Cpu {
+                current: 0,
+                rate,
+                end,
+                next_tick,
+                acting_tick,
+                clocked: clock_from.is_some(),
+                clock_from: clock_from.unwrap_or(0),
+                ..Cpu::IDLE
+            };
+            let ends = if cost == 0 { end } else { cpu.interrupted_end(cost, period) };
+            let (first, kind) = if acting_tick < ends { (acting_tick, Kind::Tick) } else { (ends, Kind::Completion) };
+            let key = Key::new(first, kind);
+            prop_assert_eq!([cpu.key(cost, period), cpu.undisturbed_key(cost, period)], [key, key]);
+        }
+
         #[test]
         fn the_closed_form_is_tick_after_tick(end in 0u64..5000, next in 0u64..1000, period in 2u64..300, cost in 0u64..300) {
             let cost = cost % period;

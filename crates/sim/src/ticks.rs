@@ -120,7 +120,7 @@ impl<S: EventSink> Engine<'_, S> {
         if first >= time {
             return;
         }
-        let count = (time - first).div_ceil(self.period);
+        let count = self.ticks.in_ticks.quotient_up(time - first);
         record.next_tick += count * self.period;
         record.ticked(first, record.next_tick - self.period, count, self.prices.tick);
         debug_assert!(record.next_tick <= record.acting_tick, "a tick that may act was skipped");

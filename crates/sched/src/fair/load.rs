@@ -212,8 +212,15 @@ impl<D: Decider> Sched<D> {
         let (before, count) =
             if left { (first.as_nanos(), count - 1) } else { (first.as_nanos().wrapping_sub(tick), count) };
         let now = before.wrapping_add(self.pelt_origin).wrapping_sub(queue.throttled_time);
-        queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
         let load = &mut entity.pelt;
+        if (own, runnable) == (1, 1) {
+            let both = [&mut queue.avg, &mut load.avg];
+            if SchedAvg::add_ticks_to_both(both, now, tick, count, (weight, tasks), scale_load_down(entity.weight)) {
+                load.util_est.changed();
+            }
+            return;
+        }
+        queue.avg.add_ticks(now, tick, count, (weight, tasks), 1);
         if load.avg.last_update_time != 0 {
             let began = load.avg.period_start();
             load.avg.add_ticks(now, tick, count, (own, runnable), scale_load_down(entity.weight));

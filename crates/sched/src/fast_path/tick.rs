@@ -16,9 +16,7 @@ use crate::runqueue::Rq;
 /// What a tick came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlatTick {
-    /// Who ran.
-    pub previous: TaskId,
-    /// Who runs now, and whether the CPU scheduled to find out.
+    /// Which task runs now.
     pub next: TaskId,
     /// The tick had the CPU schedule.
     pub scheduled: bool,
@@ -59,7 +57,7 @@ impl Sched<Ours> {
         rq.flat_charge_ticks(queue, entity, rules, (first.as_nanos(), count), *pelt_origin);
         let Some((leftmost, first_key)) = queue.timeline.first_with_key() else {
             queue.min_vruntime = queue.min_vruntime.max(entity.vruntime);
-            return Some(FlatTick { previous, next: previous, scheduled: false, inactive: until_balance });
+            return Some(FlatTick { next: previous, scheduled: false, inactive: until_balance });
         };
         queue.min_vruntime = queue.min_vruntime.max(entity.vruntime.min(first_key));
         let weight = entity.load.scaled;
@@ -69,7 +67,7 @@ impl Sched<Ours> {
         let scheduled = found.preempts();
         if !scheduled {
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
-            return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
+            return Some(FlatTick { next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
         if queue.has_buddies() {
             if let TurnRule::SliceOver(_) = found {
@@ -80,14 +78,14 @@ impl Sched<Ours> {
             let (entity, queue) = (&mut self.entities[next.0 as usize], &mut self.cfs_rqs[cfs.index()]);
             let ideal = self.rules.flat_slice(queue, entity.load.scaled);
             let inactive = self.rules.flat_inactive_ticks(queue, entity, next_key, ideal).min(until_balance);
-            return Some(FlatTick { previous, next, scheduled, inactive });
+            return Some(FlatTick { next, scheduled, inactive });
         }
         rq.need_resched = false;
         // pick_next_entity: nobody is nominated, so the first in virtual time runs, which may be who ran.
         if ahead < 0 {
             rq.cfs_tasks.move_to_front(tasks, previous);
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
-            return Some(FlatTick { previous, next: previous, scheduled, inactive: inactive.min(until_balance) });
+            return Some(FlatTick { next: previous, scheduled, inactive: inactive.min(until_balance) });
         }
         // put_prev_entity; the averages are up to date.
         let (vruntime, slice) = (entity.vruntime, entity.slice);
@@ -104,7 +102,7 @@ impl Sched<Ours> {
         rq.cfs_tasks.move_to_front(tasks, next);
         let ideal = if comer.load.scaled == weight { ideal } else { rules.flat_slice(queue, comer.load.scaled) };
         let inactive = rules.flat_inactive_ticks(queue, comer, next_key, ideal).min(until_balance);
-        Some(FlatTick { previous, next, scheduled, inactive })
+        Some(FlatTick { next, scheduled, inactive })
     }
 
     /// The same under EEVDF of a CPU that neither balances load nor has an idle one do so, for `until_balance` ticks after these.
@@ -148,7 +146,7 @@ impl Sched<Ours> {
             _ => rules.ticks_until_unprotected(queue, entity, rules.tick),
         };
         let inactive = until_over.min(self.inactive_ticks_server(cpu, self.rules.tick)).min(until_balance);
-        Some(FlatTick { previous, next, scheduled, inactive })
+        Some(FlatTick { next, scheduled, inactive })
     }
 
     /// [`Sched::sched_tick`] of a task that is alone on its CPU, at the machine's time, where the tick looks at other CPUs, as one of them idles or

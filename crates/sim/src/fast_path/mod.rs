@@ -44,7 +44,7 @@ use schedlab_sched::Clocks;
 use crate::SimError;
 use crate::arena::Arena;
 use crate::cpu::Cpu;
-use crate::engine::{Engine, tell};
+use crate::engine::{Engine, task_id, tell};
 use crate::event_queue::{Key, Kind, NEVER};
 use crate::price::Prices;
 use crate::switch::tell_standings;
@@ -289,7 +289,7 @@ impl<S: EventSink> Engine<'_, S> {
         if record.leaving {
             return self.tick(cpu);
         }
-        let (first, due) = (record.next_tick, record.acting_tick);
+        let (first, due, previous) = (record.next_tick, record.acting_tick, task_id(record.current));
         let count = if first == due { 1 } else { self.ticks.in_ticks.quotient(due - first) + 1 };
         let Some(tick) = self.sched.flat_tick(CpuId(cpu), Time::from_nanos(first), count) else {
             return self.flat_tick_beside_idle::<FREE>(cpu);
@@ -306,7 +306,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.refresh(cpu);
             return Ok(());
         }
-        self.flat_switched::<FREE>(cpu, tick.previous, tick.next, 0)
+        self.flat_switched::<FREE>(cpu, previous, tick.next, 0)
     }
 
     /// A tick that looks at other CPUs, of a task that is alone: [`Engine::tick`].

@@ -98,7 +98,9 @@ impl Rules {
         let step = self.calc_delta_fair(self.tick, &mut entity.load).max(1);
         let end = if protected { entity.vprot.min(entity.deadline) } else { entity.deadline };
         let left = end.since(first);
-        let until_served = if left <= 0 { 0 } else { (left as u64).div_ceil(step) };
+        // At nice 0 a step is a tick, which takes no division.
+        let ticks = |time: u64| if step == self.tick { self.in_ticks.quotient_up(time) } else { time.div_ceil(step) };
+        let until_served = if left <= 0 { 0 } else { ticks(left as u64) };
         if protected || !self.tunables.features.preempt_short {
             return until_served;
         }
