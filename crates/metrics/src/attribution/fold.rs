@@ -311,6 +311,8 @@ impl Attribution {
         self.picks += 1;
         for (place, (candidate, _)) in others.iter().enumerate() {
             let (table, index) = match candidate {
+                // A hostile recording wakes the idle task, whose number is the greatest there is.
+                Candidate::Task(TaskId::IDLE) => continue,
                 Candidate::Task(task) => (&mut self.passed[0], task.index()),
                 Candidate::Group(group) => (&mut self.passed[1], *group as usize),
             };
