@@ -42,9 +42,9 @@ _OTHER = {
     "kernels-rules": "kernels rules 7.2",
     "kernels-diff": "kernels diff 6.18 7.2",
     "workload": "workload schbench:duration=100ms",
-    "study": "study cfs_parameters --quick --output {directory}",
-    "validate": "validate hackbench --messages 1,5 --repeats 2 --costs ideal",
-    "record": "record -o {directory}/trace.txt.gz --level L0 hackbench:groups=1,fds=2,loops=2",
+    "study": "study rt_runtime --quick --output {directory}",
+    "validate": "validate hackbench --messages 1,5 --repeats 2 --costs reference",
+    "record": "record -o {directory}/trace.txt.gz --level L0 -- sleep 0.1",
     "ext-report": "ext run --weights none --on vm:7.2 --quiet --report {directory}/report.json "
     "-- sleep 1",
 }

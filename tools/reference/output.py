@@ -264,6 +264,7 @@ OUTPUTS = (
         (
             "study thread_fairness --quick --output {directory}",
             "study scheduler_tuning --quick --output {directory}",
+            "study cfs_parameters --quick --output {directory}",
         ),
         opaque=(".repeat", ".figures[].chart"),
     ),
