@@ -120,11 +120,10 @@ impl Spin {
             };
             if read {
                 let before = mark.cpu;
-                mark = Mark::read();
+                let now = thread_cpu();
+                mark = Mark { counter: counter(), cpu: Some(now) };
                 reads += 1;
-                // What the first gap took is not known where the step began without a read: it is left out, as another's.
-                let taken = before.zip(mark.cpu).map_or(used, |(before, now)| now - before);
-                wanted = wanted.saturating_sub(taken);
+                wanted = wanted.saturating_sub(taken(before, now, used));
                 (seen, used, gaps) = (mark.counter, 0, false);
             }
         }
@@ -167,6 +166,14 @@ impl Spin {
     }
 }
 
+/// The CPU time that was used since a mark.
+///
+/// What the first gap took is not known where the step began without a read: it is left out, as another's. A mark that follows from the
+/// counter may be ahead of the clock, by interrupts that were no gaps.
+fn taken(before: Option<u64>, now: u64, counted: u64) -> u64 {
+    before.map_or(counted, |before| now.saturating_sub(before))
+}
+
 /// A chain of multiplications, none of which can start before the last one ends.
 fn turn(rounds: u64) {
     let mut value = 1u64;
@@ -202,6 +209,12 @@ mod tests {
         let spin = Spin::calibrate();
         spin.run(20_000);
         assert!((0..1_000).any(|_| spin.run(20_000) == 0));
+    }
+
+    #[test]
+    fn a_mark_ahead_of_the_clock_takes_nothing() {
+        // Without a mark what the counter says has been used; a mark that follows from it may be later than the clock.
+        assert_eq!([(Some(7), 10), (Some(10), 7), (None, 7)].map(|(before, now)| taken(before, now, 5)), [3, 0, 5]);
     }
 
     #[test]
