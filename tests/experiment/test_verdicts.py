@@ -229,7 +229,7 @@ class _Page(HTMLParser):
             self.texts.append((self.tags[-1], data))
 
 
-def test_a_page_begins_with_the_answer_and_the_next_command(
+def test_a_page_begins_with_the_answer_and_has_the_next_command(
     tmp_path: Path, capsys: Capture
 ) -> None:
     store, page = str(tmp_path / "runs.db"), tmp_path / "page.html"
@@ -245,7 +245,10 @@ def test_a_page_begins_with_the_answer_and_the_next_command(
         assert body[1][0] == "p"
         before = [text for tag, text in body[: [tag for tag, _ in body].index("h2")]]
         assert any("better with policy=batch" in text for text in before)
-        assert any(text.startswith("$ schedlab ") for text in before)
+        # Below it what shows it and how sure it is; then the command, before all that is folded.
+        texts = [text for _, text in body]
+        after = texts[texts.index("What to do next") : texts.index("Limits")]
+        assert any(text.startswith("$ schedlab ") for text in after)
     capsys.readouterr()
     # A tuning on this kernel that has its verdict ends in a file.
     assert invoke(["report", ids[0], "--store", store, "--output", str(page)]) == 0
