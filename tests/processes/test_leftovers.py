@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,11 @@ def test_a_link_is_never_removed(tmp_path: Path) -> None:
 
 def test_processes_of_the_dead_end_and_others_stay() -> None:
     def sleeper(mark: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(["sleep", "60"], env={**os.environ, leftovers.VARIABLE: mark})
+        process = subprocess.Popen(["sleep", "60"], env={**os.environ, leftovers.VARIABLE: mark})
+        # The pipe that tells of the exec closes a moment before the environment is there.
+        while mark.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes():
+            time.sleep(0.001)
+        return process
 
     ours, orphan = sleeper(leftovers.mark()), sleeper(_dead_mark())
     try:
