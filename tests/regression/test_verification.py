@@ -21,6 +21,8 @@ def _estimate(low: float, high: float) -> Estimate:
     ("predicted", "measured", "expected"),
     [
         ((0.6, 0.7), (0.65, 0.8), "agrees"),
+        ((0.95, 1.05), (0.9, 1.1), "agrees"),
+        ((0.6, 0.7), (0.65, 1.1), "inconclusive"),
         ((0.6, 0.7), (0.8, 0.9), "same direction"),
         ((1.6, 1.7), (1.1, 1.2), "same direction"),
         ((0.6, 0.7), (0.9, 1.1), "disagrees"),

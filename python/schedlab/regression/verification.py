@@ -18,7 +18,7 @@ __all__ = ["Check", "Verdict", "reader", "verify"]
 RUNS = 4
 """Seeds that each kernel and setting is run with."""
 
-Verdict = Literal["agrees", "same direction", "disagrees"]
+Verdict = Literal["agrees", "same direction", "disagrees", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,9 @@ class Check:
         what: the new kernel, or the setting of it.
         predicted: by simulation.
         measured: in the guests.
-        verdict: ``agrees`` where the intervals overlap; ``same direction`` where both factors lie
-            on the same side of 1, beyond chance.
+        verdict: ``agrees`` where the intervals overlap; ``inconclusive`` where they do and the
+            measured one holds 1 as well, which the predicted one excludes; ``same direction``
+            where both factors lie on the same side of 1, beyond chance; else ``disagrees``.
     """
 
     what: str
@@ -122,6 +123,7 @@ def verdict(predicted: Estimate, measured: Estimate) -> Verdict:
     """Return whether a measured factor is the predicted one."""
     one, other = predicted.interval, measured.interval
     if one.low <= other.high and other.low <= one.high:
-        return "agrees"
+        excludes = one.low > 1 or one.high < 1
+        return "inconclusive" if excludes and other.low <= 1 <= other.high else "agrees"
     beyond = (one.low > 1 and other.low > 1) or (one.high < 1 and other.high < 1)
     return "same direction" if beyond else "disagrees"

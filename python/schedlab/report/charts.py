@@ -1,11 +1,12 @@
 """Kinds of figures that several studies draw, as Vega-Lite specifications."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from schedlab.boundary.errors import InputError
 from schedlab.boundary.extras import Lazy
+from schedlab.model import parse_time
 
 if TYPE_CHECKING:
     import altair as alt
@@ -324,8 +325,8 @@ def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) 
     for known in (_OF_POLICIES, _OF_KERNELS):
         if set(domain) <= set(known):
             chosen = chosen or dict(zip(known, PALETTE, strict=False))
-    if all(map(_TIME.fullmatch, domain)):
-        domain.sort(key=_nanoseconds)
+    with suppress(InputError):
+        domain.sort(key=parse_time)
     colors = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
     if chosen is not None:
         domain = [value for value in chosen if value in domain]
@@ -336,15 +337,6 @@ def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) 
         scale=alt.Scale(domain=domain, range=colors),
         legend=alt.Legend(orient="top", columns=4, labelLimit=260),
     )
-
-
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s)")
-_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-
-
-def _nanoseconds(time: str) -> float:
-    found = _TIME.fullmatch(time)
-    return float(found[1]) * _UNITS[found[2]] if found is not None else 0.0
 
 
 def _data(values: Values) -> dict[str, Any]:
