@@ -10,7 +10,7 @@ use schedlab_trace::{Pid, Record, RecordKind, TaskRef};
 use crate::read::step::FIRST_FAIR_PRIORITY;
 
 /// Adds a `sched_wakeup` after each `sched_waking` of a recording that has none, as of `perf sched record` and of Perfetto's usual
-/// configuration: after what the running task is charged before the woken one is queued (`ttwu_do_activate`). A task that runs is not queued.
+/// configuration: after what the running task is charged before the woken task is queued (`ttwu_do_activate`). A task that runs is not queued.
 ///
 /// `sched_waking` names the CPU that the task slept on. Where no `sched_migrate_task` tells of another one, the CPU on which the task runs
 /// next is taken.
@@ -60,7 +60,7 @@ pub(crate) fn complete_wakeups(mut records: Vec<Record>) -> Vec<Record> {
     completed
 }
 
-/// What priorities alone decide, on every CPU: a task of a higher class preempts and is picked. Within a class nothing is told.
+/// What priorities alone decide, on every CPU: a task of a higher class preempts and is picked. Within a class they say nothing.
 pub(crate) fn decisions_by_class(records: &[Record]) -> Vec<Decision> {
     let number = |pid: Pid| if pid == 0 { TaskId::IDLE } else { TaskId(pid) };
     let mut current: BTreeMap<u32, (Pid, PickClass)> = BTreeMap::new();

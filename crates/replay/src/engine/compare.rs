@@ -16,7 +16,7 @@ pub(super) struct Looked<'a> {
     running: Option<EntityId>,
     buddies: [Option<EntityId>; 3],
     /// A delayed task was taken off after it.
-    lingered: bool,
+    dequeued_delayed: bool,
     record: &'a Record,
 }
 
@@ -45,10 +45,10 @@ impl<'a> Engine<'a> {
         for se in queue.curr.into_iter().chain(queue.timeline.iter()) {
             let entity = self.sched.entity_at(se);
             let deadline = if self.eevdf() { format!(" {}", entity.deadline.0) } else { String::new() };
-            let lingers = if entity.sched_delayed { " lingers" } else { "" };
+            let delayed = if entity.sched_delayed { " delayed" } else { "" };
             let name = self.task_of_entity(se).map_or_else(|| "group".to_owned(), |task| self.pid(task).to_string());
             let indent = "  ".repeat(depth);
-            lines.push(format!("{indent}{name} {}{deadline} {}{lingers}", entity.vruntime.0, entity.load.down()));
+            lines.push(format!("{indent}{name} {}{deadline} {}{delayed}", entity.vruntime.0, entity.load.down()));
             if let Some(below) = entity.my_q {
                 self.lines_of(self.sched.queue(below), depth + 1, lines);
             }
@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
                 }
                 What::Reweight | What::Lingers => {
                     let Some(se) = self.entity_of(record) else { continue };
-                    // Taken off in the midst, one that lingers is not any more what it was.
+                    // A delayed task that was dequeued in the midst is not any more what it was.
                     if self.alone() || entry.what == What::Reweight || self.sched.entity_at(se).sched_delayed {
                         seen.entities.insert(se.0);
                     }
@@ -433,8 +433,8 @@ impl<'a> Engine<'a> {
             let ours = self.sched.queue(queue);
             // A task that leaves is no buddy any more as the kernel looks.
             let buddies = [ours.next, ours.last, ours.skip].map(|buddy| buddy.filter(|buddy| Some(*buddy) != left));
-            let lingered = section[at..].iter().any(|entry| self.takes_off_delayed(entry));
-            looked.push(Looked { queue, running: ours.curr, buddies, lingered, record: entry.record });
+            let dequeued_delayed = section[at..].iter().any(|entry| self.takes_off_delayed(entry));
+            looked.push(Looked { queue, running: ours.curr, buddies, dequeued_delayed, record: entry.record });
         }
         looked
     }
@@ -442,10 +442,10 @@ impl<'a> Engine<'a> {
     /// What the last look at each queue saw, against ours now: since then whoever was picked there came off the timeline, and
     /// whoever ran went onto it.
     pub(super) fn compare_looks(&mut self, cpu: CpuId, looked: &[Looked<'a>]) {
-        for Looked { queue, running, buddies, lingered, record } in looked {
+        for Looked { queue, running, buddies, dequeued_delayed, record } in looked {
             let ours = self.sched.queue(*queue);
             let (now, tasks) = (ours.curr, ours.nr_running);
-            if let Some(kernels) = record.number("nr").filter(|_| !*lingered) {
+            if let Some(kernels) = record.number("nr").filter(|_| !*dequeued_delayed) {
                 let equal = self.report.state.nr_running.add(u64::from(tasks) == kernels);
                 self.expect_equal(cpu, "nr_running", equal, tasks, kernels);
             }
@@ -459,7 +459,7 @@ impl<'a> Engine<'a> {
                 let equal = self.report.state.min_vruntime.add(least, kernels);
                 self.expect_equal(cpu, "min_vruntime", equal, least, kernels);
             }
-            if self.eevdf() && !*lingered {
+            if self.eevdf() && !*dequeued_delayed {
                 self.compare_sum(cpu, *queue, *running, now, record);
             }
             self.compare_buddies(cpu, *buddies, record);

@@ -26,11 +26,11 @@ impl<'a> Engine<'a> {
         self.search(cpu, step, state);
     }
 
-    /// The part of `__schedule` up to where the CPU looks for work, nobody being left.
+    /// The part of `__schedule` up to where the CPU looks for work, with no task left.
     fn search(&mut self, cpu: CpuId, step: &[Entry<'a>], state: TaskState) {
         self.compare_before(cpu, step);
-        let lingerers = self.lingerers(step);
-        self.sched.decider.expect_picks(lingerers);
+        let delayed_picks = self.delayed_picks(step);
+        self.sched.decider.expect_picks(delayed_picks);
         self.cpus[cpu.index()].searches = true;
         let next = self.sched.schedule_until_search(cpu, state);
         if self.is_fair(next) {
@@ -48,19 +48,19 @@ impl<'a> Engine<'a> {
         let previous = self.sched.curr(cpu);
         let searched = std::mem::take(&mut self.cpus[cpu.index()].searches);
         let Some((left_pid, state, next_pid)) = switch else {
-            let lingerers = self.lingerers(step);
+            let delayed_picks = self.delayed_picks(step);
             if searched {
-                // What it found was somebody who lingers, and it goes on.
+                // What it found was a delayed task (DELAY_DEQUEUE), and the search goes on.
                 self.cpus[cpu.index()].searches = true;
                 self.compare_before(cpu, step);
-                self.sched.decider.expect_picks(lingerers.iter().copied());
-                if !lingerers.is_empty() && self.sched.search_on(cpu) != TaskId::IDLE {
+                self.sched.decider.expect_picks(delayed_picks.iter().copied());
+                if !delayed_picks.is_empty() && self.sched.search_on(cpu) != TaskId::IDLE {
                     self.lose_track(cpu, "somebody is left to run");
                 }
             } else if previous != TaskId::IDLE && !self.sched.entity(previous).on_rq {
                 // It was throttled as it returned to user space.
                 self.search(cpu, step, TaskState::Running);
-            } else if previous != TaskId::IDLE || !lingerers.is_empty() {
+            } else if previous != TaskId::IDLE || !delayed_picks.is_empty() {
                 self.pick(cpu, step, TaskState::Running, previous, previous);
             }
             return;
@@ -212,8 +212,8 @@ impl<'a> Engine<'a> {
         if left {
             self.charge_who_leaves(cpu, previous, step);
         }
-        let lingerers = self.lingerers(step);
-        let picks: Vec<TaskId> = lingerers.iter().copied().chain(self.is_fair(next).then_some(next)).collect();
+        let delayed_picks = self.delayed_picks(step);
+        let picks: Vec<TaskId> = delayed_picks.iter().copied().chain(self.is_fair(next).then_some(next)).collect();
         let leaver = (left && previous != TaskId::IDLE).then(|| self.sched.task(previous).se);
         let queues = self.queues_before(step, leaver);
         let oldest = self.oldest(previous, left);
@@ -233,7 +233,7 @@ impl<'a> Engine<'a> {
             self.lose_track(cpu, "another task runs");
             return false;
         }
-        self.score_pick(cpu, &lingerers, next, oldest, &lines);
+        self.score_pick(cpu, &delayed_picks, next, oldest, &lines);
         self.compare_looks(cpu, &queues);
         self.compare_after(cpu, step);
         true
@@ -311,7 +311,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Who was picked only to be taken off (EEVDF).
-    fn lingerers(&self, section: &[Entry<'a>]) -> Vec<TaskId> {
+    fn delayed_picks(&self, section: &[Entry<'a>]) -> Vec<TaskId> {
         let delayed = |entry: &&Entry<'a>| self.takes_off_delayed(entry) && entry.record.number("my").unwrap_or(0) == 0;
         section.iter().filter(delayed).filter_map(|entry| self.task_of(entry.pid()?)).collect()
     }
@@ -326,11 +326,11 @@ impl<'a> Engine<'a> {
         waiting.min_by_key(|(_, since)| **since).map(|(task, _)| *task)
     }
 
-    /// The looks of a schedule in which `lingerers` were picked to be taken off, one after the other, and `kernels` last.
+    /// The looks of a schedule in which the delayed tasks `delayed_picks` were picked and dequeued, one after the other, and `kernels` last.
     fn score_pick(
         &mut self,
         cpu: CpuId,
-        lingerers: &[TaskId],
+        delayed_picks: &[TaskId],
         kernels: TaskId,
         oldest: Option<TaskId>,
         lines: &[String],
@@ -350,7 +350,7 @@ impl<'a> Engine<'a> {
             return;
         }
         // Each look before the last one took off a delayed task, and another look followed.
-        let looks = picks.iter().rev().zip(std::iter::once(kernels).chain(lingerers.iter().rev().copied()));
+        let looks = picks.iter().rev().zip(std::iter::once(kernels).chain(delayed_picks.iter().rev().copied()));
         for ((pick, ours), kernels) in looks {
             let open = unordered || !self.verifiable(*ours) || !self.verifiable(kernels);
             if *ours != kernels && !open {

@@ -341,7 +341,7 @@ fn is_remote(entries: &[Entry<'_>]) -> bool {
 fn activation(entries: &[Entry<'_>]) -> usize {
     let whole = run(entries, 1);
     let wakes = |entry: &Entry<'_>| entry.what == What::Wakeup && entry.pid() == entries[0].pid();
-    // A look at preemption takes off whom it finds that lingers, and looks again (7.3).
+    // A look at preemption dequeues the delayed task that it finds, and looks again (7.3).
     if entries.get(whole).is_some_and(wakes) {
         return whole + 1;
     }
