@@ -44,7 +44,7 @@ _OTHER = {
     "workload": "workload schbench:duration=100ms",
     "study": "study rt_runtime --quick --output {directory}",
     "validate": "validate hackbench --messages 1,5 --repeats 2 --costs reference",
-    "record": "record -o {directory}/trace.txt.gz --level L0 -- sleep 0.1",
+    "record": "record -o {directory}/trace.txt.gz --on vm:6.1 --level L0 -- sleep 0.1",
     "ext-report": "ext run --weights none --on vm:7.2 --quiet --report {directory}/report.json "
     "-- sleep 1",
 }
