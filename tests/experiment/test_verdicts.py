@@ -1,4 +1,4 @@
-"""What is said of a winner: its direction, fresh seeds, an interval, and columns that agree."""
+"""The report of a winner: its direction, fresh seeds, an interval, and columns that agree."""
 
 import json
 import re

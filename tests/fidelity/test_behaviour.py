@@ -1,4 +1,4 @@
-"""What behaviour is held to, and that each of its bounds can fail."""
+"""The criteria of behaviour, and that each of its bounds can fail."""
 
 import tomllib
 from contextlib import nullcontext

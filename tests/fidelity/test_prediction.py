@@ -1,4 +1,4 @@
-"""What rankings are held to, and that each of these bounds can fail."""
+"""The criteria of rankings, and that each of their bounds can fail."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

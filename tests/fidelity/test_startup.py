@@ -1,4 +1,4 @@
-"""Simulated runs that begin as the runner lets real ones begin."""
+"""Simulated runs that start as the runner starts real ones."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The lines of what-if predictions: what was written down, and that every bound can fail."""
+"""The criteria of what-if predictions, and that every bound can fail."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""From a recording to a workload, and what its simulation says."""
+"""From a recording to a workload, and the results of its simulation."""
 
 import gzip
 import json

@@ -32,7 +32,7 @@ from schedlab.studies.study import Cell, Figure, Request, Result, Study, Table
 _CHANCE = (
     f"Each setting is simulated {len(parameters_simulated.WORKERS_NS[::2])} times with a worker's "
     "time longer or shorter by up to 0.1 %, and the default as often with others (A/A): which "
-    "request meets which hangs on that, and throughput at one concurrency moves by up to 17 %."
+    "request meets which depends on that, and throughput at one concurrency moves by up to 17 %."
 )
 
 PAPER = "CFS parameters and Apache HTTP server: four kernel.sched_ parameters (course project)"
@@ -46,7 +46,7 @@ _SIMULATED = (
     "long as there are any (epoll). A request takes "
     f"{programs.Request().loader} of wrk, {programs.Request().listener} of a listener and "
     f"{programs.Request().worker} of a worker, what switches and wake-ups cost aside. A sleeper "
-    "is placed half a latency before the others (place_entity) and preempts whoever runs where it "
+    "is placed half a latency before the others (place_entity) and preempts the current task if it "
     "leads by more than wakeup_granularity: with the default of 3 ms it does from a latency of "
     "6 ms on. Then each request that wrk sends wakes a listener that takes the CPU from it, and "
     "each answer wakes wrk; with less, wrk sends a batch, and listeners and workers find one."
@@ -160,7 +160,7 @@ def study(request: Request) -> Result:
 def _sources(
     paper: Speeds, ours: Mapping[str, parameters_measured.Runs]
 ) -> dict[str, tuple[Speeds, Speeds]]:
-    """Return throughputs and their deviations by who has them."""
+    """Return throughputs and their deviations by source: the paper, or a target."""
     percent = printed("standard_deviation_percent")
     deviations = {key: value / 100 for key, value in percent.items()}
     found: dict[str, tuple[Speeds, Speeds]] = {

@@ -160,7 +160,7 @@ def study(request: Request) -> Result:
 def _unlimited() -> tuple[str, ...]:
     return (
         "On real kernels no task is beside a FIFO task without a limit (-1, or the whole period): "
-        "nobody else would run there any more, a guest's only CPU with what ends the run included. "
+        "no other task would run there any more, nor, on a guest's only CPU, what ends the run. "
         "Simulated, writers get nothing then. With the limit or the fair server the rest always "
         "has a part, so that the FIFO task may run on a host, too: on CPU 0, for seconds at a "
         "time.",

@@ -1,8 +1,8 @@
 """Tuning the tuner: the paper's Box-Behnken design over the swarm's parameters, and its surface.
 
 The paper runs one swarm at each of 14 settings of omega, phi_p and phi_g, adds the least turnaround
-R* and the generation I* that met it, and fits a second-order model of that sum. What it takes for
-the optimum is the surface's stationary point. Its own 14 rows give the same point back here, and
+R* and the generation I* that met it, and fits a second-order model of that sum. Its optimum is the
+surface's stationary point. Its own 14 rows give the same point back here, and
 with it the eigenvalues, which say what kind of point it is.
 """
 
