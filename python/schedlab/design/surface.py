@@ -1,4 +1,4 @@
-"""A polynomial model of a response, fitted by least squares, and how far it is to be believed."""
+"""A polynomial model of a response, fitted by least squares, and its reliability."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ class Surface:
 
     @property
     def quadratic(self) -> FloatArray:
-        """The symmetric matrix B; half an interaction's coefficient stands on either side.
+        """The symmetric matrix B; half of an interaction's coefficient is on either side.
 
         Raises:
             ValueError: the model is of first order.

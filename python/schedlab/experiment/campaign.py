@@ -170,7 +170,7 @@ class Result:
 
     @property
     def suspicious(self) -> list[str]:
-        """Baselines that differ from themselves: what is measured there is not to be trusted."""
+        """Baselines that differ from themselves: their results are unreliable."""
         different = (stats.Verdict.BETTER, stats.Verdict.WORSE)
         return [name for name, judged in self.checks.items() if judged.verdict in different]
 
@@ -192,7 +192,7 @@ class Result:
             return ()
         return (
             f"other work took more than 5 % of the CPU time during {count} of {runs} runs, also "
-            "when they were repeated: what is measured here is not to be trusted",
+            "when they were repeated: do not rely on these results",
         )
 
     @property

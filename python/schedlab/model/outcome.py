@@ -126,7 +126,7 @@ class Outcome:
         knobs: what a guest said of the knobs that were set for the run.
         disturbance: what others took of the CPU time meanwhile; None for a simulation.
         notes: what a reader has to know before relying on these numbers, one sentence each: rules
-            or costs that stand in for others, costs that were never measured, a disturbed machine.
+            or costs used in place of others, costs that were never measured, a disturbed machine.
     """
 
     workload: str

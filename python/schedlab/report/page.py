@@ -182,7 +182,7 @@ def figure(chart: Mapping[str, Any], caption: str, alternative: str, name: str) 
     Args:
         chart: its specification.
         caption: below it.
-        alternative: what it shows, for who does not see it.
+        alternative: its alternative text.
         name: its place in the page; letters, digits and ``_``.
     """
     drawn = "".join(
@@ -224,7 +224,11 @@ _FILE_INKS = {"#000": "#e6eaee", "#888": "#a8b3bf", "#ddd": "#39424c"}
 
 def file(chart: Mapping[str, Any]) -> str:
     """Return a figure as an SVG file, which follows its reader's light or dark screen."""
-    drawing = svg(sized(chart, FILE))
+    return follows_screen(svg(sized(chart, FILE)))
+
+
+def follows_screen(drawing: str) -> str:
+    """Return a drawing of the library's with the colours of a dark screen beside its own."""
     inks = "".join(
         f'[fill="{light}"]{{fill:{dark}}}[stroke="{light}"]{{stroke:{dark}}}'
         for light, dark in _FILE_INKS.items()

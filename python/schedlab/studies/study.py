@@ -73,7 +73,7 @@ class Figure:
     Attributes:
         name: unique in its study.
         caption: under it.
-        alternative: what it shows, for who cannot see it.
+        alternative: its alternative text.
         chart: a Vega-Lite specification.
     """
 

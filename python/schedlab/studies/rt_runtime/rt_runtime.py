@@ -335,7 +335,12 @@ def _figures(
     beside += [
         one for target, runs in loaded.items() for one in rt_writes.drawn(target, runs, _load)
     ]
-    costs = [one for one in beside if one["who"] != _load(0.0)]
+    ends = ("low", "high")
+    costs = [
+        {name: value for name, value in one.items() if name not in ends}
+        for one in beside
+        if one["who"] != _load(0.0)
+    ]
     servers = [
         one
         for share, values in served.items()
@@ -387,13 +392,15 @@ def _figures(
                     zero=True,
                     facet="panel",
                     free=True,
+                    colors=_COLORS,
                 ),
             )
             for name, caption, values, field, axis in (
                 (
                     "real_time",
                     "Beside a FIFO task, by the share of the CPU that it asks for: what the "
-                    "writers get (axes of their own).",
+                    "writers get, each panel with its own axis; bars: a standard error on either "
+                    "side.",
                     beside,
                     "speed",
                     "MB/s",
@@ -409,7 +416,8 @@ def _figures(
         ),
         Figure(
             "fair_server",
-            f"{SERVED}: the fair server's runtime in its place (axes of their own).",
+            f"{SERVED}: the fair server's runtime in its place, each panel with its own axis; "
+            "bars: a standard error on either side.",
             "MB/s against the fair server's runtime. " + _panels(servers, "speed"),
             charts.lines(
                 servers,
@@ -419,6 +427,7 @@ def _figures(
                 zero=True,
                 facet="panel",
                 free=True,
+                colors=_COLORS,
             ),
         ),
     )
@@ -434,6 +443,10 @@ def _panels(values: Sequence[Mapping[str, object]], field: str) -> str:
 
 def _load(share: float) -> str:
     return f"FIFO task of {share:.0%}" if share else "no real-time task"
+
+
+_COLORS = dict(zip(map(_load, SHARES), charts.PALETTE, strict=False))
+"""The same colour for a load in every figure."""
 
 
 STUDY = Study(

@@ -324,7 +324,7 @@ def figure(designs: Mapping[str, Sequence[Row]]) -> Figure:
     return Figure(
         "surface",
         "The second-order model of rsum along omega, a line a phi_g: the paper's rows and ours "
-        "(axes of their own).",
+        "(each panel with its own axis).",
         "Lines of rsum against omega, a line a phi_g. "
         + " ".join(
             f"{who}: {spans([one for one in values if one['rows'] == who], 'rsum', 'phi_g')}."
