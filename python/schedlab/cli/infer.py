@@ -221,7 +221,7 @@ def _print_likeness(compared: Likeness, scheduler: Scheduler) -> None:
 
     say()
     if compared.holds:
-        say("all three may be asked of it under other settings")
+        say("all three figures may be relied on under other settings")
     else:
         asked = f"ask it for {' and '.join(compared.trusted)}, " if compared.trusted else ""
         say(f"{asked}not for {' or '.join(compared.doubted)}, under other settings")

@@ -365,7 +365,7 @@ def _write(
     """
     kind, path = file
     if not best.values:
-        note(f"'{path}' was not written: what is set at present served best")
+        note(f"'{path}' was not written: the present setting served best")
         return
     if not (outcome.certified or uncertified):
         raise RunError(

@@ -1,10 +1,11 @@
-"""Experiments as a person asks for them: what is run, under which settings, where, how often.
+"""Experiments as commands describe them: what is run, under which settings, where, how often.
 
 An experiment is planned (`Plan`), then run (`run`) with every run stored as it finishes, so that it
-can be taken up where it stopped; and what it came to is worked out from the store alone (`recall`)
-by the code that worked it out the first time.
+can continue where it stopped. Its result is computed from the store alone (`recall`), by the code
+that computed it the first time.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -339,7 +340,32 @@ def _noted(result: Result, store: Store) -> Result:
         f"{group}: every seed gives the same run, so its pairs say no more than one"
         for group in result.unvaried
     ]
-    return replace(result, notes=(*store.notes(result.id), *single, *result.disturbed_notes))
+    notes = merged(store.notes(result.id))
+    return replace(result, notes=(*notes, *single, *result.disturbed_notes))
+
+
+_UNKNOWN = re.compile(r"(the cost \w+ is unknown): this run needed it (?:once|(\d+) times) and .*")
+
+
+def merged(notes: Sequence[str]) -> list[str]:
+    """Return the notes of several runs, those of one unknown cost as one.
+
+    >>> needed = "the cost ipi is unknown: this run needed it {} times and counted it as nothing"
+    >>> merged([needed.format(3), needed.format(12)])
+    ['the cost ipi is unknown: a run needed it up to 12 times and counted it as nothing']
+    """
+    most: dict[str, int] = {}
+    kept: dict[str, str] = {}
+    for note in notes:
+        found = _UNKNOWN.fullmatch(note)
+        if found is None:
+            kept[note] = note
+            continue
+        cost, times = found[1], int(found[2] or 1)
+        most[cost] = max(times, most.get(cost, 0))
+        said = "once" if most[cost] == 1 else f"up to {most[cost]} times"
+        kept[cost] = f"{cost}: a run needed it {said} and counted it as nothing"
+    return list(kept.values())
 
 
 def _questions(data: Mapping[str, Any]) -> list[Question]:

@@ -282,7 +282,7 @@ def heat(
         return chart_of(cells.properties(width=_WIDTH, height=_HEIGHT))
     who = list(dict.fromkeys(str(value["who"]) for value in points))
     shades = alt.Scale(domain=who, range=list(PALETTE[1 : len(who) + 1]))
-    legend = alt.Legend(orient="top", symbolStrokeWidth=0)
+    legend = alt.Legend(orient="top", symbolStrokeWidth=0, columns=4, columnPadding=14)
     # Each in pixels of its own, to be seen where several went to the same place.
     dots = [
         alt.Chart(_data([value for value in points if str(value["who"]) == name]))
@@ -361,10 +361,15 @@ def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) 
         f"{field}:N",
         title=None,
         scale=alt.Scale(domain=domain, range=colors),
-        legend=alt.Legend(orient="top", columns=4, labelLimit=260, columnPadding=14)
-        if len(domain) > 1
-        else None,
+        legend=_legend(domain) if len(domain) > 1 else None,
     )
+
+
+def _legend(names: Sequence[str]) -> "alt.Legend":
+    """Return a legend above the figure, of fewer columns where its names are long."""
+    columns = 4 if max(map(len, names)) <= 24 else 2
+    padding = 14 if columns == 4 else 40
+    return alt.Legend(orient="top", columns=columns, labelLimit=380, columnPadding=padding)
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:

@@ -26,7 +26,7 @@ def describe_tuning(found: Tuning, certified: bool) -> None:
     if found.best.values:
         show(list(found.best.values.items()), ("setting", "best value found"))
     else:
-        say("nothing that was tried beats what is set at present")
+        say("no setting tried beats the present setting")
     say()
     if not certified:
         show([gain_row(asdict(gain)) for gain in found.gains], GAIN_COLUMNS, left=2)

@@ -90,7 +90,7 @@ def export(
     if kind not in FILES:
         raise InputError(f"--export is '{kind}'; allowed: {', '.join(FILES)}")
     if not setting.values:
-        raise InputError("nothing is to be exported: what is set at present served best")
+        raise InputError("nothing is to be exported: the present setting served best")
     values = Scheduler(release, knobs=setting.knobs).knobs
     writes = []
     for name, value in values.items():

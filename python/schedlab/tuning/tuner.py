@@ -64,7 +64,7 @@ class Gain:
         metric: what counts.
         unit: of the values.
         better: whether a lower or a higher value is better.
-        default: geometric mean with what is set at present, over the runs of the search.
+        default: geometric mean with the present setting, over the runs of the search.
         tuned: geometric mean with the tuned setting.
         change: of the metric itself, tuned / default - 1.
     """
@@ -249,7 +249,7 @@ def tune(
     """Search for the setting with the least turnaround, of one workload or over several.
 
     What it returns rests on the runs that chose the setting, which flatter it: `certify` compares
-    it with what is set at present in fresh ones.
+    it with the present setting in fresh ones.
 
     Args:
         workload: workloads or their texts.
@@ -268,7 +268,7 @@ def tune(
     Raises:
         InputError: something unknown, or that the place has not.
         NotPermittedError: what may not be set there.
-        RunError: the workload cannot be run with what is set at present.
+        RunError: the workload cannot be run with the present setting.
 
     >>> tuning = tune("hackbench:groups=5,loops=1", knobs=["latency"], by="golden",
     ...               scheduler="2.6.24", machine=Machine(1, "reference"))
@@ -327,7 +327,7 @@ def tune_subjects(
     Raises:
         InputError: something that cannot be searched or run.
         NotPermittedError: what may not be set there.
-        RunError: a case cannot be run with what is set at present.
+        RunError: a case cannot be run with the present setting.
         StorageError: the disk is full.
         Stopped: on KeyboardInterrupt.
     """
