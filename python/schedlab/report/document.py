@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlab.experiment import campaign, stats
+from schedlab.model import quantity
 from schedlab.report import answers, tuning_result
-from schedlab.report.words import interval_words, merit, percent, quantity
+from schedlab.report.words import interval_words, merit, percent
 from schedlab.store import Store, StoredExperiment
 
 _SIMULATION = ("kernel", "cpus", "hz", "costs", "topology", "speed", "weights", "group", "session")

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from schedlab.design import Surface, canonical
+from schedlab.model import quantity
 from schedlab.model.direction import Better
 from schedlab.report.terminal import heading, note, say, show
-from schedlab.report.words import counted, merit, percent, quantity
+from schedlab.report.words import counted, merit, percent
 from schedlab.tuning import Gain, Tuning
 
 

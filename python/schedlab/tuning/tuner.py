@@ -13,7 +13,7 @@ from schedlab.experiment import stats
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Described, Subject
-from schedlab.model import Machine, Scheduler, Workload, check_seed, parse_time
+from schedlab.model import Machine, Scheduler, Workload, check_seed, parse_time, quantity
 from schedlab.model.direction import Better
 from schedlab.search import History, Pinned, ResponseSurface, Search, run_many
 from schedlab.search.response_surface import Stage
@@ -147,8 +147,8 @@ class Tuning:
             (
                 gain.case,
                 gain.metric,
-                f"{gain.default:.4g}",
-                f"{gain.tuned:.4g}",
+                quantity(gain.default, gain.unit),
+                quantity(gain.tuned, gain.unit),
                 f"{100 * gain.change:+.1f} %",
             )
             for gain in self.gains
