@@ -327,7 +327,7 @@ def carry_out(
             )
         except campaign.Interrupted as stop:
             done = len(stop.result.settled.order)
-            note(f"{done} runs are kept in {kept.path}: the same command goes on from there")
+            note(f"{done} runs are kept in {kept.path}: the same command continues from there")
             raise
     tell_result(result, json=asked.json)
 

@@ -235,10 +235,10 @@ def command(
             )
             kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
         except tuning.Stopped as stop:
-            note(f"{stop.done} runs are kept in {kept.path}: the same command goes on from there")
+            note(f"{stop.done} runs are kept in {kept.path}: the same command continues from there")
             raise
         except campaign.Interrupted:
-            note(f"all runs are kept in {kept.path}: the same command goes on from there")
+            note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
     if json:
         emit_json(_plain(found, outcome))

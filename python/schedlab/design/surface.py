@@ -127,7 +127,7 @@ class Surface:
         """Return a coefficient by its name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no such term.
         """
         for term in self.terms:
             if term.name == name:
@@ -151,7 +151,7 @@ class Surface:
 
     @property
     def extra_blocks(self) -> int:
-        """Blocks beyond the first, each with a coefficient of its own."""
+        """Blocks beyond the first, each with its own coefficient."""
         return max(self.blocks) if self.blocks else 0
 
     def _rows(self, coded: ArrayLike) -> FloatArray:

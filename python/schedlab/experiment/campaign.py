@@ -228,7 +228,7 @@ def run(
     afresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run a plan, or go on with it: what the store has is not run again.
+    """Run a plan, or continue it: stored runs are not repeated.
 
     Args:
         plan: what to run.
@@ -337,7 +337,7 @@ def _settle(  # noqa: PLR0917 - all of them differ in kind
 def _noted(result: Result, store: Store) -> Result:
     """Return a result with its notes."""
     single = [
-        f"{group}: every seed gives the same run, so its pairs say no more than one"
+        f"{group}: every seed gives the same run, so its pairs count as one"
         for group in result.unvaried
     ]
     notes = merged(store.notes(result.id))

@@ -1,4 +1,4 @@
-"""The nouns: workload, machine and scheduler; what a run comes to is in `schedlab.model.outcome`.
+"""The nouns: workload, machine and scheduler; results are in `schedlab.model.outcome`.
 
 They mirror the Rust crate ``model``, which checks them: every constructor here either returns
 something that can be run, or raises `schedlab.boundary.errors.InputError` with what is allowed.
@@ -336,7 +336,7 @@ class Scheduler:
 
     @property
     def has_slices(self) -> bool:
-        """Whether tasks may have slices of their own: EEVDF's may."""
+        """Whether tasks may set slices, as under EEVDF."""
         eevdf: bool = self._resolved["eevdf"]
         return eevdf
 

@@ -158,7 +158,7 @@ class Outcome:
         """Read an outcome as the core and the native runner write it.
 
         Raises:
-            InputError: it is none.
+            InputError: it is not an outcome.
         """
         with reading("what a run wrote is no outcome"):
             value = json.loads(text)

@@ -283,7 +283,7 @@ def heat(
     who = list(dict.fromkeys(str(value["who"]) for value in points))
     shades = alt.Scale(domain=who, range=list(PALETTE[1 : len(who) + 1]))
     legend = alt.Legend(orient="top", symbolStrokeWidth=0, columns=4, columnPadding=14)
-    # Each in pixels of its own, to be seen where several went to the same place.
+    # Each a few pixels apart, so that executions at the same place all show.
     dots = [
         alt.Chart(_data([value for value in points if str(value["who"]) == name]))
         .mark_point(size=45, opacity=1, stroke="white", strokeWidth=0.5, xOffset=6 * place - 9)

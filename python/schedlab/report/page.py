@@ -158,7 +158,7 @@ def command(line: str) -> str:
 
 
 def items(sentences: Sequence[str]) -> str:
-    """Return a list of sentences, or nothing where there is none."""
+    """Return a list of sentences; an empty text for none."""
     listed = "".join(f"<li>{text(sentence)}</li>" for sentence in sentences)
     return f"<ul>{listed}</ul>" if listed else ""
 
@@ -197,7 +197,7 @@ def figure(chart: Mapping[str, Any], caption: str, alternative: str, name: str) 
 
 
 def _apart(drawing: str, prefix: str) -> str:
-    """Return a drawing whose parts have names of their own in a page of several drawings."""
+    """Return a drawing whose parts have unique names in a page of several drawings."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", prefix)
     return re.sub(r'(\bid="|url\(#|href="#)', lambda found: found[1] + safe, drawing)
 
@@ -216,7 +216,7 @@ def svg(chart: Mapping[str, Any]) -> str:
 
 
 FILE = 760
-"""Width in pixels of a figure that is a file of its own."""
+"""Width in pixels of a figure in a separate file."""
 
 _FILE_INKS = {"#000": "#e6eaee", "#888": "#a8b3bf", "#ddd": "#39424c"}
 """The library's black and greys, each with the colour for a dark ground."""

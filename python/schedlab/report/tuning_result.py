@@ -1,4 +1,4 @@
-"""What a tuning came to, on the terminal and in sentences."""
+"""A tuning's result, on the terminal and in sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

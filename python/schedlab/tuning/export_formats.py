@@ -52,7 +52,7 @@ class _Write:
 
     @property
     def sysctl(self) -> str | None:
-        """Its name as a sysctl, None if it is none."""
+        """Its name as a sysctl; None if it is not one."""
         path = self.path
         return path.removeprefix(_SYSCTL).replace("/", ".") if path.startswith(_SYSCTL) else None
 

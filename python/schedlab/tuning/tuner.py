@@ -399,7 +399,7 @@ def tune_subjects(
 
 
 def summary(tuning: Tuning) -> dict[str, Any]:
-    """Return what a tuning came to as plain data.
+    """Return a tuning's result as plain data.
 
     ``effect`` is the worth of the best setting in the runs that chose it, below 1 being better;
     ``better`` the direction that all metrics share, and ``change`` what that worth is as a change

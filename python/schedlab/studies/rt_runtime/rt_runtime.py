@@ -22,7 +22,7 @@ from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, 
 PAPER = "Enrique Anaya Bovio: Kernel Optimization (course report, 2018; sched_rt_runtime_us)"
 
 SHARES = (0.0, *rt_writes.SHARES)
-"""Of the CPU that a FIFO task asks for; 0 is none."""
+"""Of the CPU that a FIFO task asks for; 0 means no such task."""
 
 RELEASES = ("5.10", "6.1")
 SERVED = "6.12"
@@ -74,7 +74,7 @@ def unmoved(release: str, values: Sequence[str]) -> float:
 
 
 def study(request: Request) -> Result:
-    """Reproduce the report, and go on where its case ends."""
+    """Reproduce the report, and extend its case."""
     found, served = sweep(request)
     still = unmoved(SERVED, ("300ms", DEFAULT))
     throttling = {one: rt_beside.throttles(rt_beside.release_of(one)) for one in request.real}

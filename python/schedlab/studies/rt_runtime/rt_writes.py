@@ -55,7 +55,7 @@ class Written:
 
 
 def written(outcome: Mapping[str, Any]) -> Written:
-    """Return what a run came to, from its outcome as plain data.
+    """Return a run's result from its outcome as plain data.
 
     >>> latencies = {"write": {"count": 1000}, "job": {"count": 50, "max_ns": 20_000_000}}
     >>> written({"latencies": latencies, "elapsed_ns": 10**9})
@@ -74,7 +74,7 @@ def written(outcome: Mapping[str, Any]) -> Written:
 def simulated(
     release: str, knobs: Mapping[str, str], share: float, seconds: int, machine: Machine
 ) -> Written:
-    """Simulate writers beside a real-time task of a share of the CPU; 0 is none."""
+    """Simulate writers beside a real-time task of a share of the CPU; 0 means no such task."""
     outcome = simulate(
         programs.writing(seconds, share),
         scheduler=Scheduler(release, knobs=knobs),

@@ -40,7 +40,7 @@ KEPT = Coding((Factor("omega", 0, 0.9), Factor("phi_g", 0, 4)))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A setting of the swarm and what it came to, medians over seeds.
+    """A setting of the swarm and its results, medians over seeds.
 
     Attributes:
         setting: omega, phi_p, phi_g.

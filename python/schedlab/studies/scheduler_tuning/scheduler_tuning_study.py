@@ -147,7 +147,7 @@ def _why_level(order: Table) -> str:
 
 
 def _smallest(seeds: range, request: Request) -> str:
-    """Say what the design comes to with a workload of the size of Table I's."""
+    """Return the design's result with a workload of the size of Table I's."""
     objective = Turnaround(
         Workload.parse(_SMALLEST), Scheduler("2.6.24", hz=1000), Machine(1, "linsched")
     )
