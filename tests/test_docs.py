@@ -223,7 +223,7 @@ def test_commands_of_a_page_run_in_their_order(
 def _shown_after(page: Path, command: str) -> list[str]:
     """What a page shows of a command's output: in its console, or right after that as `text`."""
     text = page.read_text(encoding="utf-8")
-    within = re.search(re.escape(command) + r"\n((?:(?![$#] |```).*\n)+)", text)
+    within = re.search(re.escape(command) + r"\n((?:(?! *(?:[$#] |```)).*\n)+)", text)
     after = re.search(
         re.escape(command) + r"\n```\n\n(?:[^`\n]+\n\n|.*?prints[^`\n]*:\n\n)?```text\n(.*?)^```",
         text,
