@@ -11,7 +11,7 @@
 #   make fidelity-behaviour   simulated runs against real ones, in guests (results in docs/results/fidelity-behaviour.md)
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
-#   make fidelity-held-out    random workloads that nobody has tuned for, simulated and run (docs/results/prediction.md)
+#   make fidelity-held-out    workloads drawn at random, simulated and run (docs/results/prediction.md)
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/results/fidelity-what-if.md)
 #   make live    the live page: the simulator in a browser       (opened by schedlab live)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
@@ -37,7 +37,7 @@ RUST_SOURCES := $(shell find crates -name target -prune -o -type f -print 2>/dev
 	$(wildcard Cargo.toml Cargo.lock rust-toolchain.toml .cargo/config.toml)
 
 # The loader of the sched_ext scheduler links libelf and zlib in: where their archives and headers are not installed, it
-# is left out, and whoever wants it is told.
+# is left out, with a message.
 EXT_NEEDS := $(strip \
 	$(foreach archive,libelf.a libz.a,$(if $(filter /%,$(shell $(CC) -print-file-name=$(archive))),,$(archive))) \
 	$(foreach program,$(CC) make pkg-config,$(if $(shell command -v $(program)),,$(program))))
@@ -102,7 +102,7 @@ ifeq ($(EXT_NEEDS),)
 ext: $(EXT)
 else
 ext:
-	@echo "the sched_ext scheduler's loader is not built, for want of $(EXT_NEEDS); everything else works." \
+	@echo "the sched_ext scheduler's loader is not built without $(EXT_NEEDS); everything else works." \
 		"apt-get install libelf-dev zlib1g-dev pkg-config" >&2
 endif
 
@@ -112,7 +112,7 @@ $(EXT): $(RUST_SOURCES)
 	@mkdir -p $(@D)
 	install -m 0755 $(TARGET_DIR)/$(HOST)/release/schedlab-ext $@
 
-# What runs in the kernel is committed as an object, so that nobody needs a compiler for it. With clang 19 this makes it
+# What runs in the kernel is committed as an object, so that no compiler is needed for it. With clang 19 this makes it
 # anew from crates/ext/bpf.
 ext-object:
 	scripts/build-ext-object crates/ext/bpf/thread_fair.bpf.o

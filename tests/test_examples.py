@@ -1,4 +1,4 @@
-"""Every example of ``examples/`` runs, and what it prints follows from the rules."""
+"""Every example of ``examples/`` runs, and its output follows from the rules."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Generated pages are what the code says; what commands print as JSON is what the schemas say."""
+"""Generated pages agree with the code; JSON output agrees with the schemas."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Versions stand in one place, and a release is made only of what is ready for one."""
+"""Versions are given in one place, and a release is made only of what is ready for one."""
 
 import re
 import runpy

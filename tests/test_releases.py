@@ -1,4 +1,4 @@
-"""Kernel releases whose rules are not known: refused, or said wherever others stand in."""
+"""Kernel releases whose rules are not known: refused, or named where another release stands in."""
 
 import json
 import platform

@@ -1,4 +1,4 @@
-"""What a bare machine lacks is named, asked for or installed, and what is skipped is counted."""
+"""Missing packages are named, asked for or installed, and skipped tests are counted."""
 
 import os
 import pty

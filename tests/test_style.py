@@ -21,7 +21,9 @@ def test_each_word_is_found_and_has_another_in_its_place() -> None:
     refused = (
         "whoever whom nobody somebody who wakes lingers told to go to be had one's own hangs on "
         "by lot comes to a CPU agenda in the midst had better for want of stands there "
-        "what it takes the same of what came of pinned line foretell. So is it"
+        "what it takes the same of what came of pinned line foretell. So is it dear the rules "
+        "of the user's own stands once is told "
+        "their coming lest it will do. believed whatever came for who cannot see it"
     )
     assert [one["word"] for one in words if not re.search(one["pattern"], refused)] == []
     assert all(one["instead"] for one in words)

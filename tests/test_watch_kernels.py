@@ -1,4 +1,4 @@
-"""scripts/watch-kernels: what it reads of a package's changelog."""
+"""scripts/watch-kernels: reading a package's changelog."""
 
 import importlib.util
 from importlib.machinery import SourceFileLoader

@@ -1,4 +1,4 @@
-"""What people give: bounded by kind and size, refused in one line, and never an escape sequence."""
+"""User input: bounded by kind and size, refused in one line, and never an escape sequence."""
 
 import gzip
 import os

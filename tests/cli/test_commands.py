@@ -1,4 +1,4 @@
-"""What the commands print, for people and for machines."""
+"""The output of the commands, as text and as JSON."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What commands refuse to read, and what they list."""
+"""Input that commands refuse, and the lists that they print."""
 
 import json
 import os

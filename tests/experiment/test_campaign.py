@@ -1,4 +1,4 @@
-"""Experiments with a store: nothing is run twice, and the file survives what may happen to it."""
+"""Experiments with a store: no run is repeated, and the file survives interruptions and errors."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tuning what scatters, where the truth is known: made-up runs of a machine that drifts."""
+"""Tuning noisy targets, where the truth is known: made-up runs of a machine that drifts."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Looks, families of questions, drift: what the protocol says where the truth is known."""
+"""Sequential tests, families of comparisons and drift, where the truth is known."""
 
 # ruff: noqa: ARG001, ARG005 - arms are told block and place, and few here look at them
 

@@ -1,4 +1,4 @@
-"""What is said of a winner: its direction, fresh seeds, an interval, and columns that agree."""
+"""The report of a winner: its direction, fresh seeds, an interval, and columns that agree."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def test_seeds_that_change_nothing_are_said_to(tmp_path: Path, capsys: Capture) 
     line += ["--store", str(tmp_path / "runs.db")]
     value = _json(line, capsys)
     assert value["notes"] == [
-        "pipe on sim: every seed gives the same run, so its pairs say no more than one"
+        "pipe on sim: every seed gives the same run, so its pairs count as one"
     ]
     assert invoke(line) == 0
     captured = capsys.readouterr()

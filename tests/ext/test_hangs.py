@@ -1,4 +1,4 @@
-"""Which kernels are known to hang under a sched_ext scheduler, and that they are told."""
+"""Kernels that are known to hang under a sched_ext scheduler, and the messages that say so."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where the sched_ext scheduler cannot be: one line says which is missing and what would help."""
+"""Where the sched_ext scheduler cannot run, one line says what is missing and what would help."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What behaviour is held to, and that each of its bounds can fail."""
+"""The criteria of behaviour, and that each of its bounds can fail."""
 
 import tomllib
 from contextlib import nullcontext
@@ -16,6 +16,7 @@ from fidelity.behaviour.judge import Finding, find
 from fidelity.behaviour.page import figure, page
 from fidelity.observation import METRICS, RECORDED, Metric, Observation, distance, medians
 from fidelity.places import Anew
+from fidelity.scatter import Picture
 from schedlab.boundary.errors import InputError
 from schedlab.measure.calibration import Calibration
 from schedlab.model import Costs
@@ -260,12 +261,14 @@ def test_the_page_tells_what_fails_and_what_was_not_run() -> None:
     collected: dict[str, Collected | str] = {"vm:6.1": there, "host": "no root"}
     findings = judge(register, collected, {})
     assert [finding.holds for finding in findings] == [True, False, False, False]
-    text = page(register, collected, findings, ["figure.svg"], whole=9)
+    text = page(register, collected, findings, {"figure.svg": Picture("", "six panels")}, whole=9)
     assert "5 of all 9 lines" in text
     assert "**1 of 4 criteria within tolerance, 0 known to diverge, 3 fail.**" in text
     assert "turnaround: 50.0 % apart, allowed 10.0 %" in text
     assert "not run: no root" in text
-    assert "CPU shares" in figure(register, collected, findings)
+    drawn = figure(register, collected, findings)
+    assert "CPU shares" in drawn.svg
+    assert "CPU shares" in drawn.alternative
 
 
 def test_too_few_real_runs_are_no_data() -> None:

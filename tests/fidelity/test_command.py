@@ -1,4 +1,4 @@
-"""What may be made anew by the commands that judge simulated runs by real ones."""
+"""Which results the commands that compare simulated and real runs may overwrite."""
 
 from pathlib import Path
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""What was written down beforehand, and that each of its bounds can fail."""
+"""The criteria of decisions, and that each of their bounds can fail."""
 
 import math
 from pathlib import Path

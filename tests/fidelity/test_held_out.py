@@ -1,4 +1,4 @@
-"""Held-out workloads: every kind is drawn, each from its seed alone; errors are what is said."""
+"""Held-out workloads: every kind is drawn, each from its seed alone; errors are those defined."""
 
 from pathlib import Path
 

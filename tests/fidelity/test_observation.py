@@ -1,4 +1,4 @@
-"""What is read from recordings of real runs."""
+"""Observations read from recordings of real runs."""
 
 from pathlib import Path
 

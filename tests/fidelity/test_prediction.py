@@ -1,4 +1,4 @@
-"""What rankings are held to, and that each of these bounds can fail."""
+"""The criteria of rankings, and that each of their bounds can fail."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +16,7 @@ from fidelity.prediction.judge import find
 from fidelity.prediction.page import figures, page
 from fidelity.prediction.ranking import ranks
 from fidelity.run_store import RunStore
+from fidelity.scatter import Picture
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.measure.calibration import Calibration
 from schedlab.model import Costs, Scheduler, Workload
@@ -322,12 +323,14 @@ def test_the_page_tells_of_every_ranking() -> None:
     there = Collected("6.1.0-50-amd64", "instructions", runs, runs)
     findings = judge(register, {"vm:6.1": there})
     assert all(finding.holds for finding in findings)
-    text = page(register, {"vm:6.1": there}, findings, {"vm:6.1": "a.svg"}, whole=2)
+    text = page(
+        register, {"vm:6.1": there}, findings, {"a.svg": Picture("", "a panel a workload")}, whole=2
+    )
     assert "no part" not in text
     assert "**2 of 2 rankings within tolerance, 0 known to diverge, 0 fail.**" in text
     assert "0 would fail." in text
     assert "| pi | vm:6.1 | turnaround | 200.0% | 0.0% | 1.00" in text
-    assert "turnaround" in figures(findings)["vm:6.1"]
+    assert "turnaround" in figures(findings)["vm:6.1"].svg
     # Without runs nothing holds.
     short = Collected("", "", {key: value[:2] for key, value in runs.items()}, runs)
     failures = {finding.failure for finding in judge(register, {"vm:6.1": short})}

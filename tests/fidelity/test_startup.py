@@ -1,4 +1,4 @@
-"""Simulated runs that begin as the runner lets real ones begin."""
+"""Simulated runs that start as the runner starts real ones."""
 
 import json
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
     "work",
     [
         _file({"alone": {"loop": -1, "run": 1000}}, "100ms"),
-        # A barrier waits for those who are there from the start.
+        # A barrier waits for the tasks that exist from the start.
         _file({"a": {"run": 1000, "barrier": "b"}, "b": {"run": 2000, "barrier": "b"}}, "100ms"),
         _file({"was": {"asleep": True, "loop": -1, "sleep": 1000, "run": 10}, "is": ONCE}, "100ms"),
     ],

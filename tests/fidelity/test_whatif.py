@@ -1,4 +1,4 @@
-"""The lines of what-if predictions: what was written down, and that every bound can fail."""
+"""The criteria of what-if predictions, and that every bound can fail."""
 
 import dataclasses
 import itertools
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fidelity.scatter import Picture
 from fidelity.whatif import collect as collecting
 from fidelity.whatif import noise
 from fidelity.whatif.collect import Collected, Pair, in_roles, predict, roles
@@ -19,6 +20,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.measure.inference import Behaviour, Inferred, Latency, TaskBehaviour
 from schedlab.model import Costs, Scheduler
 
+DRAWN = Picture("", "three panels")
 ROOT = Path(__file__).parents[2]
 REGISTER = Register.read(ROOT / "validation/what-if.toml")
 
@@ -272,10 +274,10 @@ def test_the_page_and_its_figure_are_written() -> None:
     assert all(finding.holds for finding in findings)
     known: noise.Noise = {("vm:6.1", "serving", "knob"): {"shares": 1.5, "switches": 0.05}}
     count = len(findings)
-    text = page(register, collected, findings, ["figure.svg"], known, whole=count)
+    text = page(register, collected, findings, {"figure.svg": DRAWN}, known, whole=count)
     assert "| serving | knob | vm:6.1 | 1.50 points | 5.0 % | - |" in text
     assert "no part" not in text
-    assert "2 of all" in page(register, collected, findings, [], known, whole=count + 2)
+    assert "2 of all" in page(register, collected, findings, {}, known, whole=count + 2)
     assert f"**{count} of {count} criteria within tolerance, 0 known to diverge, 0 fail.**" in text
     assert (
         "| serving | knob | vm:6.1 | switches | 1100 / 1000 | 10.0 % | 15.0 % | within tolerance |"
@@ -284,10 +286,10 @@ def test_the_page_and_its_figure_are_written() -> None:
     assert (
         "| serving | knob | vm:6.1 | 51.0% / 50.0% (a) | 1100 / 1000 | 1.10 ms / 1.00 ms |" in text
     )
-    assert figure(collected, findings).startswith("<svg")
+    assert figure(collected, findings).svg.startswith("<svg")
     # The same numbers where a divergence is known: it is gone.
     findings = judge(REGISTER, collected, {})
-    text = page(REGISTER, collected, findings, ["figure.svg"], {}, whole=len(findings))
+    text = page(REGISTER, collected, findings, {"figure.svg": DRAWN}, {}, whole=len(findings))
     gone = len(REGISTER.lines) - len(agreeing)
     whole = f"{len(agreeing)} of {len(REGISTER.lines)} criteria within tolerance"
     assert f"**{whole}, 0 known to diverge, {gone} fail.**" in text

@@ -1,4 +1,4 @@
-"""``schedlab knobs`` as people and machines see it."""
+"""The output of ``schedlab knobs``, as text and as JSON."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A journal is whole, or what is left of it is used and the rest is told."""
+"""A journal is whole, or its readable part is used and the rest reported."""
 
 import json
 import zlib

@@ -1,4 +1,4 @@
-"""What a knob is on a kernel, and why it cannot be set."""
+"""The state of a knob on a kernel, and why it cannot be set."""
 
 import errno
 import os

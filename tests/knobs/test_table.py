@@ -38,3 +38,10 @@ def test_every_knob_that_exists_has_a_place_and_a_default_in_its_range() -> None
             assert knob.exists == (knob.path is not None) == (knob.default is not None)
             if knob.default is not None:
                 assert knob.low <= knob.default <= knob.high, (release, knob)
+
+
+def test_every_knob_and_feature_says_what_it_does() -> None:
+    meanings = {knob.name: knob.summary for knob in table("7.2", 4)}
+    assert len(set(meanings.values())) == len(meanings)
+    # kernel/sched/features.h: "Allow wakeup-time preemption of the current task".
+    assert meanings["feature.WAKEUP_PREEMPTION"] == "wake-ups may preempt"

@@ -426,7 +426,7 @@ def test_it_fits_a_phone_and_a_dark_room_and_prints(chrome: webdriver.Chrome) ->
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_who_does_not_see_it_reads_it(chrome: webdriver.Chrome) -> None:
+def test_the_schedule_can_be_read_as_text(chrome: webdriver.Chrome) -> None:
     _open(chrome)
     text = chrome.execute_script("return document.getElementById('summary').textContent")
     for said in (

@@ -275,7 +275,7 @@ def test_a_machine_never_calibrated_has_reference_costs_and_says_so(
     assert json.loads(shown.out)["notes"] == list(outcome.notes)
     assert json.loads(shown.out)["turnaround_ns"] == outcome.turnaround_ns
     assert "note: this machine was never calibrated" in shown.err
-    # Who asks for them by name knows whose they are.
+    # Chosen by name they need no note.
     chosen = schedlab.Machine(2, "reference")
     assert chosen == machine
     assert schedlab.simulate("pipe", scheduler="6.1", machine=chosen).notes == ()

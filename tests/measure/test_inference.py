@@ -1,4 +1,4 @@
-"""From a recording to a workload, and what its simulation says."""
+"""From a recording to a workload, and the results of its simulation."""
 
 import gzip
 import json
@@ -199,7 +199,7 @@ def test_the_guide_is_true(
     assert "schedlab run workload.json --kernel 6.1.176" in said[0]
     # The check is passed: its exit code is 0, which _run asserts.
     assert said[0].count("yes") == 3
-    assert "all three may be asked" in said[0]
+    assert "all three figures may be relied on" in said[0]
     assert "simulated: 6.1.176" in said[1]
 
 

@@ -1,4 +1,4 @@
-"""The nouns: what they accept, and what they say of the rest."""
+"""The model's types: what they accept, and their errors."""
 
 import json
 from pathlib import Path

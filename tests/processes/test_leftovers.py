@@ -1,4 +1,4 @@
-"""What killed runs left is swept, and nothing else."""
+"""Files and groups that killed runs left are removed, and nothing else."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which change makes a difference, where that is known beforehand."""
+"""Which rule change makes a difference, where that is known beforehand."""
 
 import json
 import math

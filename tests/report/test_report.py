@@ -1,4 +1,4 @@
-"""The report: answers first, everything in one file, nothing a name could smuggle in."""
+"""The report: answers first, everything in one file, no markup injected by names."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Running searches, and what is counted on their histories."""
+"""Running searches, and the counts of their histories."""
 
 from collections.abc import Callable
 

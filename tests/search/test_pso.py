@@ -1,4 +1,4 @@
-"""The particle swarm, moved by hand and let loose."""
+"""The particle swarm, moved by hand and run freely."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""A disk that really is full: one line, and everything that was finished before is kept."""
+"""A full disk: one line, and everything that was finished before is kept."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Studies: the small versions run whole, and their reports are looked at by a real browser."""
+"""Studies: the small versions run whole, and a real browser renders their reports."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What the studies say follows from the papers' numbers and from the rules."""
+"""The studies' statements follow from the papers' numbers and from the rules."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Real runs of studies: kept, tried again, gone on with; and the time that is left."""
+"""Real runs of studies: kept, tried again, continued; and the time that is left."""
 
 import json
 from collections.abc import Mapping

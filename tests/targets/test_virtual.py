@@ -1,4 +1,4 @@
-"""Programs and commands in a guest, by the same calls as here."""
+"""Programs and commands in a guest, by the same calls as on the host."""
 
 import platform
 from collections.abc import Iterator

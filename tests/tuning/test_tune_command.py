@@ -1,4 +1,4 @@
-"""``schedlab tune`` on the running kernel: stopped, taken up, and with whatever may go wrong."""
+"""``schedlab tune`` on the running kernel: stopped, resumed, and interrupted by errors."""
 
 import errno
 import json

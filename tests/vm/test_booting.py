@@ -1,4 +1,4 @@
-"""A guest that dies while it boots is booted again, and what it died of is kept."""
+"""A guest that dies while it boots is booted again, and its console output is kept."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Real guests of four series: knobs set and read back inside, faults, and what is left behind."""
+"""Real guests of four series: knobs set and read back inside, faults, and nothing left behind."""
 
 import os
 import re

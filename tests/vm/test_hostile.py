@@ -1,4 +1,4 @@
-"""Guests that want more than they are given: what they leave here, what they see, what they say."""
+"""Guests that use too much: their limits, the files they see, and the errors."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Kernels in the cache and the archive: what is refused, and that nothing half-done stays."""
+"""Kernels in the cache and the archive: which are refused, and that no partial file stays."""
 
 import json
 from pathlib import Path

@@ -1,20 +1,17 @@
 """Scatter plots of real against simulated runs, as SVG."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlab.boundary.extras import Lazy
+from schedlab.report import charts as look
+from schedlab.report import page
 
 if TYPE_CHECKING:
     import altair as alt
-    import vl_convert
 else:
     alt = Lazy("altair")
-    vl_convert = Lazy("vl_convert")
-
-
-_PALETTE = ("#2563a8", "#d9822b", "#3f8f5f", "#8b5fbf", "#6b7280")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,19 @@ class Dot:
     holds: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing with its alternative text.
+
+    Attributes:
+        svg: the drawing.
+        alternative: the text.
+    """
+
+    svg: str
+    alternative: str
+
+
 def scatter(
     dots: Sequence[Dot],
     *,
@@ -43,8 +53,10 @@ def scatter(
     logarithmic: bool = True,
     columns: int = 3,
     size: int = 210,
-) -> str:
+) -> Picture:
     """Draw a panel of real against simulated numbers for each kind, with the line where both agree.
+
+    The picture follows its reader's light or dark screen; a kernel's colour is that of all figures.
 
     Args:
         dots: what is drawn; hollow where it does not hold.
@@ -54,7 +66,7 @@ def scatter(
         size: side of a panel in pixels.
     """
     panels = list(dict.fromkeys(dot.panel for dot in dots))
-    groups = list(dict.fromkeys(dot.group for dot in dots))
+    groups = look.colours_of(list(dict.fromkeys(dot.group for dot in dots)))
     charts = [
         _panel(
             [dot for dot in dots if dot.panel == panel],
@@ -68,17 +80,31 @@ def scatter(
     rows = [alt.hconcat(*charts[at : at + columns]) for at in range(0, len(charts), columns)]
     styled = (
         alt.vconcat(*rows)
-        .configure(font="sans-serif", background="white")
+        .configure(font="sans-serif", background="transparent")
         .configure_axis(
             gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
         )
         .configure_title(fontSize=12, fontWeight="normal")
     )
-    return vl_convert.vegalite_to_svg(styled.to_dict())
+    return Picture(page.follows_screen(page.svg(styled.to_dict())), _described(dots))
+
+
+def _described(dots: Sequence[Dot]) -> str:
+    """Return the alternative text: how many points each panel has, and how many of them are hollow.
+
+    >>> _described([Dot("shares", "vm:6.1", 1.0, 1.1), Dot("shares", "host", 2.0, 4.0, False)])
+    'Scatter of real (across) against simulated (up). shares: 2 points, 1 hollow.'
+    """
+    parts = []
+    for panel in dict.fromkeys(dot.panel for dot in dots):
+        holding = [dot.holds for dot in dots if dot.panel == panel]
+        hollow = f", {holding.count(False)} hollow" if not all(holding) else ""
+        parts.append(f"{panel}: {len(holding)} points{hollow}")
+    return f"Scatter of real (across) against simulated (up). {'; '.join(parts)}."
 
 
 def _panel(
-    dots: Sequence[Dot], groups: Sequence[str], *, band: float, logarithmic: bool, size: int
+    dots: Sequence[Dot], groups: Mapping[str, str], *, band: float, logarithmic: bool, size: int
 ) -> "alt.LayerChart | alt.FacetChart":
     # A logarithmic axis has no place for zero.
     shown = [dot for dot in dots if not logarithmic or (dot.real > 0 and dot.simulated > 0)]
@@ -102,16 +128,14 @@ def _panel(
         {"real": dot.real, "simulated": dot.simulated, "group": dot.group, "holds": dot.holds}
         for dot in shown
     ]
-    colours = alt.Scale(domain=list(groups), range=list(_PALETTE[: len(groups)]))
+    colours = alt.Scale(domain=list(groups), range=list(groups.values()))
     points = (
         alt.Chart({"values": rows})
         .mark_point(size=45, strokeWidth=1.5, clip=True)
         .encode(
             x,
             y,
-            color=alt.Color(
-                "group:N", scale=colours, title=None, legend=alt.Legend(orient="bottom")
-            ),
+            color=alt.Color("group:N", scale=colours, title=None, legend=alt.Legend(orient="top")),
             fill=alt.condition(
                 "datum.holds",
                 alt.Color("group:N", scale=colours, legend=None),

@@ -48,7 +48,7 @@ def is_begun(workload: Workload) -> bool:
 
 
 def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
-    """Return the workload with those who make its tasks.
+    """Return the workload with the tasks that create its tasks.
 
     The task that ends a run at its time, or lets real-time tasks run, is above them and has a
     helper make them; the runner of tasks that end by themselves makes them itself and is one of

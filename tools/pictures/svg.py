@@ -54,7 +54,7 @@ class Drawing:
     Args:
         height: in the picture's units; its width is `WIDTH`.
         title: alternative text of one sentence.
-        description: what a reader who cannot see it needs to know.
+        description: its alternative text.
     """
 
     def __init__(self, height: int, title: str, description: str) -> None:

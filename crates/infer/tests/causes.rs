@@ -1,4 +1,4 @@
-//! Who waits for whom through pipes, in which group and on which CPUs: from a recording's events and tables to the workload.
+//! Which task waits for which through pipes, in which group and on which CPUs: from a recording's events and tables to the workload.
 
 use schedlab_infer::{Ending, Options, infer};
 use schedlab_metrics::Behaviour;

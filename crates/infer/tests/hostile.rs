@@ -1,4 +1,4 @@
-//! Recordings cut, doubled and scrambled: whatever comes, the answer is a workload that compiles or one line that says why not.
+//! Recordings cut, doubled and scrambled: the answer is always a workload that compiles or one line that says why not.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::io::Read;

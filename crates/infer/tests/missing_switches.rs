@@ -1,4 +1,4 @@
-//! Kernels that trace nothing of some tasks: the switch to such a task is recorded, the one away from it is not.
+//! Kernels that omit events of some tasks: the switch to such a task is recorded, the switch away from it is not.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use schedlab_infer::{Counts, Inferred, Options, infer};

@@ -1,4 +1,4 @@
-//! Every invariant holds of sound streams and breaks on an unsound one.
+//! Every invariant holds for sound streams of events and fails for an unsound one.
 
 use proptest::prelude::*;
 use schedlab_metrics::{Broken, Invariants, Metrics};

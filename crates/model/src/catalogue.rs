@@ -69,7 +69,7 @@ impl KnobRow {
         let default = exists.then(|| Features::defaults(series).get(name)).flatten().map(u64::from);
         Self {
             name: format!("feature.{name}"),
-            summary: "a flag of kernel/sched/features.h".to_owned(),
+            summary: as_summary(Features::meaning(name).unwrap_or_default()),
             kind: "switch",
             low: 0,
             high: 1,
@@ -84,6 +84,12 @@ impl KnobRow {
             simulated: true,
         }
     }
+}
+
+/// A sentence in the form of a knob's summary: without its full stop and its capital.
+fn as_summary(sentence: &str) -> String {
+    let mut letters = sentence.trim_end_matches('.').chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn number(value: KnobValue) -> u64 {

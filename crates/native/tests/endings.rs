@@ -1,4 +1,4 @@
-//! However a run ends, no process is left.
+//! No process is left, however a run ends.
 
 #[expect(dead_code, reason = "every test file uses a part of it")]
 mod common;

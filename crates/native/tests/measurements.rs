@@ -1,4 +1,4 @@
-//! A calibration has every cost and a probe every answer; what they are is the machine's affair.
+//! A calibration has every cost and a probe every answer; their values depend on the machine.
 
 #[expect(dead_code, reason = "every test file uses a part of it")]
 mod common;

@@ -1,4 +1,4 @@
-//! Real recordings of this kernel, and what is refused; each leaves tracing as it was. Without root and tracefs there is nothing to
+//! Real recordings of this kernel, and refused requests; each leaves tracing as it was. Without root and tracefs there is nothing to
 //! record, and the tests say so.
 
 #[expect(dead_code, reason = "every test file uses a part of it")]

@@ -1,4 +1,4 @@
-//! What cannot be done is refused in one line, and nothing is left behind.
+//! Impossible requests are refused in one line, and leave nothing behind.
 
 #[expect(dead_code, reason = "every test file uses a part of it")]
 mod common;

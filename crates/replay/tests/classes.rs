@@ -1,4 +1,4 @@
-//! Recordings of Debian's kernels in which more than the flat fair class is at work: groups, real-time and deadline tasks.
+//! Recordings of Debian's kernels with groups, real-time and deadline tasks beside the fair class.
 #![expect(clippy::expect_used, reason = "a helper of a test fails as the test does")]
 
 mod common;

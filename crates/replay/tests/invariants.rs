@@ -1,4 +1,4 @@
-//! What holds in every trace: in recordings of real kernels, and not in traces that tell of something impossible.
+//! Invariants of every trace: they hold in recordings of real kernels, and fail in impossible traces.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod common;

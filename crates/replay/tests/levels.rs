@@ -1,4 +1,4 @@
-//! The same recordings without their probes: what was decided still shows, in who runs next and in the flag need_resched.
+//! The same recordings without their probes: which task runs next and the flag need_resched still show the decisions.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod common;

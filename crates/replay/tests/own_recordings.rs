@@ -1,4 +1,4 @@
-//! Recordings in the own format say themselves which kernel they are of and how it was set.
+//! Recordings in schedlab's format name their kernel and its settings.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! What a replay refuses, and what it does not vouch for.
+//! Which recordings a replay refuses, and which of its results it marks as unsure.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::path::Path;

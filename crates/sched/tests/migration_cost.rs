@@ -1,4 +1,4 @@
-//! `task_hot` (`kernel/sched/fair.c`): who ran a moment ago stays near its cache, unless that kept a CPU from balancing too often.
+//! `task_hot` (`kernel/sched/fair.c`): a task that ran a moment ago stays near its cache, unless that kept a CPU from balancing too often.
 
 mod common;
 

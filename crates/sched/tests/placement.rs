@@ -1,4 +1,4 @@
-//! `select_task_rq_fair` in situations that are built by hand; what is expected follows from `kernel/sched/fair.c` of each release.
+//! `select_task_rq_fair` in constructed situations; the expected CPU follows from `kernel/sched/fair.c` of each release.
 
 mod common;
 

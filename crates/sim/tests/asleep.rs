@@ -1,4 +1,4 @@
-//! Tasks that were there before the run and are asleep when it begins.
+//! Tasks that exist before the run and are asleep when it starts.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use schedlab_model::{Costs, Event, EventKind, Machine, Outcome, Scheduler, TaskId, Time, Workload};

@@ -1,4 +1,4 @@
-//! What the kernel's balancing comes to in whole runs.
+//! Effects of the kernel's load balancing on whole runs.
 
 mod common;
 

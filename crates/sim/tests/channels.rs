@@ -1,4 +1,4 @@
-//! Pipes, sockets and latches: who waits, and who is woken in which order.
+//! Pipes, sockets and latches: which task waits, and the order in which waiting tasks are woken.
 
 mod common;
 

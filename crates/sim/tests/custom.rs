@@ -1,4 +1,4 @@
-//! Policies of the user's own, by the worked example.
+//! User-defined policies, by the worked example.
 
 mod common;
 #[path = "../../../examples/policy/src/main.rs"]

@@ -1,4 +1,4 @@
-//! Who is woken while going to sleep, from another CPU: before the last look it is found awake, after that it is woken once it is off.
+//! Tasks woken from another CPU while they go to sleep: before the last check they are found awake, after it they are woken once they are off the CPU.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Files: who waits for the disk, for how long, and for whose turn.
+//! Files: which task waits for the disk, for how long, and behind which others.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Groups of tasks in simulated runs: who gets which part, limits to the tick, sessions under autogroup.
+//! Groups of tasks in simulated runs: each one's share, limits to the tick, sessions under autogroup.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What must hold of every run, whatever runs under whichever scheduler.
+//! Invariants of every run, for every workload and scheduler.
 
 mod common;
 

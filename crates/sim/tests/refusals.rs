@@ -1,4 +1,4 @@
-//! What is refused and what comes to no end, each with one line that says what and why.
+//! Refused input and endless runs, each with one line that says what and why.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What going to sleep takes, by what ends the sleep, in microseconds that are worked out here.
+//! The cost of going to sleep, by the cause that ends the sleep, in microseconds worked out here.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Where tasks stand in virtual time, as a run tells it to who listens.
+//! Tasks' virtual-time positions, as a run reports them to an observer.
 
 mod common;
 

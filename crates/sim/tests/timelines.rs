@@ -1,4 +1,4 @@
-//! Whole runs derived by hand: who runs when, and to whom time is billed.
+//! Whole runs derived by hand: which task runs when, and which task is charged.
 
 mod common;
 

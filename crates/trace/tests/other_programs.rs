@@ -1,4 +1,4 @@
-//! Recordings of perf and Perfetto: the same events, whichever program tells them.
+//! Recordings of perf and Perfetto: the same events from every program.
 //!
 //! `perf-sched*.txt.gz` is what `perf script --ns` prints of `perf sched record -- hackbench`; the `.perfetto-trace` files were written from
 //! it by the protocol buffers of Perfetto's own Python package, event by event and as compact events.

@@ -1,4 +1,4 @@
-//! What recordings of real kernels say, and what is refused.
+//! The contents of real kernels' recordings, and which recordings are refused.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The scheduler's debug file.
+//! The snapshot of the kernel's scheduler debug file.
 
 use proptest::prelude::*;
 use schedlab_model::Time;

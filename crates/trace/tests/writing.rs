@@ -1,4 +1,4 @@
-//! What is written says the same as the events, and is read back.
+//! Written recordings have the same events, and are read back.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use proptest::prelude::*;

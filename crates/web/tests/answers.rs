@@ -1,4 +1,4 @@
-//! What a page asks for and gets.
+//! Requests of the live page and their answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -118,12 +118,12 @@ def check_texts(values: Iterable[str], name: str) -> list[str]:
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is such a file; what can be no file's name is none.
+    """Return whether the file exists; False for names that no file can have.
 
     >>> exists(Path("x" * 5000))
     False
     """
-    # `Path.exists` raises an error of its own for a name that is too long, or has a zero byte.
+    # `Path.exists` raises another error for a name that is too long, or has a zero byte.
     return os.path.exists(path)  # noqa: PTH110
 
 

@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Compare settings: every workload under every policy, slice and knob value, everywhere.
 
-    Runs are interleaved and go on until there is a verdict, or the blocks are used up. Each is kept
-    in a store, and the same command continues where it was stopped.
+    Runs are interleaved until there is a verdict, or the blocks are used up. Each is kept in a
+    store, and the same command continues where it was stopped.
 
     Example: [bold]schedlab compare pipe --policy other,fifo --kernel 6.1 --costs reference[/bold]
 

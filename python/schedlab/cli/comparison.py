@@ -327,7 +327,7 @@ def carry_out(
             )
         except campaign.Interrupted as stop:
             done = len(stop.result.settled.order)
-            note(f"{done} runs are kept in {kept.path}: the same command goes on from there")
+            note(f"{done} runs are kept in {kept.path}: the same command continues from there")
             raise
     tell_result(result, json=asked.json)
 
@@ -358,7 +358,7 @@ def tell_result(result: campaign.Result, *, json: bool, remarks: bool = True) ->
     if result.stored and remarks:
         note(f"{result.stored} runs were in the store and not run again; --afresh runs them again")
     for name in result.suspicious:
-        note(f"'{name}' differs from itself: what is measured here is not to be trusted")
+        note(f"'{name}' differs from itself: do not rely on these results")
     for text in result.notes:
         note(text)
     for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):

@@ -173,7 +173,7 @@ def _command(output: Path | None, scheduler: Scheduler, cpus: int, costs: str) -
 
 def _print(inferred: Inferred, under: str, *, told: bool) -> None:
     counts = inferred.counts
-    threads = f", {counts['kernel_threads']} of the kernel's" if counts["kernel_threads"] else ""
+    threads = f", {counts['kernel_threads']} kernel threads" if counts["kernel_threads"] else ""
     say(
         f"{counts['events']} events in {short_time(counts['span_ns'])}: {counts['tasks']} tasks"
         f"{threads}, {counts['steps']} steps, {counts['forks']} forks, {counts['exits']} ends"
@@ -188,14 +188,14 @@ def _print(inferred: Inferred, under: str, *, told: bool) -> None:
         *at,
         ("its timer", counts["woken_by_timers"]),
         ("an interrupt", counts["woken_by_interrupts"]),
-        ("not known", counts["woken_by_unknown"]),
+        ("unknown", counts["woken_by_unknown"]),
     ]
     say()
     show([(name, str(number)) for name, number in wakeups], ("woken by", "sleeps"))
     say()
     taken = short_time(counts["costs_ns"])
     left = f", {short_time(counts['uncovered_ns'])} not" if counts["uncovered_ns"] else ""
-    say(f"costs that are charged by themselves: {taken} taken off{left}")
+    say(f"costs that a simulation charges separately: {taken} subtracted{left}")
     ends = "its tasks have done their work" if inferred.ending == "work" else "its time is over"
     say(f"a run ends when {ends}")
     if told:
@@ -221,7 +221,7 @@ def _print_likeness(compared: Likeness, scheduler: Scheduler) -> None:
 
     say()
     if compared.holds:
-        say("all three may be asked of it under other settings")
+        say("all three figures may be relied on under other settings")
     else:
         asked = f"ask it for {' and '.join(compared.trusted)}, " if compared.trusted else ""
         say(f"{asked}not for {' or '.join(compared.doubted)}, under other settings")

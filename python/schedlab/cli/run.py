@@ -81,7 +81,7 @@ def command(
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
         if time_slice is not None and not scheduler.has_slices:
-            note(f"tasks of {scheduler.label} have no slices of their own: --slice does nothing")
+            note(f"tasks of {scheduler.label} cannot set slices: --slice does nothing")
         attributes = options.attributes_of(policy, time_slice, nice)
         with waiting("simulating"):
             outcome = simulate(

@@ -235,10 +235,10 @@ def command(
             )
             kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
         except tuning.Stopped as stop:
-            note(f"{stop.done} runs are kept in {kept.path}: the same command goes on from there")
+            note(f"{stop.done} runs are kept in {kept.path}: the same command continues from there")
             raise
         except campaign.Interrupted:
-            note(f"all runs are kept in {kept.path}: the same command goes on from there")
+            note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
     if json:
         emit_json(_plain(found, outcome))
@@ -365,7 +365,7 @@ def _write(
     """
     kind, path = file
     if not best.values:
-        note(f"'{path}' was not written: what is set at present served best")
+        note(f"'{path}' was not written: the present setting served best")
         return
     if not (outcome.certified or uncertified):
         raise RunError(

@@ -24,7 +24,7 @@ class PathPoint:
     Attributes:
         distance: from the centre, in coded units.
         coded: the point.
-        response: what the model says there; the farther out, the less it is to be believed.
+        response: the model's prediction there; the farther out, the less reliable.
     """
 
     distance: float

@@ -1,4 +1,4 @@
-"""A polynomial model of a response, fitted by least squares, and how far it is to be believed."""
+"""A polynomial model of a response, fitted by least squares, and its reliability."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ class Surface:
 
     @property
     def quadratic(self) -> FloatArray:
-        """The symmetric matrix B; half an interaction's coefficient stands on either side.
+        """The symmetric matrix B; half of an interaction's coefficient is on either side.
 
         Raises:
             ValueError: the model is of first order.
@@ -127,7 +127,7 @@ class Surface:
         """Return a coefficient by its name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no such term.
         """
         for term in self.terms:
             if term.name == name:
@@ -151,7 +151,7 @@ class Surface:
 
     @property
     def extra_blocks(self) -> int:
-        """Blocks beyond the first, each with a coefficient of its own."""
+        """Blocks beyond the first, each with its own coefficient."""
         return max(self.blocks) if self.blocks else 0
 
     def _rows(self, coded: ArrayLike) -> FloatArray:

@@ -50,7 +50,7 @@ class Comparison:
         treatment: the name of the arm compared.
         ratio: by what factor the treatment changed the metric, see
             `schedlab.experiment.stats.paired_ratio`.
-        verdict: what that amounts to, see `schedlab.experiment.stats.judge`.
+        verdict: see `schedlab.experiment.stats.judge`.
         band: half-width of the equivalence band the verdict used.
     """
 

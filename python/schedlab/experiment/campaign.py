@@ -1,10 +1,11 @@
-"""Experiments as a person asks for them: what is run, under which settings, where, how often.
+"""Experiments as commands describe them: what is run, under which settings, where, how often.
 
 An experiment is planned (`Plan`), then run (`run`) with every run stored as it finishes, so that it
-can be taken up where it stopped; and what it came to is worked out from the store alone (`recall`)
-by the code that worked it out the first time.
+can continue where it stopped. Its result is computed from the store alone (`recall`), by the code
+that computed it the first time.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -170,7 +171,7 @@ class Result:
 
     @property
     def suspicious(self) -> list[str]:
-        """Baselines that differ from themselves: what is measured there is not to be trusted."""
+        """Baselines that differ from themselves: their results are unreliable."""
         different = (stats.Verdict.BETTER, stats.Verdict.WORSE)
         return [name for name, judged in self.checks.items() if judged.verdict in different]
 
@@ -192,7 +193,7 @@ class Result:
             return ()
         return (
             f"other work took more than 5 % of the CPU time during {count} of {runs} runs, also "
-            "when they were repeated: what is measured here is not to be trusted",
+            "when they were repeated: do not rely on these results",
         )
 
     @property
@@ -227,7 +228,7 @@ def run(
     afresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Run a plan, or go on with it: what the store has is not run again.
+    """Run a plan, or continue it: stored runs are not repeated.
 
     Args:
         plan: what to run.
@@ -336,10 +337,35 @@ def _settle(  # noqa: PLR0917 - all of them differ in kind
 def _noted(result: Result, store: Store) -> Result:
     """Return a result with its notes."""
     single = [
-        f"{group}: every seed gives the same run, so its pairs say no more than one"
+        f"{group}: every seed gives the same run, so its pairs count as one"
         for group in result.unvaried
     ]
-    return replace(result, notes=(*store.notes(result.id), *single, *result.disturbed_notes))
+    notes = merged(store.notes(result.id))
+    return replace(result, notes=(*notes, *single, *result.disturbed_notes))
+
+
+_UNKNOWN = re.compile(r"(the cost \w+ is unknown): this run needed it (?:once|(\d+) times) and .*")
+
+
+def merged(notes: Sequence[str]) -> list[str]:
+    """Return the notes of several runs, those of one unknown cost as one.
+
+    >>> needed = "the cost ipi is unknown: this run needed it {} times and counted it as nothing"
+    >>> merged([needed.format(3), needed.format(12)])
+    ['the cost ipi is unknown: a run needed it up to 12 times and counted it as nothing']
+    """
+    most: dict[str, int] = {}
+    kept: dict[str, str] = {}
+    for note in notes:
+        found = _UNKNOWN.fullmatch(note)
+        if found is None:
+            kept[note] = note
+            continue
+        cost, times = found[1], int(found[2] or 1)
+        most[cost] = max(times, most.get(cost, 0))
+        said = "once" if most[cost] == 1 else f"up to {most[cost]} times"
+        kept[cost] = f"{cost}: a run needed it {said} and counted it as nothing"
+    return list(kept.values())
 
 
 def _questions(data: Mapping[str, Any]) -> list[Question]:

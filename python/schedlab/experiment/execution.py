@@ -87,7 +87,7 @@ class Once:
         begun: when, UTC.
         seconds: how long it took.
         load: the load average when it began; None for a simulation.
-        measured: what it came to.
+        measured: its values.
     """
 
     seed: int
@@ -112,7 +112,7 @@ def calmest(measure: Callable[[], Measured]) -> Measured:
 
     Its values also say what others took, where that is known, and whether it is disturbed; its
     outcome says how often it was repeated (``repeats``), if it was. Runs of every arm are repeated
-    by the same rule, which does not look at what they came to.
+    by the same rule, which does not depend on their results.
 
     >>> from schedlab.processes.disturbance import Disturbance
     >>> quiet, loud = Disturbance(1, 100, 1, 0, 1, False), Disturbance(1, 100, 50, 0, 1, True)

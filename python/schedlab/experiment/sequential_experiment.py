@@ -39,7 +39,7 @@ class Question:
         treatment: the arm compared.
         metric: what is compared.
         better: whether a lower or a higher metric is better.
-        decisive: whether the experiment goes on until this is answered; the others are answered
+        decisive: whether the experiment continues until this is answered; the others are answered
             from the runs that this takes.
     """
 

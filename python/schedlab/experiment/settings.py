@@ -78,8 +78,7 @@ class Setting:
         slices = has_slices(target.release) if simulated is None else simulated.has_slices
         if "slice" in self.values and not slices:
             raise InputError(
-                f"tasks of {target.release} have no slices of their own: a slice does nothing there"
-                " (6.12 on)"
+                f"tasks of {target.release} cannot set slices: a slice does nothing there (6.12 on)"
             )
         if isinstance(target, Simulated):
             target.scheduler.with_knobs(self.knobs)

@@ -76,7 +76,7 @@ class Conditions:
     """Under what something is run once.
 
     Attributes:
-        attributes: of its tasks, in place of their own.
+        attributes: of its tasks, instead of those of the workload.
         knobs: values by name, for the time of the run.
         seed: of every random stream, where we draw.
         timeout: seconds it may take, where time is measured.

@@ -22,7 +22,7 @@ class Entry:
         knob: the knob's name.
         place: the place.
         original: what it held before, as it can be written back.
-        setting: what is to be written.
+        setting: the text to write.
         boot: the boot in which this was so.
         pid: the process that set it.
         own: all values that the place may hold because of us; `setting` where none are given. The
@@ -144,7 +144,7 @@ def write(file: Path, entries: Iterable[Entry]) -> None:
 
 
 def read(file: Path) -> Journal | None:
-    """Read a journal; None where there is none.
+    """Read a journal; None if it does not exist.
 
     Raises:
         OSError: there is one that cannot be read.

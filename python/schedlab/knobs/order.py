@@ -18,7 +18,7 @@ _NAMES = {"sched_rt_period_us": _RT_RUNTIME, "period": "runtime"}
 """Files of periods, and of the runtimes within them."""
 
 Write = tuple[Place, str]
-"""A place and what is to be written there."""
+"""A place and the text to write there."""
 
 
 def runtime_of(place: Place) -> Place | None:

@@ -11,7 +11,7 @@ from schedlab.knobs.table import Knob
 from schedlab.model import parse_time
 
 root = Path("/")
-"""The directory that holds ``proc`` and ``sys``; tests put a tree of their own."""
+"""The directory that holds ``proc`` and ``sys``; tests use another tree."""
 
 _ALLOWED = re.compile(r"proc/sys/kernel/sched_\w+|sys/kernel/debug/(sched_features|sched/[\w/]+)")
 """Files, below the root, that are ever written; a journal that names another is not believed."""
@@ -20,12 +20,12 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _FLAG = re.compile(r"[A-Z][A-Z0-9_]*")
 
 _FIRST_CPU = "/cpu0/"
-"""What the table's path of a knob that each CPU has of its own contains."""
+"""The part of a per-CPU knob's path in the table that stands for the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One file of the kernel's, or one flag in the file of all flags.
+    """A kernel file, or one flag in the file of all flags.
 
     Attributes:
         file: its path.

@@ -142,7 +142,7 @@ def commands() -> list[str]:
     """Return what `restore` would do, as lines for a shell; nothing is changed.
 
     Raises:
-        RunError: the state directory is none that is believed.
+        RunError: the state directory cannot be trusted.
         NotPermittedError: the state directory may not be read.
 
     >>> commands()

@@ -1,4 +1,4 @@
-"""The nouns, and what a run of them comes to."""
+"""The nouns of an experiment and their outcomes."""
 
 from schedlab.model.nouns import (
     MAX_SEED,
@@ -13,6 +13,7 @@ from schedlab.model.nouns import (
     settings,
     short_time,
 )
+from schedlab.model.quantity import quantity
 
 __all__ = [
     "MAX_SEED",
@@ -24,6 +25,7 @@ __all__ = [
     "check_seed",
     "format_time",
     "parse_time",
+    "quantity",
     "settings",
     "short_time",
 ]

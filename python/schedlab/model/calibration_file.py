@@ -1,7 +1,7 @@
 """What operations cost, as files keep it: a calibration, reference costs, or a file of yours.
 
 The file is TOML, in the user's data directory (``$XDG_DATA_HOME/schedlab``), with what is needed to
-tell whether it still fits: kernel, CPU, number of CPUs and date. A file of your own needs no more
+tell whether it still fits: kernel, CPU, number of CPUs and date. A hand-written file needs no more
 than a table ``[costs]`` of times with their units; ``[devices]`` says what memory and disk take.
 ``unknown`` in ``[costs]`` lists costs that could not be measured. Of files without that list, those
 of a measured machine (with a table ``[spread]``) do not know what the table leaves out; in others
@@ -174,7 +174,7 @@ def load(file: Path | None = None) -> Calibration:
         file: where from; this user's own file otherwise.
 
     Raises:
-        InputError: there is none, or it holds none.
+        InputError: the file is missing, or is no calibration.
     """
     target = path() if file is None else file
     if file is None and not target.exists():

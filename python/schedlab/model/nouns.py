@@ -1,4 +1,4 @@
-"""The nouns: workload, machine and scheduler; what a run comes to is in `schedlab.model.outcome`.
+"""The nouns: workload, machine and scheduler; results are in `schedlab.model.outcome`.
 
 They mirror the Rust crate ``model``, which checks them: every constructor here either returns
 something that can be run, or raises `schedlab.boundary.errors.InputError` with what is allowed.
@@ -141,7 +141,7 @@ class Workload:
     def parse(cls, text: str) -> Self:
         """Read ``name:key=value,…``, or the path of a file of rt-app's JSON or the model's own.
 
-        What of a file does not act is told to the logger ``schedlab``.
+        Keys of a file that have no effect are logged to the logger ``schedlab``.
 
         Raises:
             InputError: no such workload or file, or one that cannot run as written.
@@ -156,7 +156,7 @@ class Workload:
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """Read a workload in the form of a file: rt-app's, or the model's own.
 
-        What of it does not act is told to the logger ``schedlab``.
+        Keys that have no effect are logged to the logger ``schedlab``.
 
         Raises:
             InputError: it cannot run as written.
@@ -336,7 +336,7 @@ class Scheduler:
 
     @property
     def has_slices(self) -> bool:
-        """Whether tasks may have slices of their own: EEVDF's may."""
+        """Whether tasks may set slices, as under EEVDF."""
         eevdf: bool = self._resolved["eevdf"]
         return eevdf
 

@@ -126,7 +126,7 @@ class Outcome:
         knobs: what a guest said of the knobs that were set for the run.
         disturbance: what others took of the CPU time meanwhile; None for a simulation.
         notes: what a reader has to know before relying on these numbers, one sentence each: rules
-            or costs that stand in for others, costs that were never measured, a disturbed machine.
+            or costs used in place of others, costs that were never measured, a disturbed machine.
     """
 
     workload: str
@@ -158,7 +158,7 @@ class Outcome:
         """Read an outcome as the core and the native runner write it.
 
         Raises:
-            InputError: it is none.
+            InputError: it is not an outcome.
         """
         with reading("what a run wrote is no outcome"):
             value = json.loads(text)

@@ -95,7 +95,7 @@ def run(
 ) -> Completed:
     r"""Run a program to its end.
 
-    It gets a process group of its own, so that Ctrl-C reaches us alone. When this returns, however
+    It gets a separate process group, so that Ctrl-C reaches us alone. When this returns, however
     the wait ended, the program and all that it started have ended, daemons included.
 
     Args:

@@ -37,7 +37,7 @@ class Command:
             (`schedlab.model.direction`).
 
     Raises:
-        InputError: no words, a pattern that is none, or one whose direction is not known.
+        InputError: no words, an invalid pattern, or one whose direction is unknown.
 
     >>> Command(("./serve", "-n", "5"), r"Requests/sec: ([0-9.]+)").metrics[0]
     Metric(name='metric', unit='', better='higher')
@@ -156,7 +156,7 @@ def command(words: Sequence[str], pattern: str | None, better: str | None) -> Co
     """Return the command that options describe.
 
     Raises:
-        InputError: as `Command`; also a direction that is none.
+        InputError: as `Command`; also an unknown direction.
     """
     if better not in (None, "lower", "higher"):
         raise InputError(f"--better is '{better}'; allowed: lower, higher")

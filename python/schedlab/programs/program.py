@@ -79,7 +79,7 @@ class Option:
         """Return the value of a text.
 
         Raises:
-            ValueError: it is none; the message says what is allowed.
+            ValueError: it is unknown; the message says what is allowed.
         """
         if self.kind == "word":
             if self.words and text not in self.words:

@@ -8,7 +8,8 @@ import numpy as np
 from schedlab.experiment import stats
 from schedlab.experiment.campaign import Result
 from schedlab.experiment.stats import Verdict
-from schedlab.report.words import interval_words, percent, quantity
+from schedlab.model import quantity
+from schedlab.report.words import interval_words, percent
 
 STATISTIC = (
     "Values are geometric means over the pairs of runs that the verdict rests on; "

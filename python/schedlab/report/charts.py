@@ -1,5 +1,6 @@
 """Kinds of figures that several studies draw, as Vega-Lite specifications."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ DARK = ("#6aa9e9", "#eda55d", "#6cc08d", "#c08fd6", "#e57f7f", "#9aa4af", "#45b8
 """The same colours for a dark ground, on which each has a contrast of 4 to 1 at the least."""
 
 _OF_POLICIES = ("CFS", "EEVDF", "PFS", "DW-CFS", "autogroup", "cgroups")
+_OF_CLASSES = ("SCHED_OTHER", "SCHED_FIFO", "SCHED_RR")
 _OF_KERNELS = ("2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3")
 
 
@@ -72,8 +74,11 @@ def lines(
     log_y: bool = False,
     facet: str | None = None,
     free: bool = False,
+    colors: Mapping[str, str] | None = None,
 ) -> Chart:
     """Draw lines, one a value of ``color``, and points beside them that no line joins.
+
+    The first line is the widest and the last the narrowest, so that lines that coincide all show.
 
     Args:
         values: of the lines.
@@ -86,7 +91,8 @@ def lines(
         zero: whether the vertical axis begins at zero.
         log_y: whether it is logarithmic, for lines that are far apart; then all are above zero.
         facet: field with a panel a value; none otherwise.
-        free: each panel has a vertical axis of its own.
+        free: each panel has its own vertical axis.
+        colors: of the lines; those of their kernels or policies by default.
 
     Rows with ``low`` and ``high`` have a bar between the two: an interval, or a standard error on
     either side.
@@ -95,13 +101,14 @@ def lines(
     horizontal = alt.X(
         f"{x}:Q",
         title=names[0],
-        scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False),
+        scale=alt.Scale(type="log" if log else "linear", zero=False, nice=False, padding=8),
+        axis=_ticks(everything, x, log=log),
     )
     upward = alt.Scale(type="log") if log_y else alt.Scale(zero=zero)
     vertical = alt.Y(f"{y}:Q", title=names[1], scale=upward)
-    shade = _color(color, everything)
+    shade = _color(color, everything, colors)
     base = alt.Chart(_data(values)).mark_line(point=alt.OverlayMarkDef(size=25))
-    layers = [base.encode(horizontal, vertical, shade)]
+    layers = [base.encode(horizontal, vertical, shade, _width(color, values))]
     if points:
         crosses = alt.Chart(_data(points)).mark_point(shape="cross", size=90, filled=True)
         layers.append(crosses.encode(horizontal, vertical, shade))
@@ -118,7 +125,24 @@ def lines(
     panels = panel.properties(width=200, height=150).facet(
         facet=_panels(facet, everything), columns=3
     )
+    panels = panels.resolve_axis(x="independent")
     return chart_of(panels.resolve_scale(y="independent") if free else panels)
+
+
+def _ticks(values: Values, field: str, *, log: bool) -> "alt.Axis":
+    """Return an axis with ticks at the values of a log scale, and at whole numbers where few."""
+    numbers = {value[field] for value in values}
+    if log and len(numbers) <= 12:
+        return alt.Axis(values=sorted(numbers), labelOverlap=True, labelSeparation=6, format="d")
+    few = all(float(one).is_integer() for one in numbers) and max(numbers, default=0) <= 20
+    return alt.Axis(tickMinStep=1, format="d") if few else alt.Axis()
+
+
+def _width(field: str, values: Values) -> "alt.StrokeWidth":
+    """Return widths that fall from the first line to the last."""
+    order = list(dict.fromkeys(str(value[field]) for value in values))
+    widths = [1.5 + 0.6 * place for place in reversed(range(len(order)))]
+    return alt.StrokeWidth(f"{field}:N", scale=alt.Scale(domain=order, range=widths), legend=None)
 
 
 def intervals(
@@ -178,7 +202,7 @@ def bars(
     facet: str,
     small: bool = False,
 ) -> Chart:
-    """Draw bars side by side, a panel a value of ``facet``, each with an axis of its own.
+    """Draw bars side by side, a panel a value of ``facet``, each with its own axis.
 
     Rows with ``low`` and ``high`` have their interval over the bar.
 
@@ -189,7 +213,7 @@ def bars(
         color: field that tells the bars of a category apart.
         names: titles of the axes.
         facet: field with a panel a value.
-        small: whether heights of 0 and of thousands are to be told apart: a symmetric log scale.
+        small: for heights of 0 and of thousands: a symmetric log scale, the same for all panels.
     """
     scale = alt.Scale(type="symlog") if small else alt.Scale()
     axis = alt.Axis(values=_DECADES) if small else alt.Axis()
@@ -205,9 +229,8 @@ def bars(
         alt.layer(*layers, data=_data(values))
         .properties(width=170, height=140)
         .facet(facet=_panels(facet, values), columns=3)
-        .resolve_scale(y="independent")
     )
-    return chart_of(chart)
+    return chart_of(chart if small else chart.resolve_scale(y="independent"))
 
 
 def stacked(values: Values, *, x: str, y: str, color: str, title: str) -> Chart:
@@ -259,8 +282,8 @@ def heat(
         return chart_of(cells.properties(width=_WIDTH, height=_HEIGHT))
     who = list(dict.fromkeys(str(value["who"]) for value in points))
     shades = alt.Scale(domain=who, range=list(PALETTE[1 : len(who) + 1]))
-    legend = alt.Legend(orient="top", symbolStrokeWidth=0)
-    # Each in pixels of its own, to be seen where several went to the same place.
+    legend = alt.Legend(orient="top", symbolStrokeWidth=0, columns=4, columnPadding=14)
+    # Each a few pixels apart, so that executions at the same place all show.
     dots = [
         alt.Chart(_data([value for value in points if str(value["who"]) == name]))
         .mark_point(size=45, opacity=1, stroke="white", strokeWidth=0.5, xOffset=6 * place - 9)
@@ -322,12 +345,15 @@ def dots(
 
 def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) -> "alt.Color":
     domain = list(dict.fromkeys(str(value[field]) for value in values))
-    for known in (_OF_POLICIES, _OF_KERNELS):
+    for known in (_OF_POLICIES, _OF_CLASSES, _OF_KERNELS):
         if set(domain) <= set(known):
             chosen = chosen or dict(zip(known, PALETTE, strict=False))
+    chosen = chosen or _of_kernels(domain)
     with suppress(InputError):
         domain.sort(key=parse_time)
     colors = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
+    if chosen is None and _PAPER in domain:
+        chosen = _in_turn(domain, {})
     if chosen is not None:
         domain = [value for value in chosen if value in domain]
         colors = [chosen[value] for value in domain]
@@ -335,8 +361,58 @@ def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) 
         f"{field}:N",
         title=None,
         scale=alt.Scale(domain=domain, range=colors),
-        legend=alt.Legend(orient="top", columns=4, labelLimit=260),
+        legend=_legend(domain) if len(domain) > 1 else None,
     )
+
+
+def _legend(names: Sequence[str]) -> "alt.Legend":
+    """Return a legend above the figure, of fewer columns where its names are long."""
+    columns = 4 if max(map(len, names)) <= 24 else 2
+    padding = 14 if columns == 4 else 40
+    return alt.Legend(orient="top", columns=columns, labelLimit=380, columnPadding=padding)
+
+
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """Return the colours of a legend's names, kernels in the order of their releases.
+
+    >>> list(colours_of(["host", "vm:6.12", "vm:6.1"]))
+    ['vm:6.1', 'vm:6.12', 'host']
+    """
+    found = _of_kernels(names) or _in_turn(names, {})
+    places = {shade: place for place, shade in enumerate(PALETTE)}
+    kernels = [name for name in names if _kernel(name)]
+    kernels.sort(key=lambda name: places[found[name]])
+    others = [name for name in names if name not in kernels]
+    return {name: found[name] for name in [*kernels, *others]}
+
+
+def _of_kernels(names: Sequence[str]) -> dict[str, str] | None:
+    """Return colours of names such as ``fio, vm:6.1``: each kernel's, the others' in turn.
+
+    None where no two of them name different kernels.
+    """
+    kernels = dict(zip(_OF_KERNELS, PALETTE, strict=False))
+    found = {name: kernels[one] for name in names if (one := _kernel(name))}
+    if len(set(found.values())) < max(2, len(found)):
+        return None
+    return _in_turn(names, found)
+
+
+def _kernel(name: str) -> str:
+    """Return the kernel that a legend's name has, such as ``6.1`` of ``vm:6.1``; else nothing."""
+    found = re.findall(r"(?:^|[ :])(\d+\.\d+(?:\.\d+)?)(?=$|[ ,@])", name)
+    return found[0] if found and found[0] in _OF_KERNELS else ""
+
+
+_PAPER = "paper"
+_OF_PAPER = PALETTE[4]
+
+
+def _in_turn(names: Sequence[str], fixed: Mapping[str, str]) -> dict[str, str]:
+    """Return the colours of names: the fixed ones, the paper's, and others in turn."""
+    known = {_PAPER: _OF_PAPER, **fixed}
+    others = iter([shade for shade in PALETTE if shade not in known.values()])
+    return {name: known.get(name) or next(others, PALETTE[5]) for name in names}
 
 
 def _data(values: Values) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schedlab.experiment import campaign, stats
+from schedlab.model import quantity
 from schedlab.report import answers, tuning_result
-from schedlab.report.words import interval_words, merit, percent, quantity
+from schedlab.report.words import interval_words, merit, percent
 from schedlab.store import Store, StoredExperiment
 
 _SIMULATION = ("kernel", "cpus", "hz", "costs", "topology", "speed", "weights", "group", "session")
@@ -165,7 +166,7 @@ def _tuned_sentences(stored: StoredExperiment, results: Sequence[campaign.Result
     best = setting_text(outcome["best"])
     found = [f"Best by {outcome['by']}: {best}."]
     if not outcome["best"]:
-        found = ["Nothing that was tried beats what is set at present."]
+        found = ["No setting tried beats the present setting."]
     found += [text for result in results for text in answers.sentences(result)]
     worth = merit(outcome["effect"], outcome.get("better"))
     found.append(f"In the search, whose runs chose it and flatter it: {worth}.")
@@ -207,7 +208,7 @@ def _after_comparing(stored: StoredExperiment, result: campaign.Result) -> tuple
     """Return why a command is the next one, and its words."""
     words = list(stored.command)
     if stored.state != "done":
-        return "It did not end: the same command goes on where it stopped.", words
+        return "It did not end: the same command continues where it stopped.", words
     if _undecided(result):
         blocks = str(2 * stored.plan["looks"][-1])
         return "Not every question has an answer: more blocks may give one.", with_option(
@@ -216,7 +217,9 @@ def _after_comparing(stored: StoredExperiment, result: campaign.Result) -> tuple
     if words and _simulated(result):
         for option in _SIMULATION:
             words = without_option(words, f"--{option}")
-        return "So says the simulator: ask this kernel.", with_option(words, "--on", "host")
+        return "This is a simulation: verify it on the running kernel.", with_option(
+            words, "--on", "host"
+        )
     return _all_runs(stored)
 
 
@@ -226,7 +229,7 @@ def _after_tuning(
     """Return why a command is the next one, and its words."""
     words, outcome = list(stored.command), stored.result
     if stored.state != "done" or outcome is None:
-        return "It did not end: the same command goes on where it stopped.", words
+        return "It did not end: the same command continues where it stopped.", words
     if not outcome["best"]:
         why, option = (
             "A wider search may find more.",
@@ -235,7 +238,7 @@ def _after_tuning(
     elif not results:
         why, option = "Compare the winner with the default in fresh runs.", ("--verify", None)
     elif outcome.get("certified") and _simulated(results[-1]):
-        why, option = "So says the simulator: ask this kernel.", ("--verify", "host")
+        why, option = "This is a simulation: verify it on the running kernel.", ("--verify", "host")
     elif outcome.get("certified"):
         of_tasks = {"policy", "slice", "nice"} & set(outcome["best"])
         why, option = "Make it permanent.", ("--export", "systemd" if of_tasks else "tuned")

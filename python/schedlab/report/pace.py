@@ -7,7 +7,7 @@ _AT_ONCE = 0.05
 class Pace:
     """Follows steps as they are done.
 
-    What a store has is done at once, so that a series that is taken up would seem nearly over: only
+    What a store has is done at once, so that a series that continues would seem nearly over: only
     steps that took time count.
 
     >>> pace = Pace(10.0)

@@ -158,7 +158,7 @@ def command(line: str) -> str:
 
 
 def items(sentences: Sequence[str]) -> str:
-    """Return a list of sentences, or nothing where there is none."""
+    """Return a list of sentences; an empty text for none."""
     listed = "".join(f"<li>{text(sentence)}</li>" for sentence in sentences)
     return f"<ul>{listed}</ul>" if listed else ""
 
@@ -182,7 +182,7 @@ def figure(chart: Mapping[str, Any], caption: str, alternative: str, name: str) 
     Args:
         chart: its specification.
         caption: below it.
-        alternative: what it shows, for who does not see it.
+        alternative: its alternative text.
         name: its place in the page; letters, digits and ``_``.
     """
     drawn = "".join(
@@ -197,7 +197,7 @@ def figure(chart: Mapping[str, Any], caption: str, alternative: str, name: str) 
 
 
 def _apart(drawing: str, prefix: str) -> str:
-    """Return a drawing whose parts have names of their own in a page of several drawings."""
+    """Return a drawing whose parts have unique names in a page of several drawings."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", prefix)
     return re.sub(r'(\bid="|url\(#|href="#)', lambda found: found[1] + safe, drawing)
 
@@ -216,7 +216,7 @@ def svg(chart: Mapping[str, Any]) -> str:
 
 
 FILE = 760
-"""Width in pixels of a figure that is a file of its own."""
+"""Width in pixels of a figure in a separate file."""
 
 _FILE_INKS = {"#000": "#e6eaee", "#888": "#a8b3bf", "#ddd": "#39424c"}
 """The library's black and greys, each with the colour for a dark ground."""
@@ -224,7 +224,11 @@ _FILE_INKS = {"#000": "#e6eaee", "#888": "#a8b3bf", "#ddd": "#39424c"}
 
 def file(chart: Mapping[str, Any]) -> str:
     """Return a figure as an SVG file, which follows its reader's light or dark screen."""
-    drawing = svg(sized(chart, FILE))
+    return follows_screen(svg(sized(chart, FILE)))
+
+
+def follows_screen(drawing: str) -> str:
+    """Return a drawing of the library's with the colours of a dark screen beside its own."""
     inks = "".join(
         f'[fill="{light}"]{{fill:{dark}}}[stroke="{light}"]{{stroke:{dark}}}'
         for light, dark in _FILE_INKS.items()

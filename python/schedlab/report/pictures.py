@@ -88,7 +88,7 @@ def _changes(result: Result, metric: Mapping[str, Any], name: str) -> Figure | N
         y="setting",
         low="low",
         high="high",
-        names=(title, ""),
+        names=("setting / baseline", ""),
         color="verdict",
         colors=VERDICT_COLORS,
     )
@@ -97,7 +97,7 @@ def _changes(result: Result, metric: Mapping[str, Any], name: str) -> Figure | N
 
 
 def _tried(stored: StoredExperiment, store: Store) -> Figure | None:
-    """Return what the runs of a search came to, from the best setting to the worst."""
+    """Return the mean of each setting's runs in a search, from the best setting to the worst."""
     best = {} if stored.result is None else stored.result["best"]
     winner = set(setting_text(best).split(", ")) if best else None
     better = {case["name"]: case["metric"].get("better") for case in stored.plan["cases"]}

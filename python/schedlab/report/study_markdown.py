@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 
 
 def write(summary: Values, page: Path) -> None:
-    """Write a page, and beside it an SVG file a figure that is called after it.
+    """Write a page, and beside it an SVG file a figure, named after the page.
 
     Args:
         summary: what ``summary.json`` holds.

@@ -57,10 +57,10 @@ def after(summary: Values) -> tuple[str, str]:
         shorter = [word for word in words if word != "--quick"]
         return "This was the small version: run the study in full.", shlex.join(shorter)
     if "--on" not in words:
-        return "So says the simulator: ask this kernel.", shlex.join([*words, "--on", "host"])
-    return "The same command goes on from the runs that are kept, and repeats it.", shlex.join(
-        words
-    )
+        return "This is a simulation: verify it on the running kernel.", shlex.join(
+            [*words, "--on", "host"]
+        )
+    return "The same command repeats it, and continues from the stored runs.", shlex.join(words)
 
 
 def _ways(summary: Values) -> str:

@@ -53,7 +53,7 @@ def note(text: str) -> None:
 
 
 def note_all(texts: Iterable[str]) -> None:
-    """Print several remarks, each on a line of its own."""
+    """Print several remarks, one a line."""
     for text in texts:
         note(text)
 
@@ -197,7 +197,7 @@ def time_left(seconds: float) -> str:
 
 
 PATIENCE = 2.0
-"""Seconds after which a terminal shows that the run goes on."""
+"""Seconds after which a terminal shows a run's progress."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ TASK_COLUMNS = (
 
 
 def describe_outcome(outcome: Outcome, *, every: bool = False) -> None:
-    """Print what a run came to: its tasks, groups and latencies, and the whole.
+    """Print a run's outcome: its tasks, groups and latencies, and the whole.
 
     Args:
         outcome: of the run.

@@ -1,4 +1,4 @@
-"""What a tuning came to, on the terminal and in sentences."""
+"""A tuning's result, on the terminal and in sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from schedlab.design import Surface, canonical
+from schedlab.model import quantity
 from schedlab.model.direction import Better
 from schedlab.report.terminal import heading, note, say, show
-from schedlab.report.words import counted, merit, percent, quantity
+from schedlab.report.words import counted, merit, percent
 from schedlab.tuning import Gain, Tuning
 
 
@@ -26,7 +27,7 @@ def describe_tuning(found: Tuning, certified: bool) -> None:
     if found.best.values:
         show(list(found.best.values.items()), ("setting", "best value found"))
     else:
-        say("nothing that was tried beats what is set at present")
+        say("no setting tried beats the present setting")
     say()
     if not certified:
         show([gain_row(asdict(gain)) for gain in found.gains], GAIN_COLUMNS, left=2)

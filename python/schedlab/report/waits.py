@@ -50,8 +50,19 @@ def chart(waiting: Waiting) -> Chart:
 
     In a notebook ``altair.Chart.from_dict(chart(waiting))`` shows it.
     """
+    totals: dict[str, int] = {}
+    for one in waiting.tasks:
+        for cause in one.causes:
+            totals[cause.text] = totals.get(cause.text, 0) + cause.wait_ns
+    largest = sorted(totals, key=totals.__getitem__, reverse=True)
+    # As many as there are colours: the smallest share the last one.
+    apart = largest if len(largest) <= len(PALETTE) else largest[: len(PALETTE) - 1]
     values = [
-        {"task": one.name, "cause": cause.text, "seconds": cause.wait_ns / 1e9}
+        {
+            "task": one.name,
+            "cause": cause.text if cause.text in apart else "other causes",
+            "seconds": cause.wait_ns / 1e9,
+        }
         for one in waiting.tasks
         for cause in one.causes
     ]

@@ -2,7 +2,6 @@
 
 from schedlab.experiment.blocks import Comparison
 from schedlab.experiment.stats import Estimate, Verdict
-from schedlab.model import short_time
 from schedlab.model.direction import Better
 
 
@@ -14,23 +13,6 @@ def percent(ratio: float) -> str:
     """
     change = ratio - 1
     return "no change" if abs(change) < 0.0005 else f"{change:+.1%}"
-
-
-def quantity(value: float, unit: str) -> str:
-    """Return a value with its unit, scaled.
-
-    >>> quantity(0.00931, "s"), quantity(24459.0, "1/s"), quantity(5.59e9, "B/s"), quantity(7, "")
-    ('9.310 ms', '24,459 /s', '5.59 GB/s', '7')
-    """
-    if unit == "s":
-        return short_time(value * 1e9)
-    if unit == "1/s":
-        return f"{value:,.0f} /s" if abs(value) >= 1000 else f"{value:.4g} /s"
-    if unit == "B/s":
-        for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-            if abs(value) >= size:
-                return f"{value / size:.3g} {prefix}B/s"
-    return f"{value:.6g}{' ' if unit else ''}{unit}"
 
 
 def merit(worth: float, better: Better | None) -> str:

@@ -35,7 +35,7 @@ class GenerationSearch(ABC):
         """Whether it asks for nothing more."""
 
     def ask(self) -> FloatArray:
-        """Return the positions to evaluate next, a row each; the same until they are told.
+        """Return the positions to evaluate next, a row each; the same until ``tell`` is called.
 
         Raises:
             RuntimeError: the search has finished.

@@ -1,4 +1,4 @@
-"""Our searches as samplers of Optuna's, for those who have a study already.
+"""schedlab's searches as samplers for existing Optuna studies.
 
 The space is given beforehand, as `optuna.samplers.GridSampler` has it, since a swarm or a design
 has to know all its dimensions before the first position::

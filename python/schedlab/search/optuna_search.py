@@ -94,7 +94,7 @@ class OptunaSearch(GenerationSearch):
         if name == "tpe":
             return TPESampler(seed=seed, n_startup_trials=min(10, max(1, self._left // 3)))
         if name == "cmaes":
-            # A generation of its own is what it learns from.
+            # It learns from each separate generation.
             return CmaEsSampler(
                 seed=seed, popsize=max(3, self._batch), warn_independent_sampling=False
             )

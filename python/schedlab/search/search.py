@@ -25,7 +25,7 @@ class Search(Protocol):
         """Whether it asks for nothing more."""
 
     def ask(self) -> FloatArray:
-        """Return the positions to evaluate next, a row each; the same until they are told.
+        """Return the positions to evaluate next, a row each; the same until ``tell`` is called.
 
         Raises:
             RuntimeError: the search has finished.

@@ -20,7 +20,7 @@ STATES = ("running", "interrupted", "failed", "done")
 
 
 def default_path() -> Path:
-    """Return where runs are stored that are told no other place."""
+    """Return where runs are stored by default."""
     base = os.environ.get("XDG_DATA_HOME", "")
     directory = Path(base) if base.startswith("/") else Path.home() / ".local" / "share"
     return directory / "schedlab" / "runs.db"

@@ -1,16 +1,16 @@
-"""What a figure shows, in words made from what is drawn: for who cannot see it."""
+"""Alternative texts of figures, made from the data drawn."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 
 def spans(rows: Iterable[Mapping[str, Any]], value: str, by: str = "who") -> str:
-    """Return from where to where each line or group of bars goes, in the order of their coming.
+    """Return the range of each line or group of bars, in the order of their first rows.
 
     Args:
-        rows: what is drawn.
+        rows: the data drawn.
         value: the field on the axis; rows without it are not drawn.
-        by: the field that tells lines apart.
+        by: the field that names a line.
 
     >>> spans([{"who": "paper", "s": 3.0}, {"who": "ours", "s": 2}, {"who": "ours", "s": 2.5}], "s")
     'paper: 3; ours: 2 to 2.5'

@@ -25,7 +25,7 @@ def study(name: str) -> Study:
     """Return the study of this name.
 
     Raises:
-        InputError: there is none.
+        InputError: no study has this name.
 
     >>> study("thread_fairness").name
     'thread_fairness'

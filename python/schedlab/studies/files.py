@@ -18,7 +18,7 @@ def summary_of(study: Study, result: Result, facts: Mapping[str, Any]) -> dict[s
 
     Args:
         study: which.
-        result: what it came to.
+        result: its result.
         facts: command, version, date, host and seconds.
     """
     whole = {

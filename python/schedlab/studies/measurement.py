@@ -87,7 +87,7 @@ class Measuring:
             name: Cell(f"{subject.name} on {target}", subject, setting, place)
             for name, (subject, setting) in arms.items()
         }
-        # Without the number of blocks: who asks for more later on goes on from those there are.
+        # Without the number of blocks: a later command with more continues from the stored ones.
         plan = {
             "cells": [{"name": name} | cell.definition() for name, cell in cells.items()],
             "seed": self._seed,

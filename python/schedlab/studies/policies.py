@@ -449,9 +449,11 @@ def _figures(sources: Mapping[str, Rows]) -> tuple[Figure, ...]:
         found.append(
             Figure(
                 metric,
-                f"{title} by load and policy: the paper's rows and ours, a panel a kind of process "
-                "(axes of their own). Bars are medians; the line on a bar goes from the least to "
-                "the most of its runs.",
+                f"{title} by load and policy: the paper's rows and ours, a panel a kind of "
+                "process, "
+                + ("on one log scale" if metric == "involuntary" else "each with its own axis")
+                + ". Bars are medians; the line on a bar goes from the least to the most of its "
+                "runs.",
                 f"Bars of {title}, three policies side by side at each load. "
                 + " ".join(
                     f"{panel}: {spans(rows, 'value', 'policy')}."

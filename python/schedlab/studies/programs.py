@@ -73,7 +73,7 @@ def serving(concurrency: int, time: str, request: Request = Request()) -> Worklo
 
     Args:
         concurrency: connections, each with one request under way at a time.
-        time: how long they go on.
+        time: how long they run.
         request: what one takes.
 
     >>> from schedlab import Machine, simulate

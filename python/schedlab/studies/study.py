@@ -31,7 +31,7 @@ class Claim:
         claim: in a sentence.
         paper: what the paper shows for it.
         ours: what we found.
-        verdict: what that amounts to.
+        verdict: confirmed, not confirmed or contradicted.
         interval: of the number that decides, 95 %; None where nothing is random.
     """
 
@@ -73,7 +73,7 @@ class Figure:
     Attributes:
         name: unique in its study.
         caption: under it.
-        alternative: what it shows, for who cannot see it.
+        alternative: its alternative text.
         chart: a Vega-Lite specification.
     """
 
@@ -125,7 +125,7 @@ class Request:
         on: where, ``sim`` and real targets.
         seed: of everything random.
         tell: told of progress.
-        measure: runs experiments on real targets, and keeps what they came to; None where there
+        measure: runs experiments on real targets, and stores their results; None where there
             are none.
         blocks: runs of each arm on a real target, in place of the study's number, by its name; the
             name ``""`` stands for all others.

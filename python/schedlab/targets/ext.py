@@ -1,7 +1,7 @@
 """Thread-fair weights inside a kernel: the loader of the sched_ext scheduler.
 
 A policy ``ext:pfs`` puts the scheduler of ``crates/ext`` in the place of the kernel's fair class
-for the time of a run. The loader is a program of its own; in a guest it is the same file.
+for the time of a run. The loader is a separate program; in a guest it is the same file.
 """
 
 import json

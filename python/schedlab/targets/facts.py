@@ -20,7 +20,7 @@ _USUAL_HZ = (100, 128, 250, 300, 512, 1000, 1024)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The machine at hand.
+    """This machine.
 
     Attributes:
         kernel: what ``uname -r`` prints.

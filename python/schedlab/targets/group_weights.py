@@ -1,6 +1,6 @@
 """A small controller of control groups' weights: PFS and DW-CFS where there is no sched_ext.
 
-It runs a command and puts every process below it into a control group of its own, whose
+It runs a command and puts every process below it into a separate control group, whose
 ``cpu.weight`` follows the number of the process's threads: threads times the rule's factor, as all
 of them share it. It follows the processes that first threads make; nice levels count among the
 threads of a process then, not between processes.

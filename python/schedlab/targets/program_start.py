@@ -1,4 +1,4 @@
-"""How a program starts under a policy, nice level, slice and affinity of its own.
+"""How a program starts under its policy, nice level, slice and affinity.
 
 They are set between fork and exec (``sched_setattr(2)``), so that the program and all it starts
 inherit them, and a policy that may not be set is told before anything runs.

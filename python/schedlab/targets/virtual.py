@@ -49,7 +49,7 @@ until [ -e {_PLACE}/ready ]; do
 done
 """
 
-# A server that is gone would leave the pipes without a reader for ever.
+# Without a server the pipes would never have a reader.
 _ASK = f"""\
 kill -0 "$(cat {_PLACE}/pid)" 2> /dev/null || {{ tail -n 1 {_PLACE}/log >&2; exit 3; }}
 cat > {_PLACE}/requests && cat {_PLACE}/answers
@@ -223,7 +223,7 @@ class Virtual:
             raise RunError(f"{self.name}: {_NONSENSE}") from None
 
     def _unseen(self, program: str) -> str:
-        """Say that a program, or the directory we are in, is none that a guest has."""
+        """Report a program, or a current directory, that a guest does not have."""
         here = shares.working_directory()
         sees = [] if self._guest is None else self._guest.sees
         if here is None or "/" not in program:

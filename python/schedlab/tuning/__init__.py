@@ -2,7 +2,7 @@
 
 A search (`schedlab.search`) proposes settings; `schedlab.tuning.objective` says what each is worth,
 simulated in batches or raced for real against the best so far; every run is kept in a store, from
-which a tuning that was stopped goes on; `certify` compares the winner with what is set at present,
+which a stopped tuning continues; `certify` compares the winner with the present setting,
 by the protocol of every comparison; `export` makes it permanent.
 """
 

@@ -1,4 +1,4 @@
-"""The winner against what is set at present, by the protocol of every comparison."""
+"""The winner against the present setting, by the protocol of every comparison."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ def certify(
     afresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> campaign.Result:
-    """Compare a setting with what is set at present, for every subject.
+    """Compare a setting with the present setting, for every subject.
 
     None of the runs that chose the setting counts: what was chosen for having looked good would
     look too good in them.

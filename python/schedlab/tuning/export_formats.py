@@ -52,7 +52,7 @@ class _Write:
 
     @property
     def sysctl(self) -> str | None:
-        """Its name as a sysctl, None if it is none."""
+        """Its name as a sysctl; None if it is not one."""
         path = self.path
         return path.removeprefix(_SYSCTL).replace("/", ".") if path.startswith(_SYSCTL) else None
 
@@ -90,7 +90,7 @@ def export(
     if kind not in FILES:
         raise InputError(f"--export is '{kind}'; allowed: {', '.join(FILES)}")
     if not setting.values:
-        raise InputError("nothing is to be exported: what is set at present served best")
+        raise InputError("nothing is to be exported: the present setting served best")
     values = Scheduler(release, knobs=setting.knobs).knobs
     writes = []
     for name, value in values.items():

@@ -24,7 +24,7 @@ from schedlab.experiment.stats import Verdict
 from schedlab.tuning.runs import Case, Runs
 
 DEFAULT = Setting({})
-"""What is set at present."""
+"""The present setting."""
 
 _CONTENDERS = 2
 """Settings of a generation that may duel with the incumbent."""

@@ -1,4 +1,4 @@
-"""The runs of a tuning: made once, kept in a store, and taken from there when it is taken up."""
+"""The runs of a tuning: made once, and read from the store when it continues."""
 
 import math
 import time
@@ -49,7 +49,7 @@ class Runs:
     """Makes runs of cases under settings, in one place.
 
     The n-th run of a case under a setting has the number n in the store. A search that is given the
-    same values asks for the same runs, so a tuning that is taken up finds those it made before.
+    same values asks for the same runs, so a tuning that continues finds its earlier runs.
 
     Args:
         target: where.

@@ -13,7 +13,7 @@ from schedlab.experiment import stats
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Described, Subject
-from schedlab.model import Machine, Scheduler, Workload, check_seed, parse_time
+from schedlab.model import Machine, Scheduler, Workload, check_seed, parse_time, quantity
 from schedlab.model.direction import Better
 from schedlab.search import History, Pinned, ResponseSurface, Search, run_many
 from schedlab.search.response_surface import Stage
@@ -64,7 +64,7 @@ class Gain:
         metric: what counts.
         unit: of the values.
         better: whether a lower or a higher value is better.
-        default: geometric mean with what is set at present, over the runs of the search.
+        default: geometric mean with the present setting, over the runs of the search.
         tuned: geometric mean with the tuned setting.
         change: of the metric itself, tuned / default - 1.
     """
@@ -147,8 +147,8 @@ class Tuning:
             (
                 gain.case,
                 gain.metric,
-                f"{gain.default:.4g}",
-                f"{gain.tuned:.4g}",
+                quantity(gain.default, gain.unit),
+                quantity(gain.tuned, gain.unit),
                 f"{100 * gain.change:+.1f} %",
             )
             for gain in self.gains
@@ -249,7 +249,7 @@ def tune(
     """Search for the setting with the least turnaround, of one workload or over several.
 
     What it returns rests on the runs that chose the setting, which flatter it: `certify` compares
-    it with what is set at present in fresh ones.
+    it with the present setting in fresh ones.
 
     Args:
         workload: workloads or their texts.
@@ -268,7 +268,7 @@ def tune(
     Raises:
         InputError: something unknown, or that the place has not.
         NotPermittedError: what may not be set there.
-        RunError: the workload cannot be run with what is set at present.
+        RunError: the workload cannot be run with the present setting.
 
     >>> tuning = tune("hackbench:groups=5,loops=1", knobs=["latency"], by="golden",
     ...               scheduler="2.6.24", machine=Machine(1, "reference"))
@@ -327,7 +327,7 @@ def tune_subjects(
     Raises:
         InputError: something that cannot be searched or run.
         NotPermittedError: what may not be set there.
-        RunError: a case cannot be run with what is set at present.
+        RunError: a case cannot be run with the present setting.
         StorageError: the disk is full.
         Stopped: on KeyboardInterrupt.
     """
@@ -399,7 +399,7 @@ def tune_subjects(
 
 
 def summary(tuning: Tuning) -> dict[str, Any]:
-    """Return what a tuning came to as plain data.
+    """Return a tuning's result as plain data.
 
     ``effect`` is the worth of the best setting in the runs that chose it, below 1 being better;
     ``better`` the direction that all metrics share, and ``change`` what that worth is as a change

@@ -62,10 +62,10 @@ def _run(given: argparse.Namespace) -> bool:
     holds = command.tell(findings)
     if given.page is not None:
         name = f"{given.page.stem}.svg"
-        write_text(given.page.parent / name, figure(register, collected, findings))
-        write_text(
-            given.page, page(register, collected, findings, [name], whole=len(everything.lines))
-        )
+        drawn = figure(register, collected, findings)
+        write_text(given.page.parent / name, drawn.svg)
+        made = page(register, collected, findings, {name: drawn}, whole=len(everything.lines))
+        write_text(given.page, made)
         say(f"written to {given.page}")
     return holds
 

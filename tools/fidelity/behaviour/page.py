@@ -10,7 +10,7 @@ from fidelity.divergences import divergences, known
 from fidelity.lines import workloads
 from fidelity.markdown import circumstances, left_out, listing, number, section, table
 from fidelity.observation import METRICS, Metric, medians
-from fidelity.scatter import Dot, scatter
+from fidelity.scatter import Dot, Picture, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 
 _QUESTION = """\
@@ -39,7 +39,7 @@ def page(
     register: Register,
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
-    figures: Sequence[str],
+    figures: Mapping[str, Picture],
     *,
     whole: int,
 ) -> str:
@@ -49,7 +49,7 @@ def page(
         register: what was written down.
         collected: the runs by place.
         findings: what became of the lines.
-        figures: the names of the figures' files, beside the page.
+        figures: by the name of its file, beside the page.
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
@@ -66,7 +66,7 @@ def page(
             f"each, interleaved; {protocol.simulated} simulated runs at offsets within a tick.",
             "",
             *left_out(whole, len(findings)),
-            *(f"![Real against simulated, a panel a metric]({name})\n" for name in figures),
+            *(f"![{one.alternative}]({name})\n" for name, one in figures.items()),
             _METRICS,
             *table(
                 ("metric", *register.places),
@@ -97,7 +97,7 @@ def page(
 
 def figure(
     register: Register, collected: Mapping[str, Collected | str], findings: Sequence[Finding]
-) -> str:
+) -> Picture:
     """Draw real against simulated of every line, a panel a metric."""
     dots = []
     for finding in findings:

@@ -18,8 +18,8 @@ _NAMES: dict[Metric, str] = {
 }
 
 _ABOUT = """\
-Workloads are drawn from seeds (`tools/fidelity/held_out/draw.py`): nobody chose them, and the
-simulator was not changed after they were drawn. Each is run for real and simulated with costs that
+Workloads are drawn from seeds (`tools/fidelity/held_out/draw.py`), not chosen, and the simulator
+was not changed after they were drawn. Each is run for real and simulated with costs that
 were calibrated at the same place. Its error is how far the median of the simulated runs is from the
 median of the real ones: of shares the largest difference of any task's, in points; of switches
 relative to their number, or to a tenth of all switches where that is more; of all else relative.
@@ -41,7 +41,7 @@ def page(plan: Plan, found: Mapping[str, Found], judged: str) -> str:
     pairs = [(one, plan.goals[one.metric]) for all_of in every.values() for one in all_of]
     met = sum(one.meets(goal) for one, goal in pairs)
     lines = [
-        "# Prediction of workloads that nobody has tuned for",
+        "# Prediction of workloads drawn at random",
         "",
         f"**{met} of {len(pairs)} goals are met.** {judged} {circumstances()}",
         "",

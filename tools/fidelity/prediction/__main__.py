@@ -48,13 +48,14 @@ def _run(given: argparse.Namespace) -> bool:
     findings = judge(register, collected)
     holds = command.tell(findings, "rankings")
     if given.page is not None:
-        names = {}
-        for place, drawn in figures(findings).items():
-            names[place] = f"{given.page.stem}-{place.replace(':', '-')}.svg"
-            write_text(given.page.parent / names[place], drawn)
-        write_text(
-            given.page, page(register, collected, findings, names, whole=len(everything.lines))
-        )
+        files = {
+            f"{given.page.stem}-{place.replace(':', '-')}.svg": drawn
+            for place, drawn in figures(findings).items()
+        }
+        for name, drawn in files.items():
+            write_text(given.page.parent / name, drawn.svg)
+        made = page(register, collected, findings, files, whole=len(everything.lines))
+        write_text(given.page, made)
         say(f"written to {given.page}")
     return holds
 

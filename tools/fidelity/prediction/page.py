@@ -8,7 +8,7 @@ from fidelity.markdown import circumstances, left_out, listing, number, section,
 from fidelity.prediction.collect import Collected
 from fidelity.prediction.judge import Finding
 from fidelity.prediction.register import Measure, Register
-from fidelity.scatter import Dot, scatter
+from fidelity.scatter import Dot, Picture, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 
 _QUESTION = """\
@@ -37,7 +37,7 @@ def page(
     register: Register,
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
-    figures: Mapping[str, str],
+    figures: Mapping[str, Picture],
     *,
     whole: int,
 ) -> str:
@@ -47,15 +47,15 @@ def page(
         register: what was written down.
         collected: the runs by place.
         findings: what became of the lines.
-        figures: the names of the figures' files by place.
+        figures: by the name of its file, beside the page.
         whole: how many lines there are, of which these may be a part.
     """
     failed = [finding for finding in findings if not finding.holds]
     pinned = [finding for finding in findings if finding.diverges]
     untied = sum(not finding.holds_untied for finding in findings)
     shown = []
-    for place, name in figures.items():
-        shown += [f"![Real against simulated settings, {place}]({name})", ""]
+    for name, drawn in figures.items():
+        shown += [f"![{drawn.alternative}]({name})", ""]
     return (
         "\n".join(
             [
@@ -111,7 +111,7 @@ def page(
     )
 
 
-def figures(findings: Sequence[Finding]) -> dict[str, str]:
+def figures(findings: Sequence[Finding]) -> dict[str, Picture]:
     """Draw real against simulated of each setting, a panel a workload and measure, by place."""
     found: dict[str, list[Dot]] = {}
     for finding in findings:

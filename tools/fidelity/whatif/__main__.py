@@ -49,10 +49,11 @@ def _run(given: argparse.Namespace) -> bool:
     holds = command.tell(findings)
     if given.page is not None:
         name = f"{given.page.stem}.svg"
-        write_text(given.page.parent / name, figure(collected, findings))
+        drawn = figure(collected, findings)
+        write_text(given.page.parent / name, drawn.svg)
         write_text(
             given.page,
-            page(register, collected, findings, [name], known, whole=len(everything.lines)),
+            page(register, collected, findings, {name: drawn}, known, whole=len(everything.lines)),
         )
         say(f"written to {given.page}")
     return holds

@@ -5,7 +5,7 @@ from functools import partial
 
 from fidelity.divergences import divergences, known
 from fidelity.markdown import circumstances, left_out, listing, number, section, table
-from fidelity.scatter import Dot, scatter
+from fidelity.scatter import Dot, Picture, scatter
 from fidelity.tally import WITHIN, Tally, verdict
 from fidelity.whatif.collect import Collected, Pair, in_templates
 from fidelity.whatif.judge import Finding, shown
@@ -44,7 +44,7 @@ def page(
     register: Register,
     collected: Mapping[str, Collected | str],
     findings: Sequence[Finding],
-    figures: Sequence[str],
+    figures: Mapping[str, Picture],
     noise: Noise,
     *,
     whole: int,
@@ -55,7 +55,7 @@ def page(
         register: what was written down.
         collected: what there is, by place.
         findings: what became of the lines.
-        figures: the names of the figures' files.
+        figures: by the name of its file, beside the page.
         noise: the A/A intervals.
         whole: how many lines there are, of which these may be a part.
     """
@@ -79,7 +79,7 @@ def page(
                 f"{protocol.end}. {' '.join(places)}",
                 "",
                 *left_out(whole, len(findings)),
-                *(f"![Real against predicted, a panel a metric]({name})\n" for name in figures),
+                *(f"![{one.alternative}]({name})\n" for name, one in figures.items()),
                 _METRICS,
                 *listing("Failures", [(one.line.about, one.failure) for one in failed]),
                 *known(
@@ -152,7 +152,7 @@ def _place(place: str, there: Collected | str) -> str:
     return f"{place} is Linux {', '.join(sorted(releases))}."
 
 
-def figure(collected: Mapping[str, Collected | str], findings: Sequence[Finding]) -> str:
+def figure(collected: Mapping[str, Collected | str], findings: Sequence[Finding]) -> Picture:
     """Draw real against predicted of every line, a panel a metric, a colour a workload."""
     dots = []
     for finding in findings:

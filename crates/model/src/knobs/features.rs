@@ -3,16 +3,21 @@
 use crate::Series;
 
 macro_rules! features {
-    ($($(#[$doc:meta])* $field:ident $name:literal),* $(,)?) => {
+    ($($(#[doc = $doc:literal])* $field:ident $name:literal),* $(,)?) => {
         /// The `sched_features` of one kernel, each under the kernel's name in lower case.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Features {
-            $($(#[$doc])* pub $field: bool,)*
+            $($(#[doc = $doc])* pub $field: bool,)*
         }
 
         impl Features {
             /// Every feature name, as the kernel spells it.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// What the feature called `name` does, in one sentence.
+            pub fn meaning(name: &str) -> Option<&'static str> {
+                match name { $($name => Some(concat!($($doc),*).trim()),)* _ => None }
+            }
 
             /// The value of the feature called `name`, if there is one.
             pub fn get(&self, name: &str) -> Option<bool> {
@@ -47,11 +52,11 @@ features! {
     tree_avg "TREE_AVG",
     /// Placement half a slice into the period (2.6.24).
     approx_avg "APPROX_AVG",
-    /// `min_vruntime`-relative placement keeps lag (EEVDF).
+    /// A task is placed with the lag that it was dequeued with (EEVDF).
     place_lag "PLACE_LAG",
     /// A new task's first deadline is half a slice away (EEVDF).
     place_deadline_initial "PLACE_DEADLINE_INITIAL",
-    /// Migration keeps the deadline's distance (EEVDF).
+    /// A migrated task keeps the distance of its deadline (EEVDF).
     place_rel_deadline "PLACE_REL_DEADLINE",
     /// The running task keeps its CPU until its slice or lag is used up (EEVDF).
     run_to_parity "RUN_TO_PARITY",
@@ -69,7 +74,7 @@ features! {
     wa_weight "WA_WEIGHT",
     /// Of two equal loads the last CPU's counts more.
     wa_bias "WA_BIAS",
-    /// The search for an idle CPU is bounded by what it costs and how long CPUs idle (up to 6.1).
+    /// The search for an idle CPU is bounded by its cost and by how long CPUs idle (up to 6.1).
     sis_prop "SIS_PROP",
     /// The search for an idle CPU is bounded by how busy the cache's CPUs are (6.1 on).
     sis_util "SIS_UTIL",
@@ -83,10 +88,10 @@ features! {
     hrtick "HRTICK",
     /// A timer ends deadline tasks' runtimes to the nanosecond, instead of a tick.
     hrtick_dl "HRTICK_DL",
-    /// Ticks look at slices though the timer of HRTICK will (CFS).
+    /// Ticks check slices although the timer of HRTICK does too (CFS).
     double_tick "DOUBLE_TICK",
     /// A woken task stays with its waker instead of rousing an idle CPU: `sched_vcpu_pack` on the command line of a vendor's 6.18 for
-    /// virtual machines, which Linux's own does not have. Its rule is told from recordings (docs/concepts/balancing.md).
+    /// virtual machines, which mainline Linux does not have.
     vcpu_pack "VCPU_PACK",
 }
 

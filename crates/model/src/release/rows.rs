@@ -72,7 +72,7 @@ rows! {
     /// Bandwidth throttles task by task, as each returns to user space (`throttle_cfs_rq_work`).
     throttles_tasks: Structure, since (6, 18), requires [eevdf],
         commit "e1fad12dcb66" "sched/fair: Switch to task based throttle model";
-    /// The tasks of all groups stand in one timeline of their CPU, each with its part of the CPU through all levels for a weight
+    /// The tasks of all groups are in one timeline of their CPU, each with its part of the CPU through all levels for a weight
     /// (`h_load`); the levels keep load, averages and bandwidth alone.
     single_timeline: Structure, since (7, 3), requires [eevdf, throttles_tasks],
         commit "85570f10a4c6" "sched/eevdf: Move to a single runqueue";
@@ -97,7 +97,7 @@ rows! {
     /// CPUs and nodes keep blocks of memory in sheaves (`mm/slub.c`), so that no slab of messages is given back.
     slabs_kept: Fact, since (7, 0),
         commit "e47c897a2949" "slab: add sheaves to most caches";
-    /// A synchronous write looks at the inode's table block after the inode.
+    /// A synchronous write accesses the inode's table block after the inode.
     table_after_inode: Fact, since (6, 5),
         no_commit "not found: read in fs/ext4/fsync.c (ext4_fsync_nojournal)";
 
@@ -130,7 +130,7 @@ rows! {
 
     // --- time, weights ---
 
-    /// The fair class charges by `rq->clock_task`, which stands still for interrupts, not by `rq->clock`.
+    /// The fair class charges by `rq->clock_task`, which stops during interrupts, not by `rq->clock`.
     task_clock: Flag, since (2, 6, 37),
         commit "305e6835e055" "sched: Do not account irq time to current task";
     /// Weights carry ten bits beyond the nice table's (`SCHED_LOAD_SHIFT`).
@@ -173,7 +173,7 @@ rows! {
     /// `sched_nr_latency` stays what it was on boot: latency and granularity are plain numbers in debugfs.
     nr_latency_of_boot: Flag, since (5, 13), until (6, 6), excludes [eevdf],
         commit "8a99b6833c88" "sched: Move SCHED_DEBUG sysctl to debugfs";
-    /// SCHED_IDLE entities have a granularity of their own, and less credit for sleep.
+    /// SCHED_IDLE entities have a separate granularity, and less credit for sleep.
     idle_min_granularity: Flag, since (5, 16), until (6, 6), excludes [eevdf],
         commit "51ce83ed523b" "sched: reduce sched slice for SCHED_IDLE entities";
     /// A new entity is not placed before the `vruntime` it copied from its parent.
@@ -185,7 +185,7 @@ rows! {
     /// A tick compares the running entity with the leftmost once it ran its granularity.
     tick_compares_leftmost: Flag, since (2, 6, 32), until (6, 6), excludes [eevdf],
         commit "f685ceacab07" "sched: Strengthen buddies and mitigate buddy induced latencies";
-    /// A tick looks at slices only where another entity waits; before, also without wakeup preemption.
+    /// A tick checks slices only where another entity waits; before, also without wakeup preemption.
     tick_checks_contended_only: Flag, since (5, 10),
         no_commit "not found: between 2.6.24 and 5.10, in entity_tick";
     /// Wakeup preemption scales the granularity by the waking entity's weight (`wakeup_preempt_entity`), and nominates buddies.
@@ -203,7 +203,7 @@ rows! {
 
     // --- EEVDF ---
 
-    /// Protection lasts for a time (`vprot`): the queue's shortest slice; before, while the deadline of the pick stands.
+    /// Protection lasts for a time (`vprot`): the queue's shortest slice; before, until the deadline of the pick changes.
     protects_for_time: Flag, since (6, 17), requires [eevdf],
         commit "052c3d87c82e" "sched/fair: Limit run to parity to the min slice of enqueued entities";
     /// Protection begins with a pick (`set_next_entity` with `first`), not with any `set_next_task`.
@@ -212,10 +212,10 @@ rows! {
     /// `pick_eevdf` takes the next buddy; before, `pick_next_entity` alone.
     buddy_in_pick_eevdf: Flag, since (6, 19), backports [(6, 18, 33)], requires [eevdf],
         commit "e837456fdca8" "sched/fair: Reimplement NEXT_BUDDY to align with EEVDF goals";
-    /// No buddy is taken where a shorter slice is looked for.
+    /// No buddy is taken where a shorter slice is searched for.
     buddy_only_if_protecting: Flag, since (7, 1), requires [eevdf],
         commit "78cde54ea5f0" "sched/eevdf: Clear buddies for preempt_short";
-    /// V's origin moves to V whenever V is asked for; before, only as an entity joins the timeline or leaves it, so that virtual time stands still
+    /// V's origin moves to V whenever V is read; before, only as an entity joins the timeline or leaves it, so that virtual time stops
     /// while a task is alone. 6.12 had another origin until 6.12.78, which moved as well.
     origin_follows_v: Flag, since (7, 0), backports [(6, 12, 0), (6, 18, 17)], requires [eevdf],
         commit "b3d99f43c72b" "sched/fair: Fix zero_vruntime tracking";
@@ -244,13 +244,13 @@ rows! {
     /// An eligible task with a shorter slice preempts as it wakes, though another one is picked then.
     eligible_short_slice_preempts: Flag, since (7, 3), requires [eevdf],
         commit "ba0d3bf5f97b" "sched/eevdf: Cancel slice protection if short slice task is eligible";
-    /// Under PREEMPT_SHORT a wake-up is looked at though the CPU is marked for rescheduling.
+    /// Under PREEMPT_SHORT a wake-up is considered although the CPU is marked for rescheduling.
     wakes_though_marked: Flag, since (7, 3), requires [eevdf],
         commit "7ad0ec7890b3" "sched/eevdf: Update slice protection even when resched is already set";
     /// A task that preempts by a shorter slice is the next buddy, unless that has a shorter one still.
     short_slice_is_buddy: Flag, since (7, 3), requires [eevdf],
         commit "8f97b627ff1c" "sched/fair: Set next buddy for preempt short";
-    /// The lag of an entity that comes is inflated by a part of it, so that no product of it and the queue's weight overflows.
+    /// The lag of an arriving entity is inflated by a part of it, so that no product of it and the queue's weight overflows.
     inflates_lag_by_part: Flag, since (7, 3), requires [eevdf],
         no_commit "not found: read in 7.3.4's kernel/sched/fair.c (place_entity)";
     /// A yield forfeits the rest of the request; before, it put the deadline a slice off.
@@ -292,13 +292,13 @@ rows! {
     /// A task whose priority falls goes before its new equals.
     lowered_goes_first: Flag, since (3, 15),
         commit "81a44c5441d7" "sched: Queue RT tasks to head when prio drops";
-    /// The classes are told of changes (`switched_to`, `prio_changed`).
+    /// The classes are notified of changes (`switched_to`, `prio_changed`).
     prio_changed_methods: Flag, since (2, 6, 25),
         commit "cb4698450404" "sched: RT-balance, add new methods to sched_class";
     /// A fair task that asks for no slice is requeued by `sched_setattr`.
     requeues_without_slice: Flag, since (6, 12),
         commit "857b158dc5e8" "sched/eevdf: Use sched_attr::sched_runtime to set request/slice suggestion";
-    /// The class that a task rose from learns of it as of a wake-up.
+    /// The class that a task rose from is notified as of a wake-up.
     change_tells_lower_class: Flag, since (7, 0),
         commit "704069649b5b" "sched/core: Rework sched_class::wakeup_preempt() and rq_modified_*()";
 
@@ -344,13 +344,13 @@ rows! {
     /// Sums are followed in their own 64 bits, for what is added, too (`__update_sa`).
     pelt_sums_in_64_bits: Flag, since (7, 0),
         commit "089d84203ad4" "sched/fair: Fold the sched_avg update";
-    /// A new task of another class is as one that just left the fair class, and expects nothing of its queue.
+    /// A new task of another class is treated as one that just left the fair class, without utilisation from its queue.
     new_tasks_of_other_classes_age: Flag, since (6, 1),
         commit "e4fe074d6c35" "sched/fair: Don't init util/runnable_avg for !fair task";
     /// The part of a queue's load in a new task's utilisation is by the nice table's weight.
     init_util_by_nice_weight: Flag, since (6, 10),
         commit "72bffbf57c52" "sched/fair: Fix initial util_avg calculation";
-    /// A task that leaves an idle CPU ages by the time its clock stood still (`migrate_se_pelt_lag`).
+    /// A task that leaves an idle CPU ages by the time its clock was stopped (`migrate_se_pelt_lag`).
     migration_adds_pelt_lag: Flag, since (6, 0),
         commit "e2f3e35f1f5a" "sched/fair: Decay task PELT values during wakeup migration";
     /// A group's load average is updated at most once a millisecond.
@@ -413,7 +413,7 @@ rows! {
     /// Failures lead to active balancing only where a task is to be moved.
     active_balance_by_type: Flag, since (5, 12),
         commit "e9b9734b7465" "sched/fair: Reduce cases for active balance";
-    /// Newidle balancing ends where a task came meanwhile.
+    /// Newidle balancing ends where a task arrived meanwhile.
     newidle_ends_for_new_tasks: Flag, since (6, 0),
         commit "792b9f65a568" "sched: Allow newidle balancing to bail out of load_balance";
     /// Newidle balancing compares the expected idle time with what balancing costs, not with the cost of a migration.

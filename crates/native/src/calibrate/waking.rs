@@ -26,7 +26,7 @@ pub(crate) enum Where {
     Idle(u32),
 }
 
-/// One write that wakes a sleeping reader who does not preempt the writer.
+/// One write that wakes a sleeping reader that does not preempt the writer.
 pub(crate) fn wakeup(bench: &Bench, place: Where) -> Result<Vec<f64>, NativeError> {
     wakeup_through(bench, place, Bench::pipe)
 }

@@ -1,4 +1,4 @@
-//! Starting the real program, and looking for what it left behind.
+//! Helpers that start the real program and look for processes and files that it left.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

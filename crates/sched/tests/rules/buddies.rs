@@ -1,4 +1,4 @@
-//! Buddies of 5.10 and 6.1: whom a pick prefers to the first in virtual time (`set_next_buddy`, `set_last_buddy`, `pick_next_entity`).
+//! Buddies of 5.10 and 6.1: the task that a pick prefers to the first in virtual time (`set_next_buddy`, `set_last_buddy`, `pick_next_entity`).
 
 use schedlab_model::{Policy, TaskId};
 

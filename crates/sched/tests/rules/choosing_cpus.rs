@@ -1,4 +1,4 @@
-//! Where tasks are put, and what an idle CPU pulls (`select_task_rq`, `newly_idle_balance`). The kernel's own balancing is simplified
+//! On which CPU a task is placed, and what an idle CPU pulls (`select_task_rq`, `newly_idle_balance`). The kernel's balancing is simplified
 //! to what keeps CPUs busy (docs/concepts/simplifications.md); these are its rules.
 
 use schedlab_model::{CpuId, Policy, TaskId};

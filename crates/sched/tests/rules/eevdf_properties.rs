@@ -1,4 +1,4 @@
-//! What EEVDF promises of lag, whatever tasks do: what a task may be owed or owe while it is away, and while it competes.
+//! EEVDF's bounds on lag under random operations, for tasks that compete and for tasks that sleep.
 
 use proptest::prelude::*;
 use schedlab_model::{Attributes, Policy, TaskId, Time};

@@ -1,4 +1,4 @@
-//! Whatever is done with groups in whatever order: counts stay those of the tasks, time is charged once, and nobody is lost.
+//! Random operations on groups: counts stay those of the tasks, time is charged once, and no task is lost.
 
 use proptest::prelude::*;
 use schedlab_model::{CpuId, Policy, TaskId, TaskState, Time};

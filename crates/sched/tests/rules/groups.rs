@@ -1,4 +1,4 @@
-//! Task groups: who gets how much, in which order, and what moves with a task.
+//! Task groups: each one's share, the order in which they run, and what moves with a task.
 
 use proptest::prelude::*;
 use schedlab_model::{Policy, TaskId, Time};

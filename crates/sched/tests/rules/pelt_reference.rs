@@ -1,4 +1,4 @@
-//! What a kernel's load averages must be, step by step, from what somebody was doing: in the kernel's integers, and in real numbers.
+//! A reference for the kernel's load averages, computed step by step from each task's states: in the kernel's integers, and in real numbers.
 
 use proptest::prelude::*;
 use schedlab_sched::pelt::SchedAvg;

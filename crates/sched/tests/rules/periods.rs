@@ -1,4 +1,4 @@
-//! The period in which everybody runs once, and each task's slice of it (`__sched_period`, `sched_slice`).
+//! The period in which each task runs once, and each task's slice of it (`__sched_period`, `sched_slice`).
 
 use schedlab_model::Policy;
 

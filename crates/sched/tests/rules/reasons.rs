@@ -1,4 +1,4 @@
-//! What decisions say of themselves: the rule that decided, and by how much.
+//! Reasons of decisions: the rule that decided, and its margin.
 
 use schedlab_model::{
     Candidate, PassedOver, PickLevel, PickRule, PlaceRule, Policy, Reason, TaskId, TurnRule, WakeupRule,

@@ -1,4 +1,4 @@
-//! What the rules are for: shares by weight, bounded lag, nobody starves.
+//! Properties that the rules provide: shares by weight, bounded lag, no starvation.
 
 use proptest::prelude::*;
 use schedlab_model::{Policy, TaskId};

@@ -1,4 +1,4 @@
-//! The run of virtual time on a queue: who is charged, and `min_vruntime` behind them all (`update_curr`, `update_min_vruntime`).
+//! How virtual time advances on a queue: which task is charged, and `min_vruntime` behind them all (`update_curr`, `update_min_vruntime`).
 
 use schedlab_model::{Policy, TaskState};
 

@@ -32,7 +32,7 @@ from schedlab.studies.study import Cell, Figure, Request, Result, Study, Table
 _CHANCE = (
     f"Each setting is simulated {len(parameters_simulated.WORKERS_NS[::2])} times with a worker's "
     "time longer or shorter by up to 0.1 %, and the default as often with others (A/A): which "
-    "request meets which hangs on that, and throughput at one concurrency moves by up to 17 %."
+    "request meets which depends on that, and throughput at one concurrency moves by up to 17 %."
 )
 
 PAPER = "CFS parameters and Apache HTTP server: four kernel.sched_ parameters (course project)"
@@ -46,7 +46,7 @@ _SIMULATED = (
     "long as there are any (epoll). A request takes "
     f"{programs.Request().loader} of wrk, {programs.Request().listener} of a listener and "
     f"{programs.Request().worker} of a worker, what switches and wake-ups cost aside. A sleeper "
-    "is placed half a latency before the others (place_entity) and preempts whoever runs where it "
+    "is placed half a latency before the others (place_entity) and preempts the current task if it "
     "leads by more than wakeup_granularity: with the default of 3 ms it does from a latency of "
     "6 ms on. Then each request that wrk sends wakes a listener that takes the CPU from it, and "
     "each answer wakes wrk; with less, wrk sends a batch, and listeners and workers find one."
@@ -98,6 +98,7 @@ def study(request: Request) -> Result:
     speeds = parameters_measured.speeds(ours)
     paper = printed()
     real = {target: parameters_measured.measured(request, target) for target in request.real}
+    sources = _sources(paper, {"sim": ours, **real})
     claims = []
     for target, runs in {"sim": ours, **real}.items():
         claims += parameters_measured.claims(target, runs, _of_paper(paper))
@@ -128,9 +129,9 @@ def study(request: Request) -> Result:
             _table(paper, speeds),
             *parameters_measured.tables({"sim": ours, **real}),
             parameters_cause.table(cause, causes),
-            parameters_table.side_by_side(_sources(paper, {"sim": ours, **real})),
+            parameters_table.side_by_side(sources),
         ),
-        figures=_figures(paper, speeds, real),
+        figures=_figures(sources),
         timeline=timeline_of(
             programs.serving(4, "10ms"),
             Scheduler(RELEASE, knobs=DEFAULTS),
@@ -160,7 +161,7 @@ def study(request: Request) -> Result:
 def _sources(
     paper: Speeds, ours: Mapping[str, parameters_measured.Runs]
 ) -> dict[str, tuple[Speeds, Speeds]]:
-    """Return throughputs and their deviations by who has them."""
+    """Return throughputs and their deviations by source: the paper, or a target."""
     percent = printed("standard_deviation_percent")
     deviations = {key: value / 100 for key, value in percent.items()}
     found: dict[str, tuple[Speeds, Speeds]] = {
@@ -249,21 +250,25 @@ def _table(paper: Speeds, ours: Speeds) -> Table:
     )
 
 
-def _figures(
-    paper: Speeds, ours: Speeds, real: Mapping[str, parameters_measured.Runs]
-) -> tuple[Figure, ...]:
+def _figures(sources: Mapping[str, tuple[Speeds, Speeds]]) -> tuple[Figure, ...]:
+    """Draw each parameter's throughput, a panel a source.
+
+    Args:
+        sources: throughputs and their deviations, as `_sources` has them.
+    """
     found = []
-    sources = {"paper": paper, "ours, simulated": ours}
-    sources |= {f"ours, {name}": parameters_measured.speeds(runs) for name, runs in real.items()}
     for knob in KNOBS:
         values = [
             {
                 "concurrency": concurrency,
-                "part": 100 * speed / _best(speeds, knob, concurrency),
                 "who": value,
-                "panel": source,
+                "panel": _PANELS.get(source, f"ours, {source}"),
+                **_part(
+                    speed / _best(speeds, knob, concurrency),
+                    deviations.get((knob, value, concurrency)),
+                ),
             }
-            for source, speeds in sources.items()
+            for source, (speeds, deviations) in sources.items()
             for (name, value, concurrency), speed in speeds.items()
             if name == knob
         ]
@@ -271,13 +276,13 @@ def _figures(
             Figure(
                 knob,
                 f"{knob}: throughput in per cent of the best value's at that concurrency, a line a "
-                "value; the report's and ours.",
+                "value; the report's and ours, each panel with its own axis. Bars: a standard "
+                "deviation of the runs on either side.",
                 "Lines of throughput, in per cent of the best value's, against connections, a line "
                 "a value. "
                 + " ".join(
-                    f"{panel}: {spans(rows, 'part')}."
-                    for panel in sources
-                    if (rows := [one for one in values if one["panel"] == panel])
+                    f"{panel}: {spans([one for one in values if one['panel'] == panel], 'part')}."
+                    for panel in dict.fromkeys(str(one["panel"]) for one in values)
                 ),
                 charts.lines(
                     values,
@@ -286,12 +291,23 @@ def _figures(
                     names=("connections (log scale)", "% of the best"),
                     color="who",
                     log=True,
-                    zero=True,
                     facet="panel",
+                    free=True,
                 ),
             )
         )
     return tuple(found)
+
+
+_PANELS = {"paper": "paper", "sim": "ours, simulated"}
+
+
+def _part(part: float, deviation: float | None) -> dict[str, float]:
+    """Return a throughput in per cent, with a standard deviation on either side where known."""
+    if deviation is None:
+        return {"part": 100 * part}
+    ends = {"low": 100 * part * (1 - deviation), "high": 100 * part * (1 + deviation)}
+    return {"part": 100 * part, **ends}
 
 
 def _best(speeds: Speeds, knob: str, concurrency: int) -> float:

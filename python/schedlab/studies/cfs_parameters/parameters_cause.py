@@ -1,10 +1,10 @@
-"""Why ``latency`` moves a web server: by whether who is woken preempts whoever runs.
+"""Why ``latency`` moves a web server: through wakeup preemption.
 
 A sleeper is placed half of ``latency`` before the others (``place_entity`` of 5.10's
-``kernel/sched/fair.c``, GENTLE_FAIR_SLEEPERS), and preempts who runs where it is ahead by more than
-``wakeup_granularity`` (``wakeup_preempt_entity``). So two settings that have nothing to do with one
-another but for that should do the same: a small latency, and a large granularity; and a small
-granularity should undo what a small latency does.
+``kernel/sched/fair.c``, GENTLE_FAIR_SLEEPERS), and preempts the current task where it is ahead by
+more than ``wakeup_granularity`` (``wakeup_preempt_entity``). Two otherwise unrelated settings
+should then do the same, a small latency and a large granularity; and a small granularity should
+undo what a small latency does.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def measured(request: Request, target: str) -> Runs:
             knobs = {**DEFAULTS, **SHORTEST, **SETTINGS[name]}
             arms[f"{name} {seconds}"] = (program, Setting(knobs))
     blocks = max(_BLOCKS, request.blocks_of(target, 12, _BLOCKS))
-    runs = request.measure("cfs_parameters: who is woken", arms, target, blocks=blocks)
+    runs = request.measure("cfs_parameters: wakeup preemption", arms, target, blocks=blocks)
     return {
         (name.rpartition(" ")[0], int(name.rpartition(" ")[2])): np.array(
             [one["requests"] for one in values]
@@ -96,7 +96,7 @@ def claim(target: str, runs: Runs) -> Claim:
     same, undone = ratios[_COARSE], ratios[_FINE]
     gain = ratios[_SHORT].value - 1
     return Claim(
-        f"{target}: latency acts on Apache by whom wake-ups preempt",
+        f"{target}: latency acts on Apache through wakeup preemption",
         "not in the report",
         f"{_SHORT} {gain:+.1%}; {_COARSE} {same.value - 1:+.1%} (interval), with the default "
         f"latency; {_FINE} {undone.value - 1:+.1%}; {len(base)} interleaved runs of each",
@@ -141,7 +141,7 @@ def table(ours: Mapping[str, Simulated], real: Mapping[str, Runs]) -> Table:
         *("where", "setting", "run", "requests/s", "against the default", "95 %"),
         "switches a request",
     )
-    title = f"Why latency acts: {CONNECTIONS} connections, by whether who is woken preempts"
+    title = f"Why latency acts: {CONNECTIONS} connections, with and without wakeup preemption"
     return Table("cause", title, columns, tuple(rows))
 
 

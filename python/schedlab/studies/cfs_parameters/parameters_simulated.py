@@ -1,9 +1,9 @@
 """The web server's report in simulation, every setting several times, as on real kernels.
 
-Which request meets which hangs on very little: with a worker's time longer or shorter by a part in
-a thousand, throughput at one concurrency moves by up to 17 %, and over four of them by 3 %. So each
-setting is simulated with several such times, the default with others once more (A/A), and all of
-them are judged as real runs are.
+Which request meets which depends on small differences: with a worker's time longer or shorter by a
+part in a thousand, throughput at one concurrency moves by up to 17 %, and over four of them by 3 %.
+So each setting is simulated with several such times, the default with others once more (A/A), and
+all of them are judged as real runs are.
 """
 
 from collections.abc import Mapping

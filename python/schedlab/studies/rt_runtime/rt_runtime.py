@@ -22,7 +22,7 @@ from schedlab.studies.study import Cell, Claim, Figure, Request, Result, Study, 
 PAPER = "Enrique Anaya Bovio: Kernel Optimization (course report, 2018; sched_rt_runtime_us)"
 
 SHARES = (0.0, *rt_writes.SHARES)
-"""Of the CPU that a FIFO task asks for; 0 is none."""
+"""Of the CPU that a FIFO task asks for; 0 means no such task."""
 
 RELEASES = ("5.10", "6.1")
 SERVED = "6.12"
@@ -74,7 +74,7 @@ def unmoved(release: str, values: Sequence[str]) -> float:
 
 
 def study(request: Request) -> Result:
-    """Reproduce the report, and go on where its case ends."""
+    """Reproduce the report, and extend its case."""
     found, served = sweep(request)
     still = unmoved(SERVED, ("300ms", DEFAULT))
     throttling = {one: rt_beside.throttles(rt_beside.release_of(one)) for one in request.real}
@@ -160,7 +160,7 @@ def study(request: Request) -> Result:
 def _unlimited() -> tuple[str, ...]:
     return (
         "On real kernels no task is beside a FIFO task without a limit (-1, or the whole period): "
-        "nobody else would run there any more, a guest's only CPU with what ends the run included. "
+        "no other task would run there any more, nor, on a guest's only CPU, what ends the run. "
         "Simulated, writers get nothing then. With the limit or the fair server the rest always "
         "has a part, so that the FIFO task may run on a host, too: on CPU 0, for seconds at a "
         "time.",
@@ -335,7 +335,12 @@ def _figures(
     beside += [
         one for target, runs in loaded.items() for one in rt_writes.drawn(target, runs, _load)
     ]
-    costs = [one for one in beside if one["who"] != _load(0.0)]
+    ends = ("low", "high")
+    costs = [
+        {name: value for name, value in one.items() if name not in ends}
+        for one in beside
+        if one["who"] != _load(0.0)
+    ]
     servers = [
         one
         for share, values in served.items()
@@ -387,13 +392,15 @@ def _figures(
                     zero=True,
                     facet="panel",
                     free=True,
+                    colors=_COLORS,
                 ),
             )
             for name, caption, values, field, axis in (
                 (
                     "real_time",
                     "Beside a FIFO task, by the share of the CPU that it asks for: what the "
-                    "writers get (axes of their own).",
+                    "writers get, each panel with its own axis; bars: a standard error on either "
+                    "side.",
                     beside,
                     "speed",
                     "MB/s",
@@ -409,7 +416,8 @@ def _figures(
         ),
         Figure(
             "fair_server",
-            f"{SERVED}: the fair server's runtime in its place (axes of their own).",
+            f"{SERVED}: the fair server's runtime in its place, each panel with its own axis; "
+            "bars: a standard error on either side.",
             "MB/s against the fair server's runtime. " + _panels(servers, "speed"),
             charts.lines(
                 servers,
@@ -419,6 +427,7 @@ def _figures(
                 zero=True,
                 facet="panel",
                 free=True,
+                colors=_COLORS,
             ),
         ),
     )
@@ -434,6 +443,10 @@ def _panels(values: Sequence[Mapping[str, object]], field: str) -> str:
 
 def _load(share: float) -> str:
     return f"FIFO task of {share:.0%}" if share else "no real-time task"
+
+
+_COLORS = dict(zip(map(_load, SHARES), charts.PALETTE, strict=False))
+"""The same colour for a load in every figure."""
 
 
 STUDY = Study(

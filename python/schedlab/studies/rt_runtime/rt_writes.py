@@ -55,7 +55,7 @@ class Written:
 
 
 def written(outcome: Mapping[str, Any]) -> Written:
-    """Return what a run came to, from its outcome as plain data.
+    """Return a run's result from its outcome as plain data.
 
     >>> latencies = {"write": {"count": 1000}, "job": {"count": 50, "max_ns": 20_000_000}}
     >>> written({"latencies": latencies, "elapsed_ns": 10**9})
@@ -74,7 +74,7 @@ def written(outcome: Mapping[str, Any]) -> Written:
 def simulated(
     release: str, knobs: Mapping[str, str], share: float, seconds: int, machine: Machine
 ) -> Written:
-    """Simulate writers beside a real-time task of a share of the CPU; 0 is none."""
+    """Simulate writers beside a real-time task of a share of the CPU; 0 means no such task."""
     outcome = simulate(
         programs.writing(seconds, share),
         scheduler=Scheduler(release, knobs=knobs),
@@ -273,7 +273,7 @@ def _served(target: str, runs: Runs) -> Claim:
 def drawn(
     target: str, runs: Runs, named: Callable[[float], str], knob: str = "rt_runtime"
 ) -> list[dict[str, object]]:
-    """Return what a figure draws of real runs under the values of a knob: medians.
+    """Return the rows of a figure of real runs under a knob's values: medians, standard errors.
 
     Args:
         target: where they ran.
@@ -285,13 +285,22 @@ def drawn(
         {
             "value": float(value.removesuffix("ms")),
             "speed": _middle(runs, (one, value, share), "bandwidth"),
+            "low": _middle(runs, (one, value, share), "bandwidth") - error,
+            "high": _middle(runs, (one, value, share), "bandwidth") + error,
             "jobs": 100 * _middle(runs, (one, value, share), "jobs"),
             "who": named(share),
             "panel": target,
         }
         for one, value, share in runs
         if one == knob
+        for error in [_error(runs, (one, value, share))]
     ]
+
+
+def _error(runs: Runs, key: Key) -> float:
+    """Return the standard error of the mean bandwidth."""
+    speeds = _values(runs, key, "bandwidth")
+    return float(speeds.std(ddof=1)) / len(speeds) ** 0.5 if len(speeds) > 1 else 0.0
 
 
 def table(found: Mapping[str, Runs]) -> tuple[Table, ...]:
@@ -300,7 +309,7 @@ def table(found: Mapping[str, Runs]) -> tuple[Table, ...]:
     for target, runs in found.items():
         for key, values in runs.items():
             speeds = _values(runs, key, "bandwidth")
-            error = float(speeds.std(ddof=1)) / len(speeds) ** 0.5
+            error = _error(runs, key)
             rows.append(
                 (
                     target,

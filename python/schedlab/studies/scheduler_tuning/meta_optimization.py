@@ -1,8 +1,8 @@
 """Tuning the tuner: the paper's Box-Behnken design over the swarm's parameters, and its surface.
 
 The paper runs one swarm at each of 14 settings of omega, phi_p and phi_g, adds the least turnaround
-R* and the generation I* that met it, and fits a second-order model of that sum. What it takes for
-the optimum is the surface's stationary point. Its own 14 rows give the same point back here, and
+R* and the generation I* that met it, and fits a second-order model of that sum. Its optimum is the
+surface's stationary point. Its own 14 rows give the same point back here, and
 with it the eigenvalues, which say what kind of point it is.
 """
 
@@ -40,7 +40,7 @@ KEPT = Coding((Factor("omega", 0, 0.9), Factor("phi_g", 0, 4)))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A setting of the swarm and what it came to, medians over seeds.
+    """A setting of the swarm and its results, medians over seeds.
 
     Attributes:
         setting: omega, phi_p, phi_g.
@@ -324,7 +324,7 @@ def figure(designs: Mapping[str, Sequence[Row]]) -> Figure:
     return Figure(
         "surface",
         "The second-order model of rsum along omega, a line a phi_g: the paper's rows and ours "
-        "(axes of their own).",
+        "(each panel with its own axis).",
         "Lines of rsum against omega, a line a phi_g. "
         + " ".join(
             f"{who}: {spans([one for one in values if one['rows'] == who], 'rsum', 'phi_g')}."

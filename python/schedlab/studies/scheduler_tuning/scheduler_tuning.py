@@ -295,7 +295,7 @@ def study(
         tasks: of the workload, which both algorithms go by.
         particles: in a swarm.
         iterations: moves of a swarm.
-        to_the_end: whether a swarm goes on once it met a turnaround that nothing can undercut
+        to_the_end: whether a swarm continues once it met a turnaround that nothing can undercut
             (`Turnaround.least_possible`). What is left out changes none of its figures but its
             executions in all.
         progress: told the search's name and where it stands, after each generation.

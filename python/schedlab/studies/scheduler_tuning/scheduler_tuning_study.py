@@ -134,7 +134,7 @@ def _why_level(order: Table) -> str:
     return (
         "Why R* and I* are the same at all 14 settings on one CPU: a simulated CPU works whenever "
         "a task can run, so that a turnaround is the work, two jiffies a message, and a jiffy each "
-        f"time that somebody finds nothing and sleeps. {share:.0%} of settings drawn at random "
+        f"time that a task finds nothing and sleeps. {share:.0%} of settings drawn at random "
         f"come to the least, the worst to {most:.1%} more; turns are longer than any task needs at "
         "nearly all of them, so that only the order of the knobs counts (a table shows it). The "
         "chance that none of a swarm's 20 first positions is such a one is "
@@ -147,7 +147,7 @@ def _why_level(order: Table) -> str:
 
 
 def _smallest(seeds: range, request: Request) -> str:
-    """Say what the design comes to with a workload of the size of Table I's."""
+    """Return the design's result with a workload of the size of Table I's."""
     objective = Turnaround(
         Workload.parse(_SMALLEST), Scheduler("2.6.24", hz=1000), Machine(1, "linsched")
     )
@@ -210,7 +210,7 @@ def _validation(
     said = {
         "jiffies": "Jiffies of a simulator whose every callback takes one, and real seconds, are "
         "in a linear relation",
-        "simulated": "So are turnarounds simulated with this machine's own costs",
+        "simulated": "Turnarounds are linear as well when simulated with this machine's own costs",
     }
     claims = tuple(
         Claim(

@@ -251,6 +251,6 @@ STUDY = Study(
     name="thread_fairness",
     title="Greedy threads: CFS, PFS and DW-CFS",
     paper=PAPER,
-    summary="who gets the CPU when a program has many threads, under which rule",
+    summary="how CPU time is divided when a program has many threads, by rule",
     run=study,
 )
