@@ -1,18 +1,9 @@
 """The nouns, and what a run of them comes to."""
 
-from schedlab.model.nouns import (
-    MAX_SEED,
-    Attributes,
-    Costs,
-    Machine,
-    Scheduler,
-    Workload,
-    check_seed,
-    format_time,
-    parse_time,
-    settings,
-    short_time,
-)
+from schedlab.model.calibration_file import Costs
+from schedlab.model.machine import Machine
+from schedlab.model.nouns import MAX_SEED, Attributes, Scheduler, Workload, check_seed, settings
+from schedlab.model.times import format_time, parse_time, short_time
 
 __all__ = [
     "MAX_SEED",
