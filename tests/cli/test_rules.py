@@ -66,6 +66,24 @@ def test_a_simulation_with_switched_rules_is_labelled_hybrid(
     assert invoke([*compared, *SIMULATED, *store, "--rule", "yield_forfeits=off"]) == 0
     told = capsys.readouterr()
     assert "hybrid" in told.out + told.err
+    # The experiment, in every form that it can be written in.
+    kept = _json(["report", "--list", *store], capsys)
+    identity = (kept if isinstance(kept, list) else kept["experiments"])[0]["id"]
+    for form in ("md", "html", "csv", "json"):
+        file = tmp_path / f"told.{form}"
+        assert invoke(["report", identity, *store, "--output", str(file)]) == 0
+        assert (
+            "hybrid: yield_forfeits=off" in file.read_text() or "hybrid that no" in file.read_text()
+        )
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["run.pftrace"])
+def test_the_events_of_switched_rules_are_labelled_hybrid(name: str, tmp_path: Path) -> None:
+    line = ["run", "hogs:tasks=2,time=20ms", "--kernel", "6.12", *SIMULATED]
+    file = tmp_path / name
+    assert invoke([*line, "--rule", "yield_forfeits=off", "--trace", str(file)]) == 0
+    assert b"6.12.95, hybrid: yield_forfeits=off" in file.read_bytes()
 
 
 @pytest.mark.parametrize(

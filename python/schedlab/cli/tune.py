@@ -26,8 +26,8 @@ from schedlab.report.words import merit
 from schedlab.store import Store
 from schedlab.targets.target import Simulated, Target, label
 from schedlab.tuning.export_formats import FILES
+from schedlab.tuning.result import summary
 from schedlab.tuning.searches import DRAWS_NOTHING
-from schedlab.tuning.tuner import summary
 
 
 class By(StrEnum):

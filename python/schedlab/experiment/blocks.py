@@ -7,21 +7,23 @@ blocks cancels it. An arm is any callable; nothing here knows what it measures. 
 protocol finds where nothing differs, give the same callable under two names (an A/A check).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat, TypeVar
 
 import numpy as np
 
 from schedlab.boundary import notebook
 from schedlab.experiment import stats
-from schedlab.experiment.block_order import block_order
 from schedlab.model.direction import Better
 
 if TYPE_CHECKING:
     import altair as alt
 
 T = TypeVar("T")
+
+Arm = Callable[[int, int], T]
+"""Runs an arm once; it is given the block and the place in the block's order, both from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,67 @@ class Progress:
     arm: str
 
 
+def block_order(arms: Sequence[T], seed: int, block: int) -> list[T]:
+    """Return the arms in the order of one block.
+
+    It depends on the seed and the block alone, so that an experiment that is taken up again goes on
+    as if it had never stopped.
+
+    Args:
+        arms: the arms, always in the same order.
+        seed: of the experiment.
+        block: its number, from 0.
+
+    >>> [block_order("abc", 1, block) for block in range(3)] == [
+    ...     block_order("abc", 1, block) for block in range(3)
+    ... ]
+    True
+    >>> sorted(block_order("abc", 1, 7))
+    ['a', 'b', 'c']
+    """
+    drawn = np.random.default_rng([seed, block]).permutation(len(arms))
+    return [arms[index] for index in drawn]
+
+
+def in_blocks(
+    arms: Mapping[str, Arm[T]],
+    names: Callable[[int], Sequence[str]],
+    *,
+    seed: int,
+    failed: Callable[[str, int, Exception], bool] = lambda _name, _block, _error: False,
+) -> Iterator[Run[T]]:
+    """Run arms in randomised, interleaved blocks, and yield each run as it ends.
+
+    Every experiment runs through here: `run_blocks`,
+    `schedlab.experiment.sequential_experiment.settle` and the measurements of studies. Arms that
+    look into the store first (`schedlab.experiment.execution.stored`) resume where they stopped.
+
+    Args:
+        arms: by name. One that the caller takes out is passed over from then on.
+        names: returns the arms of a block, always in the same order; none ends the experiment.
+        seed: of the generator that draws the orders.
+        failed: whether to go on after an arm raised; the run is missing then. By default none.
+
+    >>> arms = {"old": lambda block, place: 2.0, "new": lambda block, place: 1.0}
+    >>> runs = in_blocks(arms, lambda block: ["old", "new"] if block < 2 else [], seed=0)
+    >>> sorted((run.block, run.arm, run.outcome) for run in runs)
+    [(0, 'new', 1.0), (0, 'old', 2.0), (1, 'new', 1.0), (1, 'old', 2.0)]
+    """
+    block = 0
+    while present := names(block):
+        for position, name in enumerate(block_order(present, seed, block)):
+            if name not in arms:
+                continue
+            try:
+                outcome = arms[name](block, position)
+            except Exception as error:
+                if not failed(name, block, error):
+                    raise
+            else:
+                yield Run(block, position, name, outcome)
+        block += 1
+
+
 def run_blocks(
     arms: Mapping[str, Callable[[], T]],
     blocks: int,
@@ -235,21 +298,29 @@ def run_blocks(
         raise ValueError(f"warmup is {warmup}: at least 0 is needed")
     names = tuple(arms)
     total = (warmup + blocks) * len(names)
-    done = 0
-    completed: list[tuple[Run[T], ...]] = []
+    runs: list[Run[T]] = []
+
+    def experiment() -> Experiment[T]:
+        kept = [replace(run, block=run.block - warmup) for run in runs if run.block >= warmup]
+        complete = len(kept) // len(names)
+        size = len(names)
+        in_order = tuple(tuple(kept[at * size : (at + 1) * size]) for at in range(complete))
+        return Experiment(names, in_order, seed)
+
+    placed = {name: _placed(arm) for name, arm in arms.items()}
     try:
-        for block in range(-warmup, blocks):
-            runs: list[Run[T]] = []
-            for position, arm in enumerate(block_order(names, seed, warmup + block)):
-                runs.append(Run(block, position, arm, arms[arm]()))
-                done += 1
-                if progress is not None:
-                    progress(Progress(done, total, arm))
-            if block >= 0:
-                completed.append(tuple(runs))
+        for run in in_blocks(placed, lambda at: names if at < warmup + blocks else (), seed=seed):
+            runs.append(run)
+            if progress is not None:
+                progress(Progress(len(runs), total, run.arm))
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(Experiment(names, tuple(completed), seed)) from interrupt
-    return Experiment(names, tuple(completed), seed)
+        raise Interrupted(experiment()) from interrupt
+    return experiment()
+
+
+def _placed(arm: Callable[[], T]) -> Arm[T]:
+    """Return an arm that does not ask where in the experiment it is."""
+    return lambda _block, _place: arm()
 
 
 def _number(outcome: T, metric: Callable[[T], float] | None) -> float:

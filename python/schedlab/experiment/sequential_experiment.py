@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from schedlab.boundary.errors import RunError
-from schedlab.experiment import stats
-from schedlab.experiment.block_order import block_order
+from schedlab.experiment import blocks, stats
 from schedlab.experiment.drift import Drift, drift
 from schedlab.experiment.group_sequential import Judged, Pairs, Protocol, judge_all
 from schedlab.model.direction import Better
@@ -21,8 +20,8 @@ from schedlab.model.direction import Better
 Values = Mapping[str, float]
 """What a run came to: numbers by metric."""
 
-Arm = Callable[[int, int], Values]
-"""Runs an arm once; it is given the block and the place in the block's order, both from 0."""
+Arm = blocks.Arm[Values]
+"""Runs an arm once, see `schedlab.experiment.blocks.Arm`."""
 
 AA_BLOCKS = 12
 """Blocks of a check of an arm against itself."""
@@ -176,8 +175,8 @@ def settle(
                 raise ValueError(f"there is no arm {arm!r}: the arms are {', '.join(arms)}")
     course = _Course(arms, questions, protocol, progress)
     try:
-        while course.next_block(seed):
-            pass
+        for run in blocks.in_blocks(arms, course.arms_of, seed=seed, failed=course.fail):
+            course.add(run)
     except KeyboardInterrupt as interrupt:
         course.judge_now()
         raise Unsettled(course.settled) from interrupt
@@ -233,31 +232,35 @@ class _Course:
         self.answered: dict[str, Answer] = {}
         self.last_error: RunError | None = None
 
-    def next_block(self, seed: int) -> bool:
-        """Run a block and look at the data if it is time; return whether another one follows."""
-        block = self.settled.blocks
+    def arms_of(self, block: int) -> list[str]:
+        """Return the arms of the coming block, after a look at the data if it is time; or none."""
+        if block > 0:
+            if not self.active():
+                raise self.last_error or RunError("no arm is left to run")
+            self.settled.blocks = block
+            if block in self.protocol.looks:
+                self.look(self.protocol.alphas[self.protocol.looks.index(block)])
+            if block >= self.protocol.budget or not self.undecided():
+                return []
         active = self.active()
-        names = [arm for arm in self.arms if arm in active]
-        for place, name in enumerate(block_order(names, seed, block)):
-            self.run(name, block, place)
-        if not self.active():
-            raise self.last_error or RunError("no arm is left to run")
-        self.settled.blocks += 1
-        if self.settled.blocks in self.protocol.looks:
-            self.look(self.protocol.alphas[self.protocol.looks.index(self.settled.blocks)])
-        return self.settled.blocks < self.protocol.budget and bool(self.undecided())
+        return [arm for arm in self.arms if arm in active]
 
-    def run(self, arm: str, block: int, place: int) -> None:
-        try:
-            self.settled.values[arm][block] = self.arms[arm](block, place)
-        except RunError as error:
-            self.settled.failures[arm] = str(error)
-            self.last_error = error
-            return
-        self.settled.order.append((arm, block))
+    def fail(self, arm: str, _block: int, error: Exception) -> bool:
+        """Leave an arm out that cannot be run; other errors end the experiment."""
+        if not isinstance(error, RunError):
+            return False
+        self.settled.failures[arm] = str(error)
+        self.last_error = error
+        return True
+
+    def add(self, run: blocks.Run[Values]) -> None:
+        """Keep what a run came to, and tell of progress."""
+        self.settled.values[run.arm][run.block] = run.outcome
+        self.settled.order.append((run.arm, run.block))
         if self.progress is not None:
             done = len(self.settled.order)
-            self.progress(Progress(done, done + self.rest(block), arm, len(self.undecided())))
+            left = self.rest(run.block)
+            self.progress(Progress(done, done + left, run.arm, len(self.undecided())))
 
     def rest(self, block: int) -> int:
         """Return the runs that are left to do, as far as the scatter so far tells."""

@@ -8,25 +8,134 @@ of a measured machine (with a table ``[spread]``) do not know what the table lea
 that is nothing.
 
 Reference costs are such files of named machines, shipped in ``costs/``.
-
-This module and `schedlab.model.nouns` use each other: `Costs.load` reads what is kept here, which
-is costs.
 """
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from schedlab import _core
+from schedlab.boundary.arguments import check_text, exists
 from schedlab.boundary.errors import InputError, reading
 from schedlab.boundary.files import SMALL, make_directory, read_text, write_text
-from schedlab.model.nouns import Costs, format_time, parse_time
+from schedlab.model.times import format_time, parse_time
 from schedlab.processes.disturbance import Disturbance
 
 _SHIPPED = Path(__file__).parents[1] / "costs"
+
+
+def machine_json(described: Mapping[str, object]) -> str:
+    """Return a machine as the core writes it, or say what is wrong with it."""
+    try:
+        return _core.machine(json.dumps(described))
+    except InputError as error:
+        # Who gave its parts has never seen the text in which the core counts lines.
+        words = re.sub(r" at line \d+ column \d+$", "", str(error))
+        raise InputError(f"machine: {words.replace('machine: ', '')}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What operations cost on a machine.
+
+    Attributes:
+        name: where they come from: ``ideal``, ``linsched``, ``calibrated``, ``reference:NAME``, or
+            a file.
+        times: nanoseconds by field of the Rust type ``Costs``.
+        devices: nanoseconds by field of the Rust type ``Devices``: what memory and disk take, as
+            far as it is known; the rest is a small server's.
+        unknown: names of costs that could not be measured. They are zero, and a run that would
+            charge one says so in its notes.
+        remark: what a reader of every outcome has to know of these costs; empty if nothing.
+
+    >>> Costs.load("linsched").times["pipe_write"]
+    1000000
+    """
+
+    name: str
+    times: Mapping[str, int]
+    devices: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    unknown: tuple[str, ...] = ()
+    remark: str = field(default="", compare=False)
+
+    @classmethod
+    def load(cls, name: str | Path | None = None) -> "Costs":
+        """Return the costs of a preset, the calibrated ones of this machine, or those of a file.
+
+        Args:
+            name: ``ideal``, ``linsched``, ``calibrated``, ``reference`` or ``reference:NAME``
+                (measured on a named machine and shipped with schedlab), or a file's path. Without
+                a name, the calibrated costs of this machine; the reference costs, with a remark
+                that says so, where it was never calibrated.
+
+        Raises:
+            InputError: no such file, a file that holds no costs, or no calibration yet.
+        """
+        if name is None:
+            return default()
+        text = str(check_text(name, "costs", path=True))
+        if text in ("ideal", "linsched"):
+            return cls.from_json(text, _core.costs(text))
+        if text == "calibrated":
+            return load().costs
+        kind, _, machine = text.partition(":")
+        if kind == "reference":
+            return reference(machine).costs
+        path = Path(name)
+        if path.suffix not in (".toml", ".json") and not exists(path):
+            raise InputError(
+                f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, reference, "
+                "reference:NAME, or the path of a calibration's .toml file"
+            )
+        return load(path).costs
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> "Costs":
+        """Read costs as the core writes them, times with their units."""
+        return cls.from_times(name, json.loads(text))
+
+    @classmethod
+    def from_times(
+        cls,
+        name: str,
+        times: Mapping[str, object],
+        devices: Mapping[str, str] | None = None,
+        remark: str = "",
+    ) -> "Costs":
+        """Check costs given with their units, and complete them with zeros.
+
+        Args:
+            name: where they come from.
+            times: by field, with their units; ``unknown`` lists those that were not measured.
+            devices: what memory and disk take, as far as it is known.
+            remark: what a reader of every outcome has to know of them.
+
+        Raises:
+            InputError: an unknown field, or a time without its unit.
+        """
+        known = dict(devices or {})
+        described = {"cpus": 1, "costs": dict(times), "devices": known}
+        costs = json.loads(machine_json(described))["costs"]
+        unknown = tuple(costs.pop("unknown", ()))
+        parsed = {key: parse_time(text) for key, text in costs.items()}
+        if strange := [key for key in unknown if key not in parsed]:
+            raise InputError(f"unknown costs: '{strange[0]}' is none; costs: {', '.join(parsed)}")
+        taken = {key: parse_time(text) for key, text in known.items()}
+        return cls(name, MappingProxyType(parsed), MappingProxyType(taken), unknown, remark)
+
+    def as_text(self) -> dict[str, str]:
+        """Return the costs with their units."""
+        return {name: format_time(value) for name, value in self.times.items()}
+
+    def described(self) -> dict[str, object]:
+        """Return the costs as the core reads them."""
+        return {**self.as_text(), **({"unknown": list(self.unknown)} if self.unknown else {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The nouns: workload, machine and scheduler; results are in `schedlab.model.outcome`.
+"""Workloads and schedulers.
 
 They mirror the Rust crate ``model``, which checks them: every constructor here either returns
 something that can be run, or raises `schedlab.boundary.errors.InputError` with what is allowed.
@@ -6,7 +6,6 @@ something that can be run, or raises `schedlab.boundary.errors.InputError` with 
 
 import json
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,49 +13,16 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from schedlab import _core
-from schedlab.boundary.arguments import check_text, check_texts, check_whole, exists
+from schedlab.boundary.arguments import check_text, check_texts, check_whole
 from schedlab.boundary.errors import InputError
 from schedlab.boundary.files import read_text
+from schedlab.model.times import parse_time
 
 _log = logging.getLogger(__name__)
 
 
 MAX_SEED = 2**64 - 1
 """Seeds are whole numbers from 0 to this one."""
-
-
-def parse_time(text: str) -> int:
-    """Return the nanoseconds of a time written with its unit.
-
-    >>> parse_time("1.5ms")
-    1500000
-    """
-    return _core.parse_time(check_text(text, "time"))
-
-
-def format_time(nanoseconds: float) -> str:
-    """Return a time in its largest fitting unit, to whole nanoseconds, exactly.
-
-    >>> format_time(1_500_000)
-    '1.5ms'
-    """
-    return _core.format_time(round(nanoseconds))
-
-
-def short_time(nanoseconds: float) -> str:
-    """Return a time for tables: four digits and its unit.
-
-    >>> short_time(1_234_567), short_time(20_000_000), short_time(0)
-    ('1.235 ms', '20.00 ms', '0 ns')
-    """
-    if nanoseconds == 0:
-        return "0 ns"
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(nanoseconds) >= size:
-            value = nanoseconds / size
-            digits = 3 if value < 10 else 2 if value < 100 else 1 if value < 1000 else 0
-            return f"{value:.{digits}f} {unit}"
-    return f"{nanoseconds:.0f} ns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,189 +335,6 @@ class Scheduler:
         knobs = "".join(f", {name}={value}" for name, value in self.knobs.items())
         weights = "" if self.weights == "none" else f", {self.weights} weights"
         return f"{self.label}, {self.hz} Hz{knobs}{weights}"
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What operations cost on a machine.
-
-    Attributes:
-        name: where they come from: ``ideal``, ``linsched``, ``calibrated``, ``reference:NAME``, or
-            a file.
-        times: nanoseconds by field of the Rust type ``Costs``.
-        devices: nanoseconds by field of the Rust type ``Devices``: what memory and disk take, as
-            far as it is known; the rest is a small server's.
-        unknown: names of costs that could not be measured. They are zero, and a run that would
-            charge one says so in its notes.
-        remark: what a reader of every outcome has to know of these costs; empty if nothing.
-
-    >>> Costs.load("linsched").times["pipe_write"]
-    1000000
-    """
-
-    name: str
-    times: Mapping[str, int]
-    devices: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    unknown: tuple[str, ...] = ()
-    remark: str = field(default="", compare=False)
-
-    @classmethod
-    def load(cls, name: str | Path | None = None) -> "Costs":
-        """Return the costs of a preset, the calibrated ones of this machine, or those of a file.
-
-        Args:
-            name: ``ideal``, ``linsched``, ``calibrated``, ``reference`` or ``reference:NAME``
-                (measured on a named machine and shipped with schedlab), or a file's path. Without
-                a name, the calibrated costs of this machine; the reference costs, with a remark
-                that says so, where it was never calibrated.
-
-        Raises:
-            InputError: no such file, a file that holds no costs, or no calibration yet.
-        """
-        from schedlab.model import calibration_file  # noqa: PLC0415 - what it keeps is costs
-
-        if name is None:
-            return calibration_file.default()
-        text = str(check_text(name, "costs", path=True))
-        if text in ("ideal", "linsched"):
-            return cls.from_json(text, _core.costs(text))
-        if text == "calibrated":
-            return calibration_file.load().costs
-        kind, _, machine = text.partition(":")
-        if kind == "reference":
-            return calibration_file.reference(machine).costs
-        path = Path(name)
-        if path.suffix not in (".toml", ".json") and not exists(path):
-            raise InputError(
-                f"no costs are called '{text}'; allowed: ideal, linsched, calibrated, reference, "
-                "reference:NAME, or the path of a calibration's .toml file"
-            )
-        return calibration_file.load(path).costs
-
-    @classmethod
-    def from_json(cls, name: str, text: str) -> "Costs":
-        """Read costs as the core writes them, times with their units."""
-        return cls.from_times(name, json.loads(text))
-
-    @classmethod
-    def from_times(
-        cls,
-        name: str,
-        times: Mapping[str, object],
-        devices: Mapping[str, str] | None = None,
-        remark: str = "",
-    ) -> "Costs":
-        """Check costs given with their units, and complete them with zeros.
-
-        Args:
-            name: where they come from.
-            times: by field, with their units; ``unknown`` lists those that were not measured.
-            devices: what memory and disk take, as far as it is known.
-            remark: what a reader of every outcome has to know of them.
-
-        Raises:
-            InputError: an unknown field, or a time without its unit.
-        """
-        known = dict(devices or {})
-        described = {"cpus": 1, "costs": dict(times), "devices": known}
-        costs = json.loads(_machine(described))["costs"]
-        unknown = tuple(costs.pop("unknown", ()))
-        parsed = {key: parse_time(text) for key, text in costs.items()}
-        if strange := [key for key in unknown if key not in parsed]:
-            raise InputError(f"unknown costs: '{strange[0]}' is none; costs: {', '.join(parsed)}")
-        taken = {key: parse_time(text) for key, text in known.items()}
-        return cls(name, MappingProxyType(parsed), MappingProxyType(taken), unknown, remark)
-
-    def as_text(self) -> dict[str, str]:
-        """Return the costs with their units."""
-        return {name: format_time(value) for name, value in self.times.items()}
-
-    def described(self) -> dict[str, object]:
-        """Return the costs as the core reads them."""
-        return {**self.as_text(), **({"unknown": list(self.unknown)} if self.unknown else {})}
-
-
-class Machine:
-    """CPUs and what operations cost there.
-
-    Args:
-        cpus: how many, all alike.
-        costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
-            tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``),
-            ``reference`` or ``reference:NAME`` (measured on a named machine, shipped), the path of
-            a calibration file, or `Costs`. Without it the calibrated ones of this machine, or the
-            reference costs where it was never calibrated.
-        topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads
-            a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
-            thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
-            after all first ones.
-        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each
-            of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
-            speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
-            speed if nothing is said.
-
-    Raises:
-        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot
-            be had.
-
-    >>> Machine(cpus=2, costs="ideal")
-    Machine(cpus=2, costs='ideal')
-    """
-
-    __slots__ = ("costs", "cpus", "json", "speed", "topology")
-
-    cpus: int
-    costs: Costs
-    topology: str
-    speed: str
-    json: str
-
-    def __init__(
-        self,
-        cpus: int = 1,
-        costs: str | Path | Costs | None = None,
-        topology: str = "smt=1",
-        speed: str = "",
-    ) -> None:
-        cpus = check_whole(cpus, "machine: cpus", "1 to 4096", least=1, most=4096)
-        check_text(topology, "machine: topology")
-        check_text(speed, "machine: speed")
-        self.cpus = cpus
-        self.topology = topology
-        self.speed = speed
-        self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
-        described: dict[str, object] = {
-            "cpus": cpus,
-            "topology": topology,
-            "costs": self.costs.described(),
-            "devices": {name: format_time(time) for name, time in self.costs.devices.items()},
-        }
-        if speed:
-            described["speed"] = speed
-        self.json = _machine(described)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Machine) and self.json == other.json
-
-    def __hash__(self) -> int:
-        return hash(self.json)
-
-    def __repr__(self) -> str:
-        return f"Machine(cpus={self.cpus}, costs={self.costs.name!r})"
-
-    def __str__(self) -> str:
-        plural = "" if self.cpus == 1 else "s"
-        return f"{self.cpus} CPU{plural}, {self.costs.name} costs"
-
-
-def _machine(described: Mapping[str, object]) -> str:
-    """Return a machine as the core writes it, or say what is wrong with it."""
-    try:
-        return _core.machine(json.dumps(described))
-    except InputError as error:
-        # Who gave its parts has never seen the text in which the core counts lines.
-        words = re.sub(r" at line \d+ column \d+$", "", str(error))
-        raise InputError(f"machine: {words.replace('machine: ', '')}") from None
 
 
 def check_seed(seed: int) -> int:

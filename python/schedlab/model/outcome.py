@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from schedlab.boundary import notebook
 from schedlab.boundary.errors import reading
-from schedlab.model.nouns import short_time
+from schedlab.model.times import short_time
 from schedlab.processes import disturbance
 from schedlab.processes.disturbance import Disturbance
 

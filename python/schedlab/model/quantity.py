@@ -1,6 +1,6 @@
 """Values of metrics with their units, as reports and notebooks show them."""
 
-from schedlab.model.nouns import short_time
+from schedlab.model.times import short_time
 
 
 def quantity(value: float, unit: str) -> str:

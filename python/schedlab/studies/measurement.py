@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.experiment import execution
-from schedlab.experiment.block_order import block_order
+from schedlab.experiment.blocks import in_blocks
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.sequential_experiment import Arm as Run
 from schedlab.model import Workload
@@ -104,23 +104,35 @@ class Measuring:
         }
         found: dict[str, list[Mapping[str, float]]] = {name: [] for name in arms}
         names = tuple(arms)
+
+        def run_of(name: str) -> Run:
+            def tell_and_run(block: int, position: int) -> Mapping[str, float]:
+                done = block * len(names) + position
+                self._tell(f"{title} on {target}", done, blocks * len(names))
+                return _persistently(runs[name], block, position)
+
+            return tell_and_run
+
+        arms_left = {name: run_of(name) for name in names}
+
+        def leave_out(name: str, block: int, error: Exception) -> bool:
+            # What a target cannot do it refuses at once; later on it is a failure.
+            refuses = isinstance(error, NotPermittedError | RunError)
+            if not refuses or block > 0 or len(found) == 1:
+                return False
+            del found[name], arms_left[name]
+            self._refused.setdefault((target, f"{name}: {error}"), []).append(title)
+            return True
+
         state = "interrupted"
         try:
-            for block in range(blocks):
-                for position, name in enumerate(block_order(names, self._seed, block)):
-                    self._tell(
-                        f"{title} on {target}", block * len(names) + position, blocks * len(names)
-                    )
-                    if name not in found:
-                        continue
-                    try:
-                        found[name].append(_persistently(runs[name], block, position))
-                    except (NotPermittedError, RunError) as error:
-                        # What a target cannot do it refuses at once; later on it is a failure.
-                        if block > 0 or len(found) == 1:
-                            raise
-                        del found[name]
-                        self._refused.setdefault((target, f"{name}: {error}"), []).append(title)
+            for run in in_blocks(
+                arms_left,
+                lambda block: names if block < blocks else (),
+                seed=self._seed,
+                failed=leave_out,
+            ):
+                found[run.arm].append(run.outcome)
             state = "done"
         except SchedlabError:
             state = "failed"

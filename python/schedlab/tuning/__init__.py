@@ -9,8 +9,9 @@ by the protocol of every comparison; `export` makes it permanent.
 from schedlab.tuning.certification import SIMULATED_BLOCKS, candidate, certified, certify
 from schedlab.tuning.export_formats import Exported, export
 from schedlab.tuning.parameters import Options, Parameters, Range, parameters
+from schedlab.tuning.result import Gain, Pace, Tuning
 from schedlab.tuning.searches import BY, By
-from schedlab.tuning.tuner import Gain, Pace, Stopped, Tuning, tune, tune_subjects
+from schedlab.tuning.tuner import Stopped, tune, tune_subjects
 
 __all__ = [
     "BY",

@@ -13,7 +13,7 @@ from schedlab.experiment.subjects import Subject
 from schedlab.store import Store
 from schedlab.targets.target import Target
 from schedlab.tuning.objective import DEFAULT
-from schedlab.tuning.tuner import Tuning
+from schedlab.tuning.result import Tuning
 
 SIMULATED_BLOCKS = 50
 """Fresh seeds at the most with which a simulated winner is compared."""

@@ -1,0 +1,80 @@
+"""Machines: CPUs and what operations cost there."""
+
+from pathlib import Path
+
+from schedlab.boundary.arguments import check_text, check_whole
+from schedlab.model.calibration_file import Costs, machine_json
+from schedlab.model.times import format_time
+
+
+class Machine:
+    """CPUs and what operations cost there.
+
+    Args:
+        cpus: how many, all alike.
+        costs: ``ideal`` (only the work itself takes time), ``linsched`` (whole jiffies, as the
+            tuning paper's simulator), ``calibrated`` (measured here by ``schedlab calibrate``),
+            ``reference`` or ``reference:NAME`` (measured on a named machine, shipped), the path of
+            a calibration file, or `Costs`. Without it the calibrated ones of this machine, or the
+            reference costs where it was never calibrated.
+        topology: which CPUs share cores, caches and nodes, as ``smt=2,llc=8,node=16``: two threads
+            a core, eight CPUs a last-level cache, sixteen a NUMA node; what is left out is one
+            thread a core, one cache a node, one node. ``siblings=last`` numbers second threads
+            after all first ones.
+        speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each
+            of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
+            speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
+            speed if nothing is said.
+
+    Raises:
+        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot
+            be had.
+
+    >>> Machine(cpus=2, costs="ideal")
+    Machine(cpus=2, costs='ideal')
+    """
+
+    __slots__ = ("costs", "cpus", "json", "speed", "topology")
+
+    cpus: int
+    costs: Costs
+    topology: str
+    speed: str
+    json: str
+
+    def __init__(
+        self,
+        cpus: int = 1,
+        costs: str | Path | Costs | None = None,
+        topology: str = "smt=1",
+        speed: str = "",
+    ) -> None:
+        cpus = check_whole(cpus, "machine: cpus", "1 to 4096", least=1, most=4096)
+        check_text(topology, "machine: topology")
+        check_text(speed, "machine: speed")
+        self.cpus = cpus
+        self.topology = topology
+        self.speed = speed
+        self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
+        described: dict[str, object] = {
+            "cpus": cpus,
+            "topology": topology,
+            "costs": self.costs.described(),
+            "devices": {name: format_time(time) for name, time in self.costs.devices.items()},
+        }
+        if speed:
+            described["speed"] = speed
+        self.json = machine_json(described)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Machine) and self.json == other.json
+
+    def __hash__(self) -> int:
+        return hash(self.json)
+
+    def __repr__(self) -> str:
+        return f"Machine(cpus={self.cpus}, costs={self.costs.name!r})"
+
+    def __str__(self) -> str:
+        plural = "" if self.cpus == 1 else "s"
+        return f"{self.cpus} CPU{plural}, {self.costs.name} costs"
