@@ -128,6 +128,7 @@ ELSEWHERE = {
     " host": "runs on this kernel: tests/cli, tests/tuning, tests/targets",
     "schedlab live": "serves until it is interrupted: tests/live",
     "schedlab record": "needs root: tests/measure/test_recording.py",
+    "dask://": "needs a Dask scheduler: tests/targets/test_workers.py",
     "schedlab study": "takes long: tests/studies",
     "schedlab calibrate": "takes long: tests/measure/test_calibration.py",
     "schedlab validate": "takes long: tests/measure/test_validation.py",

@@ -130,6 +130,8 @@ def simulate_many(
     knobs: list[str],
     values: NDArray[np.int64],
     seed: int,
+    *,
+    in_turn: bool = False,
 ) -> NDArray[np.int64]: ...
 def standings(
     workload: str, scheduler: str, machine: str, seed: int

@@ -200,9 +200,10 @@ fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLab
 /// Simulates one run for each row of `values`, settings of `knobs` in nanoseconds, counts or 0/1, and returns the turnaround of each
 /// in nanoseconds.
 ///
-/// Runs are spread over all CPUs; a run's result does not depend on the others.
+/// Runs are spread over all CPUs, or made one after the other where the process shares them with others like it. A run's result does not
+/// depend on the others.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, knobs, values, seed))]
+#[pyo3(signature = (workload, scheduler, machine, knobs, values, seed, *, in_turn=false))]
 pub fn simulate_many<'py>(
     py: Python<'py>,
     workload: &str,
@@ -211,6 +212,7 @@ pub fn simulate_many<'py>(
     knobs: Vec<String>,
     values: PyReadonlyArray2<'py, i64>,
     seed: u64,
+    in_turn: bool,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let values = values.as_array();
@@ -227,7 +229,8 @@ pub fn simulate_many<'py>(
     }
     let results = background::run(py, move |abandoned| {
         let options = options(seed, 0, false, abandoned);
-        schedlab_sim::simulate_many(&inputs.program, &schedulers, &inputs.machine, &options)
+        let simulate = if in_turn { schedlab_sim::simulate_in_turn } else { schedlab_sim::simulate_many };
+        simulate(&inputs.program, &schedulers, &inputs.machine, &options)
     })?;
     let mut turnarounds = Vec::with_capacity(results.len());
     for result in results {

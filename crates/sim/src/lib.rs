@@ -83,7 +83,7 @@ use schedlab_program::Program;
 use schedlab_sched::CustomClass;
 
 pub use error::SimError;
-pub use many::{Summary, simulate_many};
+pub use many::{Summary, simulate_in_turn, simulate_many};
 
 use arena::Arena;
 use engine::Engine;

@@ -35,17 +35,41 @@ pub fn simulate_many(
     machine: &Machine,
     options: &Options<'_>,
 ) -> Vec<Result<Summary, SimError>> {
-    let run = |arena: &mut Arena, scheduler: &Scheduler| {
-        let mut nobody = NoEvents;
-        let mut engine = Engine::new(program, scheduler, machine, options, arena, &mut nobody)?;
-        let summary = engine.run().map(|()| engine.summary());
-        *arena = engine.arena;
-        summary
-    };
     // Each thread takes the next one when it is done with one: threads are seldom as fast as each other.
     let numbered = schedulers.iter().enumerate().par_bridge();
-    let mut results: Vec<_> =
-        numbered.map_init(Arena::default, |arena, (number, scheduler)| (number, run(arena, scheduler))).collect();
+    let mut results: Vec<_> = numbered
+        .map_init(Arena::default, |arena, (number, scheduler)| (number, run(program, scheduler, machine, options, arena)))
+        .collect();
     results.sort_unstable_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Runs `program` once under each of `schedulers`, on this thread: for a process that shares the CPUs with others like it.
+///
+/// Results are [`simulate_many`]'s.
+///
+/// # Errors
+/// Each run's own, in its place, as [`crate::simulate`]'s.
+pub fn simulate_in_turn(
+    program: &Program,
+    schedulers: &[Scheduler],
+    machine: &Machine,
+    options: &Options<'_>,
+) -> Vec<Result<Summary, SimError>> {
+    let mut arena = Arena::default();
+    schedulers.iter().map(|scheduler| run(program, scheduler, machine, options, &mut arena)).collect()
+}
+
+fn run(
+    program: &Program,
+    scheduler: &Scheduler,
+    machine: &Machine,
+    options: &Options<'_>,
+    arena: &mut Arena,
+) -> Result<Summary, SimError> {
+    let mut nobody = NoEvents;
+    let mut engine = Engine::new(program, scheduler, machine, options, arena, &mut nobody)?;
+    let summary = engine.run().map(|()| engine.summary());
+    *arena = engine.arena;
+    summary
 }

@@ -16,6 +16,7 @@ EXTRAS = {
     "optuna": ("optuna", "cmaes"),
     "frames": ("pandas",),
     "polars": ("polars",),
+    "dask": ("distributed",),
 }
 """The modules of each extra of the package."""
 
@@ -24,6 +25,7 @@ _NEEDED_BY = {
     "optuna": "Optuna's searches need",
     "frames": "data frames of pandas need",
     "polars": "data frames of polars need",
+    "dask": "workers of a Dask scheduler need",
 }
 
 

@@ -144,6 +144,16 @@ Clock = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="N|dask://HOST:PORT",
+        help="Simulate in N processes of this machine, or by the workers of a Dask scheduler; the "
+        "result is the same. Otherwise this process simulates on all CPUs.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Reasons = Annotated[
     Path | None,

@@ -16,7 +16,7 @@ PANELS = {
     "What is run": "--command --metric --better --metrics --seed --timeout",
     "Settings": "--set --policy --slice --nice",
     "Search": "--knobs --by --scale --executions --repeats --seeds",
-    "Where it runs": "--on --cpus --clock",
+    "Where it runs": "--on --cpus --clock --workers",
     "What is simulated": "--kernel --hz --topology --speed --costs --weights --rule --group "
     "--session",
     "Comparison": "--verify --blocks --band --check/--no-check",

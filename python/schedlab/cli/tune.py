@@ -25,6 +25,7 @@ from schedlab.report.tuning_result import describe_tuning
 from schedlab.report.words import merit
 from schedlab.store import Store
 from schedlab.targets.target import Simulated, Target, label
+from schedlab.targets.workers import opened
 from schedlab.tuning.export_formats import FILES
 from schedlab.tuning.result import summary
 from schedlab.tuning.searches import DRAWS_NOTHING
@@ -130,6 +131,7 @@ def command(
             show_default=False,
         ),
     ] = None,
+    workers: options.Workers = None,
     band: comparison.Band = 0.01,
     timeout: comparison.Timeout = "60s",
     store: comparison.File = None,
@@ -165,8 +167,7 @@ def command(
     what = comparison.subjects(workloads, run, metric, better, simulation)
     if by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
-    if target.real and seeds > 1:
-        raise InputError(f"--seeds means nothing with --on {on}: one search is raced at a time")
+    _check_real(target, on, seeds=seeds, workers=workers)
     file = _export_file(exported)
     where = _verified_on(verify, target)
     _check_export(file, where, uncertified=uncertified)
@@ -187,7 +188,11 @@ def command(
             searched.setting(corner).check(place)
     protocols = [_protocol(place, blocks, band) for place in where]
     seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
-    with comparison.ending([target, *where]), Store(store) as kept:
+    with (
+        comparison.ending([target, *where]),
+        Store(store) as kept,
+        opened(workers) as simulating,
+    ):
         try:
             with running("searching") as tell:
                 found = tuning.tune_subjects(
@@ -204,6 +209,7 @@ def command(
                     store=kept,
                     command=words,
                     afresh=afresh,
+                    workers=simulating,
                     progress=lambda pace: tell(
                         pace.done,
                         pace.most,
@@ -251,6 +257,14 @@ def command(
             say(sentence)
     if file is not None:
         _write(file, found.best, target, what, outcome, uncertified=uncertified)
+
+
+def _check_real(target: Target, on: str, *, seeds: int, workers: str | None) -> None:
+    """Refuse what only a simulation can have."""
+    if target.real and seeds > 1:
+        raise InputError(f"--seeds means nothing with --on {on}: one search is raced at a time")
+    if target.real and workers is not None:
+        raise InputError(f"--workers means nothing with --on {on}: real runs are made there")
 
 
 def _one(on: str) -> str:

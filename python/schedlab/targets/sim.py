@@ -1,5 +1,7 @@
 """The simulator: a workload on a machine under a scheduler, in virtual time."""
 
+import math
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +16,7 @@ from schedlab.boundary.files import whole
 from schedlab.model import Attributes, Machine, Scheduler, Workload, check_seed
 from schedlab.model.outcome import Outcome
 from schedlab.targets import host
+from schedlab.targets.workers import Workers
 
 TRACE_FORMATS = {".pftrace": "Perfetto", ".perfetto-trace": "Perfetto", ".txt": "ftrace text"}
 """Formats of traces by the file's ending."""
@@ -96,6 +99,7 @@ def simulate_many(
     scheduler: Scheduler | str | None = None,
     machine: Machine | None = None,
     seed: int = 1,
+    workers: Workers | None = None,
 ) -> NDArray[np.int64]:
     """Simulate one run for each row of settings, on all CPUs, and return each turnaround.
 
@@ -106,12 +110,15 @@ def simulate_many(
         scheduler: the rest of the settings.
         machine: as `simulate`.
         seed: of every random stream, the same for each run.
+        workers: simulate there, in chunks of a second or more. What is done sooner
+            than two chunks is simulated here. The result is the same.
 
     Returns:
         Nanoseconds, a number a row.
 
     Raises:
         InputError: as `simulate`; also a value out of its knob's range.
+        RunError: as `simulate`; also where workers end during a chunk again and again.
 
     >>> simulate_many("hackbench:groups=5,loops=1", ["latency"], [[10_000_000], [20_000_000]],
     ...               scheduler="2.6.24", machine=Machine(1, "reference")).shape
@@ -127,14 +134,26 @@ def simulate_many(
         raise InputError(
             f"values has the shape {rows.shape}; allowed: a row a run, of {len(names)} numbers"
         )
-    return _core.simulate_many(
-        work.json,
-        _scheduler(scheduler).json,
-        _machine(machine).json,
-        names,
-        rows,
-        check_seed(seed),
-    )
+    what = (work.json, _scheduler(scheduler).json, _machine(machine).json, names)
+    check_seed(seed)
+    if workers is None or not len(rows):
+        return _core.simulate_many(*what, rows, seed)
+    begun = time.perf_counter()
+    first = _core.simulate_many(*what, rows[:1], seed)
+    size = math.ceil(workers.chunk_seconds / (time.perf_counter() - begun))
+    if len(rows) <= 2 * size:
+        return np.concatenate([first, _core.simulate_many(*what, rows[1:], seed)])
+    parts = [rows[start : start + size] for start in range(1, len(rows), size)]
+    return np.concatenate([first, *workers.map(_in_turn, [(*what, part, seed) for part in parts])])
+
+
+_Many = tuple[str, str, str, list[str], NDArray[np.int64], int]
+"""Arguments of the extension's `simulate_many`."""
+
+
+def _in_turn(many: _Many) -> NDArray[np.int64]:
+    """Simulate a chunk in a worker, which is one of several that share the CPUs."""
+    return _core.simulate_many(*many, in_turn=True)
 
 
 def trace_format(path: Path) -> str:

@@ -18,6 +18,7 @@ from schedlab.store import Store
 from schedlab.store.store import NewRun, now
 from schedlab.targets.sim import simulate_many
 from schedlab.targets.target import Simulated, Target
+from schedlab.targets.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ class Case:
         return math.log(value) if self.metric.better == "lower" else -math.log(value)
 
 
+def _each(work: Sequence[tuple[Cell, int, float]]) -> list[Once]:
+    """Run cells, each with its seed and its timeout; that is a worker's chunk."""
+    return [cell.once(seed=seed, timeout=timeout) for cell, seed, timeout in work]
+
+
 class Runs:
     """Makes runs of cases under settings, in one place.
 
@@ -58,6 +64,7 @@ class Runs:
         store: where runs are kept; None for nowhere.
         experiment: in the store.
         told: called after each run.
+        workers: simulate there; here otherwise.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class Runs:
         store: Store | None = None,
         experiment: str = "",
         told: Callable[[], None] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.target = target
         self.done = 0
@@ -81,6 +89,8 @@ class Runs:
         self._store = store
         self._experiment = experiment
         self._told = told
+        self._workers = workers
+        self._made: dict[tuple[str, int], Once] = {}
         self._count: Counter[str] = Counter()
         self._known = store.values(experiment) if store is not None else {}
         self._failed = store.failures(experiment) if store is not None else {}
@@ -112,7 +122,9 @@ class Runs:
             return self._note(cell.name, known[case.metric.name])
         seed = (self._seed + number) % 2**64
         try:
-            once = cell.once(seed=seed, timeout=self._timeout)
+            once = self._made.pop((cell.name, number), None) or cell.once(
+                seed=seed, timeout=self._timeout
+            )
             value = once.measured.values.get(case.metric.name)
             if value is None:
                 raise RunError(f"'{case.name}' came to no {case.metric.name}")
@@ -126,7 +138,7 @@ class Runs:
         return self._note(cell.name, value)
 
     def batch(self, case: Case, wanted: Sequence[Setting], number: int) -> list[float]:
-        """Simulate the run of one number of a case under many settings, on all CPUs.
+        """Simulate the run of one number of a case under many settings, on all CPUs or by workers.
 
         Raises:
             RunError: a run comes to no end.
@@ -138,6 +150,8 @@ class Runs:
             and isinstance(case.subject, Described)
             and case.metric.name == "turnaround"
         ):
+            if self._workers is not None and not target.real:
+                self._ahead(case, wanted, self._workers)
             return [self.one(case, setting) for setting in wanted]
         found: dict[Setting, float] = {}
         groups: dict[tuple[str, ...], list[Setting]] = {}
@@ -153,6 +167,30 @@ class Runs:
         for members in groups.values():
             found.update(self._simulated(case, target, members, number))
         return [found[setting] for setting in wanted]
+
+    def _ahead(self, case: Case, wanted: Sequence[Setting], workers: Workers) -> None:
+        """Let workers simulate the next run of a case under each setting that the store has not."""
+        cells = [
+            cell
+            for cell in (
+                Cell(case.name, case.subject, setting, self.target)
+                for setting in dict.fromkeys(wanted)
+            )
+            if (cell.name, self._count[cell.name]) not in self._known
+        ]
+        if not cells:
+            return
+        work = [
+            (cell, (self._seed + self._count[cell.name]) % 2**64, self._timeout) for cell in cells
+        ]
+        begun = time.perf_counter()
+        made = _each(work[:1])
+        size = math.ceil(workers.chunk_seconds / (time.perf_counter() - begun))
+        chunks = [work[start : start + size] for start in range(1, len(work), size)]
+        if len(chunks) > 1:
+            made += [once for part in workers.map(_each, chunks) for once in part]
+        for cell, once in zip(cells, made, strict=False):
+            self._made[cell.name, self._count[cell.name]] = once
 
     def _simulated(
         self, case: Case, target: Simulated, members: list[Setting], number: int
@@ -180,6 +218,7 @@ class Runs:
             scheduler=target.scheduler,
             machine=target.machine,
             seed=seed,
+            workers=self._workers,
         )
         seconds = (time.perf_counter() - clock) / len(members)
         self.seconds += seconds * len(members)

@@ -20,6 +20,7 @@ from schedlab.search.space import FloatArray
 from schedlab.store import Store
 from schedlab.targets import host
 from schedlab.targets.target import Host, Simulated, Target, label
+from schedlab.targets.workers import Workers
 from schedlab.tuning.objective import DEFAULT, Batched, Raced
 from schedlab.tuning.parameters import Parameters, Scale, parameters
 from schedlab.tuning.result import Gain, Pace, Tuning, shared_direction, summary
@@ -55,6 +56,7 @@ def tune(
     executions: int | None = None,
     scale: Scale = "log",
     progress: Callable[[Pace], None] | None = None,
+    workers: Workers | None = None,
 ) -> Tuning:
     """Search for the setting with the least turnaround, of one workload or over several.
 
@@ -74,6 +76,7 @@ def tune(
         executions: settings to try, a search; see `EXECUTIONS`.
         scale: whether ranges are searched in equal ratios (``log``) or steps (``linear``).
         progress: told after each run.
+        workers: simulate there, see `schedlab.targets.workers`; the result is the same.
 
     Raises:
         InputError: something unknown, or that the place has not.
@@ -96,6 +99,7 @@ def tune(
         seeds=seeds,
         executions=executions,
         progress=progress,
+        workers=workers,
     )
 
 
@@ -115,6 +119,7 @@ def tune_subjects(
     command: Sequence[str] = (),
     afresh: bool = False,
     progress: Callable[[Pace], None] | None = None,
+    workers: Workers | None = None,
 ) -> Tuning:
     """Search for the setting that serves workloads, programs or commands best, all together.
 
@@ -133,6 +138,7 @@ def tune_subjects(
         command: the words that asked for it.
         afresh: run everything again, whatever is stored.
         progress: told after each run.
+        workers: simulate there, see `schedlab.targets.workers`; the result is the same.
 
     Raises:
         InputError: something that cannot be searched or run.
@@ -174,7 +180,13 @@ def tune_subjects(
     better = shared_direction(case.metric.better for case in cases)
     clock = _Clock(progress, budget * len(made), len(cases) * repeats, better)
     runs = Runs(
-        target, timeout=timeout, seed=chosen[0], store=store, experiment=identity, told=clock.run
+        target,
+        timeout=timeout,
+        seed=chosen[0],
+        store=store,
+        experiment=identity,
+        told=clock.run,
+        workers=workers,
     )
     clock.runs = runs
     try:
