@@ -38,7 +38,9 @@ pub fn simulate_many(
     // Each thread takes the next one when it is done with one: threads are seldom as fast as each other.
     let numbered = schedulers.iter().enumerate().par_bridge();
     let mut results: Vec<_> = numbered
-        .map_init(Arena::default, |arena, (number, scheduler)| (number, run(program, scheduler, machine, options, arena)))
+        .map_init(Arena::default, |arena, (number, scheduler)| {
+            (number, run(program, scheduler, machine, options, arena))
+        })
         .collect();
     results.sort_unstable_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
