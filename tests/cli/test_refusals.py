@@ -78,8 +78,14 @@ WRONG = [
     ("tune pipe --knobs rr_timeslice=1..x --on host", "is no range"),
     ("tune pipe --policy other,batch,other --on host", "a value twice"),
     ("tune pipe --policy other,batch --by golden --on host", "there is none"),
-    ("tune pipe --slice 1ms..9ms --kernel 6.1 --costs linsched", "tasks of 6.1.192 have no slices"),
-    ("compare pipe --slice 1ms,9ms --kernel 6.1 --costs ideal", "tasks of 6.1.192 have no slices"),
+    (
+        "tune pipe --slice 1ms..9ms --kernel 6.1 --costs linsched",
+        "tasks of 6.1.192 cannot set slices",
+    ),
+    (
+        "compare pipe --slice 1ms,9ms --kernel 6.1 --costs ideal",
+        "tasks of 6.1.192 cannot set slices",
+    ),
     ("tune pipe --slice 1ms..9ms --by rsm --executions 4 --on host", "has 5"),
     ("tune pipe --policy other,batch --executions 1 --on host", "greater than or equal to 2"),
     ("tune pipe --policy other,batch --seeds 2 --on host", "raced"),

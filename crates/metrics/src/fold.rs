@@ -1,4 +1,4 @@
-//! The fold: who ran, waited and slept for how long.
+//! The fold: for how long each task ran, waited and slept.
 
 use schedlab_model::{Event, EventKind, EventSink, TaskId, TaskState, Time};
 

@@ -41,7 +41,7 @@ struct CpuRecord {
 type MayRun = Box<dyn Fn(TaskId, CpuId) -> bool>;
 type MayWait = Box<dyn Fn(TaskId) -> bool>;
 
-/// Checks events as they come: time does not go back; one task a CPU and one CPU a task; whoever leaves a CPU ran there; tasks
+/// Checks events as they come: time does not go back; one task a CPU and one CPU a task; a task that is switched out ran there; tasks
 /// are born before they wake, asleep when they are woken, runnable when they are picked; and no task waits longer than a
 /// bound while a CPU on which it may run idles.
 ///

@@ -71,7 +71,7 @@ impl<const EXPLAINS: bool> EventSink for Collector<'_, EXPLAINS> {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Collected {
     pub(crate) outcome: Outcome,
     pub(crate) events: Vec<Event>,

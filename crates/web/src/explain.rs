@@ -57,7 +57,7 @@ const fn kind(reason: &Reason) -> u8 {
     }
 }
 
-/// Whether the decision changes who runs or where: stepping goes from one such decision to the next.
+/// Whether the decision changes which task runs or where: stepping goes from one such decision to the next.
 fn acts(reason: &Reason) -> bool {
     match reason {
         Reason::Pick { task, candidates, .. } => *task != TaskId::IDLE && *candidates > 1,

@@ -41,7 +41,7 @@ pub(crate) fn run(request: &Run) -> Result<Message, WebError> {
     Ok(message)
 }
 
-/// Adds what is drawn: who is of which kind, spans and densities.
+/// Adds what is drawn: the kind of each task, spans and densities.
 pub(crate) fn draw(message: &mut Message, timeline: &Timeline, kinds: usize, kind_of: &[usize]) {
     message.u8s("task_kind", &kind_of.iter().map(|kind| *kind as u8).collect::<Vec<_>>());
     timeline.write(message);

@@ -1,4 +1,4 @@
-//! From events to what is drawn: who ran on each CPU, and what each task did when.
+//! From events to what is drawn: which task ran on each CPU, and what each task did when.
 
 use schedlab_model::{Candidate, CpuId, Decision, Event, EventKind, Reason, TaskId, TaskState};
 

@@ -363,7 +363,7 @@ impl Attribution {
         self.cpus[cpu.index()].waiting = waiting;
     }
 
-    /// The running task was told to go on: what that means for those that wait.
+    /// The running task continues: the cause of the others' waits until the next decision.
     fn goes_on(&mut self, cpu: CpuId, current: Candidate, verdict: Verdict, now: Time) {
         let record = &mut self.cpus[cpu.index()];
         if record.marked.is_some() {
