@@ -345,7 +345,7 @@ export class Timeline {
     context.fillRect(0, 0, width, AXIS);
     const room = this.view.to - this.view.from;
     let step = 10 ** Math.floor(Math.log10(room / ((width - LEFT) / 90)));
-    while (room / step > (width - LEFT) / 70) step *= step.toString()[0] === "2" ? 2.5 : 2;
+    while (room / step > (width - LEFT) / 60) step *= step.toString()[0] === "2" ? 2.5 : 2;
     context.textAlign = "center";
     for (let at = Math.ceil(this.view.from / step) * step; at <= this.view.to; at += step) {
       const x = this.x(at, width);
@@ -384,7 +384,11 @@ function arrow(context, x, y, down) {
 
 function fit(text, letters) {
   const most = Math.floor(letters);
-  return text.length <= most ? text : most < 3 ? "" : `${text.slice(0, most - 1)}…`;
+  if (text.length <= most) return text;
+  // An instance's number stays: it tells the task from its neighbours.
+  const tail = /\[\d+\]$/.exec(text)?.[0] ?? "";
+  const kept = most > tail.length + 3 ? tail : "";
+  return most < 3 ? "" : `${text.slice(0, most - 1 - kept.length)}…${kept}`;
 }
 
 /** The task that runs on a CPU at a time; −1 if it idles. */
