@@ -15,9 +15,11 @@ function settings(one) {
   return Object.entries(one.knobs).filter(([, value]) => value !== "");
 }
 
-function uniform(state) {
-  const given = Object.values(state.tasks).filter((treatment) => Object.keys(treatment).length);
-  return given.length ? "# The attributes of single tasks are in the JSON workload: copy that.\n" : "";
+/** What a command or a program cannot say of the state. */
+function remarks(state) {
+  const single = Object.values(state.tasks).some((treatment) => Object.keys(treatment).length);
+  return (single ? "# The attributes of single tasks are in the JSON workload: copy that.\n" : "")
+    + (state.machine ? `# The machine's costs are those that the report calls ${state.costs}.\n` : "");
 }
 
 /** Two commands, one a side. */
@@ -31,11 +33,12 @@ export function command(state) {
     for (const [knob, value] of settings(one)) words.push("--set", quote(`${knob}=${value}`));
     for (const [rule, on] of Object.entries(one.rules)) words.push("--rule", `${rule}=${on ? "on" : "off"}`);
     if (one.weights !== "none") words.push("--weights", one.weights);
+    for (const [name, value] of Object.entries(one.task)) words.push(`--${name}`, quote(value));
     for (const group of state.groups) words.push("--group", quote(group));
     for (const session of state.sessions) words.push("--session", quote(session));
     return words.join(" ");
   });
-  return `${uniform(state)}${lines.join("\n")}\n`;
+  return `${remarks(state)}${lines.join("\n")}\n`;
 }
 
 /** A Python program that simulates both sides. */
@@ -50,18 +53,20 @@ export function python(state) {
     if (one.weights !== "none") parts.push(`weights=${text(one.weights)}`);
     const rules = Object.entries(one.rules).map(([name, on]) => `${text(name)}: ${on ? "True" : "False"}`);
     if (rules.length) parts.push(`rules={${rules.join(", ")}}`);
-    return `schedlab.Scheduler(${parts.join(", ")})`;
+    const all = Object.keys(one.task).length ? `schedlab.Attributes(${[text(one.task.policy ?? "other"), one.task.nice ?? 0,
+      ...(one.task.slice ? [text(one.task.slice)] : [])].join(", ")})` : "None";
+    return `(schedlab.Scheduler(${parts.join(", ")}), ${all})`;
   };
   const groups = state.groups.length || state.sessions.length ? `.with_groups(${text(state.groups)}, ${text(state.sessions)})` : "";
-  return `${uniform(state)}import schedlab
+  return `${remarks(state)}import schedlab
 
 workload = schedlab.Workload.parse(${text(word(state))})${groups}
 machine = schedlab.Machine(${machine})
-for name, scheduler in {
+for name, (scheduler, attributes) in {
     "A": ${scheduler(state.a)},
     "B": ${scheduler(state.b)},
 }.items():
-    outcome = schedlab.simulate(workload, scheduler=scheduler, machine=machine, seed=${state.seed})
+    outcome = schedlab.simulate(workload, scheduler=scheduler, attributes=attributes, machine=machine, seed=${state.seed})
     print(name, outcome.turnaround_ns)
 `;
 }

@@ -18,17 +18,16 @@ const SLICES = `{
     }
 }`;
 
-const THREADS = `{
-    "global": {"duration": 1},
-    "tasks": {
-        "modest": {"kind": "process", "loop": -1, "run": 1000},
-        "greedy": {"kind": "process", "loop": 1, "phases": {
-            "begin": {"loop": 4, "fork": "greedy_thread"},
-            "work": {"loop": -1, "run": 1000}
-        }},
-        "greedy_thread": {"instance": 0, "loop": -1, "run": 1000}
-    }
-}`;
+/** Processes of three users, which differ by their number of threads alone. */
+function processes(...threads) {
+  const tasks = ["alice", "bob", "carol"].flatMap((name, place) => {
+    const others = threads[place] - 1;
+    const work = { loop: -1, run: 1000 };
+    if (!others) return [[name, { kind: "process", ...work }]];
+    return [[name, { kind: "process", loop: 1, phases: { begin: { loop: others, fork: `${name}.thread` }, work } }], [`${name}.thread`, { instance: 0, ...work }]];
+  });
+  return JSON.stringify({ global: { duration: 1 }, tasks: Object.fromEntries(tasks) }, null, 4);
+}
 
 const REALTIME = `{
     "global": {"duration": 3},
@@ -51,6 +50,14 @@ const QUOTA = `{
     "tasks": {
         "service": {"kind": "process", "loop": -1, "run": {"exponential": 15000}, "sleep": {"exponential": 60000}},
         "neighbour": {"kind": "process", "loop": -1, "run": 1000, "sleep": 1000}
+    }
+}`;
+
+const HALF = `{
+    "global": {"duration": 2},
+    "tasks": {
+        "hog": {"kind": "process", "loop": -1, "run": 1000000},
+        "half": {"kind": "process", "loop": -1, "run": {"uniform": [1000, 3000]}, "sleep": {"uniform": [1000, 3000]}}
     }
 }`;
 
@@ -85,12 +92,18 @@ export const GALLERY = [
      "B's base_slice is long, so its batch tasks hold the CPU longer and the quick task waits for them."],
     "Give quick a slice of 0.1ms under Tasks: its waits shrink, and its share of the CPU stays.",
     () => ({ json: SLICES, a: side("6.12"), b: { ...side("6.12"), knobs: { base_slice: "10ms" } }, lanes: "task", from: 0, to: 150e6 })),
-  entry("threads", "Greedy threads", "share modest",
-    ["CFS is fair to threads, so a process with five of them gets five times what a process with one gets.",
-     "B divides each thread's weight by the threads of its process (PFS), so that both processes get half.",
-     "DW-CFS lets a process gain a little up to as many threads as there are CPUs and takes it back beyond."],
-    "Set B's thread weights to dw-cfs, then take fewer CPUs or more threads, and compare the parts of the CPU.",
-    () => ({ json: THREADS, cpus: 2, b: { ...side("6.1"), weights: "pfs" }, lanes: "task", from: 0, to: 200e6 })),
+  entry("threads", "Greedy threads", "share carol",
+    ["Three processes compute: those of alice and bob with one thread each, that of carol with eight.",
+     "CFS (A) is fair to threads, so that carol has 80 % of the CPU: Figure 2 of the study of thread fairness.",
+     "In B each thread's weight is divided by the threads of its process (PFS), so that each process has a third: Figure 3."],
+    "Edit the workload to 1, 2 and 2 threads (bob like carol, each with a loop of 1): CFS gives 20, 40 and 40 %, which is Figure 1.",
+    () => ({ json: processes(1, 1, 8), b: { ...side("6.1"), weights: "pfs" }, lanes: "task", from: 0, to: 200e6 })),
+  entry("weights", "Dynamic weights: DW-CFS", "share carol",
+    ["PFS (A) holds back every process of several threads, also one that only uses the CPUs there are.",
+     "DW-CFS (B) lets a process gain a little up to as many threads as there are CPUs, and holds it back slowly beyond.",
+     "Here four CPUs run processes of one, four and eight threads: carol has a smaller part under PFS than under DW-CFS."],
+    "Take weights by task in A: between CFS and DW-CFS the parts differ little at eight threads, and more the more there are.",
+    () => ({ json: processes(1, 4, 8), cpus: 4, a: { ...side("6.1"), weights: "pfs" }, b: { ...side("6.1"), weights: "dw-cfs:beta=1.1" }, lanes: "cpu", from: 0, to: 200e6 })),
   entry("realtime", "Real-time throttling and the fair server", "share shell",
     ["A real-time task that never sleeps would starve everything else on its CPU.",
      "6.1 throttles real-time tasks after 950 ms of each second.",
@@ -129,10 +142,10 @@ export const GALLERY = [
      "The scheduler does not know of the mutex: with priority inheritance the holder runs at the priority of the task that waits."],
     "Add \"pi_enabled\": true to \"global\" in the editor: now the middle task waits.",
     () => ({ json: INVERSION, a: side("6.1"), b: side("6.12"), lanes: "task", from: 0, to: 120e6 })),
-  entry("regression", "A regression between releases", "wait worker",
-    ["Between two kernels the same setting may mean something else.",
-     "Schbench's workers under 6.1 and 6.12, with the costs of a measured machine.",
-     "The tail of the waits moves: compare p99, then step to a wake-up that had to wait."],
-    "Switch WAKEUP_PREEMPTION off in A, under features, to see which rule kept the waits short.",
-    () => ({ workload: "schbench", cpus: 4, costs: "reference", duration: "1s" })),
+  entry("regression", "A regression: the end of sleeper credit", "share half",
+    ["A task that runs half of the time shares a CPU with one that never sleeps, as a row of the table of reported regressions has it.",
+     "CFS (6.1) places a task that slept ahead of the others by half a latency, so that it soon has the CPU back.",
+     "EEVDF (6.12) gives no such credit: the task keeps its lag over its sleep, so that it has about four fifths of the CPU time that it had: the table's row, simulated."],
+    "Switch the feature GENTLE_FAIR_SLEEPERS off in A, which doubles the credit; then PLACE_LAG in B, which forgets the lag.",
+    () => ({ json: HALF, lanes: "task", from: 0, to: 120e6 })),
 ];

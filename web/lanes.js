@@ -2,8 +2,11 @@
 
 import { moment, span } from "./units.js";
 
-/** Okabe and Ito's palette, which colour-blind people tell apart; two of its colours are for text and throttling. */
-export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b3a300", "#7d7d7d"];
+/**
+ * Six of Okabe and Ito's colours, which colour-blind people tell apart. Violet and light green take the place of their black and yellow,
+ * which a dark and a white ground swallow.
+ */
+export const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a3ffc", "#b4d884"];
 const THROTTLED = "#8a8a8a";
 
 const HEAD = 24;
@@ -22,6 +25,12 @@ function mix(one, other, part) {
 }
 
 const SHADES = PALETTE.map((base) => [0, 0.18, 0.36].map((part) => mix(base, "#ffffff", part)));
+
+/** The shades on which dark text reads better than white: relative luminance above 0.35. */
+const DARK_TEXT = new Set(SHADES.flat().filter((colour) => {
+  const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.35;
+}));
 
 /** Completes a run's answer with what drawing needs. */
 export function prepare(answer) {
@@ -197,7 +206,7 @@ export class Timeline {
         fill(colour);
         context.fillRect(start, top + inner, wide, height - 2 * inner);
         if (wide > 48 && name === "slice" && height >= 24) {
-          fill("#fff");
+          fill(DARK_TEXT.has(colour) ? "#15191c" : "#fff");
           context.fillText(fit(run.names[task], (wide - 12) / 7), start + 6, top + height / 2);
         }
       } else if (state === 1) {
@@ -336,7 +345,7 @@ export class Timeline {
     context.fillRect(0, 0, width, AXIS);
     const room = this.view.to - this.view.from;
     let step = 10 ** Math.floor(Math.log10(room / ((width - LEFT) / 90)));
-    while (room / step > (width - LEFT) / 70) step *= step.toString()[0] === "2" ? 2.5 : 2;
+    while (room / step > (width - LEFT) / 60) step *= step.toString()[0] === "2" ? 2.5 : 2;
     context.textAlign = "center";
     for (let at = Math.ceil(this.view.from / step) * step; at <= this.view.to; at += step) {
       const x = this.x(at, width);
@@ -375,7 +384,11 @@ function arrow(context, x, y, down) {
 
 function fit(text, letters) {
   const most = Math.floor(letters);
-  return text.length <= most ? text : most < 3 ? "" : `${text.slice(0, most - 1)}…`;
+  if (text.length <= most) return text;
+  // An instance's number stays: it tells the task from its neighbours.
+  const tail = /\[\d+\]$/.exec(text)?.[0] ?? "";
+  const kept = most > tail.length + 3 ? tail : "";
+  return most < 3 ? "" : `${text.slice(0, most - 1 - kept.length)}…${kept}`;
 }
 
 /** The task that runs on a CPU at a time; −1 if it idles. */

@@ -1,12 +1,16 @@
 // The page: from a change to a request, from an answer to pixels.
 
 import { drawCurves, drawDelays } from "./charts.js";
+import { Completion } from "./completion.js";
+import { conceptOf, rendered } from "./concepts.js";
 import { choice, field, make, readKeys, slider, toggle, withKey } from "./controls.js";
 import { Latest } from "./engine.js";
 import { command, perfetto, python, save, svg } from "./export.js";
 import { GALLERY } from "./gallery.js";
 import { AXIS_KEYS } from "./keys.js";
 import { LEFT, PALETTE, Timeline, prepare, running } from "./lanes.js";
+import { METRICS, SEEDS, compared, interval } from "./metrics.js";
+import { Draws } from "./seeds.js";
 import { fresh, fromAddress, runRequest, setupRequest, toAddress } from "./state.js";
 import { change, moment, parseTime, span } from "./units.js";
 import { Decisions, lastDecision, nextDecision, present, reason } from "./why.js";
@@ -26,6 +30,8 @@ let tasks = [];
 let chosen = [];
 let quantity = "vruntime";
 let serial = 0;
+const draws = new Draws();
+let drawn = null;
 const timeline = new Timeline(at("lanes"));
 
 // ---- From the state to both runs ---------------------------------------------------------------------------------
@@ -47,8 +53,11 @@ async function refresh(whole = false) {
       tasks = setup.head.tasks;
       if (state.json === null && document.activeElement !== at("editor")) at("editor").value = "";
     }
-    if (whole) controls();
-    if (!setup.head.error) await Promise.all(["a", "b"].map((side) => simulate(side)));
+    if (whole) keepingFocus(controls);
+    if (!setup.head.error) {
+      await Promise.all(["a", "b"].map((side) => simulate(side)));
+      if (mine === serial) overSeeds();
+    }
   }
   clearTimeout(late);
   if (mine === serial) document.body.classList.remove("busy");
@@ -70,7 +79,7 @@ async function catalogue(side) {
 
 async function simulate(side) {
   const request = recording ? { op: "replay", text: recording.text, release: recording.release || null, ours: side === "b" }
-    : runRequest(state, state[side], catalogues[side].knobs, DATA.costs, chosen);
+    : runRequest(state, state[side], catalogues[side].knobs, DATA.costs, chosen, tasks.map((task) => task.name));
   const text = recording ? `${recording.name} ${recording.release}` : JSON.stringify(request);
   if (requests[side] === text) return;
   const answer = await engines[side].ask(request);
@@ -82,6 +91,15 @@ async function simulate(side) {
   decisions[side].forget(recording ? request : { ...request, standings: [] });
   timeline.runs = runs;
   arrived();
+}
+
+/** Says beside a kernel's controls that no kernel has its rules. */
+function hybrids() {
+  for (const side of ["a", "b"]) {
+    const label = recording ? "" : runs[side]?.head.label ?? "";
+    const place = at(`hybrid-${side}`);
+    if (place) place.textContent = label.includes("hybrid") ? `${label}: no kernel has these rules together` : "";
+  }
 }
 
 /** A run came: the view stays if it was chosen, and all that is drawn of it is drawn anew. */
@@ -100,6 +118,8 @@ function arrived() {
     if (chosen.length) refresh();
   }
   legend();
+  hybrids();
+  drawn = null;
   numbers();
   summary();
   draw();
@@ -133,8 +153,7 @@ function paint() {
   canvas.style.height = `${tall}px`;
   timeline.draw(width, tall, frame.scrollTop, devicePixelRatio || 1);
   drawCurves(at("curves"), timeline, quantity);
-  const kind = at("delay-kind").value;
-  drawDelays(at("delays"), runs, kind === "" ? -1 : Number(kind), timeline.colours());
+  drawDelays(at("delays"), runs, delayKind(), timeline.colours());
   at("where").textContent = `${moment(timeline.view.from)} to ${moment(timeline.view.to)}`;
 }
 
@@ -186,17 +205,10 @@ function legend() {
   list.value = Number(value) < kinds.length ? value : "";
 }
 
-const METRICS = [
-  ["p99 wait", "From becoming runnable to running: 99 of 100 waits are shorter.", (run) => delaysOf(run).p99, span],
-  ["longest wait", "The longest time from becoming runnable to running.", (run) => delaysOf(run).max, span],
-  ["switches", "Context switches, voluntary and involuntary.", (run) => run.head.outcome.switches, (value) => value.toLocaleString("en")],
-  ["migrations", "Times that a task changed its CPU.", (run) => sum(run, "migrations"), (value) => value.toLocaleString("en")],
-  ["turnaround", "What the workload calls its time; the whole run where it marks none.", (run) => run.head.outcome.turnaround_ns, span],
-];
-
-function delaysOf(run) {
+/** The kind of task whose waits are shown; −1 for all. */
+function delayKind() {
   const kind = at("delay-kind").value;
-  return run.head.delays[kind === "" ? run.head.delays.length - 1 : Number(kind)] ?? run.head.delays.at(-1);
+  return kind === "" ? -1 : Number(kind);
 }
 
 function sum(run, name) {
@@ -204,11 +216,14 @@ function sum(run, name) {
 }
 
 function numbers() {
+  const kind = delayKind();
   const cells = METRICS.map(([name, title, read, text]) => {
-    const [a, b] = ["a", "b"].map((side) => (runs[side] ? read(runs[side]) : null));
+    const [one, other] = ["a", "b"].map((side) => (runs[side] ? read(runs[side], kind) : null));
+    const over = drawn ? compared(...["a", "b"].map((side) => drawn[side].map((run) => read(run, kind))), text) : null;
+    const { a, b, words } = over ?? { a: one, b: other, words: change(one, other) };
     const shown = (value) => (value === null || value === undefined ? "none" : text(value));
     return make("div", { class: "metric", title }, make("dt", {}, name),
-      make("dd", {}, make("span", {}, "A ", make("b", {}, shown(a))), make("span", {}, "B ", make("b", {}, shown(b))), make("em", {}, change(a, b))));
+      make("dd", {}, make("span", {}, "A ", make("b", {}, shown(a))), make("span", {}, "B ", make("b", {}, shown(b))), make("em", {}, words)));
   });
   const shares = (runs.a ?? runs.b).head.kinds.map((kind, place) => {
     const part = (run) => {
@@ -220,6 +235,25 @@ function numbers() {
       make("dd", {}, ...["a", "b"].filter((side) => runs[side]).map((side) => make("span", {}, `${side.toUpperCase()} `, make("b", {}, part(runs[side]))))));
   });
   at("numbers").replaceChildren(...cells, ...(shares.length > 1 && shares.length <= 4 ? shares : []));
+}
+
+/** With the switch on: the medians over seeds in place of the single run's values. */
+async function overSeeds() {
+  drawn = null;
+  at("seeds").checked = state.seeds > 1;
+  at("seed-state").textContent = "";
+  if (state.seeds < 2 || recording || !runs.a || !runs.b) {
+    draws.forget();
+    return;
+  }
+  const asked = Object.fromEntries(["a", "b"].map((side) => [side, runRequest(state, state[side], catalogues[side].knobs, DATA.costs, [], tasks.map((task) => task.name))]));
+  const found = await draws.ask(asked, (done) => { at("seed-state").textContent = `seed ${done + 1} of ${SEEDS}`; });
+  if (!found) return;
+  drawn = found;
+  const same = ["a", "b"].every((side) => found[side].every((run) => METRICS.every(([, , read]) => read(run, -1) === read(found[side][0], -1))));
+  at("seed-state").textContent = same ? "every seed gives the same run: nothing here is drawn at random"
+    : `medians of ${SEEDS} pairs of seeds, the change with its 95 % interval (sign test)`;
+  numbers();
 }
 
 /** The sentence under the first view, and the text for who reads with a screen reader. */
@@ -324,9 +358,17 @@ async function why(said = null) {
   for (const place of [pick, other]) if (place >= 0 && !list.includes(place)) list.push(place);
   at("reasons").replaceChildren(...list.slice(0, 2).map((place) => {
     const one = reason(known, place);
-    return make("li", {}, make("span", { class: "when" }, moment(one.time)), make("b", { title: TERMS[one.kind] ?? "" }, `${one.what}:`), ` ${one.said}`);
+    return make("li", {}, make("span", { class: "when" }, moment(one.time)), make("button", { type: "button", class: "rule",
+      title: `${TERMS[one.kind] ?? ""}: opens its page`, onclick: () => concept(conceptOf(one.kind, one.said, run.head.eevdf)) }, one.what), `: ${one.said}`);
   }));
   at("step").textContent = `decisions of CPU ${cpu} in ${side.toUpperCase()}`;
+}
+
+/** Opens the page about a rule. */
+function concept(name) {
+  at("concept-text").replaceChildren(...rendered(DATA.concepts[name]));
+  at("concept").showModal();
+  at("concept").scrollTop = 0;
 }
 
 const TERMS = {
@@ -373,6 +415,18 @@ function touched() {
   refresh();
 }
 
+/** Makes controls anew and leaves the focus on the one that had it: who uses a keyboard goes on from there. */
+function keepingFocus(remake) {
+  const name = (one) => `${one.tagName} ${one.getAttribute("aria-label") ?? one.closest("label")?.textContent ?? one.textContent}`;
+  const section = (one) => one.closest("section > div")?.id;
+  const before = document.activeElement;
+  const [called, within] = [name(before), section(before)];
+  remake();
+  if (before.isConnected || !within) return;
+  const all = at(within).querySelectorAll("button, select, input, textarea, summary, [tabindex]");
+  [...all].find((one) => name(one) === called)?.focus();
+}
+
 function controls() {
   const builtin = state.workload.split(":")[0];
   const names = catalogues.a.workloads.map((one) => [one.name, one.name]);
@@ -391,6 +445,7 @@ function controls() {
   at("machine").replaceChildren(machineControls());
   taskControls();
   for (const side of ["a", "b"]) sideControls(side);
+  hybrids();
   caption();
 }
 
@@ -440,7 +495,11 @@ function machineControls() {
       change: (text) => { state.cpus = Number(text ?? 1); touched(); } }),
     make("div", { class: "knob" }, make("label", {}, "topology"), field("topology", state.topology, "smt=2,llc=4", set("topology"))),
     make("div", { class: "knob" }, make("label", {}, "costs"), choice("costs",
-      [["ideal: only work takes time", "ideal"], [`reference: ${DATA.reference}`, "reference"], ["linsched: the study's", "linsched"]], state.costs, set("costs"))),
+      [["ideal: only work takes time", "ideal"], [`reference: ${DATA.reference}`, "reference"], ["linsched: the study's", "linsched"],
+      ...(state.machine ? [[`${state.costs}: the report's machine`, "report"]] : [])], state.machine ? "report" : state.costs, (name) => {
+        if (name !== "report") Object.assign(state, { costs: name, machine: "" });
+        touched();
+      })),
     make("div", { class: "knob" }, make("label", {}, "ticks a second"), choice("ticks a second", ["100", "250", "300", "1000"].map((text) => [text, text]), String(state.hz), set("hz", Number))),
     make("div", { class: "knob" }, make("label", {}, "seed"), field("seed", String(state.seed), "1", set("seed", (text) => Number(text) || 1))),
     make("div", { class: "knob" }, make("label", {}, "ends after"), field("ends after", state.duration, "the workload's end", set("duration"))));
@@ -504,6 +563,12 @@ function sideControls(side) {
       touched();
     });
   });
+  const all = ["policy", "nice", "slice"].map((name) => make("div", { class: "knob" }, make("label", {}, name),
+    field(`${name} of all tasks of ${side.toUpperCase()}`, one.task[name], "as the workload says", (text) => {
+      if (text === "") delete one.task[name];
+      else one.task[name] = text;
+      touched();
+    })));
   const open = (name) => at(`side-${side}`).querySelector(`details[data-name="${name}"]`)?.open ?? false;
   at(`side-${side}`).replaceChildren(
     make("div", { class: "row" }, release, choice(`thread weights of ${side.toUpperCase()}`, [["weights by task", "none"], ["weights: pfs", "pfs"], ["weights: dw-cfs", "dw-cfs:beta=1.1"]], one.weights, (text) => {
@@ -511,8 +576,10 @@ function sideControls(side) {
       touched();
     })),
     make("p", { id: `fault-${side}`, class: "fault", role: "alert" }),
+    make("p", { id: `hybrid-${side}`, class: "hint" }),
     ...sliders,
     gone.length ? make("p", { class: "hint" }, gone.map((row) => `${row.name}: ${row.instead}`).join("; ")) : null,
+    make("details", { "data-name": "all", open: open("all") || Object.keys(one.task).length > 0 }, make("summary", {}, "policy, nice and slice of all tasks"), ...all),
     make("details", { "data-name": "switches", open: open("switches") }, make("summary", {}, `features and switches (${switches.length})`), make("div", { class: "toggles" }, ...switches)),
     make("details", { "data-name": "rules", open: open("rules") }, make("summary", {}, `rules by name (${flags.length})`), make("div", { class: "toggles" }, ...flags)),
   );
@@ -721,6 +788,12 @@ function listen() {
   at("file").addEventListener("change", () => { if (at("file").files.length) openFile(at("file").files[0]); });
   at("recording-release").addEventListener("change", () => { recording.release = at("recording-release").value; refresh(); });
   at("recording-close").addEventListener("click", () => open(GALLERY[0].state()));
+  new Completion(at("editor"), at("completion"), DATA.schema);
+  at("seeds").addEventListener("change", () => {
+    state.seeds = at("seeds").checked ? SEEDS : 1;
+    history.replaceState(null, "", `#${toAddress(state)}`);
+    overSeeds().then(numbers);
+  });
   let typing = 0;
   at("editor").addEventListener("input", () => {
     state.json = at("editor").value;
@@ -758,4 +831,4 @@ open(location.hash.length > 1 ? fromAddress(location.hash) : GALLERY[0].state())
 const served = new URLSearchParams(location.search).get("recording");
 if (served) fetch("recording").then((answer) => answer.blob()).then((blob) => openRecording(served, blob));
 // For measurements and tests.
-window.live = { timeline, runs, paint, show, step, state: () => state, set: (next) => open(next), fromAddress, toAddress, svg: () => svg(timeline, 900), perfetto: () => perfetto(runs), command: () => command(state), python: () => python(state) };
+window.live = { timeline, runs, paint, show, step, state: () => state, set: (next) => open(next), fromAddress, toAddress, palette: PALETTE, compared, interval, svg: () => svg(timeline, 900), perfetto: () => perfetto(runs), command: () => command(state), python: () => python(state) };

@@ -3,14 +3,14 @@
 /** The state of a page on which nothing was changed. */
 export function fresh() {
   return {
-    entry: "", workload: "hogs", json: null, cpus: 1, topology: "", costs: "ideal", hz: 250, seed: 1, duration: "",
+    entry: "", workload: "hogs", json: null, cpus: 1, topology: "", costs: "ideal", machine: "", hz: 250, seed: 1, seeds: 1, duration: "",
     a: side("6.1"), b: side("6.12"), tasks: {}, groups: [], sessions: [], lanes: "", from: null, to: null,
   };
 }
 
 /** One of the two kernels. */
 export function side(release) {
-  return { release, knobs: {}, rules: {}, weights: "none" };
+  return { release, knobs: {}, rules: {}, weights: "none", task: {} };
 }
 
 const TREATMENTS = ["policy", "nice", "slice", "affinity", "group"];
@@ -20,6 +20,7 @@ function sideText(one) {
   for (const [name, value] of Object.entries(one.knobs)) parts.push(`${name}=${value}`);
   for (const [name, on] of Object.entries(one.rules)) parts.push(`rule.${name}=${on ? "on" : "off"}`);
   if (one.weights !== "none") parts.push(`weights=${one.weights}`);
+  for (const name of TREATMENTS) if (one.task[name]) parts.push(`task.${name}=${one.task[name]}`);
   return parts.join(";");
 }
 
@@ -31,6 +32,7 @@ function readSide(text) {
     const [name, value] = [part.slice(0, at), part.slice(at + 1)];
     if (name === "weights") one.weights = value;
     else if (name.startsWith("rule.")) one.rules[name.slice(5)] = value === "on";
+    else if (name.startsWith("task.")) one.task[name.slice(5)] = value;
     else if (name) one.knobs[name] = value;
   }
   return one;
@@ -40,10 +42,10 @@ function readSide(text) {
 export function toAddress(state) {
   const plain = fresh();
   const words = new URLSearchParams();
-  for (const name of ["entry", "topology", "duration", "lanes"]) if (state[name]) words.set(name, state[name]);
+  for (const name of ["entry", "topology", "machine", "duration", "lanes"]) if (state[name]) words.set(name, state[name]);
   if (state.json === null) words.set("workload", state.workload);
   else words.set("json", state.json);
-  for (const name of ["cpus", "costs", "hz", "seed"]) if (state[name] !== plain[name]) words.set(name, state[name]);
+  for (const name of ["cpus", "costs", "hz", "seed", "seeds"]) if (state[name] !== plain[name]) words.set(name, state[name]);
   words.set("a", sideText(state.a));
   words.set("b", sideText(state.b));
   for (const [name, treatment] of Object.entries(state.tasks)) {
@@ -63,8 +65,8 @@ export function toAddress(state) {
 export function fromAddress(text) {
   const words = new URLSearchParams(text.replace(/^#/, ""));
   const state = fresh();
-  for (const name of ["entry", "topology", "duration", "lanes", "costs", "workload"]) state[name] = words.get(name) ?? state[name];
-  for (const name of ["cpus", "hz", "seed"]) if (words.has(name)) state[name] = Number(words.get(name)) || state[name];
+  for (const name of ["entry", "topology", "machine", "duration", "lanes", "costs", "workload"]) state[name] = words.get(name) ?? state[name];
+  for (const name of ["cpus", "hz", "seed", "seeds"]) if (words.has(name)) state[name] = Number(words.get(name)) || state[name];
   state.json = words.get("json");
   for (const name of ["a", "b"]) if (words.has(name)) state[name] = readSide(words.get(name));
   for (const text of words.getAll("task")) {
@@ -113,9 +115,19 @@ export function setupRequest(state) {
   return request;
 }
 
-/** What the engine is asked for one side's run. */
-export function runRequest(state, one, rows, costs, standings) {
-  const machine = { cpus: state.cpus, costs: costs[state.costs] ?? {} };
+/** The machine but for its CPUs: that of a report where the state has one, else the costs by their name. */
+function machineOf(state, costs) {
+  try {
+    if (state.machine) return JSON.parse(state.machine);
+  } catch {
+    // An address that was cut off: the costs are ideal.
+  }
+  return { costs: costs[state.costs] ?? {} };
+}
+
+/** What the engine is asked for one side's run. `names` are the workload's tasks. */
+export function runRequest(state, one, rows, costs, standings, names) {
+  const machine = { ...machineOf(state, costs), cpus: state.cpus };
   if (state.topology) machine.topology = state.topology;
   const knobs = {};
   for (const [name, text] of Object.entries(one.knobs)) {
@@ -125,5 +137,7 @@ export function runRequest(state, one, rows, costs, standings) {
   }
   const scheduler = { release: one.release, hz: state.hz, knobs, rules: one.rules };
   if (one.weights !== "none") scheduler.weights = one.weights;
-  return { ...setupRequest(state), op: "run", machine, scheduler, seed: state.seed, standings };
+  const given = names.map((name) => [name, { ...one.task, ...state.tasks[name] }]).filter(([, own]) => Object.keys(own).length);
+  const tasks = Object.fromEntries(given.map(([name, own]) => [name, treatment(own)]));
+  return { ...setupRequest(state), tasks, op: "run", machine, scheduler, seed: state.seed, standings };
 }

@@ -1,96 +1,42 @@
 """The live page in a real browser: drawn, changed, shared, explained, by keyboard, on a phone."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
-from tests.browser import browser, complaints
+from tests.live.page import (
+    faults,
+    open_page,
+    page_browser,
+    painted,
+    press,
+    settled,
+    text,
+    until,
+)
 
 from schedlab.live import PAGE
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the live page was not built: make live")
 
-ENTRIES = 10
+ENTRIES = 11
 FIXTURES = Path(__file__).parents[2] / "crates" / "replay" / "tests" / "fixtures"
 
 
 @pytest.fixture(scope="module")
 def chrome() -> Iterator[webdriver.Chrome]:
-    with browser() as made:
-        made.set_window_size(1400, 1000)
+    with page_browser() as made:
         yield made
-        assert complaints(made) == []
-
-
-def _until(chrome: webdriver.Chrome, script: str, seconds: float = 20) -> Any:
-    """Return the script's value once it is true."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if value := chrome.execute_script(f"return {script}"):
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"never true: {script}")
-
-
-def _open(chrome: webdriver.Chrome, fragment: str = "") -> None:
-    chrome.get("about:blank")
-    chrome.get(f"{PAGE.as_uri()}#{fragment}" if fragment else PAGE.as_uri())
-    _until(chrome, "window.live && live.runs.a && live.runs.b && live.timeline.lanes")
-    _settled(chrome)
-
-
-def _settled(chrome: webdriver.Chrome) -> None:
-    """Wait until nothing is simulated or drawn any more."""
-    script = """
-        const done = arguments[0];
-        let last = null, since = performance.now();
-        const look = () => {
-            const now = [window.drawn, document.body.classList.contains('busy')].join();
-            if (now !== last) { last = now; since = performance.now(); }
-            const busy = document.body.classList.contains('busy');
-            if (performance.now() - since > 250 && !busy) done();
-            else setTimeout(look, 20);
-        };
-        look();"""
-    chrome.set_script_timeout(30)
-    chrome.execute_async_script(script)
-
-
-def _text(chrome: webdriver.Chrome, identity: str) -> str:
-    return chrome.find_element("id", identity).text
-
-
-def _faults(chrome: webdriver.Chrome) -> list[str]:
-    script = "return [...document.querySelectorAll('.fault')].map(e => e.textContent)"
-    return [text for text in chrome.execute_script(script) if text]
-
-
-def _painted(chrome: webdriver.Chrome) -> int:
-    """Return how many different colours the timeline has."""
-    script = """
-        const canvas = document.getElementById('lanes');
-        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-        const seen = new Set();
-        for (let at = 0; at < data.length; at += 4) if (data[at + 3] === 255)
-            seen.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
-        return seen.size;"""
-    return int(chrome.execute_script(script))
-
-
-def _press(chrome: webdriver.Chrome, key: str) -> None:
-    chrome.find_element("tag name", "body").send_keys(key)
 
 
 def test_it_opens_with_sleeper_and_hog_drawn_and_told(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
-    assert _text(chrome, "title") == "Sleeper and hog"
+    open_page(chrome)
+    assert text(chrome, "title") == "Sleeper and hog"
     # The sentence is what the runs say: both read here from their segments.
     script = """return ['a', 'b'].map(side => {
         const { segment_offset: o, segment_start: s, segment_end: e, segment_state: t }
@@ -102,26 +48,26 @@ def test_it_opens_with_sleeper_and_hog_drawn_and_told(chrome: webdriver.Chrome) 
     assert waits[0] == 0
     assert waits[1] > 0
     told = f"sleeper never waits in A and waits for {waits[1] / 1e6:g} ms at the longest in B."
-    assert _text(chrome, "headline") == told
-    assert _painted(chrome) > 3
-    assert _faults(chrome) == []
+    assert text(chrome, "headline") == told
+    assert painted(chrome) > 3
+    assert faults(chrome) == []
 
 
 @pytest.mark.parametrize("place", range(ENTRIES))
 def test_each_entry_of_the_gallery_is_drawn(chrome: webdriver.Chrome, place: int) -> None:
-    _open(chrome)
+    open_page(chrome)
     chrome.find_element("id", "menu-gallery").click()
     entry = chrome.find_elements("css selector", "[data-entry]")[place]
     title = entry.find_element("tag name", "b").text.lstrip("0123456789 ")
     entry.click()
-    _settled(chrome)
-    assert _text(chrome, "title") == title
-    assert _faults(chrome) == []
-    assert _painted(chrome) > 3
-    assert len(_text(chrome, "sentences")) > 100
-    assert _text(chrome, "attempt")
+    settled(chrome)
+    assert text(chrome, "title") == title
+    assert faults(chrome) == []
+    assert painted(chrome) > 3
+    assert len(text(chrome, "sentences")) > 100
+    assert text(chrome, "attempt")
     # A and B are not the same run.
-    assert _text(chrome, "numbers")
+    assert text(chrome, "numbers")
 
 
 def _value(chrome: webdriver.Chrome, label: str, text: str) -> None:
@@ -150,43 +96,43 @@ def test_each_control_changes_the_address_and_redraws(
     chrome: webdriver.Chrome, name: str, act: Callable[[webdriver.Chrome], object], said: str
 ) -> None:
     del name
-    _open(chrome, "workload=hogs:tasks=2,time=40ms&cpus=2")
+    open_page(chrome, "workload=hogs:tasks=2,time=40ms&cpus=2")
     chrome.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
     before = chrome.execute_script("return window.drawn")
     act(chrome)
-    _settled(chrome)
+    settled(chrome)
     assert said in chrome.current_url
     assert chrome.execute_script("return window.drawn") > before
-    assert _faults(chrome) == []
+    assert faults(chrome) == []
 
 
 def test_a_slider_moves_its_knob_and_a_double_click_restores_it(chrome: webdriver.Chrome) -> None:
-    _open(chrome, "workload=hogs:tasks=3,time=60ms&a=6.1&b=6.12")
+    open_page(chrome, "workload=hogs:tasks=3,time=60ms&a=6.1&b=6.12")
     slider = chrome.find_element("css selector", "#side-b input[aria-label='base_slice']")
     slider.send_keys(Keys.ARROW_RIGHT * 150)
-    _settled(chrome)
+    settled(chrome)
     assert "base_slice%3D" in chrome.current_url
     assert chrome.find_elements("css selector", "#side-b .knob.changed")
     row = slider.find_element("xpath", "..")
     ActionChains(chrome).double_click(row.find_element("tag name", "label")).perform()
-    _settled(chrome)
+    settled(chrome)
     assert "base_slice" not in chrome.current_url
     # A knob takes units, and says what is allowed.
     _value(chrome, "base_slice, value", "2s")
-    assert "allowed: 100us to 1s" in _text(chrome, "side-b")
+    assert "allowed: 100us to 1s" in text(chrome, "side-b")
     # What the other fair class has in its place is said, and not shown.
     assert not chrome.find_elements("css selector", "#side-b input[aria-label='latency']")
-    assert "latency" in _text(chrome, "side-b")
+    assert "latency" in text(chrome, "side-b")
 
 
 def test_features_and_rules_are_switched_by_name(chrome: webdriver.Chrome) -> None:
-    _open(chrome, "workload=hogs:tasks=2,time=40ms")
+    open_page(chrome, "workload=hogs:tasks=2,time=40ms")
     chrome.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
     for kind, said in (("switches", "feature.RUN_TO_PARITY=0"), ("rules", "rule.")):
         boxes = chrome.find_elements("css selector", f"#side-b [data-name={kind}] label")
         box = next(one for one in boxes if kind == "rules" or one.text == "RUN_TO_PARITY")
         box.click()
-        _settled(chrome)
+        settled(chrome)
         assert quote(said, safe="") in chrome.current_url
 
 
@@ -198,25 +144,25 @@ def test_the_address_says_the_whole_state(chrome: webdriver.Chrome) -> None:
         "from": "1000000", "to": "9000000", "task": "one;nice=3", "group": "/g:tasks=1",
         "b": "6.12;base_slice=2ms;feature.PLACE_LAG=0;weights=pfs",
     }  # fmt: skip
-    _open(chrome, "&".join(f"{name}={quote(value, safe='')}" for name, value in words.items()))
-    assert _faults(chrome) == []
+    open_page(chrome, "&".join(f"{name}={quote(value, safe='')}" for name, value in words.items()))
+    assert faults(chrome) == []
     names = "return live.toAddress(live.fromAddress(location.hash))"
     first = chrome.execute_script(names)
     assert first == chrome.execute_script("return location.hash.slice(1)")
     outcomes = "return ['a', 'b'].map(side => JSON.stringify(live.runs[side].head))"
     seen = chrome.execute_script(outcomes)
-    _open(chrome, first)
+    open_page(chrome, first)
     assert chrome.execute_script(outcomes) == seen
     assert chrome.execute_script("return live.timeline.view") == {"from": 1e6, "to": 9e6}
 
 
 def test_an_error_in_the_editor_is_told_at_its_line(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
+    open_page(chrome)
     editor = chrome.find_element("id", "editor")
     editor.clear()
     editor.send_keys('{"tasks": {\n  "a": {"run": 1000},\n  "b": {"rum": 1000}\n}}')
-    _settled(chrome)
-    said = _text(chrome, "editor-fault")
+    settled(chrome)
+    said = text(chrome, "editor-fault")
     assert said.startswith("line 3: ")
     assert "tasks.b.rum" in said
     assert chrome.find_element("css selector", "#gutter .wrong").text == "3"
@@ -225,15 +171,15 @@ def test_an_error_in_the_editor_is_told_at_its_line(chrome: webdriver.Chrome) ->
         e.value = e.value.replace('rum', 'run');
         e.dispatchEvent(new Event('input'));"""
     chrome.execute_script(script, editor)
-    _settled(chrome)
-    assert _faults(chrome) == []
+    settled(chrome)
+    assert faults(chrome) == []
     assert chrome.execute_script("return live.runs.a.names") == ["a[0]", "b[0]"] or (
         chrome.execute_script("return live.runs.a.names") == ["a", "b"]
     )
 
 
 def test_a_moment_is_explained_and_decisions_are_stepped_through(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
+    open_page(chrome)
     script = """
         const { segment_offset: o, segment_start: s, segment_end: e, segment_state: t }
             = live.runs.b.arrays;
@@ -252,46 +198,46 @@ def test_a_moment_is_explained_and_decisions_are_stepped_through(chrome: webdriv
     ActionChains(chrome).move_to_element_with_offset(
         frame, round(place[0]), round(place[1])
     ).perform()
-    _until(chrome, "document.querySelectorAll('#reasons li').length")
-    assert "hog runs on CPU 0; sleeper waits for" in _text(chrome, "present")
-    assert "not eligible, lag" in _text(chrome, "reasons")
+    until(chrome, "document.querySelectorAll('#reasons li').length")
+    assert "hog runs on CPU 0; sleeper waits for" in text(chrome, "present")
+    assert "not eligible, lag" in text(chrome, "reasons")
     at = chrome.execute_script("return live.timeline.cursor.time")
-    _press(chrome, Keys.ARROW_RIGHT)
-    _until(chrome, f"live.timeline.cursor.time > {at}")
-    _press(chrome, Keys.ARROW_LEFT)
-    _until(chrome, f"live.timeline.cursor.time <= {at}")
+    press(chrome, Keys.ARROW_RIGHT)
+    until(chrome, f"live.timeline.cursor.time > {at}")
+    press(chrome, Keys.ARROW_LEFT)
+    until(chrome, f"live.timeline.cursor.time <= {at}")
 
 
 def test_the_keyboard_moves_zooms_and_swaps(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
+    open_page(chrome)
     view = "return live.timeline.view"
     first = chrome.execute_script(view)
-    _press(chrome, "w")
+    press(chrome, "w")
     near = chrome.execute_script(view)
     assert near["to"] - near["from"] < first["to"] - first["from"]
-    _press(chrome, "d")
+    press(chrome, "d")
     assert chrome.execute_script(view)["from"] > near["from"]
-    _press(chrome, "f")
+    press(chrome, "f")
     assert chrome.execute_script(view) == {
         "from": 0,
         "to": chrome.execute_script("return live.runs.a.end"),
     }
-    _press(chrome, "t")
+    press(chrome, "t")
     assert chrome.execute_script("return live.timeline.mode") == "cpu"
-    _press(chrome, "x")
-    _settled(chrome)
+    press(chrome, "x")
+    settled(chrome)
     assert chrome.execute_script("return live.state().a.release") == "6.12"
-    _press(chrome, "=")
-    _settled(chrome)
+    press(chrome, "=")
+    settled(chrome)
     assert chrome.execute_script("return live.state().b.release") == "6.12"
-    assert "equal" in _text(chrome, "numbers")
-    _press(chrome, "?")
+    assert "equal" in text(chrome, "numbers")
+    press(chrome, "?")
     assert chrome.find_element("id", "keys").is_displayed()
-    _press(chrome, Keys.ESCAPE)
+    press(chrome, Keys.ESCAPE)
 
 
 def test_what_is_copied_is_what_runs(chrome: webdriver.Chrome) -> None:
-    _open(chrome, "workload=hogs:tasks=2,time=40ms&b=6.12;base_slice=2ms")
+    open_page(chrome, "workload=hogs:tasks=2,time=40ms&b=6.12;base_slice=2ms")
     command = chrome.execute_script("return live.command()")
     assert (
         "schedlab run hogs:tasks=2,time=40ms --on sim --kernel 6.12 --cpus 1 --costs ideal "
@@ -324,25 +270,25 @@ def _file(chrome: webdriver.Chrome, path: Path) -> None:
 
 
 def test_a_recording_is_replayed_kernel_above_rules_below(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
+    open_page(chrome)
     _file(chrome, FIXTURES / "hogs-6.12.txt.gz")
-    _until(chrome, "live.runs.a.head.replay && live.runs.b.head.replay")
-    _settled(chrome)
-    assert _text(chrome, "title") == "hogs-6.12.txt.gz"
-    assert _faults(chrome) == []
+    until(chrome, "live.runs.a.head.replay && live.runs.b.head.replay")
+    settled(chrome)
+    assert text(chrome, "title") == "hogs-6.12.txt.gz"
+    assert faults(chrome) == []
     assert chrome.execute_script("return live.runs.a.head.label").startswith("recorded 6.12")
     # crates/replay shows that our rules decide as this kernel did: the two schedules are equal.
-    assert _text(chrome, "headline").startswith("Our rules pick as the kernel did, each time")
+    assert text(chrome, "headline").startswith("Our rules pick as the kernel did, each time")
     spans = "return ['a', 'b'].map(side => [...live.runs[side].arrays.slice_start].join())"
     first, second = chrome.execute_script(spans)
     assert first == second
-    assert _painted(chrome) > 2
+    assert painted(chrome) > 2
     # A recording's reasons are shown too.
-    _press(chrome, Keys.ARROW_RIGHT)
-    _until(chrome, "document.querySelectorAll('#reasons li').length")
+    press(chrome, Keys.ARROW_RIGHT)
+    until(chrome, "document.querySelectorAll('#reasons li').length")
     chrome.find_element("id", "recording-close").click()
-    _settled(chrome)
-    assert _text(chrome, "title") == "Sleeper and hog"
+    settled(chrome)
+    assert text(chrome, "title") == "Sleeper and hog"
 
 
 def test_a_recording_that_cannot_be_read_is_refused_in_a_line(
@@ -350,26 +296,26 @@ def test_a_recording_that_cannot_be_read_is_refused_in_a_line(
 ) -> None:
     path = tmp_path / "no-recording.txt"
     path.write_text("what is this\n")
-    _open(chrome)
+    open_page(chrome)
     _file(chrome, path)
-    _until(chrome, "document.getElementById('recording-fault').textContent")
-    assert "\n" not in _text(chrome, "recording-fault")
+    until(chrome, "document.getElementById('recording-fault').textContent")
+    assert "\n" not in text(chrome, "recording-fault")
 
 
 def test_a_million_events_are_drawn(chrome: webdriver.Chrome) -> None:
-    _open(chrome, "workload=pipe:loops=125000&costs=reference&cpus=2")
-    _until(chrome, "live.runs.a.head.workload !== null && live.runs.b.head.event_count > 0", 60)
-    _settled(chrome)
-    assert _faults(chrome) == []
+    open_page(chrome, "workload=pipe:loops=125000&costs=reference&cpus=2")
+    until(chrome, "live.runs.a.head.workload !== null && live.runs.b.head.event_count > 0", 60)
+    settled(chrome)
+    assert faults(chrome) == []
     events = chrome.execute_script(
         "return live.runs.a.head.event_count + live.runs.b.head.event_count"
     )
     assert events >= 1_000_000
-    assert _painted(chrome) > 2
+    assert painted(chrome) > 2
 
 
 def test_the_strip_of_differences_marks_the_columns_that_differ(chrome: webdriver.Chrome) -> None:
-    _open(
+    open_page(
         chrome, "workload=sleepers:tasks=6,loops=200&cpus=2&costs=reference&a=6.1&b=6.12&lanes=cpu"
     )
     # A column differs if, in its middle, tasks of different names run on some CPU. Here each slice
@@ -413,12 +359,12 @@ def test_the_strip_of_differences_marks_the_columns_that_differ(chrome: webdrive
 def test_it_fits_a_phone_and_a_dark_room_and_prints(chrome: webdriver.Chrome) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    _open(chrome)
+    open_page(chrome)
     assert chrome.execute_script("return document.documentElement.scrollWidth") <= 390
     chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
-    _open(chrome)
+    open_page(chrome)
     ground = chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert max(int(part) for part in ground[4:-1].split(",")) < 64
     chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
@@ -427,7 +373,7 @@ def test_it_fits_a_phone_and_a_dark_room_and_prints(chrome: webdriver.Chrome) ->
 
 
 def test_the_schedule_can_be_read_as_text(chrome: webdriver.Chrome) -> None:
-    _open(chrome)
+    open_page(chrome)
     text = chrome.execute_script("return document.getElementById('summary').textContent")
     for said in (
         "A is Linux 6.1",

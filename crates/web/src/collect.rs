@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use schedlab_model::{Decision, Event, EventSink, Outcome, Reason, Standing, Time};
+use schedlab_model::{Decision, Event, EventSink, Outcome, PickClass, Reason, Standing, TaskId, Time};
 use schedlab_program::Program;
 use schedlab_sim::{Options, SimError, simulate};
 
@@ -25,16 +25,37 @@ impl Wanted {
     }
 }
 
+/// Which class ran on a CPU from a time on, and its task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pick {
+    pub(crate) time: u64,
+    pub(crate) cpu: u32,
+    pub(crate) task: TaskId,
+    pub(crate) class: PickClass,
+}
+
+/// What is kept of a run's decisions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// Those of a window, whole; without one, none but limits of bandwidth.
+    pub(crate) window: Option<Window>,
+    /// The class of each pick.
+    pub(crate) picks: bool,
+    /// Limits of bandwidth, over the whole run.
+    pub(crate) bandwidth: bool,
+}
+
 /// Takes what a run tells; with `EXPLAINS` its decisions too.
 #[derive(Debug)]
 pub(crate) struct Collector<'a, const EXPLAINS: bool> {
     pub(crate) events: Vec<Event>,
     pub(crate) standings: Vec<Standing>,
     pub(crate) decisions: Vec<Decision>,
+    pub(crate) picks: Vec<Pick>,
     /// Whether there were more decisions in the window than it asks for.
     pub(crate) more: bool,
     wanted: Wanted,
-    window: Window,
+    wish: Wish,
     limit: usize,
     full: &'a AtomicBool,
 }
@@ -58,12 +79,19 @@ impl<const EXPLAINS: bool> EventSink for Collector<'_, EXPLAINS> {
 
     fn decision(&mut self, decision: Decision) {
         let time = decision.time.as_nanos();
-        // Limits of bandwidth are drawn over the whole run.
-        let bandwidth = matches!(decision.reason, Reason::Throttle { .. } | Reason::Unthrottle { .. });
-        if !bandwidth && (time < self.window.from || time > self.window.to) {
+        if let Reason::Pick { task, class, .. } = decision.reason
+            && self.wish.picks
+            && self.picks.len() < self.limit
+        {
+            self.picks.push(Pick { time, cpu: decision.cpu.0, task, class });
+        }
+        let bandwidth =
+            self.wish.bandwidth && matches!(decision.reason, Reason::Throttle { .. } | Reason::Unthrottle { .. });
+        let inside = self.wish.window.is_some_and(|window| (window.from..=window.to).contains(&time));
+        if !bandwidth && !inside {
             return;
         }
-        if self.decisions.len() < self.window.limit {
+        if self.decisions.len() < self.wish.window.map_or(self.limit, |window| window.limit) {
             self.decisions.push(decision);
         } else {
             self.more = true;
@@ -77,18 +105,20 @@ pub(crate) struct Collected {
     pub(crate) events: Vec<Event>,
     pub(crate) standings: Vec<Standing>,
     pub(crate) decisions: Vec<Decision>,
+    pub(crate) picks: Vec<Pick>,
     pub(crate) more: bool,
 }
 
-/// Simulates `program` as `run` says. With a window its decisions are kept.
-pub(crate) fn collect(program: &Program, run: &Run, window: Option<Window>) -> Result<Collected, WebError> {
-    match window {
-        Some(window) => collect_as::<true>(program, run, window),
-        None => collect_as::<false>(program, run, Window { from: 0, to: 0, limit: 0 }),
+/// Simulates `program` as `run` says. Decisions are asked for where some are wished: the run takes longer then.
+pub(crate) fn collect(program: &Program, run: &Run, wish: Wish) -> Result<Collected, WebError> {
+    if wish.window.is_some() || wish.picks || wish.bandwidth {
+        collect_as::<true>(program, run, wish)
+    } else {
+        collect_as::<false>(program, run, wish)
     }
 }
 
-fn collect_as<const EXPLAINS: bool>(program: &Program, run: &Run, window: Window) -> Result<Collected, WebError> {
+fn collect_as<const EXPLAINS: bool>(program: &Program, run: &Run, wish: Wish) -> Result<Collected, WebError> {
     let full = AtomicBool::new(false);
     let wanted = run.standings.as_ref().map_or(Wanted::All, |tasks| {
         let mut wanted = vec![false; tasks.iter().max().map_or(0, |last| *last as usize + 1).min(1 << 20)];
@@ -103,9 +133,10 @@ fn collect_as<const EXPLAINS: bool>(program: &Program, run: &Run, window: Window
         events: Vec::new(),
         standings: Vec::new(),
         decisions: Vec::new(),
+        picks: Vec::new(),
         more: false,
         wanted,
-        window,
+        wish,
         limit: run.event_limit,
         full: &full,
     };
@@ -119,6 +150,6 @@ fn collect_as<const EXPLAINS: bool>(program: &Program, run: &Run, window: Window
         SimError::Model(error) => WebError::Model(error),
         error => WebError::Run(error),
     })?;
-    let Collector { events, standings, decisions, more, .. } = sink;
-    Ok(Collected { outcome, events, standings, decisions, more })
+    let Collector { events, standings, decisions, picks, more, .. } = sink;
+    Ok(Collected { outcome, events, standings, decisions, picks, more })
 }

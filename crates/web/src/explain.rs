@@ -5,7 +5,7 @@ use schedlab_program::Program;
 use serde_json::json;
 
 use crate::WebError;
-use crate::collect::collect;
+use crate::collect::{Wish, collect};
 use crate::message::Message;
 use crate::request::{Run, Window};
 use crate::setup;
@@ -15,7 +15,7 @@ use crate::timeline::subject;
 pub(crate) fn explain(run: &Run, window: &Window) -> Result<Message, WebError> {
     let (workload, _) = setup::build(&run.setup)?;
     let program = Program::compile(&workload)?;
-    let collected = collect(&program, run, Some(*window))?;
+    let collected = collect(&program, run, Wish { window: Some(*window), ..Wish::default() })?;
     let name = |candidate| collected.outcome.name_of(candidate);
     let (decisions, more) = (&collected.decisions, collected.more);
     Ok(tell(decisions, window, more, &name, &|task| task))

@@ -64,6 +64,9 @@ pub struct Run {
     /// Whether the single events are wanted besides the timeline that is made of them.
     #[serde(default)]
     pub events: bool,
+    /// Whether the timeline is wanted; without it the answer is what the run came to.
+    #[serde(default = "yes")]
+    pub drawn: bool,
     /// The most events that a run may have.
     #[serde(default = "most_events")]
     pub event_limit: usize,
@@ -71,6 +74,10 @@ pub struct Run {
 
 const fn one() -> u64 {
     1
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn none() -> Option<Vec<u32>> {

@@ -1,15 +1,15 @@
 //! A simulated run: its timeline, what it came to, and where its tasks stood.
 
-use schedlab_model::{Event, EventKind, Outcome, Standing, TaskId, TaskState};
-use schedlab_program::{Membership, Program};
+use schedlab_model::{Event, EventKind, Outcome, Policy, Standing, TaskId, TaskState};
+use schedlab_program::{Membership, Program, Template};
 use serde_json::json;
 
 use crate::WebError;
-use crate::collect::{Collected, collect};
+use crate::collect::{Collected, Wish, collect};
 use crate::density::Density;
 use crate::latency;
 use crate::message::Message;
-use crate::request::{Run, Window};
+use crate::request::Run;
 use crate::setup;
 use crate::timeline::Timeline;
 
@@ -19,20 +19,28 @@ const MOST_KINDS: usize = 8;
 pub(crate) fn run(request: &Run) -> Result<Message, WebError> {
     let (workload, notes) = setup::build(&request.setup)?;
     let program = Program::compile(&workload)?;
-    // Only decisions tell when a group is throttled, and only a group with a limit can be.
+    let rules = request.scheduler.rule_set()?;
+    // Only decisions tell when a group is throttled, and only a group with a limit can be; only picks tell when real-time tasks are.
     let limited = workload.groups.values().any(|group| group.max.is_some());
-    let window = limited.then_some(Window { from: u64::MAX, to: 0, limit: request.event_limit });
-    let Collected { outcome, events, standings, decisions, .. } = collect(&program, request, window)?;
+    let throttling = rules.rt_throttling && program.templates().iter().any(is_realtime);
+    let wish = Wish { window: None, picks: throttling, bandwidth: limited };
+    let Collected { outcome, events, standings, decisions, picks, .. } = collect(&program, request, wish)?;
     let mut timeline = Timeline::of(&events, outcome.tasks.len(), outcome.cpus as usize, outcome.elapsed_ns);
     if limited {
         timeline.throttle(&decisions, &groups_of(&program, &events, &outcome));
+    }
+    if throttling {
+        timeline.throttle_realtime(&picks, &realtime_tasks(&program, &events, &outcome));
     }
     let (kinds, kind_of) = kinds(outcome.tasks.iter().map(|task| task.name.as_str()));
     let delays = latency::delays(&timeline.tasks, &kind_of, kinds.len());
     let mut message = Message::new(json!({
         "label": request.scheduler.label(), "text_notes": notes, "kinds": kinds, "delays": delays, "outcome": outcome,
-        "eevdf": request.scheduler.rule_set()?.eevdf, "event_count": events.len(),
+        "eevdf": rules.eevdf, "event_count": events.len(),
     }));
+    if !request.drawn {
+        return Ok(message);
+    }
     draw(&mut message, &timeline, kinds.len(), &kind_of);
     write_standings(&mut message, &standings);
     if request.events {
@@ -121,9 +129,9 @@ pub(crate) fn kinds<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<String>, V
     (kinds, kind_of)
 }
 
-/// Each task's group and those above it, by the numbers that decisions give them: 1 for the outcome's first.
-fn groups_of(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<Vec<u32>> {
-    let mut parents = vec![TaskId::IDLE; outcome.tasks.len()];
+/// The task that made each task.
+fn parents(events: &[Event], tasks: usize) -> Vec<TaskId> {
+    let mut parents = vec![TaskId::IDLE; tasks];
     for event in events {
         if let EventKind::Fork { parent, child } = event.kind
             && let Some(slot) = parents.get_mut(child.index())
@@ -131,6 +139,31 @@ fn groups_of(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<Vec<
             *slot = parent;
         }
     }
+    parents
+}
+
+fn is_realtime(template: &Template) -> bool {
+    let policy = template.attributes.as_ref().map(|attributes| attributes.policy);
+    matches!(policy, Some(Policy::Fifo(_) | Policy::Rr(_)))
+}
+
+/// Which tasks begin in the real-time class; those without a policy of their own have their parent's.
+fn realtime_tasks(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<bool> {
+    let parents = parents(events, outcome.tasks.len());
+    let mut found: Vec<bool> = Vec::with_capacity(parents.len());
+    // Parents are made before their children.
+    for (task, parent) in outcome.tasks.iter().zip(parents) {
+        found.push(match program.template_of(&task.name) {
+            Some(template) if template.attributes.is_some() => is_realtime(template),
+            _ => found.get(parent.index()).copied().unwrap_or(false),
+        });
+    }
+    found
+}
+
+/// Each task's group and those above it, by the numbers that decisions give them: 1 for the outcome's first.
+fn groups_of(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<Vec<u32>> {
+    let parents = parents(events, outcome.tasks.len());
     let mut found: Vec<Vec<u32>> = Vec::with_capacity(parents.len());
     // Parents are made before their children.
     for (task, parent) in outcome.tasks.iter().zip(parents) {

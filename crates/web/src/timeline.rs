@@ -1,7 +1,8 @@
 //! From events to what is drawn: which task ran on each CPU, and what each task did when.
 
-use schedlab_model::{Candidate, CpuId, Decision, Event, EventKind, Reason, TaskId, TaskState};
+use schedlab_model::{Candidate, CpuId, Decision, Event, EventKind, PickClass, Reason, TaskId, TaskState};
 
+use crate::collect::Pick;
 use crate::message::Message;
 
 /// A stretch of time in which a task does one thing. Between its segments it sleeps.
@@ -19,7 +20,7 @@ pub(crate) struct Segment {
 pub(crate) enum State {
     Running = 0,
     Waiting = 1,
-    /// It could run but for its group's limit.
+    /// It could run but for its group's limit, or that of real-time tasks.
     Throttled = 2,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Slice {
     pub(crate) task: u32,
 }
 
-/// While a group may not run on a CPU.
+/// While a group may not run on a CPU; as group 0 the real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttle {
     pub(crate) group: u32,
@@ -204,6 +205,55 @@ impl Timeline {
         }
     }
 
+    /// Marks as throttled what real-time tasks wait while their class may not run on their CPU (`rt_throttled`): from a pick of a lower
+    /// class, though a real-time task waits there, to the next pick of the class.
+    pub(crate) fn throttle_realtime(&mut self, picks: &[Pick], realtime: &[bool]) {
+        let mut next = vec![0; self.tasks.len()];
+        let mut last: Vec<Option<PickClass>> = vec![None; self.tasks.len()];
+        let mut since: Vec<Option<u64>> = vec![None; self.cpus.len()];
+        let mut spans: Vec<Throttle> = Vec::new();
+        for pick in picks {
+            if let Some(slot) = last.get_mut(pick.task.index()) {
+                *slot = Some(pick.class);
+            }
+            let Some(open) = since.get_mut(pick.cpu as usize) else { continue };
+            match pick.class {
+                PickClass::Realtime(_) => {
+                    let begun = open.take();
+                    spans.extend(begun.map(|start| Throttle { group: 0, cpu: pick.cpu, start, end: pick.time }));
+                }
+                PickClass::Fair | PickClass::Custom | PickClass::Idle if open.is_none() => {
+                    let waits = |task: usize| {
+                        let segments = &self.tasks[task];
+                        next[task] += segments[next[task]..].partition_point(|one| one.end <= pick.time);
+                        // A task that wakes at this moment may have come after the pick; one that stops running has not.
+                        let ran = next[task].checked_sub(1).and_then(|before| segments.get(before));
+                        let stopped = ran.is_some_and(|one| one.end == pick.time && one.state == State::Running);
+                        segments.get(next[task]).is_some_and(|one| {
+                            one.state == State::Waiting
+                                && u32::from(one.cpu) == pick.cpu
+                                && (one.start < pick.time || (one.start == pick.time && stopped))
+                        })
+                    };
+                    let in_class = |task: &usize| realtime[*task] && last[*task].is_none_or(is_realtime);
+                    if (0..realtime.len()).filter(in_class).any(waits) {
+                        *open = Some(pick.time);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let left = (0_u32..).zip(since);
+        spans.extend(left.filter_map(|(cpu, open)| Some(Throttle { group: 0, cpu, start: open?, end: self.end })));
+        spans.sort_by_key(|span| span.start);
+        let all: Vec<&Throttle> = spans.iter().collect();
+        for (segments, _) in self.tasks.iter_mut().zip(realtime).filter(|(_, realtime)| **realtime) {
+            *segments = segments.iter().flat_map(|segment| cut(*segment, &all)).collect();
+        }
+        self.throttles.extend(spans);
+        self.throttles.sort_by_key(|throttle| throttle.start);
+    }
+
     /// Adds the arrays to a message.
     pub(crate) fn write(&self, message: &mut Message) {
         write_lanes(message, "slice", &self.cpus, |slice| (slice.start, slice.end));
@@ -231,6 +281,10 @@ impl Timeline {
         message.u32s("throttle_group", &all.iter().map(|one| one.group).collect::<Vec<_>>());
         message.u32s("throttle_cpu", &all.iter().map(|one| one.cpu).collect::<Vec<_>>());
     }
+}
+
+const fn is_realtime(class: PickClass) -> bool {
+    matches!(class, PickClass::Realtime(_))
 }
 
 /// A time that may never have come, which is written as infinity.
@@ -331,6 +385,27 @@ mod tests {
         let slice = |start, end, task| Slice { start, end, task };
         assert_eq!(timeline.cpus, [vec![slice(0, 30, 0), slice(30, 50, 1)]]);
         assert_eq!((timeline.births, timeline.deaths), (vec![0, 10], vec![NEVER, 50]));
+    }
+
+    #[test]
+    fn what_a_real_time_task_waits_behind_a_lower_class_is_throttled() {
+        // A is of the real-time class: throttled at 30, when B of the fair class is picked, until it is picked again at 50.
+        let events = [
+            event(0, EventKind::WakeupNew { task: A, target: CpuId(0) }),
+            event(0, EventKind::WakeupNew { task: B, target: CpuId(0) }),
+            switch(0, IDLE, TaskState::Running, A),
+            switch(30, A, TaskState::Running, B),
+            switch(50, B, TaskState::Running, A),
+        ];
+        let pick = |time, task, class| Pick { time, cpu: 0, task, class };
+        let realtime = PickClass::Realtime(50);
+        let picks = [pick(0, A, realtime), pick(30, B, PickClass::Fair), pick(50, A, realtime)];
+        let mut timeline = Timeline::of(&events, 2, 1, 60);
+        timeline.throttle_realtime(&picks, &[true, false]);
+        let states: Vec<_> = timeline.tasks[0].iter().map(|one| (one.start, one.end, one.state)).collect();
+        assert_eq!(states, [(0, 30, State::Running), (30, 50, State::Throttled), (50, 60, State::Running)]);
+        // B waits as any task does.
+        assert!(timeline.tasks[1].iter().all(|one| one.state != State::Throttled));
     }
 
     #[test]

@@ -91,6 +91,40 @@ fn standings_have_deadlines_under_eevdf_alone() {
 }
 
 #[test]
+fn throttled_real_time_tasks_are_told_apart_from_waiting_ones() {
+    let text = r#"{"global": {"duration": 2}, "tasks": {
+        "realtime": {"policy": "SCHED_FIFO", "priority": 50, "loop": -1, "run": 1000}, "shell": {"loop": -1, "run": 1000}}}"#;
+    let time_in = |release: &str, knobs: Value, state: u32| -> f64 {
+        let scheduler = json!({"release": release, "hz": 250, "knobs": knobs});
+        let (head, arrays) = run(&json!({"text": text}), release, &json!({"scheduler": scheduler}));
+        assert_eq!(head["outcome"]["tasks"][0]["name"], "realtime", "{head}");
+        let (starts, ends) = (arrays["segment_start"].f64s(), arrays["segment_end"].f64s());
+        let own = arrays["segment_offset"].whole()[1] as usize;
+        let states = &arrays["segment_state"].whole()[..own];
+        states.iter().zip(starts.iter().zip(ends)).filter(|(is, _)| **is == state).map(|(_, (a, b))| b - a).sum()
+    };
+    // `sched_rt_runtime_exceeded`: 950 ms of each second, noticed by a tick, at most 4 ms late, and made up for in the next period.
+    let throttled = time_in("6.1", json!({}), 2);
+    assert!((92e6..=100e6).contains(&throttled), "{throttled}");
+    assert_eq!(time_in("6.1", json!({}), 1), 0.0);
+    // Without a limit, and where the fair server has taken its place, it is never throttled.
+    assert_eq!(time_in("6.1", json!({"rt_runtime": "unlimited"}), 2), 0.0);
+    assert_eq!(time_in("6.12", json!({}), 2), 0.0);
+    assert!(time_in("6.12", json!({}), 1) > 0.0);
+}
+
+#[test]
+fn an_answer_without_its_timeline_says_the_same() {
+    let workload = json!({"builtin": "hogs:tasks=3,time=20ms"});
+    let (whole, arrays) = run(&workload, "6.12", &json!({}));
+    let (head, none) = run(&workload, "6.12", &json!({"drawn": false}));
+    assert!(none.is_empty() && !arrays.is_empty());
+    for part in ["outcome", "delays", "label", "kinds"] {
+        assert_eq!(head[part], whole[part]);
+    }
+}
+
+#[test]
 fn decisions_come_from_the_window_that_is_asked_for() {
     let run = json!({
         "workload": {"builtin": "hogs:tasks=3,time=20ms"}, "machine": {"cpus": 1}, "scheduler": {"release": "6.12"}

@@ -1,6 +1,7 @@
 """``schedlab live``."""
 
 import json
+import re
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +9,16 @@ from typing import Annotated
 import typer
 
 from schedlab.boundary.errors import InputError
-from schedlab.cli import options
-from schedlab.live import Server, address, is_recording
+from schedlab.cli import comparison, options
+from schedlab.live import Server, address, is_recording, runs
 from schedlab.model import Machine, Scheduler, settings
+from schedlab.report import experiments
 from schedlab.report.terminal import say
+from schedlab.store import Store
+from schedlab.store.store import default_path
+
+_ID = re.compile(r"[0-9a-f]{4,32}")
+"""An experiment's id, or its beginning."""
 
 _COSTS = ("ideal", "reference", "linsched")
 
@@ -20,7 +27,9 @@ def command(
     workload: Annotated[
         str | None,
         typer.Argument(
-            help="A workload's name, a file of one, or a recording.", metavar="WORKLOAD|RECORDING"
+            help="A workload's name, a file of one, a recording, or a report: report.html, a "
+            "study's summary.json, or an experiment's id.",
+            metavar="WORKLOAD|RECORDING|REPORT",
         ),
     ] = None,
     *,
@@ -38,6 +47,7 @@ def command(
         str, typer.Option("--costs", metavar="NAME", help="ideal, reference or linsched.")
     ] = "ideal",
     seed: options.Seed = 1,
+    store: comparison.File = None,
     port: Annotated[
         int, typer.Option("--port", metavar="N", help="Serve on this port; any free one else.")
     ] = 0,
@@ -49,6 +59,8 @@ def command(
     """Open the live page: two kernels' schedules, redrawn as a knob moves, with the reason why.
 
     Without a workload it opens with its gallery. It is served on loopback until Ctrl-C.
+
+    A report opens with the run that it speaks of: its baseline as A, its best setting as B.
 
     Example: [bold]schedlab live sleepers:tasks=8 --kernel 6.1 --kernel 6.12 --cpus 2[/bold]
     """
@@ -65,7 +77,10 @@ def command(
     Machine(cpus, costs)
     fragment = ""
     recording = None
-    if workload is not None and is_recording(Path(workload)):
+    shown = None if workload is None else _reported(workload, store)
+    if shown is not None:
+        fragment = f"#{shown}"
+    elif workload is not None and is_recording(Path(workload)):
         recording = Path(workload)
     elif workload is not None:
         fragment = "#" + address(
@@ -89,3 +104,28 @@ def command(
         server.serve()
     except KeyboardInterrupt:
         say()
+
+
+def _reported(text: str, file: Path | None) -> str | None:
+    """Return the address that a report speaks of; None where the text names none.
+
+    Raises:
+        InputError: a report without one, an experiment of commands, or an unknown id with a store.
+    """
+    path = Path(text)
+    if path.suffix == ".html" or path.name == "summary.json":
+        return runs.of_report(path)
+    if path.is_file() or not _ID.fullmatch(text) or not (file or default_path()).exists():
+        return None
+    with Store(file, create=False) as store:
+        stored = store.experiment(text)
+        if stored.kind == "study":
+            shown = ((stored.result or {}).get("timeline") or {}).get("live")
+        else:
+            shown = next(iter(experiments.addresses(stored, store).values()), None)
+    if shown is None:
+        raise InputError(
+            f"experiment {stored.id} runs no workload that the live page could show; allowed: one "
+            "that compares or tunes workloads"
+        )
+    return str(shown)

@@ -12,6 +12,7 @@ from schedlab.boundary.errors import InputError, reading
 from schedlab.boundary.files import read_text, write_text
 from schedlab.cli import comparison, options
 from schedlab.experiment import campaign
+from schedlab.live import put_beside
 from schedlab.report import answers, document, experiments
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import merit
@@ -143,7 +144,11 @@ def _write(stored: StoredExperiment, store: Store, output: Path) -> None:
     if make is None:
         allowed = ", ".join(experiments.FORMATS)
         raise InputError(f"cannot write '{output}': an experiment is written to {allowed}")
-    write_text(output, make(stored, store))
+    if output.suffix == ".html":
+        beside = bool(experiments.addresses(stored, store)) and put_beside(output.parent)
+        write_text(output, experiments.html(stored, store, beside=beside))
+    else:
+        write_text(output, make(stored, store))
     say(f"written to {output}")
 
 
@@ -176,7 +181,8 @@ def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
         if target.suffix == ".md":
             study_markdown.write(study, target)
         else:
-            write_text(target, study_page.report(study))
+            beside = bool((study.get("timeline") or {}).get("live")) and put_beside(target.parent)
+            write_text(target, study_page.report(study, beside=beside))
     if json:
         emit_json({"report": str(target), "answers": sentences})
         return

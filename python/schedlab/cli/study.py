@@ -15,6 +15,7 @@ from schedlab import __version__
 from schedlab.boundary import extras, files
 from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.cli import comparison, options
+from schedlab.live import put_beside
 from schedlab.report.study_progress import telling
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import counted
@@ -234,7 +235,8 @@ def _carry_out(
             note(here.stand_in)
         for refusal in measuring.refusals:
             note(refusal)
-        write(directory, summary, report(summary))
+        beside = bool((summary["timeline"] or {}).get("live")) and put_beside(directory)
+        write(directory, summary, report(summary, beside=beside))
         store.finish(kept, "done", summary)
     if here.busy and real:
         note(f"other work was running (load average {here.load}): what was measured is disturbed")

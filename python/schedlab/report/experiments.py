@@ -6,8 +6,9 @@ import json
 
 from schedlab.boundary import extras
 from schedlab.experiment.frames import run_columns
+from schedlab.live import runs
 from schedlab.report import page
-from schedlab.report.document import Table, document
+from schedlab.report.document import Table, comparisons, document
 from schedlab.report.markup import block, plain
 from schedlab.report.pictures import pictures
 from schedlab.store import Store, StoredExperiment
@@ -48,8 +49,27 @@ def markdown_table(table: Table) -> str:
     return "\n".join([made[0], "|" + "---|" * len(table.columns), *made[1:]])
 
 
-def html(stored: StoredExperiment, store: Store) -> str:
+def addresses(stored: StoredExperiment, store: Store) -> dict[str, str]:
+    """Return what the live page can show of an experiment: its address by workload and target.
+
+    Raises:
+        InputError: the store cannot be read.
+    """
+    found: dict[str, str] = {}
+    for result in comparisons(stored, store):
+        found |= runs.compared(result)
+    if not found and stored.kind == "tune" and stored.result is not None:
+        return runs.tuned(stored.plan, stored.result["best"])
+    return found
+
+
+def html(stored: StoredExperiment, store: Store, *, beside: bool = False) -> str:
     """Return what an experiment came to as one HTML page, its answers first, then its figures.
+
+    Args:
+        stored: the experiment.
+        store: where its runs are.
+        beside: whether the live page is beside the report.
 
     Raises:
         InputError: the store cannot be read.
@@ -57,13 +77,15 @@ def html(stored: StoredExperiment, store: Store) -> str:
     told = document(stored, store)
     sure = "\n".join(map(_html_table, told.tables))
     places = "\n".join(f"<pre>{page.text(one)}</pre>" for one in told.places)
+    command = ("schedlab", "live", stored.id[:8])
+    live = runs.links(addresses(stored, store), command, beside=beside)
     parts = [
         page.answers(told.answers),
         _figures(stored, store),
         page.section("How sure that is", sure, "sure"),
         page.section(
             "What to do next",
-            f"<p>{page.text(told.why)}</p>{page.command(told.next_command)}",
+            f"<p>{page.text(told.why)}</p>{page.command(told.next_command)}{live}",
             "next",
         ),
         page.folded(told.searched.title, _html_table(told.searched), "tried")

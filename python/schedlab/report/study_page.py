@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlab.live import runs
 from schedlab.report import page, timeline
 from schedlab.report.page import svg, text
 
@@ -13,23 +14,25 @@ __all__ = ["report", "svg"]
 Values = Mapping[str, Any]
 
 
-def report(summary: Values) -> str:
+def report(summary: Values, *, beside: bool = False) -> str:
     """Return the report of a study's summary.
 
     Args:
         summary: what ``summary.json`` holds.
+        beside: whether the live page is beside the report.
 
     Raises:
         KeyError: it is not what a study writes.
     """
     why, line = after(summary)
+    following = f"<p>{text(why)}</p>{page.command(line)}{_live(summary, beside)}"
     parts = [
         page.answers(summary["answers"]),
         _ways(summary),
         page.section("Figures", _figures(summary["figures"]), "figures"),
         page.section("One run", _timeline(summary.get("timeline")), "run"),
         page.section("How sure that is", _sure(summary), "claims"),
-        page.section("What to do next", f"<p>{text(why)}</p>{page.command(line)}", "next"),
+        page.section("What to do next", following, "next"),
         page.folded("Numbers", _tables(summary["tables"]), "numbers"),
         page.folded("Limits: what is done otherwise", page.items(summary["notes"]), "otherwise"),
         page.folded("To repeat it", _repeat(summary), "repeat"),
@@ -117,6 +120,13 @@ def _figures(figures: Sequence[Values]) -> str:
         page.figure(one["chart"], one["caption"], one["alternative"], one["name"])
         for one in figures
     )
+
+
+def _live(summary: Values, beside: bool) -> str:
+    """Return the link to the study's run in the live page, where it has one."""
+    data = summary.get("timeline") or {}
+    shown = {data["title"]: data["live"]} if "live" in data else {}
+    return runs.links(shown, ("schedlab", "live", "report.html"), beside=beside)
 
 
 def _timeline(data: Values | None) -> str:

@@ -1,8 +1,10 @@
 """Which task ran when in a simulated run, for shares and timelines."""
 
+import json
 from typing import Any
 
 from schedlab import _core
+from schedlab.live.runs import LONGEST, Side, runs_address
 from schedlab.measure import trace_spans
 from schedlab.model import Attributes, Machine, Scheduler, Workload
 from schedlab.processes import leftovers
@@ -51,9 +53,15 @@ def timeline_of(  # noqa: PLR0917 - a run, and what is said of it
     if attributes is not None:
         described = described.with_attributes(attributes)
     told = _core.standings(described.json, scheduler.json, machine.json, 1)
-    return timeline(
+    found = timeline(
         spans_of(described, scheduler, machine),
         title,
         until_ns=until_ns,
         standings=[(FIRST_PID + task, at, virtual, lag) for task, at, virtual, lag in told],
     )
+    rules = json.loads(scheduler.json)
+    # Beside it the other fair class, so that there is something to compare.
+    other = {"release": "6.1" if scheduler.has_slices else "6.12"}
+    known = Side(rules), Side(other | {"hz": rules["hz"]})
+    address = runs_address(described, known, json.loads(machine.json), machine.costs.name)
+    return found | ({"live": address} if len(address) <= LONGEST else {})
