@@ -168,6 +168,35 @@ fn a_group_that_is_passed_over_keeps_its_tasks() {
     assert_eq!(story.spans(190), [(Cause::FeatureOff, BATCH, 50, 0), (Cause::LaterVruntime, third, 40, 1_000)]);
 }
 
+/// The worker was moved into group 2, below group 1, which no placement told; group 1 is passed over as a whole.
+#[test]
+fn a_moved_task_waits_behind_what_its_groups_were_passed_over_for() {
+    let mut story = Story::on(1, "6.1");
+    story.0.moved(WORKER, &[2, 1]);
+    story.wake(100, 0, WakeupRule::FeatureOff);
+    let third = TaskId(2);
+    let others = vec![(Candidate::Group(1), PassedOver::LaterVruntime(1_000))];
+    story.pick(150, 0, third, PickClass::Fair, others);
+    story.switch(150, 0, BATCH, TaskState::Interruptible, third);
+    story.come(190, third);
+    assert_eq!(story.spans(190), [(Cause::FeatureOff, BATCH, 50, 0), (Cause::LaterVruntime, third, 40, 1_000)]);
+}
+
+/// The worker wakes below a real-time task, and nothing tells what that wake-up decided; from 150 on a fair task runs of whose pick the class
+/// alone is known.
+#[test]
+fn a_wakeup_below_a_higher_class_waits_for_it_and_a_pick_of_the_class_alone_explains_no_fair_wait() {
+    let mut story = Story::on(1, "6.12");
+    let (control, third) = (TaskId(2), TaskId(3));
+    story.pick(50, 0, control, PickClass::Realtime(9), vec![]);
+    story.switch(50, 0, BATCH, TaskState::Interruptible, control);
+    story.happen(100, 0, EventKind::Waking { task: WORKER, waker: IDLE, target: CpuId(0) });
+    story.decide(150, 0, Reason::Pick { task: third, candidates: 0, class: PickClass::Fair, levels: vec![] });
+    story.switch(150, 0, control, TaskState::Interruptible, third);
+    story.come(190, third);
+    assert_eq!(story.spans(190), [(Cause::RealtimeAbove, control, 50, 0), (Cause::Unknown, IDLE, 40, 0)]);
+}
+
 /// The quota of the worker's group is used up from 120 to 180; then it waits for batch again, which a refill does not preempt.
 #[test]
 fn a_throttled_group_waits_for_its_quota() {

@@ -214,8 +214,14 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
 
     #[inline]
     fn decision(&mut self, decision: Decision) {
-        self.0.decision(decision.clone());
-        self.1.decision(decision);
+        match (A::EXPLAINS, B::EXPLAINS) {
+            (true, true) => {
+                self.0.decision(decision.clone());
+                self.1.decision(decision);
+            }
+            (true, false) => self.0.decision(decision),
+            (false, _) => self.1.decision(decision),
+        }
     }
 
     #[inline]

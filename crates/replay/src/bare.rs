@@ -60,6 +60,12 @@ pub(crate) fn complete_wakeups(mut records: Vec<Record>) -> Vec<Record> {
     completed
 }
 
+/// The pick of a task as far as its priority tells.
+pub(crate) fn pick_by_class(task: &TaskRef) -> Reason {
+    let number = if task.pid == 0 { TaskId::IDLE } else { TaskId(task.pid) };
+    Reason::Pick { task: number, candidates: 0, class: class_of(task), levels: Vec::new() }
+}
+
 /// What priorities alone decide, on every CPU: a task of a higher class preempts and is picked. Within a class they say nothing.
 pub(crate) fn decisions_by_class(records: &[Record]) -> Vec<Decision> {
     let number = |pid: Pid| if pid == 0 { TaskId::IDLE } else { TaskId(pid) };
@@ -68,9 +74,8 @@ pub(crate) fn decisions_by_class(records: &[Record]) -> Vec<Decision> {
     for record in records {
         let (cpu, reason) = match &record.kind {
             RecordKind::Switch { next, .. } => {
-                let class = class_of(next);
-                current.insert(record.cpu, (next.pid, class));
-                (record.cpu, Reason::Pick { task: number(next.pid), candidates: 0, class, levels: Vec::new() })
+                current.insert(record.cpu, (next.pid, class_of(next)));
+                (record.cpu, pick_by_class(next))
             }
             RecordKind::Waking { task, target } | RecordKind::WakeupNew { task, target } => {
                 let Some((running, class)) = current.get(target).filter(|(running, _)| *running != task.pid) else {

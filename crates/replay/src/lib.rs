@@ -46,7 +46,7 @@ use schedlab_trace::{Probe, Reader, Record, RecordKind, Snapshot, TraceError, op
 pub use error::ReplayError;
 pub use invariants::{Checked, check_invariants, check_invariants_of_file};
 pub use level::Level;
-pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Report, Score, State};
+pub use report::{Agreement, Closeness, Decisions, Deviation, Difference, FirstSights, Move, Report, Score, State};
 pub use schedules::Schedules;
 pub use settings::{Averages, Settings, Tracked};
 pub use waiting::{Attributed, attribute_file};

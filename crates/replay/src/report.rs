@@ -40,6 +40,20 @@ pub struct Report {
     /// Our decisions with their reasons, where [`Settings::reasons`] asks for them. Tasks have the recording's numbers (pid).
     #[serde(skip)]
     pub reasons: Vec<Decision>,
+    /// Moves of tasks between groups, where reasons are asked for.
+    #[serde(skip)]
+    pub moves: Vec<Move>,
+}
+
+/// A task's groups from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// When.
+    pub time: Time,
+    /// The task.
+    pub pid: Pid,
+    /// Its groups from its own upwards, the root group left out, numbered as in [`Report::reasons`].
+    pub groups: Vec<u32>,
 }
 
 /// Scores by kind of decision.
@@ -286,6 +300,7 @@ impl Report {
             differences: Vec::new(),
             schedules: Schedules::default(),
             reasons: Vec::new(),
+            moves: Vec::new(),
         }
     }
 

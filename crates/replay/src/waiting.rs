@@ -6,11 +6,15 @@ use std::io::BufRead;
 use std::path::Path;
 
 use schedlab_metrics::{Attribution, Waits};
-use schedlab_model::{Candidate, CpuId, Event, EventKind, EventSink, Release, RuleSet, TaskId, TaskState};
-use schedlab_trace::{Pid, Reader, Record, RecordKind, RecordState, TraceError, open};
+use schedlab_model::{
+    Candidate, CpuId, Decision, Event, EventKind, EventSink, Reason, Release, RuleSet, TaskId, TaskState, Time,
+};
+use schedlab_trace::{Pid, Reader, Record, RecordKind, RecordState, TaskRef, TraceError, open};
 
-use crate::bare::{complete_wakeups, decisions_by_class};
+use crate::bare::{complete_wakeups, decisions_by_class, pick_by_class};
 use crate::engine::of_several_cpus;
+use crate::read::step::FIRST_FAIR_PRIORITY;
+use crate::report::Move;
 use crate::settings::affinities;
 use crate::{Level, Options, ReplayError, Report, read_snapshot, replay_file, settings_of};
 
@@ -45,7 +49,8 @@ impl Attributed {
 /// Recordings of several CPUs without probes are not replayed: of them only what priorities decide has a cause, and what CPUs cost that
 /// idle or switch.
 ///
-/// A switch that our rules would have made to another task leaves what waits then without a cause.
+/// Of a switch that our rules would have made to another task, the priorities tell what they decided: tasks below its class wait for that,
+/// and those of the fair class have no cause where it goes to one of them.
 ///
 /// # Errors
 /// As [`replay_file`].
@@ -74,28 +79,38 @@ pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed,
     }
     let begins = decisions.first().map(|decision| decision.time);
     let mut events = Vec::new();
-    let mut running: BTreeMap<u32, Pid> = BTreeMap::new();
+    let mut running = running_at(&records, begins);
+    let mut picked: BTreeMap<u32, TaskId> = BTreeMap::new();
+    let mut moves = std::mem::take(&mut report.moves).into_iter().peekable();
     let mut decisions = decisions.into_iter().peekable();
     let mut end = schedlab_model::Time::ZERO;
     for record in &records {
         end = end.max(record.time);
         if begins.is_none_or(|begins| record.time < begins) {
-            running.insert(
-                record.cpu,
-                if let RecordKind::Switch { next, .. } = &record.kind { next.pid } else { record.pid },
-            );
             continue;
         }
-        for (cpu, pid) in std::mem::take(&mut running) {
-            let (time, cpu, task) = (record.time, CpuId(cpu), numbers.of(pid));
-            let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: task };
+        for (cpu, task) in std::mem::take(&mut running) {
+            let (time, cpu) = (record.time, CpuId(cpu));
+            attribution.decision(numbers.rename(Decision { time, cpu, reason: pick_by_class(&task) }));
+            let next = numbers.of(task.pid);
+            let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next };
             attribution.event(Event { time, cpu, kind });
         }
-        while let Some(mut decision) = decisions.next_if(|decision| decision.time <= record.time) {
-            let known = RefCell::new(&mut numbers);
-            let number = |task: TaskId| if task == TaskId::IDLE { task } else { known.borrow_mut().of(task.0) };
-            decision.reason.rename(&number);
-            attribution.decision(decision);
+        while let Some(Move { pid, groups, .. }) = moves.next_if(|change| change.time <= record.time) {
+            attribution.moved(numbers.of(pid), &groups);
+        }
+        while let Some(decision) = decisions.next_if(|decision| decision.time <= record.time) {
+            if let Reason::Pick { task, .. } = decision.reason {
+                picked.insert(decision.cpu.0, task);
+            }
+            attribution.decision(numbers.rename(decision));
+        }
+        if let RecordKind::Switch { next, .. } = &record.kind
+            && next.pid != 0
+            && picked.insert(record.cpu, TaskId(next.pid)) != Some(TaskId(next.pid))
+        {
+            let (time, cpu, reason) = (record.time, CpuId(record.cpu), pick_by_class(next));
+            attribution.decision(numbers.rename(Decision { time, cpu, reason }));
         }
         if let Some(kind) = event_of(record, &mut numbers) {
             let event = Event { time: record.time, cpu: CpuId(record.cpu), kind };
@@ -104,6 +119,32 @@ pub fn attribute_file(trace: &Path, options: &Options<'_>) -> Result<Attributed,
         }
     }
     Ok(Attributed { waits: attribution.finish(end), events, pids: numbers.pids, cpus, report })
+}
+
+/// What runs on each CPU where the decisions begin: what the last switch before says, else what the CPU's first record from then on does.
+/// The priority is what the next switch shows.
+fn running_at(records: &[Record], begins: Option<Time>) -> BTreeMap<u32, TaskRef> {
+    let mut running: BTreeMap<u32, TaskRef> = BTreeMap::new();
+    let Some(begins) = begins else { return running };
+    let mut leaves: BTreeMap<u32, &TaskRef> = BTreeMap::new();
+    for record in records.iter().rev() {
+        match &record.kind {
+            RecordKind::Switch { next, .. } if record.time < begins => {
+                running.entry(record.cpu).or_insert_with(|| next.clone());
+            }
+            RecordKind::Switch { previous, .. } => {
+                leaves.insert(record.cpu, previous);
+            }
+            _ => {}
+        }
+    }
+    for record in records {
+        running.entry(record.cpu).or_insert_with(|| match leaves.get(&record.cpu) {
+            Some(previous) if previous.pid == record.pid => (*previous).clone(),
+            _ => TaskRef { name: "".into(), pid: record.pid, priority: FIRST_FAIR_PRIORITY },
+        });
+    }
+    running
 }
 
 /// The report of a recording of several CPUs without probes, with the decisions that priorities tell.
@@ -140,6 +181,14 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// A decision about pids as one about these numbers.
+    fn rename(&mut self, mut decision: Decision) -> Decision {
+        let known = RefCell::new(self);
+        let number = |task: TaskId| if task == TaskId::IDLE { task } else { known.borrow_mut().of(task.0) };
+        decision.reason.rename(&number);
+        decision
+    }
+
     fn of(&mut self, pid: Pid) -> TaskId {
         if pid == 0 {
             return TaskId::IDLE;

@@ -89,6 +89,8 @@ struct Picked {
     class: PickClass,
     /// Each candidate that was passed over, on every level.
     others: Vec<(Candidate, PassedOver)>,
+    /// The class alone is known, not what the pick was between.
+    bare: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -178,6 +180,13 @@ impl Attribution {
             waits: Waits::default(),
             passed: [Vec::new(), Vec::new()],
             picks: 0,
+        }
+    }
+
+    /// A task is moved to another group: its groups from its own upwards, the root group left out.
+    pub fn moved(&mut self, task: TaskId, groups: &[u32]) {
+        if self.has(task) {
+            self.groups.enter(task, groups);
         }
     }
 
@@ -276,12 +285,22 @@ impl Attribution {
                     Cause::FairServer
                 }
             }
+            (PickClass::Fair, _) if pick.bare => Cause::Unknown,
             (PickClass::Fair, _) => {
                 return self.passed_in_fair(task, &pick.others).or_else(|| self.off_the_queue(cpu, &pick.others));
             }
             (PickClass::Idle, _) => return None,
         };
         Some(Verdict::of(cause))
+    }
+
+    /// What keeps a task that begins to wait on a CPU without a decision about it: that a task of a class above the fair one runs there.
+    fn below_current(&self, task: TaskId, cpu: CpuId) -> Option<Verdict> {
+        let queue = &self.cpus[cpu.index()];
+        let above = |class| matches!(class, PickClass::Stop | PickClass::Deadline | PickClass::Realtime(_));
+        queue.pick.as_ref().filter(|pick| pick.task == queue.current && above(pick.class))?;
+        let fair = matches!(self.tasks[task.index()].class, Class::Unknown | Class::Fair);
+        fair.then(|| self.passed_over(task, cpu)).flatten()
     }
 
     /// What the last pick of the fair class said of a task, or of a group it is in.
@@ -343,9 +362,10 @@ impl Attribution {
                 _ => self.tasks[task.index()].class,
             };
         }
+        let bare = levels.is_empty();
         let others: Vec<_> = levels.into_iter().flat_map(|level| level.others).collect();
         self.mark_passed(&others);
-        self.cpus[cpu.index()].pick = Some(Picked { task, class, others });
+        self.cpus[cpu.index()].pick = Some(Picked { task, class, others, bare });
         let waiting = mem::take(&mut self.cpus[cpu.index()].waiting);
         for other in waiting.iter().copied() {
             if other == task {
@@ -474,7 +494,8 @@ impl Attribution {
             (None, None) => {
                 let idle = (current == TaskId::IDLE).then_some(Verdict::of(Cause::IdleExit));
                 let marked = queue.marked.map(|(_, lazily)| switching(current, lazily));
-                let verdict = idle.or(marked).unwrap_or(Verdict::of(Cause::Unknown));
+                let verdict = idle.or(marked).or_else(|| self.below_current(task, cpu));
+                let verdict = verdict.unwrap_or(Verdict::of(Cause::Unknown));
                 Held { verdict, behind: current, at: now }
             }
         };

@@ -151,6 +151,38 @@ struct Sum {
 /// Causes by their text and by what is behind them.
 type Sums = BTreeMap<(String, Option<String>), (Cause, Sum)>;
 
+/// Sums by the task behind, before anything has a name: there are many more spans than tasks and causes.
+#[derive(Debug, Default)]
+struct Unnamed(BTreeMap<TaskId, Vec<(Cause, Sum)>>);
+
+impl Unnamed {
+    fn add(&mut self, span: &Span) {
+        let causes = self.0.entry(span.behind).or_default();
+        let place = causes.iter().position(|(cause, _)| *cause == span.cause).unwrap_or_else(|| {
+            causes.push((span.cause, Sum::default()));
+            causes.len() - 1
+        });
+        let (_, sum) = &mut causes[place];
+        sum.wait += span.length.as_nanos();
+        sum.spans += 1;
+        sum.margin += u128::from(span.margin);
+    }
+
+    fn named(self, names: &Names<'_>) -> Sums {
+        let mut sums = Sums::new();
+        for (task, causes) in self.0 {
+            for (cause, part) in causes {
+                let key = (cause.to_string(), behind(cause, task, names.kind, names));
+                let (_, sum) = sums.entry(key).or_insert((cause, Sum::default()));
+                sum.wait += part.wait;
+                sum.spans += part.spans;
+                sum.margin += part.margin;
+            }
+        }
+        sums
+    }
+}
+
 impl Summary {
     /// Summarises `waits`; `select` says of which tasks the worst are shown, `events` what ran around them.
     pub fn of(
@@ -200,17 +232,18 @@ fn of_kind(name: String, tasks: u64, list: &[&Wait], waits: &Waits, names: &Name
     lengths.sort_unstable();
     let rank = |percent: f64| nearest_rank(&lengths, percent);
     let percentile_ns = rank(percentile);
-    let (mut all, mut tail, mut tail_waits) = (Sums::new(), Sums::new(), 0);
+    let (mut all, mut tail, mut tail_waits) = (Unnamed::default(), Unnamed::default(), 0);
     for wait in list {
         let in_tail = counts(&wait) && wait.length().as_nanos() >= percentile_ns;
         tail_waits += u64::from(in_tail);
         for span in waits.spans(wait) {
-            add(&mut all, span, names);
+            all.add(span);
             if in_tail {
-                add(&mut tail, span, names);
+                tail.add(span);
             }
         }
     }
+    let (all, tail) = (all.named(names), tail.named(names));
     let wait_ns = list.iter().map(|wait| wait.length().as_nanos()).sum();
     let unknown = all.values().filter(|(cause, _)| *cause == Cause::Unknown).map(|(_, sum)| sum.wait).sum();
     TaskWaits {
@@ -230,20 +263,12 @@ fn of_kind(name: String, tasks: u64, list: &[&Wait], waits: &Waits, names: &Name
     }
 }
 
-fn behind(span: &Span, name: &dyn Fn(TaskId) -> String, names: &Names<'_>) -> Option<String> {
-    match span.cause {
+fn behind(cause: Cause, task: TaskId, name: &dyn Fn(TaskId) -> String, names: &Names<'_>) -> Option<String> {
+    match cause {
         Cause::Quota(group) => Some((names.one)(Candidate::Group(group))),
-        _ if span.behind == TaskId::IDLE => None,
-        _ => Some(name(span.behind)),
+        _ if task == TaskId::IDLE => None,
+        _ => Some(name(task)),
     }
-}
-
-fn add(sums: &mut Sums, span: &Span, names: &Names<'_>) {
-    let key = (span.cause.to_string(), behind(span, names.kind, names));
-    let (_, sum) = sums.entry(key).or_insert((span.cause, Sum::default()));
-    sum.wait += span.length.as_nanos();
-    sum.spans += 1;
-    sum.margin += u128::from(span.margin);
 }
 
 fn shares(sums: Sums) -> Vec<CauseShare> {
@@ -274,7 +299,7 @@ fn worst_wait(wait: &Wait, waits: &Waits, events: &[Event], names: &Names<'_>) -
         NamedSpan {
             cause: span.cause,
             text: span.cause.to_string(),
-            behind: behind(span, &one, names),
+            behind: behind(span.cause, span.behind, &one, names),
             began_ns,
             length_ns: span.length.as_nanos(),
             margin_ns: span.margin,

@@ -37,6 +37,13 @@ impl TaskGroups {
         }
     }
 
+    /// A task is in these groups from now on, its own first, the root group left out.
+    pub(super) fn enter(&mut self, task: TaskId, groups: &[u32]) {
+        let above = groups.iter().skip(1).copied().chain([0]);
+        self.place(Candidate::Task(task), groups.first().copied().unwrap_or(0));
+        groups.iter().zip(above).for_each(|(group, within)| self.place(Candidate::Group(*group), within));
+    }
+
     /// A forked task begins in its parent's group.
     pub(super) fn fork(&mut self, parent: TaskId, child: TaskId) {
         if let Some(group) = self.groups.get(parent.index()).copied().filter(|group| *group != 0) {

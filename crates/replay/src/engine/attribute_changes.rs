@@ -51,7 +51,7 @@ impl<'a> Engine<'a> {
         let before = self.sched.must_resched(cpu);
         if let Some(entry) = moved {
             let group = self.group_at(entry.record);
-            self.sched.sched_move_task(task, group);
+            self.move_task(task, group);
         } else if let Some(entry) = parameters {
             let attributes = self.changed(task, entry.record);
             self.sched.change_attributes(task, &attributes, flags);

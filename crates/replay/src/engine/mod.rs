@@ -29,7 +29,7 @@ use schedlab_trace::{Pid, Record, RecordKind};
 use crate::read::flags::FlagBits;
 use crate::read::section::Entry;
 use crate::recorded_decider::RecordedDecider;
-use crate::report::{Difference, Report};
+use crate::report::{Difference, Move, Report};
 use crate::rule;
 use crate::settings::{Averages, Settings};
 use crate::task_map::TaskMap;
@@ -235,11 +235,19 @@ impl<'a> Engine<'a> {
 
     fn add(&mut self, pid: Pid, attributes: &Attributes, group: GroupId) -> TaskId {
         let task = self.sched.new_task(attributes);
-        if group != GroupId::ROOT {
-            self.sched.sched_move_task(task, group);
-        }
         self.bind(pid, task);
+        if group != GroupId::ROOT {
+            self.move_task(task, group);
+        }
         task
+    }
+
+    fn move_task(&mut self, task: TaskId, group: GroupId) {
+        self.sched.sched_move_task(task, group);
+        if self.settings.reasons {
+            let groups = self.sched.groups_of(task).map(|group| group.0).collect();
+            self.report.moves.push(Move { time: self.time, pid: self.tasks.pid(task), groups });
+        }
     }
 
     fn bind(&mut self, pid: Pid, task: TaskId) {

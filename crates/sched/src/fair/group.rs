@@ -213,6 +213,12 @@ impl<D: Decider> Sched<D> {
         self.tasks[task.index()].group
     }
 
+    /// A task's groups from its own upwards, the root group left out.
+    pub fn groups_of(&self, task: TaskId) -> impl Iterator<Item = GroupId> {
+        let above = |group: &GroupId| Some(self.groups[group.index()].parent);
+        std::iter::successors(Some(self.group_of(task)), above).take_while(|group| *group != GroupId::ROOT)
+    }
+
     /// The entity that stands for a group on a CPU, once it had a task there.
     pub fn group_entity(&self, group: GroupId, cpu: CpuId) -> Option<&Entity> {
         let (_, se) = self.groups[group.index()].cpus.get(cpu.index()).copied().flatten()?;
