@@ -35,6 +35,9 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
+        if self.has_groups() {
+            return self.group_block(cpu);
+        }
         if !EEVDF || !self.rules.hrtick_set_late {
             return self.flat_block_at_ticks::<EEVDF>(cpu);
         }

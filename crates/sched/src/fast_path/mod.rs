@@ -61,6 +61,7 @@ macro_rules! known {
 
 mod block;
 mod eevdf;
+mod groups;
 mod newidle;
 mod slices;
 mod switch;
@@ -83,7 +84,7 @@ impl Sched<Ours> {
         self.balance.moves_tasks()
             && self.tracks_load
             && !self.balance.other_classes
-            && !self.has_groups()
+            && self.has_plain_groups()
             && self.custom.is_none()
             && self.offline.is_none()
             && self.rules.weights.is_none()
@@ -92,7 +93,7 @@ impl Sched<Ours> {
             && !self.rules.tunables.features.vcpu_pack
             && self.rules.has_fast_path
             && self.tasks.iter().all(plain)
-            && self.entities.len() == self.tasks.len()
+            && (self.has_groups() || self.entities.len() == self.tasks.len())
     }
 }
 

@@ -34,6 +34,9 @@ impl Sched<Ours> {
     /// So does the charge, whose rounding is that of each tick.
     #[inline]
     pub fn flat_tick(&mut self, cpu: CpuId, first: Time, count: u64) -> Option<FlatTick> {
+        if self.has_groups() {
+            return None;
+        }
         let (cfs, jiffies) = (CfsRqId(cpu.0), self.balance.jiffy.0);
         debug_assert_eq!(jiffies, self.jiffies(cpu));
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, pelt_origin, .. } = self;
@@ -153,6 +156,9 @@ impl Sched<Ours> {
     /// load is to be balanced: whether the CPU is to schedule. None, and nothing done, where the long way is to be taken.
     #[inline]
     pub fn flat_tick_alone(&mut self, cpu: CpuId) -> Option<bool> {
+        if self.has_groups() {
+            return None;
+        }
         let Self { rules, rqs, entities, cfs_rqs, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &cfs_rqs[cpu.index()]);
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(rq.curr.0));
