@@ -7,13 +7,15 @@ use schedlab_model::{CpuId, Time};
 use crate::class::Class;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
-use crate::fair::group::GroupId;
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::group::{GroupId, TaskGroup};
 use crate::fair::pelt::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::pelt::rounding::{Removed, Sums};
 use crate::fair::pelt::util_est::UtilEst;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::weight::scale_load_down;
 use crate::machine::Sched;
+use crate::rules::Rules;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -34,7 +36,7 @@ impl Action {
 pub(crate) struct EntityLoad {
     pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
-    runnable_weight: u32,
+    pub(crate) runnable_weight: u32,
     /// `util_est` of a task.
     pub(crate) util_est: UtilEst,
 }
@@ -256,32 +258,15 @@ impl<D: Decider> Sched<D> {
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
     pub(super) fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
+        if !self.tracks_load {
+            return;
+        }
         let queue = &mut self.cfs_rqs[cfs.index()];
-        if !self.tracks_load || queue.group == GroupId::ROOT {
-            return;
-        }
-        let now = self.rqs[queue.cpu.index()].clock;
-        let load = &mut queue.pelt;
-        let limited = self.rules.tg_load_avg_limited;
-        if limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
-            return;
-        }
-        let delta = load.avg.load_avg as i64 - load.contribution;
-        let mut changed = delta.abs() > load.contribution / 64;
-        let runnable = load.avg.runnable_avg as i64 - load.runnable_contribution;
-        changed |= self.rules.shares_by_concurrency && runnable.abs() > load.runnable_contribution / 64;
-        if changed {
-            let group = &mut self.groups[queue.group.index()];
-            group.load_avg += delta;
-            group.runnable_avg += runnable;
-            load.contribution = load.avg.load_avg as i64;
-            load.runnable_contribution = load.avg.runnable_avg as i64;
-            load.contributed_at = now;
-        }
+        queue.update_tg_load_avg(&mut self.groups, self.rqs[queue.cpu.index()].clock, &self.rules);
     }
 
     /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
-    fn propagate_load_below(&mut self, se: EntityId) -> bool {
+    pub(crate) fn propagate_load_below(&mut self, se: EntityId) -> bool {
         let sums = self.sums();
         let entity = &mut self.entities[se.index()];
         let Some(group) = entity.my_q else { return false };
@@ -434,6 +419,32 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn group_load(&self, cfs: CfsRqId) -> (i64, i64) {
         let load = &self.cfs_rqs[cfs.index()].pelt;
         (load.avg.load_avg as i64, load.contribution)
+    }
+}
+
+impl CfsRq {
+    /// [`Sched::update_tg_load_avg`] of this queue, where averages are kept.
+    #[inline]
+    pub(crate) fn update_tg_load_avg(&mut self, groups: &mut [TaskGroup], now: u64, rules: &Rules) {
+        let load = &mut self.pelt;
+        if self.group == GroupId::ROOT {
+            return;
+        }
+        if rules.tg_load_avg_limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
+            return;
+        }
+        let delta = load.avg.load_avg as i64 - load.contribution;
+        let mut changed = delta.abs() > load.contribution / 64;
+        let runnable = load.avg.runnable_avg as i64 - load.runnable_contribution;
+        changed |= rules.shares_by_concurrency && runnable.abs() > load.runnable_contribution / 64;
+        if changed {
+            let group = &mut groups[self.group.index()];
+            group.load_avg += delta;
+            group.runnable_avg += runnable;
+            load.contribution = load.avg.load_avg as i64;
+            load.runnable_contribution = load.avg.runnable_avg as i64;
+            load.contributed_at = now;
+        }
     }
 }
 

@@ -36,7 +36,7 @@ impl Sched<Ours> {
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         if self.has_groups() {
-            return self.group_block(cpu);
+            return self.group_block::<EEVDF>(cpu);
         }
         if !EEVDF || !self.rules.hrtick_set_late {
             return self.flat_block_at_ticks::<EEVDF>(cpu);
@@ -275,7 +275,7 @@ impl Sched<Ours> {
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
     #[inline(always)]
-    fn flat_idle(&mut self, cpu: CpuId) {
+    pub(super) fn flat_idle(&mut self, cpu: CpuId) {
         let rq = known!(mut self.rqs[cpu.index()]);
         rq.idle(known!(mut self.cfs_rqs[cpu.index()]));
         self.balance.nohz.has_blocked = true;

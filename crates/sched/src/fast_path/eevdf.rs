@@ -12,14 +12,14 @@ use crate::rules::Rules;
 impl CfsRq {
     /// An entity that comes to wait joins the sums, and is put in its place (`__enqueue_entity`).
     #[inline(always)]
-    fn put_in(&mut self, entity: &mut Entity, se: EntityId, rules: &Rules) {
+    pub(super) fn put_in(&mut self, entity: &mut Entity, se: EntityId, rules: &Rules) {
         self.avg_vruntime_add(entity, rules);
         entity.sequence = self.timeline.insert(entity.deadline, entity.vruntime, entity.slice, se);
     }
 
     /// The reverse (`__dequeue_entity`).
     #[inline(always)]
-    fn take_off(&mut self, entity: &Entity, rules: &Rules) {
+    pub(super) fn take_off(&mut self, entity: &Entity, rules: &Rules) {
         let found = self.timeline.remove(entity.deadline, entity.sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         self.avg_vruntime_sub(entity, rules);

@@ -66,7 +66,7 @@ impl Sched<Ours> {
     pub fn flat_begin<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         if self.has_groups() {
-            return None;
+            return self.group_begin::<EEVDF>(cpu);
         }
         let rq = &self.rqs[cpu.index()];
         if rq.curr != TaskId::IDLE || rq.nr_running == 0 || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {

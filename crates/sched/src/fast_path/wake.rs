@@ -150,7 +150,7 @@ impl Sched<Ours> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         assert!(self.owns(wakeup), "a wake-up of another machine");
         if self.has_groups() {
-            self.group_wake(wakeup);
+            self.group_wake::<EEVDF>(wakeup);
             return false;
         }
         let Wakeup { task, cpu } = wakeup;
@@ -184,7 +184,7 @@ impl Sched<Ours> {
     pub fn flat_wake_later<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
         assert!(self.owns(wakeup), "a wake-up of another machine");
         if self.has_groups() {
-            return self.group_wake(wakeup);
+            return self.group_wake::<EEVDF>(wakeup);
         }
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
@@ -474,7 +474,7 @@ impl CfsRq {
 impl Rules {
     /// [`Sched::place_entity`] of a sleeper that is not SCHED_IDLE.
     #[inline(always)]
-    fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
+    pub(super) fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
         let start = min_vruntime.minus(self.sleeper_credit(false));
         entity.vruntime = self.place_no_earlier(entity, start, false, now);
     }

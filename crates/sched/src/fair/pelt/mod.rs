@@ -99,6 +99,33 @@ impl SchedAvg {
         true
     }
 
+    /// [`SchedAvg::update_sum`] and what follows it of an entity of this `weight` (1 for a queue). Mostly no period ends, and there is some load. True if one
+    /// did.
+    #[inline(always)]
+    pub(crate) fn update(&mut self, now: u64, load: u64, runnable: u64, running: bool, weight: u64) -> bool {
+        // A time before the last one is far beyond any period.
+        let delta = now.wrapping_sub(self.last_update_time) >> 10;
+        let reached = delta + u64::from(self.period_contrib);
+        if reached >= 1024 || load == 0 {
+            return self.update_far(now, load, runnable, running, weight);
+        }
+        (self.last_update_time, self.period_contrib) = (self.last_update_time + (delta << 10), reached as u32);
+        self.load_sum = self.load_sum.wrapping_add(load.wrapping_mul(delta));
+        self.runnable_sum = self.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+        self.util_sum = self.util_sum.wrapping_add((delta as u32 * u32::from(running)) << CAPACITY_SHIFT);
+        false
+    }
+
+    /// The same over the end of a period, or without load.
+    #[inline(never)]
+    fn update_far(&mut self, now: u64, load: u64, runnable: u64, running: bool, weight: u64) -> bool {
+        let ended = if load == 0 { self.age(now) } else { self.update_sum(now, load, runnable, running) };
+        if ended {
+            self.update_avg(weight);
+        }
+        ended
+    }
+
     /// All of it is so long ago that nothing is left.
     #[cold]
     fn forget(&mut self) {
