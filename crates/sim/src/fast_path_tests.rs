@@ -70,7 +70,11 @@ fn run<S: EventSink + Default>(
         // The root group's queues and entities are those above.
         for group in (1..=program.groups().len() as u32).map(GroupId) {
             for cpu in (0..machine.cpus).map(CpuId) {
-                let (entity, queue) = (sched.group_entity(group, cpu), sched.group_queue(group, cpu));
+                let (mut entity, mut queue) =
+                    (sched.group_entity(group, cpu).cloned(), sched.group_queue(group, cpu).cloned());
+                // Found where it is first needed, and remembered: a division of the weight, which is compared.
+                entity.iter_mut().for_each(|entity| entity.load.inverse = 0);
+                queue.iter_mut().for_each(|queue| queue.load.inverse = 0);
                 states.push(format!("{group:?} on {cpu:?}: {entity:?} {queue:?}"));
             }
         }

@@ -145,8 +145,8 @@ impl<D: Decider> Sched<D> {
         let (weight, runnable) = (scale_load_down(entity.weight), u64::from(entity.on_rq && !entity.sched_delayed));
         let own = &mut entity.pelt;
         let attached = own.avg.last_update_time != 0;
-        if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.level_curr() == Some(se)) {
-            own.avg.update_avg(weight);
+        let running = queue.level_curr() == Some(se);
+        if attached && own.avg.update(now, (u64::from(entity.on_rq), runnable, running), || weight) {
             own.util_est.changed();
         }
         let avg = &mut own.avg;
@@ -175,8 +175,8 @@ impl<D: Decider> Sched<D> {
         let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
         let running = queue.level_curr() == Some(se);
         let attached = load.avg.last_update_time != 0;
-        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
-            load.avg.update_avg(weight);
+        if attached {
+            load.avg.update(now, (u64::from(entity.on_rq), runnable, running), || weight);
         }
         let mut decayed = queue.update_load_avg(now, sums);
         decayed |= self.propagate_load_below(se);
@@ -308,17 +308,9 @@ impl<D: Decider> Sched<D> {
         if !self.tracks_load {
             return;
         }
-        let (old, new, sums) = (self.se_weight(se), scale_load_down(weight), self.sums());
+        let (old, sums) = (self.se_weight(se), self.sums());
         let (avg, queue) = (&mut self.entities[se.index()].pelt.avg, &mut self.cfs_rqs[cfs.index()].pelt.avg);
-        // A task that is on no queue's account, being new or on its way, has nothing to move there.
-        let attached = avg.last_update_time != 0;
-        if attached {
-            sums.subtract_load(queue, avg.load_avg, old * avg.load_sum);
-            avg.load_avg = new * avg.load_sum / u64::from(avg.divider());
-            sums.add_load(queue, avg.load_avg, new * avg.load_sum);
-        } else {
-            avg.load_avg = new;
-        }
+        sums.reweight(queue, avg, old, scale_load_down(weight));
     }
 
     /// `sync_entity_load_avg`: brings an entity up to where its queue is, as if it had been asleep.
@@ -414,12 +406,6 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn entity_avg(&self, se: EntityId) -> SchedAvg {
         self.entities[se.index()].pelt.avg
     }
-
-    /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.
-    pub(crate) fn group_load(&self, cfs: CfsRqId) -> (i64, i64) {
-        let load = &self.cfs_rqs[cfs.index()].pelt;
-        (load.avg.load_avg as i64, load.contribution)
-    }
 }
 
 impl CfsRq {
@@ -449,6 +435,20 @@ impl CfsRq {
 }
 
 impl Sums {
+    /// The part of `reweight_entity` that load tracking has: the queue's load loses the old weight and gains the new one, of what is on its account.
+    #[doc(alias = "reweight_entity")]
+    #[inline(always)]
+    pub(crate) fn reweight(self, queue: &mut SchedAvg, avg: &mut SchedAvg, old: u64, new: u64) {
+        // A task that is on no queue's account, being new or on its way, has nothing to move there.
+        if avg.last_update_time == 0 {
+            avg.load_avg = new;
+            return;
+        }
+        self.subtract_load(queue, avg.load_avg, old * avg.load_sum);
+        avg.load_avg = avg.divide(new * avg.load_sum);
+        self.add_load(queue, avg.load_avg, new * avg.load_sum);
+    }
+
     /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less
     /// is estimated as if all its tasks were equally runnable. The weights are those of the group's entity and of all that is below it.
     fn update_tg_cfs_load(

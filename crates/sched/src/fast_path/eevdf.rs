@@ -131,8 +131,7 @@ impl Sched<Ours> {
         let own = &mut entity.pelt;
         // update_load_avg: until now it had its weight, and could not run.
         let now = queue.pelt.flat_clock(rq.clock_pelt);
-        if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 0, runs) {
-            own.avg.update_avg(entity.load.down_of_tasks());
+        if own.avg.last_update_time != 0 && own.avg.update(now, (1, 0, runs), || entity.load.down_of_tasks()) {
             own.util_est.changed();
         }
         queue.update_load_avg(now, Sums::of(rules));

@@ -1,32 +1,16 @@
-//! Tasks of groups on the fast path: wake-ups, and running tasks that go to sleep, level by level.
+//! Tasks of groups on the fast path: wake-ups, running tasks that go to sleep or have to go, and what moves from CPU to CPU, from the task's level upwards.
 //!
 //! Groups have nothing but a weight here ([`Sched::has_plain_groups`]), so that no level is throttled, has runtime to ask for or is idle
-//! (SCHED_IDLE). What `fair/mod.rs` asks of that on each level has one answer and is left out; the sequences are its own otherwise, with the
-//! same rules. A task's entity need not have the task's number.
+//! (SCHED_IDLE). A task's entity need not have the task's number.
 
 use schedlab_model::{CpuId, TaskId};
 
-use crate::class::EnqueueFlags;
 use crate::decider::Ours;
 use crate::entity::{CfsRqId, EntityId, Life};
-use crate::fair::cfs_rq::CfsRq;
-use crate::fair::pelt::queue_load::attach_entity_load_avg;
-use crate::fair::pelt::rounding::Sums;
-use crate::fair::weight::scale_load_down;
+use crate::fast_path::levels::Leave;
 use crate::fast_path::newidle::Work;
 use crate::fast_path::wake::Wakeup;
 use crate::machine::Sched;
-
-/// What [`Sched::level_load`] does besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
-    /// Nothing.
-    Alone,
-    /// The group's sum follows.
-    Update,
-    /// That, and what is on no queue's account comes to be.
-    Attach,
-}
 
 impl Sched<Ours> {
     /// Whether groups have nothing but a weight: no quota, which throttles, and no `cpu.idle`.
@@ -63,13 +47,14 @@ impl Sched<Ours> {
         }
     }
 
-    /// [`Sched::attach_task`] of a task that does not linger.
-    pub(super) fn group_attach(&mut self, task: TaskId, to: CpuId) {
-        if self.rules.eevdf {
-            self.group_enqueue::<true>(to, task, false, true);
-        } else {
-            self.group_enqueue::<false>(to, task, false, true);
-        }
+    /// [`Sched::move_queued_task`] of a task that waits, and does not linger.
+    pub(super) fn group_move<const EEVDF: bool>(&mut self, task: TaskId, from: CpuId, to: CpuId) {
+        self.group_dequeue::<EEVDF>(from, task, Leave::Move);
+        let record = known!(mut self.tasks[task.index()]);
+        record.cpu = to;
+        known!(mut self.entities[record.se.index()]).pelt.avg.last_update_time = 0;
+        self.set_task_rq(task, to);
+        self.group_enqueue::<EEVDF>(to, task, false, true);
         self.wakeup_preempt(to, task, false);
     }
 
@@ -101,7 +86,7 @@ impl Sched<Ours> {
                 }
                 self.level_enqueue::<EEVDF>(cpu, cfs, se, wakes, migrated);
             } else {
-                self.level_follow(cpu, cfs, se, slice);
+                self.level_follow::<EEVDF>(cpu, cfs, se, slice);
             }
             if EEVDF && parent.is_some() {
                 slice = Some(self.min_slice(cfs));
@@ -120,47 +105,6 @@ impl Sched<Ours> {
         self.account_enqueue(cpu);
     }
 
-    /// `enqueue_entity`.
-    #[inline(always)]
-    fn level_enqueue<const EEVDF: bool>(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId, wakes: bool, moved: bool) {
-        // A group that was left empty just now is still the running one.
-        let runs = known!(self.cfs_rqs[cfs.index()]).curr == Some(se);
-        if EEVDF && runs {
-            self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
-        }
-        self.level_charge::<EEVDF>(cpu, cfs);
-        if !EEVDF && (!wakes || moved) {
-            let base = known!(self.cfs_rqs[cfs.index()]).min_vruntime.0;
-            let entity = known!(mut self.entities[se.index()]);
-            entity.vruntime = entity.vruntime.plus(base);
-        }
-        self.level_load(cpu, cfs, se, Load::Attach);
-        self.level_weight(se);
-        if EEVDF && !runs {
-            self.place_entity_eevdf(cfs, se, EnqueueFlags::WAKEUP);
-        }
-        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-        let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-        if !EEVDF && wakes {
-            rules.place_woken(entity, queue.min_vruntime, known!(rqs[cpu.index()]).clock_task);
-        }
-        queue.load.add(entity.weight);
-        queue.nr_running += 1;
-        if moved {
-            entity.exec_start = 0;
-        }
-        entity.on_rq = true;
-        if runs {
-            return;
-        }
-        if EEVDF {
-            queue.put_in(entity, se, rules);
-        } else {
-            let (placed, slice) = (entity.vruntime, entity.slice);
-            entity.sequence = queue.timeline.insert(placed, placed, slice, se);
-        }
-    }
-
     /// [`Sched::flat_block`] where there are groups.
     #[inline(never)]
     pub(super) fn group_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
@@ -170,112 +114,16 @@ impl Sched<Ours> {
             return None;
         }
         let previous = rq.curr;
-        self.hrtick_schedule_enter(cpu);
-        self.group_dequeue::<EEVDF>(cpu, previous);
-        let mut next = self.pick_next_task(cpu);
-        if next == TaskId::IDLE && self.flat_newidle(cpu) != Work::Nothing {
-            next = self.pick_next_task(cpu);
+        if EEVDF {
+            self.hrtick_schedule_enter(cpu);
         }
-        self.group_switch(cpu, previous, next);
-        Some(next)
-    }
-
-    /// `block_task` of the running task.
-    #[inline(always)]
-    fn group_dequeue<const EEVDF: bool>(&mut self, cpu: CpuId, task: TaskId) {
-        let Self { rules, tasks, entities, cfs_rqs, .. } = self;
-        let record = known!(mut tasks[task.index()]);
-        record.life = Life::Asleep;
-        let own_se = record.se;
-        let (root, own) = (known!(mut cfs_rqs[cpu.index()]), &mut known!(mut entities[own_se.index()]).pelt);
-        root.pelt.util_est = root.pelt.util_est.saturating_sub(own.util_est.value() as u32);
-        if rules.util_est_before_dequeue {
-            own.util_est.update(&own.avg, rules);
+        self.group_dequeue::<EEVDF>(cpu, previous, Leave::Sleep);
+        known!(mut self.tasks[previous.index()]).life = Life::Asleep;
+        let mut next = self.group_pick::<EEVDF>(cpu);
+        if next.is_none() && self.flat_newidle(cpu) != Work::Nothing {
+            next = self.group_pick::<EEVDF>(cpu);
         }
-        let (mut level, mut leaves, mut slice) = (Some(own_se), true, None);
-        let mut left = true;
-        while let Some(se) = level {
-            let entity = known!(self.entities[se.index()]);
-            let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            if leaves && !self.level_dequeue::<EEVDF>(cpu, cfs, se) {
-                if se == own_se {
-                    left = false;
-                    break;
-                }
-                leaves = false;
-            }
-            if !leaves {
-                self.level_follow(cpu, cfs, se, slice);
-            }
-            let queue = known!(mut self.cfs_rqs[cfs.index()]);
-            queue.h_nr_running -= 1;
-            // A group stays while anything is on its queue.
-            let stays = queue.load.scaled != 0;
-            if let Some(parent) = parent
-                && (stays || !leaves)
-            {
-                if leaves {
-                    self.set_next_buddy(parent);
-                }
-                if EEVDF {
-                    slice = Some(self.min_slice(cfs));
-                }
-            }
-            leaves &= !stays;
-            level = parent;
-        }
-        let Self { rules, rqs, entities, .. } = self;
-        if !rules.util_est_before_dequeue {
-            let own = &mut known!(mut entities[own_se.index()]).pelt;
-            own.util_est.update(&own.avg, rules);
-        }
-        known!(mut rqs[cpu.index()]).nr_running -= u32::from(left);
-    }
-
-    /// `dequeue_entity` of an entity that runs, on its level: false if it lingers.
-    #[inline(always)]
-    fn level_dequeue<const EEVDF: bool>(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
-        self.level_charge::<EEVDF>(cpu, cfs);
-        if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
-            self.clear_buddies(cfs, se);
-        }
-        let (queue, entity) = (known!(self.cfs_rqs[cfs.index()]), known!(self.entities[se.index()]));
-        // Alone it is V itself: eligible, and without lag.
-        let alone = queue.nr_running == 1;
-        if EEVDF && !alone && queue.has_to_linger(entity.vruntime, Some(entity), &self.rules) {
-            self.level_load(cpu, cfs, se, Load::Alone);
-            if self.rules.bounds_lag_while_delayed {
-                self.update_entity_lag(cfs, se);
-            }
-            self.set_delayed(se);
-            return false;
-        }
-        self.level_load(cpu, cfs, se, Load::Update);
-        if EEVDF && !alone {
-            self.update_entity_lag(cfs, se);
-        }
-        let Self { rqs, tasks, entities, cfs_rqs, .. } = self;
-        let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-        if EEVDF && alone {
-            (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
-        }
-        entity.on_rq = false;
-        queue.load.subtract(entity.weight);
-        queue.nr_running -= 1;
-        if entity.my_q.is_none() {
-            known!(mut rqs[cpu.index()]).cfs_tasks.remove(tasks, entity.task);
-        } else {
-            self.level_weight(se);
-        }
-        if !EEVDF {
-            known!(mut self.cfs_rqs[cfs.index()]).update_min_vruntime(None);
-        }
-        true
-    }
-
-    /// The end of [`Sched::schedule`] of a CPU whose task went to sleep.
-    fn group_switch(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
-        if next == TaskId::IDLE {
+        let Some(next) = next else {
             let mut level = Some(known!(self.tasks[previous.index()]).se);
             while let Some(se) = level {
                 let entity = known!(self.entities[se.index()]);
@@ -283,11 +131,144 @@ impl Sched<Ours> {
                 level = entity.parent;
             }
             self.flat_idle(cpu);
-            return self.flat_hrtick(cpu, previous, next);
+            if EEVDF {
+                self.flat_hrtick(cpu, previous, TaskId::IDLE);
+            }
+            return Some(TaskId::IDLE);
+        };
+        self.group_switch::<EEVDF>(cpu, previous, next);
+        Some(next)
+    }
+
+    /// [`Sched::flat_preempt`] where there are groups.
+    pub(super) fn group_preempt<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
+        let rq = &self.rqs[cpu.index()];
+        let previous = rq.curr;
+        if previous == TaskId::IDLE || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
+            return None;
         }
-        self.put_prev_set_next_fair(previous, next);
-        self.group_take(cpu, next);
-        self.flat_hrtick(cpu, previous, next);
+        if EEVDF {
+            self.hrtick_schedule_enter(cpu);
+        }
+        let next = self.group_pick::<EEVDF>(cpu).unwrap_or(previous);
+        if next == previous {
+            self.group_take::<EEVDF>(cpu, previous, next);
+        } else {
+            self.group_switch::<EEVDF>(cpu, previous, next);
+        }
+        Some((previous, next))
+    }
+
+    /// `deactivate_task` of a task that runs and sleeps, or waits and is moved.
+    #[inline(always)]
+    fn group_dequeue<const EEVDF: bool>(&mut self, cpu: CpuId, task: TaskId, leave: Leave) {
+        let sleeps = leave == Leave::Sleep;
+        let Self { rules, tasks, entities, cfs_rqs, .. } = self;
+        let own_se = known!(tasks[task.index()]).se;
+        let (root, own) = (known!(mut cfs_rqs[cpu.index()]), &mut known!(mut entities[own_se.index()]).pelt);
+        root.pelt.util_est = root.pelt.util_est.saturating_sub(own.util_est.value() as u32);
+        if sleeps && rules.util_est_before_dequeue {
+            own.util_est.update(&own.avg, rules);
+        }
+        let left = self.leave_levels::<EEVDF>(cpu, own_se, leave);
+        let Self { rules, rqs, entities, .. } = self;
+        if sleeps && !rules.util_est_before_dequeue {
+            let own = &mut known!(mut entities[own_se.index()]).pelt;
+            own.util_est.update(&own.avg, rules);
+        }
+        known!(mut rqs[cpu.index()]).nr_running -= u32::from(left);
+    }
+
+    /// `dequeue_entities`: an entity leaves its level, and what is left empty above it the next ones. False if it lingers on its own.
+    #[inline(always)]
+    fn leave_levels<const EEVDF: bool>(&mut self, cpu: CpuId, own: EntityId, leave: Leave) -> bool {
+        let tasks = u32::from(known!(self.entities[own.index()]).my_q.is_none());
+        let (mut level, mut leaves, mut slice, mut how) = (Some(own), true, None, leave);
+        while let Some(se) = level {
+            let entity = known!(self.entities[se.index()]);
+            let (cfs, parent) = (entity.cfs_rq, entity.parent);
+            if leaves && !self.level_dequeue::<EEVDF>(cpu, cfs, se, how) {
+                if se == own {
+                    return false;
+                }
+                leaves = false;
+            }
+            if !leaves {
+                self.level_follow::<EEVDF>(cpu, cfs, se, slice);
+            }
+            let queue = known!(mut self.cfs_rqs[cfs.index()]);
+            queue.h_nr_running -= tasks;
+            // A group stays while anything is on its queue.
+            let stays = queue.load.scaled != 0;
+            if let Some(parent) = parent
+                && (stays || !leaves)
+            {
+                if leaves && leave != Leave::Move {
+                    self.set_next_buddy(parent);
+                }
+                if EEVDF {
+                    slice = Some(self.min_slice(cfs));
+                }
+            }
+            leaves &= !stays;
+            how = Leave::Sleep;
+            level = parent;
+        }
+        true
+    }
+
+    /// [`Sched::dequeue_delayed`] of a task, or the same of a group.
+    #[inline(never)]
+    fn group_dequeue_delayed(&mut self, cpu: CpuId, se: EntityId) {
+        self.leave_levels::<true>(cpu, se, Leave::Delayed);
+        let task = known!(self.entities[se.index()]).my_q.is_none();
+        known!(mut self.rqs[cpu.index()]).nr_running -= u32::from(task);
+    }
+
+    /// `pick_next_task`: who should run, and on the way down whoever runs is charged. One that lingers and is picked leaves, and the pick begins anew.
+    fn group_pick<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let mut cfs = CfsRqId(cpu.0);
+        loop {
+            let queue = known!(self.cfs_rqs[cfs.index()]);
+            if queue.nr_running == 0 {
+                return None;
+            }
+            let curr = queue.curr.filter(|curr| known!(self.entities[curr.index()]).on_rq);
+            if curr.is_some() {
+                self.level_charge::<EEVDF>(cpu, cfs);
+            }
+            let se = self.level_pick::<EEVDF>(cfs, curr)?;
+            let entity = known!(self.entities[se.index()]);
+            let task = entity.task;
+            if EEVDF && entity.sched_delayed {
+                self.group_dequeue_delayed(cpu, se);
+                cfs = CfsRqId(cpu.0);
+                continue;
+            }
+            match entity.my_q {
+                Some(below) => cfs = below,
+                None => return Some(task),
+            }
+        }
+    }
+
+    /// The pick of one level, whose running entity is `curr`, if that is queued.
+    #[inline(always)]
+    fn level_pick<const EEVDF: bool>(&mut self, cfs: CfsRqId, curr: Option<EntityId>) -> Option<EntityId> {
+        let queue = known!(self.cfs_rqs[cfs.index()]);
+        if EEVDF {
+            return queue.pick_next_eevdf(&self.entities, &self.rules).map(|picked| picked.se);
+        }
+        if queue.has_buddies() {
+            return self.pick_next_entity(cfs, curr).map(|picked| picked.se);
+        }
+        // Nobody is nominated, so the first in virtual time runs.
+        match queue.timeline.first_with_key() {
+            Some((first, key)) => {
+                Some(curr.filter(|curr| known!(self.entities[curr.index()]).vruntime.before(key)).unwrap_or(first))
+            }
+            None => curr,
+        }
     }
 
     /// [`Sched::flat_begin`] where there are groups.
@@ -296,65 +277,51 @@ impl Sched<Ours> {
         if rq.curr != TaskId::IDLE || rq.nr_running == 0 || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;
         }
-        let mut cfs = CfsRqId(cpu.0);
-        let own = loop {
-            let queue = known!(self.cfs_rqs[cfs.index()]);
-            let first = queue.timeline.first().filter(|_| queue.nr_running == 1);
-            let se = match first {
-                Some(first) => first,
-                None if EEVDF => queue.pick_next_eevdf(&self.entities, &self.rules)?.se,
-                None => self.pick_next_entity(cfs, None)?.se,
-            };
-            let entity = known!(self.entities[se.index()]);
-            if EEVDF && entity.sched_delayed {
-                return None;
-            }
-            match entity.my_q {
-                Some(below) => cfs = below,
-                None => break se,
-            }
-        };
         if EEVDF {
             self.hrtick_schedule_enter(cpu);
+        }
+        let next = self.group_pick::<EEVDF>(cpu)?;
+        if EEVDF {
             self.end_idle_by_switch(cpu);
         }
-        let mut level = Some(own);
+        let mut level = Some(known!(self.tasks[next.index()]).se);
         while let Some(se) = level {
             let entity = known!(self.entities[se.index()]);
-            let (cfs, parent) = (entity.cfs_rq, entity.parent);
-            if known!(self.cfs_rqs[cfs.index()]).has_buddies() {
-                self.clear_buddies(cfs, se);
-            }
-            let Self { rules, entities, cfs_rqs, .. } = self;
-            let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-            if EEVDF {
-                queue.take_off(entity, rules);
-            } else {
-                let found = queue.timeline.remove(entity.vruntime, entity.sequence);
-                debug_assert!(found, "an entity on the queue is in its timeline");
-            }
-            self.level_load(cpu, cfs, se, Load::Update);
-            let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-            let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-            if EEVDF {
-                rules.set_protect_slice(entity, || queue.min_slice(None));
-            }
-            queue.curr = Some(se);
-            entity.begin_turn(known!(rqs[cpu.index()]).clock_task);
-            level = parent;
+            level = entity.parent;
+            self.level_set_next::<EEVDF>(cpu, entity.cfs_rq, se);
         }
-        let next = known!(self.entities[own.index()]).task;
-        self.group_take(cpu, next);
-        if EEVDF {
-            self.flat_hrtick(cpu, TaskId::IDLE, next);
-        }
+        self.group_take::<EEVDF>(cpu, TaskId::IDLE, next);
         Some(next)
+    }
+
+    /// [`Sched::put_prev_set_next_fair`] and the end of [`Sched::schedule`].
+    #[inline(always)]
+    fn group_switch<const EEVDF: bool>(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
+        let (mut pse, mut se) = (known!(self.tasks[previous.index()]).se, known!(self.tasks[next.index()]).se);
+        loop {
+            let (before, after) = (known!(self.entities[pse.index()]), known!(self.entities[se.index()]));
+            let (old, new) = (before.cfs_rq, after.cfs_rq);
+            let (puts, sets) = (after.depth <= before.depth, after.depth >= before.depth);
+            let (above_old, above_new) = (before.parent, after.parent);
+            if puts {
+                self.level_put_prev::<EEVDF>(cpu, old, pse);
+                pse = above_old.unwrap_or(pse);
+            }
+            if sets {
+                self.level_set_next::<EEVDF>(cpu, new, se);
+                se = above_new.unwrap_or(se);
+            }
+            if old == new {
+                break;
+            }
+        }
+        self.group_take::<EEVDF>(cpu, previous, next);
     }
 
     /// The end of [`Sched::schedule`] of a CPU that `next` has from now on.
     #[inline(always)]
-    fn group_take(&mut self, cpu: CpuId, next: TaskId) {
-        if !self.rules.buddies_cleared_when_set {
+    fn group_take<const EEVDF: bool>(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
+        if !EEVDF && !self.rules.buddies_cleared_when_set {
             let mut level = Some(known!(self.tasks[next.index()]).se);
             while let Some(se) = level {
                 let entity = known!(self.entities[se.index()]);
@@ -366,92 +333,8 @@ impl Sched<Ours> {
         let rq = known!(mut rqs[cpu.index()]);
         (rq.curr, rq.need_resched, rq.lazily) = (next, false, false);
         rq.cfs_tasks.move_to_front(tasks, next);
-    }
-
-    /// `update_curr` of one level.
-    #[inline(always)]
-    fn level_charge<const EEVDF: bool>(&mut self, cpu: CpuId, cfs: CfsRqId) {
-        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-        let (queue, now) = (known!(mut cfs_rqs[cfs.index()]), known!(rqs[cpu.index()]).clock_task);
-        let Some(curr) = queue.curr else { return };
-        let entity = known!(mut entities[curr.index()]);
-        if !EEVDF {
-            return queue.charge(entity, now, rules);
+        if EEVDF {
+            self.flat_hrtick(cpu, previous, next);
         }
-        let Some(delta) = entity.update_se(now, rules) else { return };
-        // Nothing is served, and nobody has to go, while its deadline is to come and it is protected.
-        let goes_on = entity.vruntime.before(entity.deadline) && rules.protect_slice(entity);
-        if entity.my_q.is_none() {
-            self.dl_server_update(cpu, delta);
-        }
-        if !goes_on && self.served(cfs, curr).is_some() {
-            self.resched_curr_lazy(cpu);
-        }
-    }
-
-    /// An entity that stays where it is while something came or went below it (`update_group_entity`).
-    #[inline(always)]
-    fn level_follow(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId, slice: Option<u64>) {
-        self.level_load(cpu, cfs, se, Load::Update);
-        self.level_weight(se);
-        if let Some(slice) = slice {
-            self.set_group_slice(cfs, se, slice);
-        }
-    }
-
-    /// `update_load_avg` of an entity and the queue of its level.
-    #[inline(always)]
-    fn level_load(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId, load: Load) {
-        let Self { rules, rqs, entities, cfs_rqs, .. } = self;
-        let (rq, sums) = (known!(rqs[cpu.index()]), Sums::of(rules));
-        let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-        let now = queue.pelt.flat_clock(rq.clock_pelt);
-        let (weight, queued, runs) = (scale_load_down(entity.weight), u64::from(entity.on_rq), queue.curr == Some(se));
-        let (own, group) = (&mut entity.pelt, entity.my_q);
-        let runnable = match group {
-            Some(_) if entity.sched_delayed => 0,
-            Some(_) => u64::from(own.runnable_weight),
-            None => u64::from(entity.on_rq && !entity.sched_delayed),
-        };
-        let attached = own.avg.last_update_time != 0;
-        if attached && own.avg.update(now, queued, runnable, runs, weight) {
-            own.util_est.changed();
-        }
-        let mut changed = queue.age_or_update(now, sums);
-        if let Some(below) = group
-            && known!(cfs_rqs[below.index()]).pelt.propagate
-        {
-            changed |= self.propagate_load_below(se);
-        }
-        let Self { rules, rqs, entities, cfs_rqs, groups, .. } = self;
-        let (queue, entity) = (known!(mut cfs_rqs[cfs.index()]), known!(mut entities[se.index()]));
-        changed &= load != Load::Alone;
-        if !attached && load == Load::Attach {
-            attach_entity_load_avg(&mut queue.pelt, &mut entity.pelt.avg, weight, sums);
-            changed = true;
-        }
-        if changed {
-            queue.update_tg_load_avg(groups, known!(rqs[cpu.index()]).clock, rules);
-        }
-    }
-
-    /// `se_update_runnable` and `update_cfs_group`, which a task has no part in.
-    #[inline(always)]
-    fn level_weight(&mut self, se: EntityId) {
-        let Self { entities, cfs_rqs, .. } = self;
-        let entity = known!(mut entities[se.index()]);
-        let Some(below) = entity.my_q else { return };
-        entity.pelt.runnable_weight = known!(cfs_rqs[below.index()]).h_nr_runnable();
-        self.update_cfs_group(se);
-    }
-}
-
-impl CfsRq {
-    /// [`CfsRq::update_load_avg`], of which mostly no period ends.
-    #[inline(always)]
-    fn age_or_update(&mut self, now: u64, sums: Sums) -> bool {
-        let left = self.pelt.take_out(sums);
-        let (weight, runnable) = (self.load.down(), u64::from(self.h_nr_runnable()));
-        self.pelt.avg.update(now, weight, runnable, self.curr.is_some(), 1) | left
     }
 }

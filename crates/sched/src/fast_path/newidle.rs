@@ -73,7 +73,7 @@ impl Sched<Ours> {
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
         if self.groups.len() > 1 {
-            self.update_blocked_averages(cpu);
+            self.group_update_blocked(cpu);
         } else {
             rq.update_blocked(&known!(cfs_rqs[cpu.index()]).pelt.avg, now);
         }
@@ -204,15 +204,20 @@ impl Sched<Ours> {
         };
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
         // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
+        if self.groups.len() > 1 {
+            if lingers {
+                self.move_queued_task(task, cpu);
+            } else if self.rules.eevdf {
+                self.group_move::<true>(task, busiest, cpu);
+            } else {
+                self.group_move::<false>(task, busiest, cpu);
+            }
+            return Work::Queued;
+        }
         let left = known!(rqs[cpu.index()]).curr;
         let shorter = rules.eevdf && entities.get(left.index()).is_some_and(|left| slice < left.slice);
-        if lingers || shorter || self.groups.len() > 1 {
-            self.detach_task(task, cpu);
-            if lingers || self.groups.len() == 1 {
-                self.attach_task(cpu, task);
-            } else {
-                self.group_attach(task, cpu);
-            }
+        if lingers || shorter {
+            self.move_queued_task(task, cpu);
             return Work::Queued;
         }
         if self.rules.eevdf {

@@ -12,7 +12,7 @@ impl Sched<Ours> {
     /// long way is to be taken: nobody runs, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
     pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
         if self.has_groups() {
-            return None;
+            return if self.rules.eevdf { self.group_preempt::<true>(cpu) } else { self.group_preempt::<false>(cpu) };
         }
         let rq = &self.rqs[cpu.index()];
         let previous = rq.curr;

@@ -186,6 +186,19 @@ impl Sched<Ours> {
         Some(self.need_resched(cpu))
     }
 
+    /// [`Sched::hrtick`] of a CPU that has its clocks: whoever runs has to go. What a charge says of that is said already.
+    pub fn flat_queued_tick(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        if self.groups.len() > 1 || rq.curr == TaskId::IDLE {
+            return self.hrtick(cpu);
+        }
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(rq.curr.0));
+        rq.hrtick.expires = None;
+        self.flat_charge(cpu, cfs, se);
+        self.flat_update_load(cpu, cfs, se);
+        self.resched_curr(cpu);
+    }
+
     /// [`Sched::trigger_load_balance`] of a CPU whose task is alone, and whose averages are up to date. Mostly its domain is not due, as it is due more
     /// rarely than while the CPU idled, when it was last said when that would be.
     #[inline(always)]
@@ -263,8 +276,7 @@ impl EntityLoad {
     /// `set_next_entity` of a task of this weight that waited, on a queue whose averages are up to `now`.
     #[inline(always)]
     pub(super) fn end_wait(&mut self, now: u64, weight: u64) {
-        if self.avg.last_update_time != 0 && self.avg.update_sum(now, 1, 1, false) {
-            self.avg.update_avg(weight);
+        if self.avg.last_update_time != 0 && self.avg.update(now, (1, 1, false), || weight) {
             self.util_est.changed();
         }
     }
