@@ -276,7 +276,9 @@ impl EntityLoad {
     /// `set_next_entity` of a task of this weight that waited, on a queue whose averages are up to `now`.
     #[inline(always)]
     pub(super) fn end_wait(&mut self, now: u64, weight: u64) {
-        if self.avg.last_update_time != 0 && self.avg.update(now, (1, 1, false), || weight) {
+        // It waited for others' slices, over the end of a period mostly.
+        if self.avg.last_update_time != 0 && self.avg.update_sum(now, 1, 1, false) {
+            self.avg.update_avg(weight);
             self.util_est.changed();
         }
     }
