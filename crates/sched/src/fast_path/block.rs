@@ -36,7 +36,7 @@ impl Sched<Ours> {
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         if self.has_groups() {
-            return self.group_block::<EEVDF>(cpu);
+            return self.group_block_apart::<EEVDF>(cpu);
         }
         if !EEVDF || !self.rules.hrtick_set_late {
             return self.flat_block_at_ticks::<EEVDF>(cpu);

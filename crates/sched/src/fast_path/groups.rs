@@ -18,6 +18,18 @@ impl Sched<Ours> {
         self.groups.iter().all(|group| !group.idle && group.bandwidth.quota.is_none())
     }
 
+    /// [`Sched::group_wake`], for callers that are laid out for the root queue alone.
+    #[cold]
+    pub(super) fn group_wake_apart<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
+        self.group_wake::<EEVDF>(wakeup);
+    }
+
+    /// [`Sched::group_block`], likewise.
+    #[cold]
+    pub(super) fn group_block_apart<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
+        self.group_block::<EEVDF>(cpu)
+    }
+
     /// [`Sched::flat_wake`] where there are groups, of any CPU, which does not go at once.
     #[inline(never)]
     pub(super) fn group_wake<const EEVDF: bool>(&mut self, wakeup: Wakeup) {

@@ -150,7 +150,7 @@ impl Sched<Ours> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         assert!(self.owns(wakeup), "a wake-up of another machine");
         if self.has_groups() {
-            self.group_wake::<EEVDF>(wakeup);
+            self.group_wake_apart::<EEVDF>(wakeup);
             return false;
         }
         let Wakeup { task, cpu } = wakeup;
