@@ -344,7 +344,8 @@ pub(super) mod tests {
         #[test]
         fn an_update_is_that_of_the_sums_and_of_the_averages(
             life in stretches(1_500), weight in 1u64..90_000, back in any::<bool>(),
-            (length, load, runnable, running) in (prop_oneof![0u64..1_100, 0..90_000u64], prop_oneof![Just(0u64), 1..90_000u64], 0..40u64, any::<bool>()),
+            length in prop_oneof![Just(None), (0u64..1_100).prop_map(Some), (0..90_000u64).prop_map(Some)],
+            (load, runnable, running) in (prop_oneof![Just(0u64), 1..90_000u64], 0..40u64, any::<bool>()),
         ) {
             let mut average = SchedAvg::default();
             let mut now = 0u64;
@@ -352,6 +353,8 @@ pub(super) mod tests {
                 now += length << 10;
                 average.update_sum(now, load, runnable, running);
             }
+            // To the very end of the period, too.
+            let length = length.unwrap_or(1024 - u64::from(average.period_contrib));
             let now = if back { now.saturating_sub(length) } else { now + (length << 10) + length % 1024 };
             let mut reference = average;
             let ended = reference.update_sum(now, load, runnable, running);
