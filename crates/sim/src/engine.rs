@@ -37,7 +37,7 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) period: u64,
     pub(crate) skip_ticks: bool,
     /// All queues are flat, from beginning to end (`flat.rs`).
-    flat: bool,
+    pub(crate) flat: bool,
     /// There may be high-resolution ticks.
     has_hrtick: bool,
     /// Some CPU's coming ticks are skipped while load is balanced between CPUs.

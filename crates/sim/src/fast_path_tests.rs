@@ -3,10 +3,11 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Attributes, Channel, ChannelKind, Costs, CpuId, Duration, Event, EventSink, Machine, NoEvents, Scheduler, Series,
-    Standing, Step, Task, TaskId, Time, Workload,
+    Attributes, Channel, ChannelKind, Costs, CpuId, Duration, Event, EventSink, Group, Machine, NoEvents, Scheduler,
+    Series, Standing, Step, Task, TaskId, Time, Workload,
 };
 use schedlab_program::Program;
+use schedlab_sched::GroupId;
 
 use crate::arena::Arena;
 use crate::engine::Engine;
@@ -65,6 +66,17 @@ fn run<S: EventSink + Default>(
             let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
             let balance = (sched.domains(cpu), sched.balance_state(cpu));
             states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
+        }
+        // The root group's queues and entities are those above.
+        for group in (1..=program.groups().len() as u32).map(GroupId) {
+            for cpu in (0..machine.cpus).map(CpuId) {
+                let (mut entity, mut queue) =
+                    (sched.group_entity(group, cpu).cloned(), sched.group_queue(group, cpu).cloned());
+                // Found where it is first needed, and remembered: a division of the weight, which is compared.
+                entity.iter_mut().for_each(|entity| entity.load.inverse = 0);
+                queue.iter_mut().for_each(|queue| queue.load.inverse = 0);
+                states.push(format!("{group:?} on {cpu:?}: {entity:?} {queue:?}"));
+            }
         }
         states.push(format!("timer {:?}", sched.next_timer()));
         (format!("{:?}", engine.outcome(&Scheduler::new(Series::V6_1.newest_known()))), states)
@@ -196,19 +208,43 @@ fn messages() -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
-/// That the run is the same the short way, with somebody who listens and with nobody, as the long way.
+/// Up to two groups at the top with one below the first, each with a weight of its own or the default, and which of them, if any, each kind of task is
+/// in.
+fn groups() -> impl Strategy<Value = (Vec<Option<u64>>, Vec<usize>)> {
+    let weight = prop::option::weighted(0.4, prop_oneof![3 => 20u64..500, 1 => 1u64..10_000]);
+    (prop::collection::vec(weight, 3), prop::collection::vec(0usize..5, 4))
+}
+
+/// The names of [`groups`].
+const GROUPS: [&str; 3] = ["/a", "/b", "/a/c"];
+
+/// That the run is the same on the fast path, with somebody who listens and with nobody, as on the general path.
 fn is_the_same_both_ways(
+    busy: (Vec<Task>, Machine),
+    scheduler: &Scheduler,
+    times: (u64, u64),
+) -> Result<(), TestCaseError> {
+    is_the_same_in_groups(busy, scheduler, times, &[])
+}
+
+/// The same of a workload with groups of these weights.
+fn is_the_same_in_groups(
     (tasks, machine): (Vec<Task>, Machine),
     scheduler: &Scheduler,
     (millis, phase): (u64, u64),
+    weights: &[Option<u64>],
 ) -> Result<(), TestCaseError> {
     let duration = Some(Time::from_millis(millis));
     let channels = (0..CHANNELS).map(|number| {
         let kind = if number % 2 == 0 { ChannelKind::Socket } else { ChannelKind::Pipe };
         (format!("channel{number}"), Channel { kind })
     });
-    let workload =
-        Workload { name: "flat".into(), duration, channels: channels.collect(), tasks, ..Workload::default() };
+    let groups = GROUPS.iter().zip(weights).map(|(name, weight)| {
+        let group = Group { weight: *weight, ..Group::default() };
+        ((*name).to_owned(), group)
+    });
+    let (channels, groups) = (channels.collect(), groups.collect());
+    let workload = Workload { name: "fast".into(), duration, channels, groups, tasks, ..Workload::default() };
     let options = Options { phase: Time::from_micros(phase), ..Options::default() };
     let long = Options { no_tick_skip: true, ..options };
     let (short, told): (_, Everything) = run(&workload, scheduler, &machine, &options);
@@ -282,5 +318,26 @@ proptest! {
     ) {
         let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
         is_the_same_both_ways(busy, &scheduler, (millis, phase))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    /// Tasks of groups, and beside groups (`fast_path/groups.rs`).
+    #[test]
+    fn tasks_of_groups_leave_what_they_do_on_the_general_path(
+        busy in (prop_oneof![4 => tasks(), 1 => messages()], machines()),
+        (weights, places) in groups(),
+        release in prop::sample::select(&["5.10", "6.1", "6.1", "6.12", "6.12", "6.18.17", "6.18.20", "6.18", "7.2", "7.2"][..]),
+        hz in prop::sample::select(&[100u32, 250, 1000][..]),
+        (millis, phase) in (5u64..150, 0u64..1000),
+    ) {
+        let (mut tasks, machine) = busy;
+        for (task, place) in tasks.iter_mut().zip(places.iter().cycle()) {
+            task.taskgroup = GROUPS.get(*place).map(|name| (*name).to_owned());
+        }
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_in_groups((tasks, machine), &scheduler, (millis, phase), &weights)?;
     }
 }

@@ -87,7 +87,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// The high-resolution tick: a slice, or a deadline task's runtime, ends. It takes what a tick does.
     pub(crate) fn hrtick(&mut self, cpu: u32) -> Result<(), SimError> {
         self.touch(cpu);
-        self.sched.hrtick(CpuId(cpu));
+        if self.flat {
+            self.sched.flat_queued_tick(CpuId(cpu));
+        } else {
+            self.sched.hrtick(CpuId(cpu));
+        }
         // Slices that end so last for 100 us and more: a twentieth of what ticks leave lets tasks get on, however dear ticks are.
         let cost = self.prices.tick.min(self.ticks.period.saturating_sub(self.prices.tick) / 20);
         if cost > 0 {

@@ -300,7 +300,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `set_next_buddy`: whoever just woke should run next. SCHED_IDLE tasks are never buddies.
-    pub(super) fn set_next_buddy(&mut self, se: EntityId) {
+    pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
         self.set_buddy(se, |queue, buddy| queue.next = Some(buddy));
     }
 

@@ -51,7 +51,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `cfs_rq_min_slice`: the shortest slice on the queue.
-    pub(super) fn min_slice(&self, cfs: CfsRqId) -> u64 {
+    pub(crate) fn min_slice(&self, cfs: CfsRqId) -> u64 {
         self.cfs_rqs[cfs.index()].min_slice(self.running(cfs))
     }
 
@@ -242,7 +242,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
-    pub(super) fn requeue_delayed_entity(&mut self, se: EntityId) {
+    pub(crate) fn requeue_delayed_entity(&mut self, se: EntityId) {
         let (level, cfs) = (self.entities[se.index()].cfs_rq, self.timeline_queue(se));
         if self.rules.bounds_lag_while_delayed {
             if !self.rules.single_timeline {

@@ -67,6 +67,22 @@ impl TaskGroup {
     }
 }
 
+impl TaskGroup {
+    /// `calc_group_shares` of a queue of the group's whose averages are kept: shares × load here / load everywhere, where this queue's load is what it is
+    /// now rather than its average if that is more; `times` all shares (7.3).
+    #[doc(alias = "calc_group_shares")]
+    #[inline(always)]
+    pub(crate) fn shares_of(&self, queue: &CfsRq, times: i64) -> u64 {
+        // A queue that was just emptied has them too: its average says so.
+        let load = (queue.load.down() as i64).max(queue.pelt.avg.load_avg as i64);
+        let everywhere = self.load_avg - queue.pelt.contribution + load;
+        let all = self.shares as i64 * times;
+        let shares = all.wrapping_mul(load);
+        let shares = if everywhere != 0 { shares / everywhere } else { shares };
+        shares.clamp(MIN_SHARES as i64, all) as u64
+    }
+}
+
 /// `sched_weight_from_cgroup`: shares of a `cpu.weight`, of which 100 is the default and stands for 1024.
 ///
 /// ```
@@ -317,22 +333,14 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `calc_group_shares`: shares × load here / load everywhere, where this queue's load is what it is now rather than its average
-    /// if that is more. On one CPU, where averages are not kept, that is all of the shares.
+    /// `calc_group_shares`. On one CPU, where averages are not kept, that is all of the shares.
     fn calc_group_shares(&self, queue: CfsRqId) -> u64 {
         let below = &self.cfs_rqs[queue.index()];
         let group = &self.groups[below.group.index()];
-        // A queue that was just emptied has them too: its average says so where it is kept.
         if !self.tracks_load {
             return group.shares;
         }
-        let (load_avg, contribution) = self.group_load(queue);
-        let load = (below.load.down() as i64).max(load_avg);
-        let everywhere = group.load_avg - contribution + load;
-        let all = group.shares as i64 * if self.rules.shares_by_concurrency { self.concurrency(group) } else { 1 };
-        let shares = all.wrapping_mul(load);
-        let shares = if everywhere != 0 { shares / everywhere } else { shares };
-        shares.clamp(MIN_SHARES as i64, all) as u64
+        group.shares_of(below, if self.rules.shares_by_concurrency { self.concurrency(group) } else { 1 })
     }
 
     /// `min(tg_tasks, tg_cpus)` (7.3): how many of a group's tasks run at once, by its averages, at least one, at most as many as there are CPUs.

@@ -7,13 +7,15 @@ use schedlab_model::{CpuId, Time};
 use crate::class::Class;
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, EntityId};
-use crate::fair::group::GroupId;
+use crate::fair::cfs_rq::CfsRq;
+use crate::fair::group::{GroupId, TaskGroup};
 use crate::fair::pelt::queue_load::{QueueLoad, attach_entity_load_avg, detach_entity_load_avg};
 use crate::fair::pelt::rounding::{Removed, Sums};
 use crate::fair::pelt::util_est::UtilEst;
 use crate::fair::pelt::{CAPACITY_SHIFT, SchedAvg};
 use crate::fair::weight::scale_load_down;
 use crate::machine::Sched;
+use crate::rules::Rules;
 use crate::runqueue::Clocks;
 
 /// What is to be done besides bringing averages up to date (`UPDATE_TG`, `DO_ATTACH`, `DO_DETACH`).
@@ -34,7 +36,7 @@ impl Action {
 pub(crate) struct EntityLoad {
     pub(crate) avg: SchedAvg,
     /// `runnable_weight` of a group: runnable tasks below it when that was last looked at.
-    runnable_weight: u32,
+    pub(crate) runnable_weight: u32,
     /// `util_est` of a task.
     pub(crate) util_est: UtilEst,
 }
@@ -143,8 +145,8 @@ impl<D: Decider> Sched<D> {
         let (weight, runnable) = (scale_load_down(entity.weight), u64::from(entity.on_rq && !entity.sched_delayed));
         let own = &mut entity.pelt;
         let attached = own.avg.last_update_time != 0;
-        if attached && own.avg.update_sum(now, u64::from(entity.on_rq), runnable, queue.level_curr() == Some(se)) {
-            own.avg.update_avg(weight);
+        let running = queue.level_curr() == Some(se);
+        if attached && own.avg.update(now, (u64::from(entity.on_rq), runnable, running), || weight) {
             own.util_est.changed();
         }
         let avg = &mut own.avg;
@@ -173,8 +175,8 @@ impl<D: Decider> Sched<D> {
         let runnable = if entity.sched_delayed { 0 } else { u64::from(load.runnable_weight) };
         let running = queue.level_curr() == Some(se);
         let attached = load.avg.last_update_time != 0;
-        if attached && load.avg.update_sum(now, u64::from(entity.on_rq), runnable, running) {
-            load.avg.update_avg(weight);
+        if attached {
+            load.avg.update(now, (u64::from(entity.on_rq), runnable, running), || weight);
         }
         let mut decayed = queue.update_load_avg(now, sums);
         decayed |= self.propagate_load_below(se);
@@ -256,32 +258,15 @@ impl<D: Decider> Sched<D> {
     /// `update_tg_load_avg`: the group's sum over CPUs follows this queue's load once that moved by a 64th; from 6.12 on at most
     /// once a millisecond.
     pub(super) fn update_tg_load_avg(&mut self, cfs: CfsRqId) {
+        if !self.tracks_load {
+            return;
+        }
         let queue = &mut self.cfs_rqs[cfs.index()];
-        if !self.tracks_load || queue.group == GroupId::ROOT {
-            return;
-        }
-        let now = self.rqs[queue.cpu.index()].clock;
-        let load = &mut queue.pelt;
-        let limited = self.rules.tg_load_avg_limited;
-        if limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
-            return;
-        }
-        let delta = load.avg.load_avg as i64 - load.contribution;
-        let mut changed = delta.abs() > load.contribution / 64;
-        let runnable = load.avg.runnable_avg as i64 - load.runnable_contribution;
-        changed |= self.rules.shares_by_concurrency && runnable.abs() > load.runnable_contribution / 64;
-        if changed {
-            let group = &mut self.groups[queue.group.index()];
-            group.load_avg += delta;
-            group.runnable_avg += runnable;
-            load.contribution = load.avg.load_avg as i64;
-            load.runnable_contribution = load.avg.runnable_avg as i64;
-            load.contributed_at = now;
-        }
+        queue.update_tg_load_avg(&mut self.groups, self.rqs[queue.cpu.index()].clock, &self.rules);
     }
 
     /// `propagate_entity_load_avg`: what came to or left a group's queue reaches the group's entity and the queue above.
-    fn propagate_load_below(&mut self, se: EntityId) -> bool {
+    pub(crate) fn propagate_load_below(&mut self, se: EntityId) -> bool {
         let sums = self.sums();
         let entity = &mut self.entities[se.index()];
         let Some(group) = entity.my_q else { return false };
@@ -323,17 +308,9 @@ impl<D: Decider> Sched<D> {
         if !self.tracks_load {
             return;
         }
-        let (old, new, sums) = (self.se_weight(se), scale_load_down(weight), self.sums());
+        let (old, sums) = (self.se_weight(se), self.sums());
         let (avg, queue) = (&mut self.entities[se.index()].pelt.avg, &mut self.cfs_rqs[cfs.index()].pelt.avg);
-        // A task that is on no queue's account, being new or on its way, has nothing to move there.
-        let attached = avg.last_update_time != 0;
-        if attached {
-            sums.subtract_load(queue, avg.load_avg, old * avg.load_sum);
-            avg.load_avg = new * avg.load_sum / u64::from(avg.divider());
-            sums.add_load(queue, avg.load_avg, new * avg.load_sum);
-        } else {
-            avg.load_avg = new;
-        }
+        sums.reweight(queue, avg, old, scale_load_down(weight));
     }
 
     /// `sync_entity_load_avg`: brings an entity up to where its queue is, as if it had been asleep.
@@ -429,15 +406,49 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn entity_avg(&self, se: EntityId) -> SchedAvg {
         self.entities[se.index()].pelt.avg
     }
+}
 
-    /// What [`Sched::calc_group_shares`] needs of a group's queue: its load average and what the group's sum has of it.
-    pub(crate) fn group_load(&self, cfs: CfsRqId) -> (i64, i64) {
-        let load = &self.cfs_rqs[cfs.index()].pelt;
-        (load.avg.load_avg as i64, load.contribution)
+impl CfsRq {
+    /// [`Sched::update_tg_load_avg`] of this queue, where averages are kept.
+    #[inline]
+    pub(crate) fn update_tg_load_avg(&mut self, groups: &mut [TaskGroup], now: u64, rules: &Rules) {
+        let load = &mut self.pelt;
+        if self.group == GroupId::ROOT {
+            return;
+        }
+        if rules.tg_load_avg_limited && now.wrapping_sub(load.contributed_at) < 1_000_000 {
+            return;
+        }
+        let delta = load.avg.load_avg as i64 - load.contribution;
+        let mut changed = delta.abs() > load.contribution / 64;
+        let runnable = load.avg.runnable_avg as i64 - load.runnable_contribution;
+        changed |= rules.shares_by_concurrency && runnable.abs() > load.runnable_contribution / 64;
+        if changed {
+            let group = &mut groups[self.group.index()];
+            group.load_avg += delta;
+            group.runnable_avg += runnable;
+            load.contribution = load.avg.load_avg as i64;
+            load.runnable_contribution = load.avg.runnable_avg as i64;
+            load.contributed_at = now;
+        }
     }
 }
 
 impl Sums {
+    /// The part of `reweight_entity` that load tracking has: the queue's load loses the old weight and gains the new one, of what is on its account.
+    #[doc(alias = "reweight_entity")]
+    #[inline(always)]
+    pub(crate) fn reweight(self, queue: &mut SchedAvg, avg: &mut SchedAvg, old: u64, new: u64) {
+        // A task that is on no queue's account, being new or on its way, has nothing to move there.
+        if avg.last_update_time == 0 {
+            avg.load_avg = new;
+            return;
+        }
+        self.subtract_load(queue, avg.load_avg, old * avg.load_sum);
+        avg.load_avg = avg.divide(new * avg.load_sum);
+        self.add_load(queue, avg.load_avg, new * avg.load_sum);
+    }
+
     /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less
     /// is estimated as if all its tasks were equally runnable. The weights are those of the group's entity and of all that is below it.
     fn update_tg_cfs_load(

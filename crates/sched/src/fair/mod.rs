@@ -471,6 +471,11 @@ impl<D: Decider> Sched<D> {
         self.se_update_runnable(se);
         self.update_cfs_group(se);
         let Some(slice) = slice else { return };
+        self.set_group_slice(cfs, se, slice);
+    }
+
+    /// A queued group's slice becomes this one.
+    pub(crate) fn set_group_slice(&mut self, cfs: CfsRqId, se: EntityId, slice: u64) {
         let (key, waits) = (self.key(se), self.cfs_rqs[cfs.index()].curr != Some(se));
         let entity = &mut self.entities[se.index()];
         entity.slice = slice;

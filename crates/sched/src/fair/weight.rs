@@ -63,11 +63,8 @@ impl Weight {
 /// ```
 #[inline]
 pub const fn scale_load_down(weight: u64) -> u64 {
-    match weight {
-        0 => 0,
-        1..3072 => 2,
-        _ => weight >> 10,
-    }
+    let (down, least) = (weight >> 10, if weight == 0 { 0 } else { 2 });
+    if down > least { down } else { least }
 }
 
 /// `set_load_weight`: the weight of a task with `policy` and `nice`.

@@ -35,6 +35,9 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
+        if self.has_groups() {
+            return self.group_block_apart::<EEVDF>(cpu);
+        }
         if !EEVDF || !self.rules.hrtick_set_late {
             return self.flat_block_at_ticks::<EEVDF>(cpu);
         }
@@ -272,7 +275,7 @@ impl Sched<Ours> {
 
     /// The end of [`Sched::schedule`] of a CPU that has nothing to run.
     #[inline(always)]
-    fn flat_idle(&mut self, cpu: CpuId) {
+    pub(super) fn flat_idle(&mut self, cpu: CpuId) {
         let rq = known!(mut self.rqs[cpu.index()]);
         rq.idle(known!(mut self.cfs_rqs[cpu.index()]));
         self.balance.nohz.has_blocked = true;

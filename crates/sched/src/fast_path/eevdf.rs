@@ -12,14 +12,14 @@ use crate::rules::Rules;
 impl CfsRq {
     /// An entity that comes to wait joins the sums, and is put in its place (`__enqueue_entity`).
     #[inline(always)]
-    fn put_in(&mut self, entity: &mut Entity, se: EntityId, rules: &Rules) {
+    pub(super) fn put_in(&mut self, entity: &mut Entity, se: EntityId, rules: &Rules) {
         self.avg_vruntime_add(entity, rules);
         entity.sequence = self.timeline.insert(entity.deadline, entity.vruntime, entity.slice, se);
     }
 
     /// The reverse (`__dequeue_entity`).
     #[inline(always)]
-    fn take_off(&mut self, entity: &Entity, rules: &Rules) {
+    pub(super) fn take_off(&mut self, entity: &Entity, rules: &Rules) {
         let found = self.timeline.remove(entity.deadline, entity.sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         self.avg_vruntime_sub(entity, rules);
@@ -131,8 +131,7 @@ impl Sched<Ours> {
         let own = &mut entity.pelt;
         // update_load_avg: until now it had its weight, and could not run.
         let now = queue.pelt.flat_clock(rq.clock_pelt);
-        if own.avg.last_update_time != 0 && own.avg.update_sum(now, 1, 0, runs) {
-            own.avg.update_avg(entity.load.down_of_tasks());
+        if own.avg.last_update_time != 0 && own.avg.update(now, (1, 0, runs), || entity.load.down_of_tasks()) {
             own.util_est.changed();
         }
         queue.update_load_avg(now, Sums::of(rules));

@@ -15,6 +15,9 @@
 //!   (`trigger_load_balance`);
 //! - `slices.rs`: all ticks and switches of a CPU whose tasks compute, as long as nobody else has a part in it.
 //!
+//! Task groups that have nothing but a weight, no quota and no `cpu.idle`, are on the fast path too: `groups.rs` has the sequences for wake-ups, tasks
+//! that go to sleep or have to go, and tasks that are moved, `levels.rs` what they do on each level. Ticks are the general path's.
+//!
 //! Exact, and not only close, for these reasons.
 //!
 //! - The state is the same: each function leaves queues, entities, averages and balancing as the long way does, and whatever comes next
@@ -43,6 +46,7 @@
 /// 3. A number in a record (a task's CPU, a CPU's tasks and `curr`, a fair queue's `curr` and timeline, the CPUs of a domain) is that of a
 ///    record of the same [`Sched`](crate::Sched), which gave it out when that was made. `curr` may be [`TaskId::IDLE`](schedlab_model::TaskId), and is
 ///    compared with that first.
+///    So are a task's entity, an entity's `cfs_rq`, `parent` and `my_q`, and a fair queue's `group`, whose tables only grow as well.
 /// 4. What callers pass to public functions is looked up by `[]` once, or was ([`Wakeup`]: [`Sched::flat_wake`](crate::Sched)), before it gets here.
 macro_rules! known {
     (mut $($table:ident).+[$number:expr]) => {{
@@ -61,6 +65,8 @@ macro_rules! known {
 
 mod block;
 mod eevdf;
+mod groups;
+mod levels;
 mod newidle;
 mod slices;
 mod switch;
@@ -75,15 +81,15 @@ use crate::decider::Ours;
 use crate::machine::Sched;
 
 impl Sched<Ours> {
-    /// Whether the short way may be taken as long as nobody changes what a task or a CPU is. Without groups each task has the entity of its
-    /// own number, and each CPU the fair queue of its own.
+    /// Whether the short way may be taken as long as nobody changes what a task, a group or a CPU is. Without groups each task has the entity of its
+    /// own number; each CPU has the fair queue of its own as its root either way.
     pub fn is_flat(&self) -> bool {
         let plain =
             |task: &crate::entity::TaskStruct| task.policy == schedlab_model::Policy::Other && task.affinity.is_none();
         self.balance.moves_tasks()
             && self.tracks_load
             && !self.balance.other_classes
-            && !self.has_groups()
+            && self.has_plain_groups()
             && self.custom.is_none()
             && self.offline.is_none()
             && self.rules.weights.is_none()
@@ -92,7 +98,7 @@ impl Sched<Ours> {
             && !self.rules.tunables.features.vcpu_pack
             && self.rules.has_fast_path
             && self.tasks.iter().all(plain)
-            && self.entities.len() == self.tasks.len()
+            && (self.has_groups() || self.entities.len() == self.tasks.len())
     }
 }
 

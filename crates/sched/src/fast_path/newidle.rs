@@ -72,7 +72,13 @@ impl Sched<Ours> {
             return Work::of(self.newidle_balance(cpu));
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
-        rq.update_blocked(&known!(cfs_rqs[cpu.index()]).pelt.avg, now);
+        if self.groups.len() > 1 {
+            self.group_update_blocked(cpu);
+        } else {
+            rq.update_blocked(&known!(cfs_rqs[cpu.index()]).pelt.avg, now);
+        }
+        let Self { rules, rqs, balance, .. } = self;
+        let (tunables, rq) = (&rules.tunables, known!(mut rqs[cpu.index()]));
         let (clock, state) = (rq.clock, &mut rq.balance);
         state.idle_stamp = Some(clock);
         state.next_balance = state.next_balance.min(next_balance);
@@ -185,24 +191,33 @@ impl Sched<Ours> {
         let domain = &balance.domains.cpus[cpu.index()].levels[0];
         let hot_too = domain.nr_balance_failed > domain.shape.cache_nice_tries;
         let mut left = tunables.nr_migrate.min(rq.nr_running);
-        let (task, lingers) = loop {
+        let (task, lingers, slice) = loop {
             let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
             left -= 1;
-            let entity = known!(entities[task.index()]);
+            let entity = known!(entities[known!(tasks[task.index()]).se.index()]);
             let hot = rules.ran_just_now(rq.clock_task, entity.exec_start);
             let stays = rules.balance_leaves_delayed && entity.sched_delayed;
             if task != rq.curr && !stays && (hot_too || !hot) {
-                break (task, entity.sched_delayed);
+                break (task, entity.sched_delayed, entity.slice);
             }
             rq.cfs_tasks.move_to_front(tasks, task);
         };
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
         // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
-        let (slice, left) = (known!(entities[task.index()]).slice, known!(rqs[cpu.index()]).curr);
+        if self.groups.len() > 1 {
+            if lingers {
+                self.move_queued_task(task, cpu);
+            } else if self.rules.eevdf {
+                self.group_move::<true>(task, busiest, cpu);
+            } else {
+                self.group_move::<false>(task, busiest, cpu);
+            }
+            return Work::Queued;
+        }
+        let left = known!(rqs[cpu.index()]).curr;
         let shorter = rules.eevdf && entities.get(left.index()).is_some_and(|left| slice < left.slice);
         if lingers || shorter {
-            self.detach_task(task, cpu);
-            self.attach_task(cpu, task);
+            self.move_queued_task(task, cpu);
             return Work::Queued;
         }
         if self.rules.eevdf {

@@ -34,7 +34,7 @@ pub trait Books {
 impl Sched<Ours> {
     /// The beginning of the first jiffy in which some CPU balances load, in nanoseconds: before that no tick looks at another CPU. None where one may at any time.
     pub fn flat_horizon(&self) -> Option<u64> {
-        if self.rules.eevdf || !self.balance.nohz.idle_cpus.is_empty() {
+        if self.has_groups() || self.rules.eevdf || !self.balance.nohz.idle_cpus.is_empty() {
             return None;
         }
         let mut first = u64::MAX;

@@ -11,6 +11,9 @@ impl Sched<Ours> {
     /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
     /// long way is to be taken: nobody runs, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
     pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
+        if self.has_groups() {
+            return if self.rules.eevdf { self.group_preempt::<true>(cpu) } else { self.group_preempt::<false>(cpu) };
+        }
         let rq = &self.rqs[cpu.index()];
         let previous = rq.curr;
         if previous == TaskId::IDLE || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
@@ -62,6 +65,9 @@ impl Sched<Ours> {
     /// done once more in vain: nobody waits any more, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
     pub fn flat_begin<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
+        if self.has_groups() {
+            return self.group_begin::<EEVDF>(cpu);
+        }
         let rq = &self.rqs[cpu.index()];
         if rq.curr != TaskId::IDLE || rq.nr_running == 0 || rq.dl.first().is_some() || rq.balance.push_cpu.is_some() {
             return None;

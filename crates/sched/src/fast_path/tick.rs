@@ -34,6 +34,9 @@ impl Sched<Ours> {
     /// So does the charge, whose rounding is that of each tick.
     #[inline]
     pub fn flat_tick(&mut self, cpu: CpuId, first: Time, count: u64) -> Option<FlatTick> {
+        if self.has_groups() {
+            return None;
+        }
         let (cfs, jiffies) = (CfsRqId(cpu.0), self.balance.jiffy.0);
         debug_assert_eq!(jiffies, self.jiffies(cpu));
         let Self { rules, rqs, tasks, entities, cfs_rqs, balance, pelt_origin, .. } = self;
@@ -153,6 +156,9 @@ impl Sched<Ours> {
     /// load is to be balanced: whether the CPU is to schedule. None, and nothing done, where the long way is to be taken.
     #[inline]
     pub fn flat_tick_alone(&mut self, cpu: CpuId) -> Option<bool> {
+        if self.has_groups() {
+            return None;
+        }
         let Self { rules, rqs, entities, cfs_rqs, balance, pelt_origin, .. } = self;
         let (rq, queue) = (&mut rqs[cpu.index()], &cfs_rqs[cpu.index()]);
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(rq.curr.0));
@@ -178,6 +184,19 @@ impl Sched<Ours> {
         self.flat_update_load(cpu, cfs, se);
         self.flat_trigger_load_balance(cpu);
         Some(self.need_resched(cpu))
+    }
+
+    /// [`Sched::hrtick`] of a CPU that has its clocks: whoever runs has to go. What a charge says of that is said already.
+    pub fn flat_queued_tick(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu.index()];
+        if self.groups.len() > 1 || rq.curr == TaskId::IDLE {
+            return self.hrtick(cpu);
+        }
+        let (cfs, se) = (CfsRqId(cpu.0), EntityId(rq.curr.0));
+        rq.hrtick.expires = None;
+        self.flat_charge(cpu, cfs, se);
+        self.flat_update_load(cpu, cfs, se);
+        self.resched_curr(cpu);
     }
 
     /// [`Sched::trigger_load_balance`] of a CPU whose task is alone, and whose averages are up to date. Mostly its domain is not due, as it is due more
@@ -257,6 +276,7 @@ impl EntityLoad {
     /// `set_next_entity` of a task of this weight that waited, on a queue whose averages are up to `now`.
     #[inline(always)]
     pub(super) fn end_wait(&mut self, now: u64, weight: u64) {
+        // It waited for others' slices, over the end of a period mostly.
         if self.avg.last_update_time != 0 && self.avg.update_sum(now, 1, 1, false) {
             self.avg.update_avg(weight);
             self.util_est.changed();

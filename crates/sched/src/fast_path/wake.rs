@@ -29,6 +29,11 @@ impl Wakeup {
         self.cpu
     }
 
+    #[inline(always)]
+    pub(super) const fn task(self) -> TaskId {
+        self.task
+    }
+
     #[cfg(test)]
     pub(super) const fn of(task: TaskId, cpu: CpuId) -> Self {
         Self { task, cpu }
@@ -81,7 +86,7 @@ impl Sched<Ours> {
         let rq = known!(self.rqs[previous.index()]);
         let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
         // Nobody lingers on a CPU that idles.
-        if EEVDF && !idles && known!(self.entities[task.index()]).sched_delayed {
+        if EEVDF && !idles && known!(self.entities[known!(self.tasks[task.index()]).se.index()]).sched_delayed {
             return previous;
         }
         // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
@@ -144,6 +149,10 @@ impl Sched<Ours> {
     pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, wakeup: Wakeup, at_once: bool) -> bool {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         assert!(self.owns(wakeup), "a wake-up of another machine");
+        if self.has_groups() {
+            self.group_wake_apart::<EEVDF>(wakeup);
+            return false;
+        }
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             self.flat_wake_lingering(task, cpu);
@@ -174,6 +183,9 @@ impl Sched<Ours> {
     #[inline(never)]
     pub fn flat_wake_later<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
         assert!(self.owns(wakeup), "a wake-up of another machine");
+        if self.has_groups() {
+            return self.group_wake::<EEVDF>(wakeup);
+        }
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
             return self.flat_wake_lingering(task, cpu);
@@ -462,7 +474,7 @@ impl CfsRq {
 impl Rules {
     /// [`Sched::place_entity`] of a sleeper that is not SCHED_IDLE.
     #[inline(always)]
-    fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
+    pub(super) fn place_woken(&self, entity: &mut Entity, min_vruntime: Vruntime, now: u64) {
         let start = min_vruntime.minus(self.sleeper_credit(false));
         entity.vruntime = self.place_no_earlier(entity, start, false, now);
     }

@@ -59,7 +59,7 @@ impl<S: EventSink> Engine<'_, S> {
             attributes.is_none_or(|attributes| attributes.policy == Policy::Other && attributes.affinity.is_empty())
         };
         self.skip_ticks
-            && self.pools.is_none()
+            && self.pools.as_ref().is_none_or(|pools| !pools.limited)
             && self.pace.is_none()
             && self.changes.is_empty()
             && self.program.changes().is_empty()

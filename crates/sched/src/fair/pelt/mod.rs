@@ -46,6 +46,12 @@ impl SchedAvg {
         PELT_MIN_DIVIDER + self.period_contrib
     }
 
+    /// A sum over [`SchedAvg::divider`].
+    #[inline(always)]
+    pub(crate) fn divide(&self, sum: u64) -> u64 {
+        divide(sum, self.period_contrib)
+    }
+
     /// When the current period began, in microseconds of the PELT clock.
     #[inline]
     pub(crate) const fn period_start(&self) -> u64 {
@@ -97,6 +103,38 @@ impl SchedAvg {
         self.runnable_sum = decay(self.runnable_sum);
         self.util_sum = decay(u64::from(self.util_sum)) as u32;
         true
+    }
+
+    /// [`SchedAvg::update_sum`] and what follows it of an entity of this `weight` (1 for a queue). Mostly no period ends, and there is some load. True if one
+    /// did.
+    #[inline(always)]
+    pub(crate) fn update(
+        &mut self,
+        now: u64,
+        (load, runnable, running): (u64, u64, bool),
+        weight: impl FnOnce() -> u64,
+    ) -> bool {
+        // A time before the last one is far beyond any period.
+        let delta = now.wrapping_sub(self.last_update_time) >> 10;
+        let reached = delta + u64::from(self.period_contrib);
+        if reached >= 1024 || load == 0 {
+            return self.update_far(now, (load, runnable, running), weight());
+        }
+        (self.last_update_time, self.period_contrib) = (self.last_update_time + (delta << 10), reached as u32);
+        self.load_sum = self.load_sum.wrapping_add(load.wrapping_mul(delta));
+        self.runnable_sum = self.runnable_sum.wrapping_add(runnable.wrapping_mul(delta) << CAPACITY_SHIFT);
+        self.util_sum = self.util_sum.wrapping_add((delta as u32 * u32::from(running)) << CAPACITY_SHIFT);
+        false
+    }
+
+    /// The same over the end of a period, or without load.
+    #[inline(never)]
+    fn update_far(&mut self, now: u64, (load, runnable, running): (u64, u64, bool), weight: u64) -> bool {
+        let ended = if load == 0 { self.age(now) } else { self.update_sum(now, load, runnable, running) };
+        if ended {
+            self.update_avg(weight);
+        }
+        ended
     }
 
     /// All of it is so long ago that nothing is left.
@@ -300,6 +338,31 @@ pub(super) mod tests {
                 queue_alone.update_avg(1);
             }
             prop_assert_eq!((queue, own), (queue_alone, own_alone));
+        }
+
+        /// Any stretch at once, from the last update on or backwards: the sums, and the averages where a period ended.
+        #[test]
+        fn an_update_is_that_of_the_sums_and_of_the_averages(
+            life in stretches(1_500), weight in 1u64..90_000, back in any::<bool>(),
+            length in prop_oneof![Just(None), (0u64..1_100).prop_map(Some), (0..90_000u64).prop_map(Some)],
+            (load, runnable, running) in (prop_oneof![Just(0u64), 1..90_000u64], 0..40u64, any::<bool>()),
+        ) {
+            let mut average = SchedAvg::default();
+            let mut now = 0u64;
+            for (length, load, runnable, running) in life {
+                now += length << 10;
+                average.update_sum(now, load, runnable, running);
+            }
+            // To the very end of the period, too.
+            let length = length.unwrap_or(1024 - u64::from(average.period_contrib));
+            let now = if back { now.saturating_sub(length) } else { now + (length << 10) + length % 1024 };
+            let mut reference = average;
+            let ended = reference.update_sum(now, load, runnable, running);
+            if ended {
+                reference.update_avg(weight);
+            }
+            prop_assert_eq!(average.update(now, (load, runnable, running), || weight), ended);
+            prop_assert_eq!(average, reference);
         }
 
         /// What sleeps, for any time from none to far beyond what is remembered, and backwards.

@@ -68,13 +68,10 @@ impl CfsRq {
     /// `update_cfs_rq_load_avg`: takes out what left, then brings the queue's sums up to `now`. Whether the averages changed.
     #[inline]
     pub(crate) fn update_load_avg(&mut self, now: u64, sums: Sums) -> bool {
-        let mut decayed = self.pelt.take_out(sums);
+        let left = self.pelt.take_out(sums);
         let (weight, runnable) = (self.load.down(), u64::from(self.h_nr_runnable()));
-        if self.pelt.avg.update_sum(now, weight, runnable, self.level_curr().is_some()) {
-            self.pelt.avg.update_avg(1);
-            decayed = true;
-        }
-        decayed
+        let running = self.level_curr().is_some();
+        self.pelt.avg.update(now, (weight, runnable, running), || 1) | left
     }
 }
 
