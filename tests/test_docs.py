@@ -66,6 +66,35 @@ def test_every_rule_is_a_function_or_module_of_the_file_that_the_page_names() ->
         assert f"fn {name}" in text or file.parent.name == name, f"{name} is not in {path}"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "place_entity",
+        "update_curr",
+        "check_preempt_tick",
+        "check_preempt_wakeup",
+        "check_preempt_wakeup_fair",
+        "wakeup_preempt_fair",
+        "pick_eevdf",
+        "entity_eligible",
+        "update_entity_lag",
+        "select_task_rq_fair",
+        "select_idle_sibling",
+        "newidle_balance",
+        "sched_balance_newidle",
+    ],
+)
+def test_a_function_of_the_kernel_leads_to_the_file_that_has_its_rule(name: str) -> None:
+    row = next(
+        line
+        for line in RULES.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|") and f"`{name}`" in line
+    )
+    files = {(RULES.parent / path).resolve() for path in re.findall(r"\]\(([^)]+\.rs)\)", row)}
+    stands = re.compile(rf"fn {name}\b|doc\(alias = \"{name}\"\)")
+    assert any(stands.search(file.read_text(encoding="utf-8")) for file in files)
+
+
 def test_the_readme_leads_to_the_rules() -> None:
     assert "(docs/concepts/rules.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -1,6 +1,6 @@
 //! Feeds a real kernel's recorded events to the rules and compares decision by decision.
 //!
-//! The recording (tracepoints and `k_*` kprobes of one CPU, as `trace-cmd report -t -l` prints them) is cut into critical
+//! The recording (tracepoints and `k_*` kprobes of one CPU or several, as `trace-cmd report -t -l` prints them) is cut into critical
 //! sections; each drives the sequence of `core.c` that it stands for, with the recorded clock. Where the rules decide, ours is
 //! compared with the kernel's, and then the kernel's stands, so that one miss does not count a thousand times. Beyond the first
 //! sight of a task no state is ever copied from the recording: virtual times must come out equal by themselves.
@@ -25,6 +25,7 @@ mod engine;
 mod error;
 mod invariants;
 mod level;
+mod queue_order;
 mod read;
 mod reconstruction;
 mod recorded_decider;
@@ -60,11 +61,12 @@ use read::recording::{Recording, hold_yields};
 use reconstruction::Replayer;
 use reconstruction::first_sight::FirstSight;
 
-/// Replays a recording of one CPU, such as a [`Reader`](schedlab_trace::Reader) gives.
+/// Replays a recording, such as a [`Reader`](schedlab_trace::Reader) gives.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] for a line that cannot be read, [`ReplayError::Empty`] for a recording without events,
-/// [`ReplayError::Unsupported`] for one of several CPUs.
+/// [`ReplayError::Unsupported`] for one of several CPUs that is not of level L1, does not tell of each CPU's queue before it begins, or has a
+/// task in a group by then.
 pub fn replay(
     recording: impl IntoIterator<Item = Result<Record, TraceError>>,
     settings: &Settings,
@@ -96,7 +98,7 @@ fn replay_records(records: Vec<Record>, settings: &Settings, watch: Watch<'_>) -
     if settings.level.is_none_or(|level| level == Level::L1) && engine::tells_of_states(&records) {
         return engine::replay_one_cpu(&hold_yields(records), settings, watch);
     }
-    let recording = Recording::sort(records.into_iter().map(Ok), settings.level, &settings.rule_set())?;
+    let recording = Recording::sort(records, settings.level, &settings.rule_set());
     let records = &recording.records;
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let report = Report::of(first, last, Level::of(records), records.len(), settings);

@@ -5,6 +5,7 @@ use schedlab_trace::{Pid, Record};
 use serde::Serialize;
 
 use crate::level::Level;
+use crate::rule;
 use crate::{Schedules, Settings};
 
 /// The comparison of one recording with our rules.
@@ -278,9 +279,29 @@ impl State {
 const KEPT: usize = 10;
 
 impl Report {
-    /// Whether one more difference is kept in full.
-    pub(crate) fn keeps_differences(&self) -> bool {
-        self.differences.len() < KEPT
+    /// Keeps a difference in full, unless enough of them are: `at` is the line and time of the step, `sides` are ours and the kernel's.
+    pub(crate) fn add_difference(
+        &mut self,
+        at: (u64, Time),
+        what: &'static str,
+        eevdf: bool,
+        sides: (impl ToString, impl ToString),
+        queue: impl FnOnce() -> Vec<String>,
+        recorded: impl Iterator<Item = String>,
+    ) {
+        if self.differences.len() >= KEPT {
+            return;
+        }
+        self.differences.push(Difference {
+            line: at.0,
+            time: at.1,
+            what,
+            rule: rule::of(what, eevdf),
+            ours: sides.0.to_string(),
+            kernels: sides.1.to_string(),
+            queue: queue(),
+            recorded: recorded.collect(),
+        });
     }
 
     /// Of a recording from `first` to `last`, with nothing compared yet.

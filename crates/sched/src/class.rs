@@ -231,7 +231,7 @@ impl<D: Decider> Sched<D> {
                 Class::Deadline => self.wakeup_preempt_dl(cpu, woken),
                 Class::Rt => self.wakeup_preempt_rt(cpu, woken),
                 Class::Fair if self.rules.eevdf => self.wakeup_preempt_fair(cpu, woken, fork),
-                Class::Fair => self.check_preempt_wakeup_fair(cpu, woken, fork),
+                Class::Fair => self.check_preempt_wakeup(cpu, woken, fork),
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }

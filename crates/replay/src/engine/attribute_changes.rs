@@ -6,6 +6,7 @@ use schedlab_trace::{Context, Pid, Record};
 
 use super::Engine;
 use super::start::{attributes_of, has};
+use crate::queue_order::is_before_running;
 use crate::read::flags::{MOVE, SAVE};
 use crate::read::section::{Entry, Of, What};
 
@@ -74,7 +75,7 @@ impl<'a> Engine<'a> {
             let curr = self.sched.curr(cpu);
             if self.is_fair(task) && self.is_fair(curr) && curr != task {
                 let ours = self.sched.decider.preempt.unwrap_or(false);
-                let naive = self.is_before_running(task, curr);
+                let naive = is_before_running(&self.sched, task, curr);
                 self.report.decisions.wakeup.add(ours == kernels, naive == kernels);
                 self.expect_equal(cpu, "wakeup", ours == kernels, ours, kernels);
             }

@@ -34,27 +34,6 @@ struct Seen {
 }
 
 impl<'a> Engine<'a> {
-    /// Our queues, the top one first: the running entity, then the others in order.
-    pub(super) fn queue_lines(&self, cpu: CpuId) -> Vec<String> {
-        let mut lines = Vec::new();
-        self.lines_of(self.sched.cfs_rq(cpu), 0, &mut lines);
-        lines
-    }
-
-    fn lines_of(&self, queue: &schedlab_sched::CfsRq, depth: usize, lines: &mut Vec<String>) {
-        for se in queue.curr.into_iter().chain(queue.timeline.iter()) {
-            let entity = self.sched.entity_at(se);
-            let deadline = if self.eevdf() { format!(" {}", entity.deadline.0) } else { String::new() };
-            let delayed = if entity.sched_delayed { " delayed" } else { "" };
-            let name = self.task_of_entity(se).map_or_else(|| "group".to_owned(), |task| self.pid(task).to_string());
-            let indent = "  ".repeat(depth);
-            lines.push(format!("{indent}{name} {}{deadline} {}{delayed}", entity.vruntime.0, entity.load.down()));
-            if let Some(below) = entity.my_q {
-                self.lines_of(self.sched.queue(below), depth + 1, lines);
-            }
-        }
-    }
-
     pub(super) fn compare_need_resched(&mut self, cpu: CpuId, record: &Record) {
         let kernels = record.flags.need_resched || record.flags.need_resched_lazy;
         let ours = self.sched.need_resched(cpu);
@@ -518,46 +497,6 @@ impl<'a> Engine<'a> {
         self.expect_equal(cpu, "avg_vruntime", equal, sum, average);
         let equal = self.report.state.load.add(our_load == load);
         self.expect_equal(cpu, "load", equal, our_load, load);
-    }
-
-    fn key(&self, se: EntityId) -> Vruntime {
-        let entity = self.sched.entity_at(se);
-        if self.eevdf() { entity.deadline } else { entity.vruntime }
-    }
-
-    /// Whether a fair task, or the group above it, is before the running one where both share a queue.
-    pub(super) fn is_before_running(&self, task: TaskId, running: TaskId) -> bool {
-        if task == TaskId::IDLE || running == TaskId::IDLE {
-            return false;
-        }
-        let path = |task: TaskId| {
-            let next = |se: &EntityId| self.sched.entity_at(*se).parent;
-            std::iter::successors(Some(self.sched.task(task).se), next).collect::<Vec<_>>()
-        };
-        let (one, other) = (path(task), path(running));
-        let shared = one.iter().find_map(|one| {
-            let queue = self.sched.entity_at(*one).cfs_rq;
-            let other = other.iter().find(|other| self.sched.entity_at(**other).cfs_rq == queue)?;
-            Some((*one, *other))
-        });
-        shared.is_some_and(|(one, other)| self.key(one).before(self.key(other)))
-    }
-
-    /// The naive rule for ticks: whoever is first should run.
-    pub(super) fn first_is_before_running(&self, running: TaskId) -> bool {
-        if !self.is_fair(running) {
-            return false;
-        }
-        let mut level = Some(self.sched.task(running).se);
-        while let Some(se) = level {
-            let entity = self.sched.entity_at(se);
-            let first = self.sched.queue(entity.cfs_rq).timeline.first();
-            if first.is_some_and(|first| self.key(first).before(self.key(se))) {
-                return true;
-            }
-            level = entity.parent;
-        }
-        false
     }
 }
 

@@ -23,14 +23,14 @@ mod wake;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::{Attributes, CpuId, TaskId, Time};
-use schedlab_sched::{CfsRqId, Class, Clocks, EntityId, GroupId, Rules, Sched};
+use schedlab_sched::{CfsRqId, Clocks, EntityId, GroupId, Rules, Sched};
 use schedlab_trace::{Pid, Record, RecordKind};
 
+use crate::queue_order::{self, queue_lines};
 use crate::read::flags::FlagBits;
 use crate::read::section::Entry;
 use crate::recorded_decider::RecordedDecider;
-use crate::report::{Difference, Move, Report};
-use crate::rule;
+use crate::report::{Move, Report};
 use crate::settings::{Averages, Settings};
 use crate::task_map::TaskMap;
 
@@ -226,7 +226,7 @@ impl<'a> Engine<'a> {
     }
 
     fn is_fair(&self, task: TaskId) -> bool {
-        task != TaskId::IDLE && self.sched.task(task).class == Class::Fair
+        queue_order::is_fair(&self.sched, task)
     }
 
     fn verifiable(&self, task: TaskId) -> bool {
@@ -339,14 +339,10 @@ impl<'a> Engine<'a> {
     }
 
     fn differ(&mut self, cpu: CpuId, what: &'static str, ours: impl ToString, kernels: impl ToString) {
-        if self.report.keeps_differences() {
-            let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), self.queue_lines(cpu));
-            let rule = rule::of(what, self.eevdf());
-            let line = |record: &&Record| format!("line {}: {} {}", record.line, record.event, record.text);
-            let recorded = self.recorded.iter().map(line).collect();
-            let (line, time) = (self.line, self.time);
-            self.report.differences.push(Difference { line, time, what, rule, ours, kernels, queue, recorded });
-        }
+        let (at, eevdf) = ((self.line, self.time), self.eevdf());
+        let queue = || queue_lines(&self.sched, &self.tasks, cpu);
+        let line = |record: &&Record| format!("line {}: {} {}", record.line, record.event, record.text);
+        self.report.add_difference(at, what, eevdf, (ours, kernels), queue, self.recorded.iter().map(line));
     }
 
     fn end(mut self) -> Report {

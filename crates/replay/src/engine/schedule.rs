@@ -6,6 +6,7 @@ use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 
 use super::Engine;
 use super::start::has;
+use crate::queue_order::{first_is_before_running, queue_lines};
 use crate::read::flags::{SLEEP, may_yield};
 use crate::read::section::{Entry, What, cut};
 use crate::schedules::Picked;
@@ -217,7 +218,7 @@ impl<'a> Engine<'a> {
         let leaver = (left && previous != TaskId::IDLE).then(|| self.sched.task(previous).se);
         let queues = self.queues_before(step, leaver);
         let oldest = self.oldest(previous, left);
-        let lines = self.queue_lines(cpu);
+        let lines = queue_lines(&self.sched, &self.tasks, cpu);
         self.sched.decider.expect_picks(picks);
         let scheduled = self.sched.schedule(cpu, state);
         if !self.cpus[cpu.index()].pending.is_empty() {
@@ -390,7 +391,7 @@ impl<'a> Engine<'a> {
         let told = self.sched.need_resched(cpu);
         let from = step.iter().position(|entry| entry.what == What::Tick).unwrap_or(0);
         let kernels = has(&step[from..], What::Resched);
-        let naive = self.first_is_before_running(running);
+        let naive = first_is_before_running(&self.sched, running);
         let followed = self.is_fair(running) || self.alone() && running != TaskId::IDLE;
         let scored = !told && self.sched.nr_running(cpu) > 1 && followed && self.compares();
         self.sched.decider.expect_nothing();

@@ -6,6 +6,7 @@ use schedlab_trace::{Pid, Record, RecordKind};
 
 use super::Engine;
 use super::start::has;
+use crate::queue_order::is_before_running;
 use crate::read::section::{Entry, What};
 
 /// How the kernel answered whether a task that comes preempts.
@@ -299,7 +300,7 @@ impl<'a> Engine<'a> {
             return;
         }
         // Naive: among fair tasks whoever is behind preempts; beyond them, whoever comes waits.
-        let naive = fair && self.is_before_running(task, curr);
+        let naive = fair && is_before_running(&self.sched, task, curr);
         self.report.decisions.wakeup.add(ours == answer.resched, naive == answer.resched);
         self.expect_equal(cpu, "wakeup", ours == answer.resched, ours, answer.resched);
         if !fair && !before && ours != answer.resched {

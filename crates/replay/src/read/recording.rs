@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_model::RuleSet;
-use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap, TraceError};
+use schedlab_trace::{Context, Pid, Probe, QueueClocks, Record, RecordKind, TaskSnap};
 
-use crate::ReplayError;
 use crate::level::Level;
 use crate::read::flags::may_yield;
 
@@ -39,23 +38,14 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Sorts the records of one CPU, those up to `level` if one is given.
-    pub(crate) fn sort(
-        records: impl IntoIterator<Item = Result<Record, TraceError>>,
-        level: Option<Level>,
-        set: &RuleSet,
-    ) -> Result<Self, ReplayError> {
+    pub(crate) fn sort(records: impl IntoIterator<Item = Record>, level: Option<Level>, set: &RuleSet) -> Self {
         let mut sorted = Self::default();
         let mut clocks = None;
         // Who entered sched_yield(2) and has not done so yet: it may be preempted in between.
         let mut yielding = BTreeSet::new();
-        for record in records {
-            let mut record = record?;
+        for mut record in records {
             if level.is_some_and(|level| !level.has(&record.kind)) {
                 continue;
-            }
-            if record.cpu != 0 {
-                let what = format!("line {}, an event of CPU {}", record.line, record.cpu);
-                return Err(ReplayError::Unsupported { what, why: "so far recordings of one CPU can be" });
             }
             if let RecordKind::Snap(task) = record.kind {
                 if sorted.snapped.is_empty() {
@@ -97,7 +87,7 @@ impl Recording {
                 .records
                 .retain(|record| !matches!(&record.kind, RecordKind::Other { event, .. } if &**event == YIELD));
         }
-        Ok(sorted)
+        sorted
     }
 }
 

@@ -5,6 +5,7 @@ use schedlab_sched::{Pick, Vruntime};
 use schedlab_trace::{Flags, Pid, Record, RecordKind};
 
 use crate::level::Level;
+use crate::queue_order::{first_is_before_running, is_before_running, queue_lines};
 use crate::read::cursor::{Placement, PlacementClass, QueueClass, QueueView, Runtime, SetClass, SetView};
 use crate::read::step::{Check, Coming, Look};
 use crate::reconstruction::{CPU, Replayer};
@@ -20,17 +21,9 @@ impl Replayer<'_> {
         })
     }
 
-    /// Our queue: the running task, then the others in order.
+    /// Our queue in order.
     pub(crate) fn queue(&self) -> Vec<String> {
-        let queue = self.sched.cfs_rq(CPU);
-        let entities = queue.curr.into_iter().chain(queue.timeline.iter());
-        let eevdf = self.eevdf();
-        let line = |task: TaskId| {
-            let entity = self.sched.entity(task);
-            let deadline = if eevdf { format!(" {}", entity.deadline.0) } else { String::new() };
-            format!("{} {}{deadline} {}", self.pid(task), entity.vruntime.0, entity.load.down())
-        };
-        entities.filter_map(|entity| self.task_of_entity(entity)).map(line).collect()
+        queue_lines(&self.sched, &self.tasks, CPU)
     }
 
     fn expect_equal(&mut self, what: &'static str, equal: bool, ours: impl ToString, kernels: impl ToString) {
@@ -264,7 +257,7 @@ impl Replayer<'_> {
                 self.report.decisions.tick.unverifiable += 1;
             }
             Some(ours) => {
-                let naive = self.first_is_before_running();
+                let naive = first_is_before_running(&self.sched, self.sched.curr(CPU));
                 self.report.decisions.tick.add(ours == resched, naive == resched);
                 self.expect_equal("tick", ours == resched, ours, resched);
             }
@@ -299,24 +292,8 @@ impl Replayer<'_> {
             // Whoever was charged on the way has had its slice: what else was decided is hidden.
             return;
         }
-        let naive = woken.is_some_and(|woken| self.is_before_running(woken));
+        let naive = woken.is_some_and(|woken| is_before_running(&self.sched, woken, self.sched.curr(CPU)));
         self.report.decisions.wakeup.add(ours == kernels, naive == kernels);
         self.expect_equal("wakeup", ours == kernels, ours, kernels);
-    }
-
-    fn key(&self, task: TaskId) -> Vruntime {
-        let entity = self.sched.entity(task);
-        if self.eevdf() { entity.deadline } else { entity.vruntime }
-    }
-
-    fn is_before_running(&self, task: TaskId) -> bool {
-        let running = self.sched.curr(CPU);
-        running != TaskId::IDLE && self.key(task).before(self.key(running))
-    }
-
-    /// The naive rule for ticks: whoever is first should run.
-    fn first_is_before_running(&self) -> bool {
-        let first = self.sched.cfs_rq(CPU).timeline.first().and_then(|entity| self.task_of_entity(entity));
-        first.is_some_and(|first| self.is_before_running(first))
     }
 }

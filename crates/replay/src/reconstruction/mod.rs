@@ -20,6 +20,7 @@ use schedlab_sched::{Clocks, EntityId, Sched, Vruntime};
 use schedlab_trace::{Context, Pid, QueueClocks, Record, RecordKind};
 
 use crate::level::Level;
+use crate::queue_order;
 use crate::read::cursor::Runtime;
 use crate::read::flags::FlagBits;
 use crate::read::recording::{Charge, Recording};
@@ -27,8 +28,7 @@ use crate::read::step::{Asked, Picks, Step};
 use crate::reconstruction::first_sight::FirstSight;
 use crate::reconstruction::start::Start;
 use crate::recorded_decider::RecordedDecider;
-use crate::report::{Difference, Report};
-use crate::rule;
+use crate::report::Report;
 use crate::schedules::Picked;
 use crate::settings::Settings;
 use crate::task_map::TaskMap;
@@ -136,7 +136,7 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn is_fair(&self, task: TaskId) -> bool {
-        task != TaskId::IDLE && !self.sched.task(task).policy.is_realtime()
+        queue_order::is_fair(&self.sched, task)
     }
 
     pub(crate) fn set_clocks(&mut self) {
@@ -308,14 +308,9 @@ impl<'a> Replayer<'a> {
     }
 
     pub(crate) fn differ(&mut self, what: &'static str, ours: impl ToString, kernels: impl ToString, queue: &[String]) {
-        if self.report.keeps_differences() {
-            let (ours, kernels, queue) = (ours.to_string(), kernels.to_string(), queue.to_vec());
-            let rule = rule::of(what, self.eevdf());
-            let recorded =
-                self.recorded.iter().map(|record| format!("line {}: {:?}", record.line, record.kind)).collect();
-            let (line, time) = (self.line, self.time);
-            self.report.differences.push(Difference { line, time, what, rule, ours, kernels, queue, recorded });
-        }
+        let (at, eevdf) = ((self.line, self.time), self.eevdf());
+        let line = |record: &Record| format!("line {}: {:?}", record.line, record.kind);
+        self.report.add_difference(at, what, eevdf, (ours, kernels), || queue.to_vec(), self.recorded.iter().map(line));
     }
 
     /// Placements whose task was not picked again before the recording ended stay open.

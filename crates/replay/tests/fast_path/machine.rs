@@ -22,8 +22,8 @@ pub enum Op {
     Wake(Index),
     /// One of those that run goes to sleep.
     Sleep(Index),
-    /// The same at once as a task wakes on its CPU: whoever runs may be marked for rescheduling, and a buddy (LAST_BUDDY).
-    WakeAndSleep(Index),
+    /// The same as a task wakes on its CPU, so many nanoseconds later: whoever runs may be marked for rescheduling, and a buddy (LAST_BUDDY).
+    WakeAndSleep(Index, u64),
     /// Time passes.
     Nothing,
 }
@@ -261,15 +261,26 @@ impl Run {
             Op::Wake(which) => {
                 self.wake_one_of(which);
             }
-            Op::WakeAndSleep(which) => {
+            Op::WakeAndSleep(which, later) => {
                 let idled: Vec<bool> = self.sched.cpus().map(|cpu| self.sched.curr(cpu) == TaskId::IDLE).collect();
                 let woken = self.wake_one_of(which).map(|task| self.sched.task_cpu(task));
                 if let Some(cpu) = woken.filter(|cpu| !idled[cpu.index()]) {
+                    self.go_on_before_events(*later);
                     self.schedule(cpu, TaskState::Interruptible);
                 }
             }
         }
         self.settle();
+    }
+
+    /// Time goes on before a CPU that is marked for rescheduling schedules, unless there is a tick or a timer in between.
+    fn go_on_before_events(&mut self, time: u64) {
+        let until = self.now + time;
+        let tick = self.sched.cpus().map(|cpu| self.tick_after_now(cpu)).min().unwrap();
+        if tick.min(self.sched.next_timer_expires().as_nanos()) > until {
+            self.now = until;
+            self.sched.set_machine_clock(Time::from_nanos(until));
+        }
     }
 
     /// Wakes one of those that sleep, if anybody does; who.

@@ -50,7 +50,7 @@ fn op() -> impl Strategy<Value = (u64, Op)> {
     let kind = prop_oneof![
         3 => any::<prop::sample::Index>().prop_map(Op::Wake),
         2 => any::<prop::sample::Index>().prop_map(Op::Sleep),
-        1 => any::<prop::sample::Index>().prop_map(Op::WakeAndSleep),
+        1 => any::<prop::sample::Index>().prop_map(|which| Op::WakeAndSleep(which, 0)),
         1 => Just(Op::Nothing),
     ];
     (pause, kind)
@@ -92,5 +92,26 @@ proptest! {
             prop_assert_eq!(fast, general);
         }
         prop_assert_eq!(fast.len(), general.len());
+    }
+
+    /// With eight tasks on its queue a CPU nominates buddies (`sched_nr_latency`): a task that is preempted is the last one (LAST_BUDDY), and
+    /// must be none any more where it sleeps before the CPU schedules. With no cache shared each task wakes where the others are.
+    #[test]
+    fn who_sleeps_as_it_is_preempted_is_no_buddy(
+        starts in prop::array::uniform2(any::<prop::sample::Index>()),
+        ops in prop::collection::vec(
+            (1u64..5_000_000, any::<prop::sample::Index>(), 1u64..1_000),
+            1..30,
+        ),
+    ) {
+        let crowded: Vec<&Queue> =
+            (0..RECORDINGS.len()).flat_map(queues).filter(|queue| !queue.rules.eevdf && queue.waiting() >= 8).collect();
+        prop_assert!(!crowded.is_empty());
+        let chosen = starts.map(|start| *start.get(&crowded));
+        let ops: Vec<_> =
+            ops.into_iter().map(|(pause, which, later)| (pause, Op::WakeAndSleep(which, later))).collect();
+        let general = carry_out(&chosen, "llc=1", &ops, 1, Path::General);
+        let fast = carry_out(&chosen, "llc=1", &ops, 1, Path::Fast);
+        prop_assert_eq!(fast, general);
     }
 }

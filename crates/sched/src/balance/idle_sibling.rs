@@ -11,7 +11,8 @@ use crate::machine::Sched;
 type Found = Result<(CpuId, SelectRule), SelectRule>;
 
 impl<D: Decider> Sched<D> {
-    /// `select_idle_sibling`, with the rule that decided; `this` is where the waker runs.
+    /// `select_idle_sibling` (`kernel/sched/fair.c`), with the rule that decided; `this` is where the waker runs. In this order: the target
+    /// if it is idle, the previous CPU, the recently used one, then an idle core, an idle CPU or an idle sibling of the target's cache. The search is one scan since 9fe1f127b913 (5.12).
     pub(crate) fn select_idle_sibling(
         &mut self,
         task: TaskId,

@@ -10,8 +10,10 @@ use crate::machine::Sched;
 use crate::rules::Rules;
 
 impl<D: Decider> Sched<D> {
-    /// Whether the CPU has something to run afterwards. Larger domains are looked at only while what that cost so far, and cost at
+    /// `sched_balance_newidle` (`kernel/sched/fair.c`; `newidle_balance` before 6.10): pulls tasks for a CPU that would idle, the nearest
+    /// domain first; whether the CPU has something to run afterwards. Larger domains are looked at only while what that cost so far, and cost at
     /// most before, is less than the CPU is expected to idle.
+    #[doc(alias = "sched_balance_newidle")]
     pub(crate) fn newidle_balance(&mut self, cpu: CpuId) -> bool {
         let now = self.jiffies(cpu);
         let was_idle = self.rqs[cpu.index()].curr == TaskId::IDLE;

@@ -234,7 +234,10 @@ impl<D: Decider> Sched<D> {
         self.explain(waker_cpu, move |_| Reason::Select { task, previous, chosen, target, by });
     }
 
-    /// `select_task_rq_fair`.
+    /// `select_task_rq_fair` (`kernel/sched/fair.c`): a waking task comes in near its previous CPU or its waker's, whichever `wake_affine`
+    /// chooses, on an idle CPU that shares that one's cache ([`Sched::select_idle_sibling`]); a forked one, or one that executes another
+    /// program, on the idlest CPU of the largest domain that balances then. Why a CPU is selected is told by wake-up flags since
+    /// 3aef1551e942 (5.11).
     fn select_task_rq_fair(&mut self, task: TaskId, previous: CpuId, cpu: CpuId, why: WakeKind) -> Selected {
         let (flag, sync, wakes) = match why {
             WakeKind::Fork => (DomainFlags::BALANCE_FORK, false, false),

@@ -78,7 +78,7 @@ impl<D: Decider> Sched<D> {
         self.calc_delta_fair(slice, se)
     }
 
-    /// `place_entity`: where in virtual time a new or woken entity comes in.
+    /// `place_entity` (`kernel/sched/fair.c`, CFS): where in virtual time a new or woken entity comes in, until EEVDF, 147f3efaa241 (6.6).
     ///
     /// A new one starts a virtual slice late (START_DEBIT), a woken one up to a latency early (half of it under
     /// GENTLE_FAIR_SLEEPERS), but never earlier than it left.
@@ -188,8 +188,10 @@ impl<D: Decider> Sched<D> {
         self.rules.wakeup_preempt_entity(running, &mut self.entities[se.index()]).is_some_and(|margin| margin > 0)
     }
 
-    /// `check_preempt_wakeup` (`check_preempt_wakeup_fair`).
-    pub(crate) fn check_preempt_wakeup_fair(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+    /// `check_preempt_wakeup` (`kernel/sched/fair.c`, CFS): a woken task preempts the running one where it, or the group of either below the
+    /// queue that both share, is further before it in virtual time than the wake-up granularity; and it becomes the next buddy. Since
+    /// e52fb7c09723 (2.6.30; before, the granularity was not scaled by weight) until EEVDF, 147f3efaa241 (6.6).
+    pub(crate) fn check_preempt_wakeup(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
         let curr = self.rqs[cpu.index()].curr;
         if curr == woken {
             return;

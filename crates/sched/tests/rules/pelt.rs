@@ -101,14 +101,18 @@ impl Followed {
         let (weights, queued, states) = (self.group_weights(lab), self.queued(lab), self.states(lab));
         act(lab);
         let (now, tasks_here) = (lab.now, self.tasks.len() as u64);
+        let single_timeline = lab.sched.rules().single_timeline;
         let states_after = self.states(lab);
         for ((task, reference), doing) in self.tasks.iter_mut().zip(tasks) {
             reference.follow(now, lab.sched.load_of(*task).expect("kept"), &[doing]);
         }
         for (((group, entity, _), doing), (_, unsure)) in self.groups.iter_mut().zip(entities).zip(&self.told) {
-            // What it was told within a pick in which tasks left depends on their order.
+            // What it was told within a pick in which tasks left depends on their order. Since 7.3 a delayed task is counted off its group a
+            // second time as it leaves, until `clear_delayed` at the end (`dequeue_hierarchy`): of a group that has no other runnable task
+            // the entity is told -1, as an unsigned int.
             let told = if *unsure { 0..=tasks_here } else { doing.runnable..=doing.runnable };
-            let doings: Vec<Doing> = told.map(|runnable| Doing { runnable, ..doing }).collect();
+            let less_than_none = (*unsure && single_timeline).then(|| u64::from(u32::MAX));
+            let doings: Vec<Doing> = told.chain(less_than_none).map(|runnable| Doing { runnable, ..doing }).collect();
             entity.follow(now, lab.sched.load_of_group(*group, CPU0).expect("kept").0, &doings);
         }
         for (depth, doing) in queues.iter().enumerate() {

@@ -40,6 +40,8 @@ pub struct Reference {
     /// What the load changed by as weights did, in real numbers, and how far the integers' changes were from that, both in all.
     pub reweighted: f64,
     rounded: f64,
+    /// The greatest factors that it was told, of load, runnable and running.
+    told: [f64; 3],
 }
 
 impl Reference {
@@ -51,7 +53,17 @@ impl Reference {
         let scale = greatest(place) / (MOST - 1024 + place) as f64;
         let real = [sums[0] as f64 * scale, sums[1] as f64 / 1024.0 * scale, sums[2] as f64 / 1024.0 * scale];
         let averages = [average.load_avg, average.runnable_avg, average.util_avg];
-        Self { at: average.last_update_time, place, sums, real, averages, weight, reweighted: 0.0, rounded: 0.0 }
+        Self {
+            at: average.last_update_time,
+            place,
+            sums,
+            real,
+            averages,
+            weight,
+            reweighted: 0.0,
+            rounded: 0.0,
+            told: [0.0; 3],
+        }
     }
 
     /// Time up to `now` was spent `doing` this.
@@ -81,6 +93,7 @@ impl Reference {
         self.place = last;
         for (number, factor) in factors.into_iter().enumerate() {
             let unit = if number == 0 { 1 } else { 1024 };
+            self.told[number] = self.told[number].max(factor as f64);
             self.sums[number] += u128::from(factor) * counted * unit;
             self.real[number] += factor as f64 * real;
         }
@@ -128,6 +141,8 @@ impl Reference {
             let ours = self.sums[number] as f64 / unit / divider;
             let real = self.real[number] / greatest(self.place);
             let rounded = if number == 0 { self.rounded / divider } else { 0.0 };
+            // A factor of -1 as an unsigned int (see `Followed::step`) is more than there can be.
+            let most = most.max(self.told[number]);
             prop_assert!(
                 (ours - real).abs() <= 0.001 * most + rounded,
                 "{who}, sum {number}: {ours} against {real} of {most}"
