@@ -204,6 +204,7 @@ fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLab
 /// depend on the others.
 #[pyfunction]
 #[pyo3(signature = (workload, scheduler, machine, knobs, values, seed, *, in_turn=false))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn simulate_many<'py>(
     py: Python<'py>,
     workload: &str,
