@@ -89,7 +89,8 @@ def verify(
     """
     read = reader(found.metric)
     seeds = range(seed, seed + runs)
-    # On one CPU the guest's clock counts instructions: nothing that this machine does lengthens a run.
+    # On one CPU the guest's clock counts instructions: nothing that this
+    # machine does lengthens a run.
     clock = "instructions" if cpus == 1 else "host"
     with Guest.boot(_series(found.old), cpus=cpus, clock=clock) as guest:
         base = _values(workload, guest, read, seeds, {})
