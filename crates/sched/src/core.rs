@@ -13,9 +13,9 @@ use crate::machine::Sched;
 /// What [`Sched::schedule`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduled {
-    /// Who ran.
+    /// The task that ran.
     pub previous: TaskId,
-    /// Who runs now; [`TaskId::IDLE`] if nobody can. A driver may then balance ([`Sched::newly_idle_balance`]) and schedule again.
+    /// The task that runs now; [`TaskId::IDLE`] if none can. A driver may then balance ([`Sched::newly_idle_balance`]) and schedule again.
     pub next: TaskId,
 }
 
@@ -202,7 +202,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `TIF_NEED_RESCHED` of whoever runs on `cpu`.
+    /// `TIF_NEED_RESCHED` of the current task of `cpu`.
     #[inline]
     pub fn need_resched(&self, cpu: CpuId) -> bool {
         self.rqs[cpu.index()].need_resched
@@ -215,8 +215,8 @@ impl<D: Decider> Sched<D> {
         (rq.need_resched, rq.lazily) = (true, false);
     }
 
-    /// `resched_curr_lazy` under PREEMPT_LAZY: whoever runs goes once it returns to user space, or with the next tick. Until then
-    /// wake-ups are looked at as if nobody had asked.
+    /// `resched_curr_lazy` under PREEMPT_LAZY: the current task is rescheduled when it returns to user space, or at the next tick. Until
+    /// then wake-ups check for preemption as if it were not marked.
     #[inline]
     pub(crate) fn resched_curr_lazy(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
@@ -224,14 +224,14 @@ impl<D: Decider> Sched<D> {
         rq.need_resched = true;
     }
 
-    /// `test_tsk_need_resched`: whether whoever runs must go at once.
+    /// `test_tsk_need_resched`: whether the current task must be rescheduled at once.
     #[inline]
     pub fn must_resched(&self, cpu: CpuId) -> bool {
         let rq = &self.rqs[cpu.index()];
         rq.need_resched && !rq.lazily
     }
 
-    /// `__schedule`: whoever runs leaves in `state`, whoever should run comes.
+    /// `__schedule`: the current task is switched out in `state`, and the next one is picked and switched in.
     ///
     /// The previous task is taken off its queue unless it is still runnable. The next one's charge starts at the queue's clock.
     pub fn schedule(&mut self, cpu: CpuId, state: TaskState) -> Scheduled {
@@ -240,7 +240,7 @@ impl<D: Decider> Sched<D> {
         let left = previous;
         self.block_task(cpu, previous, state);
         if self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
-            // The stopper runs first, for whom whoever ran is put off.
+            // The stopper runs first: the previous task is put back for it.
             self.put_prev_task(cpu, previous);
             self.rqs[cpu.index()].curr = TaskId::IDLE;
             self.active_load_balance(cpu);
@@ -265,7 +265,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         if !self.rules.buddies_cleared_when_set && self.fair(next) {
-            // pick_next_entity clears the buddies of whoever it picks, on every level; from 5.14 on only set_next_entity does.
+            // pick_next_entity clears the buddies of the task it picks, on every level; from 5.14 on only set_next_entity does.
             let mut level = Some(self.tasks[next.index()].se);
             while let Some(se) = level {
                 self.clear_buddies(self.entities[se.index()].cfs_rq, se);
@@ -314,7 +314,7 @@ impl<D: Decider> Sched<D> {
         }
         let all_fair = rq.nr_running == self.cfs_rqs[rq.cfs.index()].h_nr_running;
         if all_fair && self.rules.fair_pick_shortcut && self.curr_class(cpu) >= Class::Fair && self.custom.is_none() {
-            // The short cut looks at no other class, nor at a server, which goes on if it was about to find nobody.
+            // The short cut checks no other class and no server: a server that would stop without tasks to serve goes on.
             return self.pick_task_fair(cpu).unwrap_or(TaskId::IDLE);
         }
         if let Some(task) = self.pick_task_dl(cpu).or_else(|| self.rqs[cpu.index()].rt.pick()) {

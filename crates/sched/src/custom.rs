@@ -1,7 +1,7 @@
 //! A class of the user's own, in the place of the fair class.
 //!
-//! It has the kernel's seam, `struct sched_class`, and a view of the tasks. All that core.c does stays: when to schedule, who wakes
-//! whom, where a task is queued, the classes above. As under sched_ext, every task that would be fair is the policy's.
+//! It has the kernel's interface, `struct sched_class`, and a view of the tasks. All that core.c does stays: when to schedule, wake-ups,
+//! the CPU on which a task is queued, the classes above. As under sched_ext, every task that would be fair is the policy's.
 
 use std::fmt::Debug;
 
@@ -36,7 +36,7 @@ pub trait CustomClass: Debug + Send {
     /// The task sleeps, has ended, or goes to another CPU or class.
     fn dequeue_task(&mut self, view: &View<'_>, task: TaskId, flags: DequeueFlags);
 
-    /// Who is to run next on the view's CPU: one of its tasks, whoever runs included; none only where there is none.
+    /// The task to run next on the view's CPU: one of its tasks, the current one included. None only if it has no task.
     fn pick_task(&mut self, view: &View<'_>) -> Option<TaskId>;
 
     /// A timer interrupt while `task` runs, which was charged for the time until now: whether it must go.
@@ -50,8 +50,8 @@ pub trait CustomClass: Debug + Send {
         false
     }
 
-    /// The view's CPU is about to pick, as no higher class has anybody: a task that waits on another CPU and is to come here for that.
-    /// Whoever runs is charged; `goes_on` says whether it stays runnable.
+    /// The view's CPU is about to pick, and no higher class has a runnable task: returns a task waiting on another CPU to move here first.
+    /// The current task is charged; `goes_on` says whether it stays runnable.
     fn take(&mut self, _view: &View<'_>, _goes_on: bool) -> Option<TaskId> {
         None
     }
@@ -62,7 +62,7 @@ pub trait CustomClass: Debug + Send {
     /// The task takes the CPU.
     fn set_next_task(&mut self, _view: &View<'_>, _task: TaskId) {}
 
-    /// The task leaves the CPU. It may still be runnable.
+    /// The task is switched out. It may still be runnable.
     fn put_prev_task(&mut self, _view: &View<'_>, _task: TaskId) {}
 
     /// `woken` was queued beside the running task of the same class, which was charged until now: whether that one must go.
@@ -101,7 +101,7 @@ impl View<'_> {
         Time::from_nanos(self.tick)
     }
 
-    /// Who runs there, if anybody does.
+    /// The current task; none if the CPU idles.
     pub fn curr(&self) -> Option<TaskId> {
         (self.curr != TaskId::IDLE).then_some(self.curr)
     }
@@ -221,10 +221,10 @@ impl<D: Decider> Sched<D> {
         entity.exec_start = rq.clock_task;
     }
 
-    /// Who the policy says should run, if it has anybody.
+    /// The task that the policy picks, if it has any on the CPU.
     ///
     /// # Panics
-    /// If the policy leaves a CPU idle that has tasks, or picks one that is not the CPU's: it is wrong then.
+    /// If the policy picks no task for a CPU that has some, or a task of another CPU: both are errors of the policy.
     pub(crate) fn pick_task_custom(&mut self, cpu: CpuId) -> Option<TaskId> {
         if self.custom.as_ref()?.nr_running[cpu.index()] == 0 {
             return None;
@@ -297,7 +297,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Before [`Sched::schedule`]: the task that waits elsewhere and that the policy wants on `cpu`, to be brought there by
-    /// [`Sched::move_queued_task`]. Nobody while a higher class has somebody for the CPU.
+    /// [`Sched::move_queued_task`]. None while a higher class has a task for the CPU.
     pub fn wanted(&mut self, cpu: CpuId, state: TaskState) -> Option<TaskId> {
         let rq = &self.rqs[cpu.index()];
         if rq.dl.iter().next().is_some()

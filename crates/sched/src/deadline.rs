@@ -63,7 +63,7 @@ pub(crate) struct DlEntity {
     pub(crate) queued: Option<u64>,
     /// When its timer expires, if it is armed.
     pub(crate) timer: Option<u64>,
-    /// The same of its `inactive_timer`, and the bandwidth that it frees.
+    /// When its `inactive_timer` expires, if it is armed, and the bandwidth that this frees.
     pub(crate) inactive: Option<(u64, u64)>,
     /// Times that it used up its runtime.
     pub(crate) overruns: u64,
@@ -421,7 +421,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `pick_task_dl`: the head of the deadline queue. If it is a server, whom that serves; one that has nobody stops.
+    /// `pick_task_dl`: the head of the deadline queue, or for a server the task that it serves. A server without tasks stops.
     #[inline]
     pub(crate) fn pick_task_dl(&mut self, cpu: CpuId) -> Option<TaskId> {
         loop {

@@ -64,7 +64,7 @@ impl<D: Decider> Sched<D> {
         Ok(())
     }
 
-    /// Whether `task` may fork: a deadline task may not, lest its child have bandwidth that nobody admitted (`sched_fork`).
+    /// Whether `task` may fork: a deadline task may not, as its child's bandwidth would not be admitted (`sched_fork`).
     ///
     /// # Errors
     /// [`SchedError::DeadlineFork`].
@@ -108,7 +108,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `__dl_clear_params`, as far as it does not forget a reservation that nobody has any more.
+    /// `__dl_clear_params`, except that the parameters of the old reservation stay.
     fn dl_clear_params(&mut self, id: DlEntityId) {
         let entity = &mut self.dl_entities[id.index()];
         (entity.throttled, entity.yielded) = (false, false);

@@ -14,7 +14,7 @@ pub struct Pick {
     pub candidates: u32,
     /// What the naive rule would pick: the first of the timeline, no buddies, no eligibility.
     pub naive: TaskId,
-    /// Whether ours only lingers (EEVDF's delayed dequeue): picked, it is taken off, and there is another pick.
+    /// Whether `ours` is a delayed task (EEVDF's delayed dequeue): when picked it is dequeued, and another pick follows.
     pub lingers: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct Pull {
     pub cpu: CpuId,
     /// How it stands.
     pub idle: Idle,
-    /// Whether somebody waits on another CPU of the domain.
+    /// Whether a task waits on another CPU of the domain.
     pub waits: bool,
-    /// Whom the rules would take first, and from where.
+    /// The task that the rules would take first, and its CPU.
     pub ours: Option<(TaskId, CpuId)>,
 }
 
@@ -59,7 +59,7 @@ pub trait Decider {
     /// Takes a decision of the rules with its reason: ours, whichever stands.
     fn explain(&mut self, _cpu: CpuId, _reason: Reason) {}
 
-    /// Who runs next, among more than one fair task or not.
+    /// The task to run next; there may be only one candidate.
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId;
 
     /// Whether the running task is to be rescheduled.
@@ -87,8 +87,8 @@ pub trait Decider {
         ours
     }
 
-    /// The same where the recording tells who is moved, and does it ([`Sched::follow_balancing`](crate::Sched::follow_balancing)): the
-    /// first task that `pull` would take, from where, and the CPU from which it is taken; `within` says which CPUs are looked at.
+    /// Balancing while the recording says which tasks move ([`Sched::follow_balancing`](crate::Sched::follow_balancing)): `pull` has the
+    /// first task that the rules would take, and its CPU. Returns the CPU from which a task is taken; `within`: the CPUs that are searched.
     #[inline]
     fn pull(&mut self, pull: Pull, _within: impl Fn(CpuId) -> bool) -> Option<CpuId> {
         pull.ours.map(|(_, from)| from)

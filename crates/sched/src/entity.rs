@@ -78,8 +78,8 @@ impl CfsRqId {
     }
 }
 
-/// `struct sched_entity`: what a fair queue orders, a task or a group. In three cache lines: what each charge, wake-up and switch of a CPU that has
-/// nobody else touches, what else there is, and averages.
+/// `struct sched_entity`: what a fair queue orders, a task or a group. It has three cache lines: what each charge, wake-up and switch
+/// touches on a CPU with a single task; other fields; averages.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct Entity {
@@ -180,7 +180,7 @@ pub(crate) enum Life {
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub struct TaskStruct {
-    /// `se.group_node`: who is before and after it among its CPU's queued fair tasks.
+    /// `se.group_node`: the tasks before and after it among its CPU's queued fair tasks.
     pub(crate) beside: [TaskId; 2],
     /// The CPU whose queue it is, or was last, on.
     pub cpu: CpuId,

@@ -4,7 +4,7 @@
 //! It is a deadline entity that serves the CPU's fair tasks instead of one task of its own. It defers: as long as fair tasks may get
 //! their runtime without it, it waits, throttled, until its 0-laxity time, deadline − runtime left. What fair tasks get meanwhile is
 //! taken off its runtime, and once that is used up a new period begins. Only if they starved until then is it queued, before any
-//! real-time task; from then on it runs at the beginning of each period, until it finds nobody to serve.
+//! real-time task; from then on it runs at the beginning of each period, until it finds no task to serve.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -106,7 +106,7 @@ impl<D: Decider> Sched<D> {
         }));
     }
 
-    /// Whether the fair server of `cpu` runs its tasks, before any real-time one, or would if nobody's deadline were earlier.
+    /// Whether the fair server of `cpu` runs its tasks, before any real-time one, or would if no deadline task's deadline were earlier.
     pub fn fair_server_runs(&self, cpu: CpuId) -> bool {
         self.rules.has_fair_server() && self.dl_entities[cpu.index()].queued.is_some()
     }
@@ -158,7 +158,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// The same of a server that is not started; of one that never was, for the `first` time.
+    /// `dl_server_start` of a server that is stopped; `first` if it was never started.
     fn start_server(&mut self, cpu: CpuId, id: DlEntityId, first: bool) {
         let now = self.rqs[cpu.index()].clock;
         if self.rules.server_charged_for_idle {
@@ -176,7 +176,7 @@ impl<D: Decider> Sched<D> {
         self.resched_for_server(cpu, id);
     }
 
-    /// `dl_server_stop`: nobody is there to be served. Whether it defers is kept.
+    /// `dl_server_stop`: there is no task to serve. Whether it defers is kept.
     pub(crate) fn dl_server_stop(&mut self, cpu: CpuId) {
         let Some((_, id)) = self.server(cpu) else { return };
         self.dequeue_dl_entity(cpu, id);

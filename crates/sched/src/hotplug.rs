@@ -17,7 +17,7 @@ impl<D: Decider> Sched<D> {
         self.offline.as_ref().is_none_or(|offline| !offline.contains(cpu.index()))
     }
 
-    /// What `stop_one_cpu` does to the running task: it is put back on its CPU's queue, and the CPU runs nobody. The driver moves the task
+    /// What `stop_one_cpu` does to the running task: it is put back on its CPU's queue, and the CPU runs no task. The driver moves the task
     /// ([`Sched::move_queued_task`]) and has the CPU schedule. The queue must have its clocks.
     pub fn stop_current(&mut self, cpu: CpuId) {
         let curr = self.curr(cpu);
@@ -30,7 +30,7 @@ impl<D: Decider> Sched<D> {
         (rq.curr, rq.need_resched) = (TaskId::IDLE, false);
     }
 
-    /// `sched_cpu_deactivate`: nothing is put on this CPU any more, and whoever runs there makes way for the stopper. Its tasks are
+    /// `sched_cpu_deactivate`: no task is placed on this CPU any more, and its current task makes way for the stopper. Its tasks are
     /// still queued.
     pub fn sched_cpu_deactivate(&mut self, cpu: CpuId) {
         let cpus = self.rqs.len();
@@ -52,7 +52,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `__balance_push_cpu_stop`: the task that would run next on a CPU that goes off line, and the CPU to move it to; none once there
-    /// are no more. Those that lingered asleep leave on the way.
+    /// are no more. Delayed tasks are dequeued on the way.
     pub fn balance_push(&mut self, cpu: CpuId) -> Option<(TaskId, CpuId)> {
         let task = self.pick_next_task(cpu);
         self.rqs[cpu.index()].need_resched = false;

@@ -74,7 +74,7 @@ impl<D: Decider> Sched<D> {
                     self.hrtick_start(cpu, left as u64);
                 }
             }
-            // Whom it was set for is gone; whoever runs takes it for a tick.
+            // The timer was set for a task that was switched out; the current one treats it as a tick.
             Class::Rt | Class::Custom | Class::Idle => self.task_tick(cpu),
         }
     }
@@ -92,7 +92,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// What a pick does: `set_next_task` of whoever comes. Before EEVDF whoever goes on is asked anew.
+    /// What a pick does: `set_next_task` of the next task. Before EEVDF a current task that goes on sets the timer anew, too.
     #[inline]
     pub(crate) fn hrtick_pick(&mut self, cpu: CpuId, previous: TaskId, next: TaskId) {
         if !self.rules.has_hrtick() || next == TaskId::IDLE || (next == previous && self.rules.eevdf) {
@@ -140,8 +140,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `hrtick_start_fair`: sets the timer for the end of the task's slice, where somebody else waits. A running task whose slice is over
-    /// has to go.
+    /// `hrtick_start_fair`: sets the timer for the end of the task's slice, where another task waits. A running task whose slice is over
+    /// is marked for rescheduling.
     ///
     /// CFS asks `sched_slice` less what it ran since its pick, 6.12 and 6.18 its request less that, 7.2 its virtual deadline, in real
     /// time.
@@ -171,8 +171,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `hrtick_update`: somebody came to the CPU's fair queue or (up to 6.18) left it, so that the running task's slice may end earlier
-    /// or later.
+    /// `hrtick_update`: a task was enqueued on the CPU's fair queue or (up to 6.18) dequeued, so that the running task's slice may end
+    /// earlier or later.
     #[inline]
     pub(crate) fn hrtick_update(&mut self, cpu: CpuId, comes: bool) {
         if !self.rules.hrtick_fair() || self.curr_class(cpu) != Class::Fair {

@@ -7,7 +7,7 @@ use crate::decider::Decider;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
-    /// The class of whoever runs on `cpu`.
+    /// The class of the current task of `cpu`.
     #[inline]
     pub fn curr_class(&self, cpu: CpuId) -> Class {
         let curr = self.rqs[cpu.index()].curr;

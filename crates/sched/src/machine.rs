@@ -1,4 +1,4 @@
-//! The machine: its run queues, its tasks, and what stands in them.
+//! The machine: its run queues and tasks.
 //!
 //! The machine holds the records of each class, of groups, load tracking and balancing, whose sequences are methods of [`Sched`] beside the records
 //! that they change: these files use each other through [`Sched`], and no record is parted from what changes it.
@@ -169,7 +169,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// Makes room for the records of so many more tasks. Returns the addresses of the room for their entities and for the tasks themselves: the
-    /// rules make no system calls, and whoever drives may have the memory prepared.
+    /// rules make no system calls, so the driver may prepare the memory.
     ///
     /// ```
     /// use schedlab_model::Scheduler;
@@ -189,7 +189,7 @@ impl<D: Decider> Sched<D> {
             + self.balance.looked_at
     }
 
-    /// Who runs on `cpu`.
+    /// The current task of `cpu`; [`TaskId::IDLE`] if it idles.
     #[inline]
     pub fn curr(&self, cpu: CpuId) -> TaskId {
         self.rqs[cpu.index()].curr

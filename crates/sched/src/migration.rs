@@ -8,14 +8,14 @@ use crate::entity::Life;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
-    /// `block_task`: whoever runs is taken off its queue unless it is still runnable.
+    /// `block_task`: dequeues the current task unless it is still runnable.
     pub(crate) fn block_task(&mut self, cpu: CpuId, previous: TaskId, state: TaskState) {
         if previous == TaskId::IDLE || state == TaskState::Running {
             return;
         }
         let mut flags = DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK);
         if state == TaskState::Dead {
-            // is_special_task_state: nobody will wake it, so it may not linger.
+            // is_special_task_state: no task will wake it, so its dequeue is not delayed.
             flags = flags.and(DequeueFlags::SPECIAL);
         }
         self.deactivate_task(cpu, previous, flags);

@@ -162,7 +162,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `set_load_weight`, times the factor that the number of threads gives. SCHED_IDLE has its one weight, whoever asks for it.
+    /// `set_load_weight`, times the factor that the number of threads gives. SCHED_IDLE has one weight for any number of threads.
     pub(crate) fn weight_of(&self, task: TaskId, policy: Policy, nice: i8) -> Weight {
         let base = weight_of_nice(&self.rules, policy, nice);
         if self.rules.weights.is_none() || policy == Policy::Idle {

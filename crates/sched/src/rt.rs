@@ -95,7 +95,7 @@ impl<D: Decider> Sched<D> {
     }
 
     pub(crate) fn dequeue_task_rt(&mut self, cpu: CpuId, task: TaskId) {
-        // Whoever leaves, the running task is charged if it is of the class.
+        // Whichever task is dequeued, the current one is charged if it is of the class.
         if self.curr_class(cpu) == Class::Rt {
             self.update_curr_rt(cpu);
         }

@@ -1,5 +1,5 @@
 //! Real-time bandwidth: of each `rt_period` real-time tasks may use `rt_runtime` on a CPU (`kernel/sched/rt.c` before 6.12, without
-//! RT_GROUP_SCHED). From 6.12 on nobody is throttled; the fair server takes its place.
+//! RT_GROUP_SCHED). From 6.12 on no real-time task is throttled; the fair server takes its place.
 
 use schedlab_model::CpuId;
 
@@ -126,7 +126,8 @@ impl<D: Decider> Sched<D> {
         budget.runtime.checked_sub(budget.time + first).map_or(0, |left| left / self.rules.tick + 1)
     }
 
-    /// The same of a deadline task: whether its time counts depends on the period timer, of which others have a say.
+    /// [`Sched::inactive_ticks_rt_bandwidth`] for a deadline task: whether its time counts depends on the period timer, which other CPUs'
+    /// tasks may start or stop.
     pub(crate) fn inactive_ticks_rt_account(&self, cpu: CpuId, first: u64) -> u64 {
         let Some(full) = self.rules.rt_runtime() else { return u64::MAX };
         let budget = self.rqs[cpu.index()].rt.budget;
@@ -166,7 +167,7 @@ impl<D: Decider> Sched<D> {
         (self.rt_bandwidth.active, self.rt_bandwidth.expires) = (true, now);
     }
 
-    /// `sched_rt_period_timer` at `now`: begins a new period and goes on to the next, unless nobody needs it.
+    /// `sched_rt_period_timer` at `now`: begins a new period and goes on to the next, unless no CPU needs it.
     pub(crate) fn sched_rt_period_timer(&mut self, now: u64) {
         // hrtimer_forward_now: periods up to now, at least the one that ends here.
         let period = self.rules.rt_period();
@@ -213,7 +214,7 @@ impl<D: Decider> Sched<D> {
         busy
     }
 
-    /// `__disable_runtime`, where a CPU goes off line: nobody is throttled there any more. What it lent is not given back.
+    /// `__disable_runtime`, where a CPU goes off line: its queue is not throttled any more. What it lent is not given back.
     pub(crate) fn disable_rt_runtime(&mut self, cpu: CpuId) {
         let period = self.rules.rt_period();
         let rt = &mut self.rqs[cpu.index()].rt;

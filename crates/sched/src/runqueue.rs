@@ -35,13 +35,13 @@ pub(crate) struct Rq {
     pub(crate) clock_pelt: u64,
     /// `idle->se.exec_start`: the task clock when idle time was last charged.
     pub(crate) idle_exec_start: u64,
-    /// Who runs; [`TaskId::IDLE`] if nobody does.
+    /// The current task; [`TaskId::IDLE`] if the CPU idles.
     pub(crate) curr: TaskId,
     /// Runnable tasks, the running one included.
     pub(crate) nr_running: u32,
     /// The root fair queue.
     pub(crate) cfs: CfsRqId,
-    /// `TIF_NEED_RESCHED` of whoever runs.
+    /// `TIF_NEED_RESCHED` of the current task.
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
     pub(crate) lazily: bool,

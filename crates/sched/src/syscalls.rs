@@ -146,7 +146,7 @@ impl<D: Decider> Sched<D> {
         if !queued {
             return;
         }
-        // switched_from_dl, switched_from_rt, prio_changed_rt: whoever leaves or falls makes room.
+        // switched_from_dl, switched_from_rt, prio_changed_rt: a task that leaves its class, or whose priority falls, makes room.
         let fell = match old_class {
             Class::Deadline => class != old_class && self.rqs[cpu.index()].dl.first().is_none(),
             Class::Rt if class == old_class => running && after > before,
@@ -159,7 +159,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         if !self.rules.prio_changed_methods && !flags.has(DequeueFlags::MOVE) {
-            // set_user_nice: whoever runs must go if the task rose, it itself if it fell.
+            // set_user_nice: reschedules the current task if the task's priority rose, or if it is the current task and its own fell.
             if after < before || (running && after > before) {
                 self.resched_curr(cpu);
             }

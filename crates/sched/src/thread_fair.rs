@@ -59,7 +59,7 @@ struct Queue {
 #[derive(Debug, Clone, Default)]
 struct Cpu {
     current: Option<TaskId>,
-    /// The local queue: who was taken, or lost the CPU to a higher class within a slice.
+    /// The local queue: tasks that were taken, or lost the CPU to a higher class within a slice.
     local: VecDeque<TaskId>,
 }
 
@@ -226,7 +226,7 @@ impl ThreadFair {
         self.cpus[thread.cpu as usize].local.retain(|local| *local != task);
     }
 
-    // ---- whom a CPU takes ----
+    // ---- which task a CPU takes ----
 
     fn first(&mut self, view: &View<'_>, index: usize) -> Option<(i64, TaskId)> {
         let here = |one: &&(i64, u64, TaskId)| view.may_run_on(one.2, view.cpu());
@@ -249,7 +249,7 @@ impl ThreadFair {
         found
     }
 
-    /// Who has waited for longer than is borne.
+    /// A task that has waited for `lag_cap` or longer.
     fn relieve(&mut self, view: &View<'_>) -> Option<TaskId> {
         let time = view.now().as_nanos() as i64;
         for index in [self.own(view.cpu()), self.domains[view.cpu().index()]] {

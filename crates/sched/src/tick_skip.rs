@@ -61,7 +61,7 @@ impl<D: Decider> Sched<D> {
         self.balance.on() && self.ticks_until_balance(cpu, self.balance.now) == 0
     }
 
-    /// The same of [`Sched::schedule`]: the CPU may run out of work, or is to push a task to another one.
+    /// Whether [`Sched::schedule`] now may look at other CPUs, or touch them: the CPU may run out of work, or push a task to another one.
     #[inline]
     pub fn looks_at_others(&self, cpu: CpuId, state: TaskState) -> bool {
         let Some(balance) = self.balance_of(cpu) else { return false };

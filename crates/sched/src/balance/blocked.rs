@@ -1,5 +1,5 @@
-//! `update_blocked_averages` (`kernel/sched/fair.c`): averages of a CPU on which nobody looked for a while; and what real-time and
-//! deadline tasks take of it.
+//! `update_blocked_averages` (`kernel/sched/fair.c`): averages of a CPU that were not updated for a while; and the time that real-time
+//! and deadline tasks use there.
 
 use schedlab_model::CpuId;
 

@@ -54,14 +54,14 @@ impl<D: Decider> Sched<D> {
         (env.imbalance != 0).then_some(group)
     }
 
-    /// [`Sched::find_busiest_group`] of a CPU that idles, or is about to, among CPUs that share a cache and no core, each a group, where nobody waits for any of
-    /// them: whoever runs there is alone, and nobody is to be moved. True if that is so, with what looking at all of them leaves behind.
-    pub(super) fn nobody_waits(&mut self, cpu: CpuId, idle: Idle) -> bool {
+    /// A short cut of [`Sched::find_busiest_group`] for a CPU that is idle or about to idle, among CPUs that share a cache and no core, so
+    /// that each is a group. True if no CPU has a waiting task, so that no task can be pulled; the state is then as after a whole search.
+    pub(super) fn no_task_waits(&mut self, cpu: CpuId, idle: Idle) -> bool {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let place = &balance.domains.cpus[cpu.index()];
         let (Some(only), true) = (place.levels.first(), place.only_cache) else { return false };
         let span = &only.shape.span;
-        // One that is about to idle looks even if somebody has come to it meanwhile, or it does not look at all.
+        // A CPU about to idle may have got a task meanwhile. The whole search then decides.
         let idles = idle == Idle::Idle || (idle == Idle::NewlyIdle && rqs[cpu.index()].nr_running == 0);
         let looks = idles && span.is_subset(&balance.domains.active);
         let busy = |cpu: usize| rqs[cpu].nr_running > 1 || rqs[cpu].balance.capacity < 1024;

@@ -114,7 +114,7 @@ impl<D: Decider> Sched<D> {
         while let Some(task) = self.next_to_take(env) {
             self.detach_task(task, env.dst);
             detached.push(task);
-            // Kernels that preempt themselves stop after the first: newly idle balancing holds up whoever wakes.
+            // Preemptible kernels stop after the first: newidle balancing delays tasks that wake up.
             if (env.idle == Idle::NewlyIdle && self.rules.preemptible) || env.imbalance <= 0 {
                 break;
             }
@@ -186,7 +186,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `active_load_balance_cpu_stop`: the stopper of a CPU pushes one task, even the one that just ran, to the CPU that asked for it.
-    /// Whoever ran was put off.
+    /// The current task was put back on the queue before.
     pub(crate) fn active_load_balance(&mut self, cpu: CpuId) {
         if self.balance.recorded {
             return;
@@ -204,7 +204,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `detach_one_task`: whom the stopper of a CPU pushes, and at which level of the other CPU's domains.
+    /// `detach_one_task`: which task the stopper of a CPU pushes, and at which level of the other CPU's domains.
     pub(crate) fn next_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<(usize, TaskId)> {
         let levels = &self.balance.domains.cpus[target.index()].levels;
         let level = levels.iter().position(|domain| domain.shape.span.contains(cpu.index()))?;

@@ -191,7 +191,7 @@ pub(crate) struct CpuDomains {
     /// `sd_llc_shared`.
     pub(crate) shared: Option<u32>,
     /// The CPUs of its last-level cache as bits, where all CPUs of the machine are below 64, no core has threads, and their numbers are without
-    /// gaps; else nobody.
+    /// gaps; else 0.
     pub(crate) plain_llc: u64,
     /// It has but one domain, in which CPUs share a cache and no core, and so each group is one CPU.
     pub(crate) only_cache: bool,

@@ -51,7 +51,7 @@ pub(super) struct Env {
     pub(super) was_idle: bool,
     pub(super) imbalance: i64,
     pub(super) migration_type: MigrationType,
-    /// `cpus`: who is considered.
+    /// `cpus`: the CPUs that are considered.
     pub(super) cpus: Bitmap,
     /// `dst_grpmask`.
     pub(super) dst_group: Arc<Bitmap>,
@@ -69,7 +69,7 @@ pub(super) struct Env {
 }
 
 impl Env {
-    /// For a level of a CPU's domains. Nobody is chosen to take from yet.
+    /// For a level of a CPU's domains. The CPU to pull from is not chosen yet.
     pub(super) fn new(domains: &Domains, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> Self {
         let domain = &domains.cpus[cpu.index()].levels[level];
         let local = domain.groups().next().map(|group| Arc::clone(&domains.groups[group].balance_mask));

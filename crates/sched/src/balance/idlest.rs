@@ -87,7 +87,7 @@ impl<D: Decider> Sched<D> {
         goes.then_some(group)
     }
 
-    /// Whether the task stays on the node of whoever made it, as few run there.
+    /// Whether a new task stays on the node of its parent, as few tasks run there.
     fn stays_on_node(
         &self,
         domain: &Domain,

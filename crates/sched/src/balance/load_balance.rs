@@ -39,7 +39,7 @@ impl<D: Decider> Sched<D> {
     /// How many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
     pub(crate) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
         // Mostly so, and then there is no need of an `env`.
-        if self.nobody_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
+        if self.no_task_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
             let domain = self.domain(cpu, level);
             domain.nr_balance_failed = 0;
             if idle != Idle::NewlyIdle {
@@ -106,8 +106,8 @@ impl<D: Decider> Sched<D> {
         (self.set_balance_interval(&env, end, active), goes_on)
     }
 
-    /// Where who is moved is told: whom the rules would take is asked, and what happened has its effect on when and how the domain is
-    /// balanced next. None if all who wait there are bound, and others are to be looked at.
+    /// A pull of which the recording says what was moved: the decider gets the task that the rules would take, and the recorded outcome
+    /// decides when and how the domain is balanced next. None if affinity binds all tasks that wait there, so that the search goes on.
     fn recorded_pull(&mut self, env: &mut Env, found: Option<CpuId>, active: &mut bool) -> Option<End> {
         let mut ours = None;
         if let Some(busiest) = found {
@@ -160,7 +160,7 @@ impl<D: Decider> Sched<D> {
         others
     }
 
-    /// Nobody was moved though there was an imbalance: after some attempts the busy CPU pushes who runs there.
+    /// No task was moved in spite of an imbalance: after some attempts the busy CPU pushes its current task.
     fn end_in_vain(&mut self, env: &mut Env, active: &mut bool) -> End {
         let (cpu, busiest) = (env.cpu, env.src);
         if env.idle != Idle::NewlyIdle {

@@ -31,7 +31,7 @@ impl<D: Decider> Sched<D> {
         if self.rqs[cpu.index()].dl.first().is_some() { -1 } else { self.highest_rt_prio(cpu) }
     }
 
-    /// `select_task_rq_rt`: where it was, unless somebody runs there whom it does not preempt or who cannot leave.
+    /// `select_task_rq_rt`: its previous CPU, unless it does not preempt the current task there or that one cannot move.
     pub(super) fn select_task_rq_rt(&mut self, task: TaskId, this: CpuId, why: WakeKind) -> CpuId {
         let (cpu, prio) = (self.tasks[task.index()].cpu, self.tasks[task.index()].prio());
         let curr = self.rqs[cpu.index()].curr;
@@ -178,7 +178,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `put_prev_task_balance`: whoever ran is off; classes from its own down look for what may run in its place.
+    /// `put_prev_task_balance`: the previous task stops running; its class and lower ones look for tasks to run in its place.
     pub(crate) fn balance_classes(&mut self, cpu: CpuId, previous: TaskId) {
         if !self.balance.moves_tasks() || previous == TaskId::IDLE {
             return;
@@ -199,7 +199,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `balance_callback`: somebody was set to run; those that wait beside go elsewhere.
+    /// `balance_callback`: after a pick, waiting tasks of the current task's class are pushed to other CPUs.
     pub(crate) fn push_tasks(&mut self, cpu: CpuId) {
         if !self.balance.moves_tasks() {
             return;

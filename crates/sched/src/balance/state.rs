@@ -12,7 +12,7 @@ use crate::machine::Sched;
 /// A task was taken to another CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// Whom.
+    /// The task.
     pub task: TaskId,
     /// From where.
     pub from: CpuId,
@@ -20,7 +20,7 @@ pub struct Migration {
     pub to: CpuId,
 }
 
-/// Whom a task, or a CPU's interrupts while it idles, wakes (`wakee_flips` and its kin of `struct task_struct`).
+/// Which tasks a task, or a CPU's interrupts while it idles, wakes (`wakee_flips` and its kin of `struct task_struct`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wakes {
     pub(crate) flips: u32,
@@ -82,7 +82,7 @@ pub(crate) struct CpuState {
     /// `idle_stamp`: since when it idles.
     pub(crate) idle_stamp: Option<u64>,
     pub(crate) avg_idle: u64,
-    /// Whom interrupts wake while it idles.
+    /// Which tasks interrupts wake while it idles.
     pub(crate) wakes: Wakes,
     /// `push_cpu`, while `active_balance` is set.
     pub(crate) push_cpu: Option<CpuId>,
@@ -135,7 +135,7 @@ impl TaskList {
         tasks[task.index()].beside = [NOBODY, second];
     }
 
-    /// The list of a task that has nobody [`TaskStruct::beside`] it.
+    /// The list of a task without others [`TaskStruct::beside`] it.
     #[inline]
     pub(crate) const fn alone(task: TaskId) -> Self {
         Self([task; 2])
@@ -161,7 +161,7 @@ impl TaskList {
             return;
         }
         let [before, after] = tasks[task.index()].beside;
-        // Nobody's number is beyond all.
+        // `NOBODY` is an index beyond all tasks.
         if before.index().max(first.index()) >= tasks.len() {
             return self.take_in(tasks, task);
         }
@@ -175,14 +175,14 @@ impl TaskList {
         self.0[0] = task;
     }
 
-    /// Moves whoever is not in the list to its front: a recording that lacks events has tasks run that went elsewhere by what it tells.
+    /// Moves a task that is not in the list to its front: in a recording that lacks events, a task may run on a CPU that it has left.
     #[cold]
     fn take_in(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
         self.remove(tasks, task);
         self.add(tasks, task);
     }
 
-    /// Nobody is left.
+    /// Empties the list.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.0 = [NOBODY; 2];
@@ -195,7 +195,7 @@ impl TaskList {
 }
 
 impl TaskStruct {
-    /// Who is before it in its CPU's list.
+    /// The task before it in its CPU's list.
     pub(crate) fn before(&self) -> Option<TaskId> {
         Some(self.beside[0]).filter(|task| *task != NOBODY)
     }
@@ -214,7 +214,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// A child is a copy of its parent (`dup_task_struct`): whom that woke counts as if the child had.
+    /// A child is a copy of its parent (`dup_task_struct`): the parent's wake-ups count as the child's.
     pub(crate) fn remember_fork(&mut self, parent: TaskId, child: TaskId, cpu: CpuId) {
         if self.balance.on() {
             self.remember_task(parent, cpu);
@@ -298,7 +298,7 @@ pub(crate) struct Balance {
     pub(crate) search_cost: u64,
     /// CPUs looked at since the driver last asked.
     pub(crate) looked_at: u64,
-    /// Who is woken with the waker's sync hint (`WF_SYNC`), and whether its CPU was chosen (`WF_RQ_SELECTED`).
+    /// The task woken with the waker's sync hint (`WF_SYNC`), and whether its CPU was chosen (`WF_RQ_SELECTED`).
     pub(crate) sync_wakeup: Option<(TaskId, bool)>,
     /// Those before that.
     pub(crate) looked_at_in_all: u64,

@@ -126,13 +126,13 @@ impl<D: Decider> Sched<D> {
         self.root_avg(cpu).load_avg
     }
 
-    /// `cpu_util_cfs`: what is used, or expected to be by who is queued, and no more than all of a CPU.
+    /// `cpu_util_cfs`: the utilisation, or the estimated one of the queued tasks if that is higher; at most a whole CPU.
     #[inline]
     pub(super) fn cpu_util(&self, cpu: CpuId, avg: &SchedAvg) -> u64 {
         avg.util_avg.max(self.cpu_util_est(cpu)).min(1024)
     }
 
-    /// `cpu_util_cfs_boost` (6.5 on): who waits for the CPU would use it.
+    /// `cpu_util_cfs_boost` (6.5 on): tasks that wait for the CPU count as well.
     #[inline]
     pub(super) fn cpu_util_boosted(&self, cpu: CpuId) -> u64 {
         let avg = self.root_avg(cpu);
@@ -166,8 +166,8 @@ impl<D: Decider> Sched<D> {
         self.cfs_rq_h_load(above) * self.entity_avg(se).load_avg / (self.queue_avg(above).load_avg + 1)
     }
 
-    /// Fair tasks of a CPU as the release counts them: with those that linger asleep before 6.14 (`h_nr_queued`), without them from
-    /// then on (`h_nr_runnable`).
+    /// Fair tasks of a CPU as the release counts them: with delayed tasks before 6.14 (`h_nr_queued`), without them from then on
+    /// (`h_nr_runnable`).
     pub(super) fn h_nr_running(&self, cpu: CpuId) -> u32 {
         let queue = self.cfs_rq(cpu);
         if self.rules.balance_counts_runnable { queue.h_nr_runnable() } else { queue.h_nr_running }

@@ -235,7 +235,7 @@ impl<D: Decider> Sched<D> {
         record.runtime_remaining > 0
     }
 
-    /// `account_cfs_rq_runtime`: charges a queue that runs with what it ran, and reschedules if no more is to be had.
+    /// `account_cfs_rq_runtime`: charges the running queue's runtime, and reschedules if the group's pool has none left.
     /// From 7.0 on it throttles then; true if the queue is throttled.
     pub(super) fn account_cfs_rq_runtime(&mut self, cfs: CfsRqId, delta: u64) -> bool {
         let record = &mut self.cfs_rqs[cfs.index()];

@@ -19,19 +19,19 @@ pub struct CfsRq {
     pub min_vruntime: Vruntime,
     /// `curr`: the running entity; it is not in the timeline. With a single timeline (7.3) a group's queue has its `h_curr` here.
     pub curr: Option<EntityId>,
-    /// `next`: whoever should run next if that is not too unfair.
+    /// `next`: the entity that should run next if that is not too unfair.
     pub next: Option<EntityId>,
     /// `nr_running`: entities on it, the running one included.
     pub nr_running: u32,
     /// `h_nr_running`: tasks below it, through all groups.
     pub h_nr_running: u32,
-    /// `h_nr_delayed`: of those, the ones that linger asleep (EEVDF).
+    /// `h_nr_delayed`: of those, the delayed ones (EEVDF).
     pub h_nr_delayed: u32,
     /// `idle_h_nr_running`: of those, SCHED_IDLE ones.
     pub idle_h_nr_running: u32,
-    /// `last`: whoever was preempted last.
+    /// `last`: the entity that was preempted last.
     pub last: Option<EntityId>,
-    /// `skip`: whoever yielded.
+    /// `skip`: the entity that yielded.
     pub skip: Option<EntityId>,
     /// `zero_vruntime`: the origin of `avg_vruntime`, close to the average (EEVDF).
     pub zero_vruntime: Vruntime,
@@ -65,7 +65,7 @@ pub struct CfsRq {
     pub h_curr: Option<EntityId>,
     /// `avg` and its kin: its averages of load, where they are kept.
     pub(crate) pelt: QueueLoad,
-    /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept somebody from running, 0 if it has not yet.
+    /// `throttled_clock`: since when it is throttled; from 6.18 on since when that kept a task from running, 0 if it has not yet.
     pub throttled_clock: u64,
 }
 
@@ -103,7 +103,7 @@ impl CfsRq {
         }
     }
 
-    /// `h_nr_runnable`: the tasks below it that do not linger asleep.
+    /// `h_nr_runnable`: the tasks below it that are not delayed.
     #[inline]
     pub const fn h_nr_runnable(&self) -> u32 {
         self.h_nr_running.wrapping_sub(self.h_nr_delayed)

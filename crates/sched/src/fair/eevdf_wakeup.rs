@@ -1,4 +1,4 @@
-//! Who preempts whom by waking, under EEVDF (`check_preempt_wakeup_fair`, `wakeup_preempt_fair` in 7.2).
+//! Wakeup preemption under EEVDF (`check_preempt_wakeup_fair`, `wakeup_preempt_fair` in 7.2).
 
 use schedlab_model::{CpuId, Policy, Reason, TaskId, WakeupRule};
 
@@ -138,7 +138,7 @@ impl<D: Decider> Sched<D> {
                 }
             }
         }
-        let contest = Contest { picked: self.pick_without_lingerers(cpu, cfs, !shorter), shorter };
+        let contest = Contest { picked: self.pick_not_delayed(cpu, cfs, !shorter), shorter };
         self.explain_contest(cpu, woken, [se, pse], contest);
         let eligible = || self.rules.eligible_short_slice_preempts && shorter && self.entity_eligible(cfs, pse);
         let preempts = contest.is_won_by(pse) || eligible();
@@ -173,8 +173,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `preempt_sync`: a buddy that is due earlier preempts at once, if the waker was charged a while ago; else nobody does. As it was
-    /// charged just before, that takes a `migration_cost` of nothing, or one that a quarter of is (`WF_RQ_SELECTED`).
+    /// `preempt_sync`: whether a buddy with an earlier deadline preempts at once. The waker must have been charged `migration_cost` ago, or
+    /// a quarter of it (`WF_RQ_SELECTED`). As it was charged just before, that is so only where this threshold is 0.
     fn preempt_sync(&self, cpu: CpuId, se: EntityId, pse: EntityId, selected: bool) -> bool {
         let cost = self.rules.tunables.migration_cost.as_nanos();
         let threshold = if selected { cost >> 2 } else { cost };
@@ -183,8 +183,8 @@ impl<D: Decider> Sched<D> {
         woken.deadline.before(running.deadline) && since >= threshold
     }
 
-    /// `pick_next_entity`, again as long as it takes off who lingers.
-    fn pick_without_lingerers(&mut self, cpu: CpuId, cfs: CfsRqId, protect: bool) -> Option<Picked> {
+    /// `pick_next_entity`, repeated while it picks a delayed entity, which it dequeues.
+    fn pick_not_delayed(&mut self, cpu: CpuId, cfs: CfsRqId, protect: bool) -> Option<Picked> {
         loop {
             let best = self.pick_eevdf(cfs, protect)?;
             let entity = &self.entities[best.se.index()];

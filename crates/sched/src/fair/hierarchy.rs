@@ -34,7 +34,7 @@ impl<D: Decider> Sched<D> {
         weight
     }
 
-    /// `update_curr_eevdf`: charges whoever runs, on the level of its own alone.
+    /// `update_curr_eevdf`: charges the current task, on its own level only.
     fn update_curr_eevdf(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cfs_rq(cpu).curr {
             self.update_curr_cfs(self.entities[curr.index()].cfs_rq);

@@ -73,7 +73,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// The same of one CPU's queue, which is locked by itself.
+    /// [`Sched::set_bandwidth_of_queues`] for one CPU's queue, which the kernel locks separately.
     pub fn set_bandwidth_of_queue(&mut self, group: GroupId, cpu: CpuId) {
         let limited = self.groups[group.index()].bandwidth.quota.is_some();
         let runtime = i64::from(self.rules.throttles_tasks);

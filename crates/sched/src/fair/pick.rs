@@ -1,4 +1,4 @@
-//! Who runs next of the fair class, and what changes hands: the picks and switches that CFS and EEVDF share, level by level.
+//! Picks and switches of the fair class that CFS and EEVDF share, level by level.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -89,7 +89,7 @@ impl<D: Decider> Sched<D> {
             self.put_prev_in_timeline(previous, Some(next));
             return self.set_next_in_timeline(next, true);
         }
-        // From 7.0 on set_next_task_fair does this too, as far up as there is nobody who runs.
+        // From 7.0 on set_next_task_fair does this too, on the levels without a running entity.
         let accounts = self.rules.throttles_when_charged;
         let mut throttled = false;
         let (mut pse, mut se) = (self.tasks[previous.index()].se, self.tasks[next.index()].se);
@@ -120,7 +120,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `pick_task_fair`: who should run; nothing is changed but the charge of whoever runs.
+    /// `pick_task_fair`: the task that should run; only the current task is charged, and nothing else changes.
     ///
     /// The running task takes part while it is runnable (`pick_next_task_fair` with `prev` of the fair class).
     pub(crate) fn pick_task_fair(&mut self, cpu: CpuId) -> Option<TaskId> {
@@ -158,7 +158,7 @@ impl<D: Decider> Sched<D> {
                 // With a single timeline (7.3) its level is another one, and the first pick the only one.
                 self.update_curr_cfs(self.entities[curr.index()].cfs_rq);
             }
-            // CFS looks only where somebody runs.
+            // CFS checks only queues with a running entity.
             let looks = self.rules.eevdf || self.cfs_rqs[cfs.index()].curr.is_some();
             if looks && !self.rules.throttles_when_charged && self.check_cfs_rq_runtime(cfs) {
                 if !self.rules.throttles_tasks {

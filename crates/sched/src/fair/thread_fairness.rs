@@ -79,7 +79,7 @@ const fn round(above: u64, below: u64) -> u32 {
     (((above << FACTOR_SHIFT) + below / 2) / below) as u32
 }
 
-/// Fixed-point factors by number of threads, 0 to `most`, for whoever can index but not divide: a BPF scheduler's map.
+/// Fixed-point factors by number of threads, 0 to `most`, for code that can index but not divide: a BPF scheduler's map.
 ///
 /// ```
 /// use schedlab_sched::thread_fairness::{FACTOR_ONE, factor_table};

@@ -70,7 +70,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `tg_unthrottle_up` over a group and all below it, these first, the youngest first: whoever is in limbo comes back.
+    /// `tg_unthrottle_up` over a group and all below it, these first, the youngest first: tasks in limbo are enqueued again.
     fn unthrottle_up(&mut self, group: GroupId, cpu: CpuId) {
         for child in self.groups[group.index()].children.clone().into_iter().rev() {
             self.unthrottle_up(child, cpu);
@@ -102,8 +102,8 @@ impl<D: Decider> Sched<D> {
         self.tasks[task.index()].throttle_work = true;
     }
 
-    /// `throttle_cfs_rq_work`: whoever runs on `cpu` is about to return to user space. If its group, or one above it, is throttled, it
-    /// is taken off, and the CPU reschedules: true then. Nothing before 6.18.
+    /// `throttle_cfs_rq_work`: the current task of `cpu` is about to return to user space. If its group, or one above it, is throttled, the
+    /// task is dequeued and the CPU reschedules: true then. Nothing before 6.18.
     pub fn exit_to_user(&mut self, cpu: CpuId) -> bool {
         let task = self.rqs[cpu.index()].curr;
         if task == TaskId::IDLE || !std::mem::take(&mut self.tasks[task.index()].throttle_work) {
@@ -122,7 +122,7 @@ impl<D: Decider> Sched<D> {
         true
     }
 
-    /// Whether [`Sched::exit_to_user`] would take off whoever runs on `cpu`.
+    /// Whether [`Sched::exit_to_user`] would dequeue the current task of `cpu`.
     pub fn is_throttle_pending(&self, cpu: CpuId) -> bool {
         let task = self.rqs[cpu.index()].curr;
         task != TaskId::IDLE && {
@@ -141,7 +141,7 @@ impl<D: Decider> Sched<D> {
         if flags.has(DequeueFlags::MIGRATING) {
             self.detach_entity_cfs_rq(se);
         }
-        // Core takes off its count who was not on it.
+        // The core's count did not include the task, and core subtracts it next.
         self.account_enqueue(cpu);
     }
 
@@ -158,7 +158,7 @@ impl<D: Decider> Sched<D> {
         false
     }
 
-    /// `record_throttle_clock`: since when it keeps somebody from running.
+    /// `record_throttle_clock`: since when throttling keeps a task from running.
     pub(super) fn record_throttle_clock(&mut self, cfs: CfsRqId) {
         let record = &mut self.cfs_rqs[cfs.index()];
         if record.throttled && record.throttled_clock == 0 {
@@ -166,8 +166,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `task_on_rq_queued`: in limbo counts, though its entity is on no queue. Whoever leaves limbo for another class is still said to be `throttled`
-    /// when it sleeps there and comes back.
+    /// `task_on_rq_queued`: a task in limbo counts, though its entity is on no queue. A task that leaves limbo for another class is still
+    /// `throttled` when it sleeps there and comes back.
     pub(crate) fn task_on_rq_queued(&self, task: TaskId) -> bool {
         let record = &self.tasks[task.index()];
         let in_limbo = record.class == Class::Fair && record.throttled && record.life == Life::Runnable;

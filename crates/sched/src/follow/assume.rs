@@ -15,8 +15,8 @@ impl<D: Decider> Sched<D> {
         self.set_task_rq(task, cpu);
     }
 
-    /// Queues a new fair task with the virtual time, deadline and weight that its entity has: nothing is placed and nobody is
-    /// charged. Of equal keys those that come first stand first. One that lingers (`sched_delayed`) is asleep all the same.
+    /// Queues a new fair task with the virtual time, deadline and weight that its entity has: nothing is placed and no task is
+    /// charged. Tasks with equal keys stay in the order in which they are queued. A delayed task (`sched_delayed`) still counts as asleep.
     ///
     /// Groups above it are queued with what their entities have, unless they are already.
     pub fn assume_queued(&mut self, task: TaskId, cpu: CpuId) {
@@ -81,7 +81,7 @@ impl<D: Decider> Sched<D> {
         (rq.need_resched, rq.lazily) = (need_resched, false);
     }
 
-    /// The same of `TIF_NEED_RESCHED_LAZY` alone.
+    /// Sets `TIF_NEED_RESCHED_LAZY` alone, where a recording tells it.
     pub fn assume_need_resched_lazy(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
         (rq.need_resched, rq.lazily) = (true, true);

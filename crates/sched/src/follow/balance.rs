@@ -13,7 +13,7 @@ use crate::fair::pelt::SchedAvg;
 use crate::fair::pelt::util_est::UtilEst;
 use crate::machine::Sched;
 
-/// Whom a task woke, and where it ran, when the recording began.
+/// Which tasks a task had woken, and where it had run, when the recording began.
 #[derive(Debug, Clone, Copy)]
 pub struct Past {
     /// `wakee_flips`.
@@ -40,8 +40,8 @@ pub struct DomainPast {
 }
 
 impl<D: Decider> Sched<D> {
-    /// What is balanced, and when, is told from now on ([`Sched::set_topology`] comes first): nobody is moved, and no average is brought
-    /// up to date, but by the driver.
+    /// From now on the recording says what is balanced, and when ([`Sched::set_topology`] comes first): only the driver moves tasks and
+    /// updates averages.
     pub fn follow_balancing(&mut self) {
         self.balance.recorded = true;
     }
@@ -51,9 +51,9 @@ impl<D: Decider> Sched<D> {
         self.set_task_cpu(task, to);
     }
 
-    /// The same but for its virtual time ([`Sched::leave_virtual_time`]), where it is told up to when its averages are brought: what it
-    /// read its old queue's are of, `updated`, which somebody may just be bringing up to date, and then `lag` if it saw that CPU idle
-    /// (`migrate_se_pelt_lag`).
+    /// [`Sched::migrate_waking`] except for the task's virtual time ([`Sched::leave_virtual_time`]), where the recording has the time to
+    /// which its averages are updated: `updated`, the old queue's as the waker read it (another CPU may be updating that queue), and then
+    /// `lag` if the waker saw the old CPU idle (`migrate_se_pelt_lag`).
     pub fn migrate_load(&mut self, task: TaskId, to: CpuId, updated: u64, lag: Option<u64>) {
         let se = self.task(task).se;
         self.remove_load_at(se, updated, lag);
@@ -90,15 +90,15 @@ impl<D: Decider> Sched<D> {
         true
     }
 
-    /// `__schedule` up to where a CPU looks for work elsewhere, for nobody waits: whoever ran has left in `state`, and the queue still
-    /// charges it until [`Sched::schedule`] comes to an end. Who is picked all the same; [`TaskId::IDLE`] if nobody is.
+    /// `__schedule` up to where a CPU without waiting tasks searches others for work: the previous task is blocked in `state`, and the
+    /// queue still charges it until [`Sched::schedule`] ends. Returns the task that is picked all the same; [`TaskId::IDLE`] if none is.
     pub fn schedule_until_search(&mut self, cpu: CpuId, state: TaskState) -> TaskId {
         let previous = self.rqs[cpu.index()].curr;
         self.block_task(cpu, previous, state);
         self.search_on(cpu)
     }
 
-    /// The same where a CPU that looks for work has found some: who is picked, or it looks on.
+    /// The pick after a CPU that searches for work has found some. Returns the task that is picked; if there is none, the search goes on.
     pub fn search_on(&mut self, cpu: CpuId) -> TaskId {
         let next = self.pick_next_task(cpu);
         if next == TaskId::IDLE {
@@ -112,9 +112,9 @@ impl<D: Decider> Sched<D> {
         self.update_blocked_averages(cpu);
     }
 
-    /// `rebalance_domains` where the recording tells that the CPU may balance, if it is time (`next_balance`): each domain that is due
-    /// does, whom it would take is asked ([`Decider::pull`]), and the rest follows from what the decider says. `idle` is how the CPU
-    /// stood at its tick.
+    /// `rebalance_domains` where the recording says that the CPU may balance, if it is time (`next_balance`): each domain that is due
+    /// balances, the decider gets the task that it would take ([`Decider::pull`]), and its answer decides the rest. `idle`: the CPU was
+    /// idle at its tick.
     pub fn rebalance(&mut self, cpu: CpuId, idle: bool) {
         let due = self.balance_of(cpu).is_some_and(|state| self.jiffies(cpu) >= state.next_balance);
         if due {
@@ -152,7 +152,7 @@ impl<D: Decider> Sched<D> {
         self.balance_of_mut(cpu).and_then(|state| state.push_cpu.take())
     }
 
-    /// `active_load_balance_cpu_stop` where who is pushed is told: whom ours would push from `cpu` to `target`.
+    /// `active_load_balance_cpu_stop` where the recording has the pushed task: the task that our rules would push from `cpu` to `target`.
     pub fn whom_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<TaskId> {
         let (level, task) = self.next_to_push(cpu, target)?;
         self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
@@ -247,7 +247,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// Whom a task woke, and where it ran.
+    /// Sets which tasks a task had woken, and where it had run.
     pub fn assume_past(&mut self, task: TaskId, past: Past) {
         let cpu = self.task_cpu(task);
         self.remember_task(task, cpu);
@@ -258,7 +258,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// The same of a CPU's idle task, whom interrupts wake somebody for.
+    /// [`Sched::assume_past`] for a CPU's idle task: interrupts that come while it runs wake tasks in its name.
     pub fn assume_idle_past(&mut self, cpu: CpuId, past: Past) {
         if let Some(state) = self.balance_of_mut(cpu) {
             state.wakes = Wakes { flips: past.flips, decayed: past.decayed, last: past.last.unwrap_or(TaskId::IDLE) };

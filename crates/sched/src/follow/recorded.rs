@@ -162,8 +162,8 @@ impl<D: Decider> Sched<D> {
         self.apply_attributes(child, attributes);
     }
 
-    /// `wait_task_inactive` of a task that lingers asleep on its queue (6.12 on): it is taken off at once, for who waits until it sleeps
-    /// would wait long. False if it does not linger.
+    /// `wait_task_inactive` of a delayed task (6.12 on): it is dequeued at once, as the caller that waits for its sleep would wait long.
+    /// False if the task is not delayed.
     pub fn wait_task_inactive(&mut self, task: TaskId) -> bool {
         let lingers = self.entity(task).sched_delayed;
         if lingers {

@@ -110,8 +110,8 @@ impl BothSums {
 }
 
 impl SchedAvg {
-    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. True if a period of the task's
-    /// ended. Mostly none of either ends; whether both were brought up to date at the same time is as good as drawn by lot, and not asked.
+    /// [`SchedAvg::update_sum`] and what follows it of a queue and of its running task, which weighs `weight`. True if a period of the
+    /// task's ended. Mostly no period of either ends. A check for equal times of both averages would be unpredictable, so there is none.
     #[inline(always)]
     pub fn update_both([queue, own]: [&mut Self; 2], now: u64, (load, runnable): (u64, u64), weight: u64) -> bool {
         // A time before the last one is far beyond any period.
@@ -197,7 +197,7 @@ impl SchedAvg {
         Self::add_ticks_to_each([queue, own], now, tick, count, (load, runnable), weight)
     }
 
-    /// The same of one after the other.
+    /// [`SchedAvg::add_ticks_to_both`], first the queue's average, then the task's.
     #[inline(never)]
     fn add_ticks_to_each(
         [queue, own]: [&mut Self; 2],
@@ -232,8 +232,8 @@ impl SchedAvg {
         self.util_sum = self.util_sum.wrapping_add(contribution << CAPACITY_SHIFT);
     }
 
-    /// The same of ticks that are less than a period apart, so that each ends one period at most: what [`SchedAvg::accumulate`] does then,
-    /// kept in registers.
+    /// [`SchedAvg::add_ticks`] for ticks that are less than a period apart, so that each ends at most one period: what
+    /// [`SchedAvg::accumulate`] does then, kept in registers.
     #[inline(always)]
     fn add_short_ticks(&mut self, now: u64, tick: u64, count: u64, (load, runnable): (u64, u64), weight: u64) {
         let mut next = *self;
@@ -302,7 +302,7 @@ mod tests {
             prop_assert_eq!(at_once, average);
         }
 
-        /// A queue and its running task, at the same place or not, one of them perhaps on nobody's account: together, and each alone.
+        /// A queue and its running task, at the same place or not, the task perhaps on no queue's account: together, and each alone.
         #[test]
         fn ticks_of_both_are_ticks_of_each(
             life in stretches(3_000),

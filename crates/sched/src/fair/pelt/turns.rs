@@ -94,7 +94,7 @@ impl QueueSlices {
         let waited = now.wrapping_sub(began);
         let reached = (waited >> 10) + place;
         let together = began.wrapping_add(waited & !1023) == self.until && reached % 1024 == self.place;
-        // What is on nobody's account began at 0.
+        // An average that is on no queue's account has time 0.
         let periods = reached / 1024;
         if !together || began == 0 || periods.wrapping_sub(1) >= REMEMBERED {
             return None;

@@ -55,7 +55,7 @@ impl UtilEst {
         if rules.util_est_ewma_only { self.update_as::<true>(avg, rules) } else { self.update_as::<false>(avg, rules) }
     }
 
-    /// The same of a series that is known to be EEVDF's or not.
+    /// [`UtilEst::update`] with `util_est_ewma_only` known when compiled.
     #[inline(always)]
     pub(crate) fn update_as<const EWMA_ONLY: bool>(&mut self, avg: &SchedAvg, rules: &RuleSet) {
         if self.enqueued & UNCHANGED != 0 {
@@ -130,8 +130,8 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// As a task is queued, at the head of `enqueue_task_fair`. One that lingers is taken off as it goes to sleep and put back as it wakes, not
-    /// as it moves.
+    /// The part of `enqueue_task_fair` that adds the task's estimate. A delayed task's estimate is removed when it goes to sleep and added
+    /// when it wakes, not when it moves.
     #[inline]
     pub(crate) fn expect_util_of(&mut self, task: TaskId, flags: EnqueueFlags) {
         let record = &self.tasks[task.index()];
@@ -148,7 +148,7 @@ impl<D: Decider> Sched<D> {
         if !self.tracks_load {
             return;
         }
-        // 6.12 takes one that lingers off once more as a call has it leave for good.
+        // 6.12 removes a delayed task's estimate a second time where a system call dequeues the task.
         let again =
             self.rules.util_est_dequeued_twice && !flags.has(DequeueFlags::SAVE) && !flags.has(DequeueFlags::MIGRATING);
         if !self.entities[se.index()].sched_delayed || again {
@@ -210,7 +210,7 @@ mod tests {
         RuleSet::of(release.parse().unwrap())
     }
 
-    /// The estimates after activations that ended with these utilisations, each on a CPU of one's own, a period apart.
+    /// The estimates after activations that ended with these utilisations, each alone on a CPU, a period apart.
     fn estimates(release: &str, ended: &[u64]) -> Vec<u64> {
         let mut estimate = UtilEst::default();
         let after = |util: &u64| {
@@ -241,7 +241,7 @@ mod tests {
 
     /// From 6.8 on: 400 running of 411 runnable is more than a hundredth of waiting, and says nothing; of 410 it does.
     #[test]
-    fn who_waited_did_not_show_what_it_takes() {
+    fn utilisation_of_a_task_that_waited_is_not_sampled() {
         for (runnable, left) in [(410, 700), (411, 800)] {
             let mut estimate = UtilEst { ewma: 800, enqueued: 0 };
             estimate.update(&avg(400, runnable), &rules("6.12"));

@@ -1,4 +1,4 @@
-//! V, the weighted average of a queue's virtual times, and who is eligible by it (EEVDF).
+//! V, the weighted average of a queue's virtual times, and which entities are eligible by it (EEVDF).
 
 use crate::entity::{Entity, EntityId, Vruntime};
 use crate::fair::cfs_rq::CfsRq;

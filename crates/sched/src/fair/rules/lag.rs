@@ -41,8 +41,8 @@ impl Rules {
         average.since(entity.vruntime).clamp(-limit, limit)
     }
 
-    /// The lag of one that lingers, which had `before`: it gets no worse, and none is earned (DELAY_ZERO), where that is seen to while it
-    /// lingers (since 059258b0d424, 7.1: [`RuleSet::bounds_lag_while_delayed`]).
+    /// The lag of a delayed entity, which had `before`: it gets no worse and, with DELAY_ZERO, not above zero, in releases that bound it
+    /// during the delay (since 059258b0d424, 7.1: [`RuleSet::bounds_lag_while_delayed`]).
     ///
     /// [`RuleSet::bounds_lag_while_delayed`]: schedlab_model::RuleSet
     #[inline]

@@ -25,7 +25,7 @@ impl Rules {
     /// 829c1651e9c4, 6.3, 6.1.22, 5.10.177).
     #[inline(always)]
     pub(crate) fn entity_is_long_sleeper(&self, slept_at: u64, now: u64) -> bool {
-        // Before that time nobody slept for as long.
+        // Until the clock reaches LONG_SLEEP no task can have slept that long.
         now > LONG_SLEEP && slept_at != 0 && slept_at < now - LONG_SLEEP && self.places_long_sleepers_anew
     }
 

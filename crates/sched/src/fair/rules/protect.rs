@@ -1,4 +1,4 @@
-//! How long whoever was picked keeps the CPU under EEVDF (RUN_TO_PARITY).
+//! How long a picked task keeps the CPU under EEVDF (RUN_TO_PARITY).
 
 use crate::entity::{Entity, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
@@ -85,7 +85,7 @@ impl Rules {
     }
 
     /// Coming ticks that leave an entity running, as a closed form of what [`Rules::update_deadline`] and [`Rules::is_unprotected`] say at each:
-    /// the first comes `partial` after it was charged last, and nobody comes or goes meanwhile. A lower bound.
+    /// the first comes `partial` after it was charged last, and no task is enqueued or dequeued meanwhile. A lower bound.
     ///
     /// A protected one goes on until its virtual time reaches the end of its protection, a slice or less. An unprotected one has to go at any
     /// tick; on 6.12 once its request is served or, under PREEMPT_SHORT, it is not eligible any more.

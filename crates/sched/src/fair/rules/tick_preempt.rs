@@ -46,8 +46,8 @@ impl Rules {
         self.inactive_ticks_until_ahead(first, ideal, ahead, step)
     }
 
-    /// Coming ticks that leave an entity running, as a closed form of [`Rules::check_preempt_tick`] at each: the first comes `partial` after it was
-    /// charged last, and nobody comes or goes meanwhile; `first_key` is that of who waits first, if anybody does. A lower bound.
+    /// Coming ticks that leave an entity running, as a closed form of [`Rules::check_preempt_tick`] at each: the first comes `partial`
+    /// after it was charged last, without enqueues or dequeues meanwhile; `first_key` is the first waiting entity's, if any. A lower bound.
     #[inline(always)]
     pub(crate) fn ticks_until_preempted(
         &self,
@@ -63,7 +63,7 @@ impl Rules {
         self.inactive_ticks_cfs(first, ideal, ahead, step)
     }
 
-    /// The same of a task that may get ahead.
+    /// [`Rules::inactive_ticks_cfs`] for a task that may get too far ahead of the first in the queue.
     #[inline(never)]
     fn inactive_ticks_until_ahead(&self, first: u64, ideal: u64, ahead: i64, step: u64) -> u64 {
         let until_ideal = ticks_until_ideal(first, ideal, &self.in_ticks);

@@ -2,9 +2,9 @@
 //!
 //! The kernel keeps a red-black tree. What decides is only the order (key, then arrival: an equal key goes to the right of its
 //! equals) and, for EEVDF, the least `vruntime` below a node. A list of short sorted runs gives the same order; it touches one or
-//! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. Who is picked is among the first, and who comes
-//! is placed near either end; so a run is a ring, where taking out and putting in move whatever lies towards the nearer end. Mostly there
-//! are only a few, which stand in a row of their own.
+//! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. A picked entity is among the first, and a new one
+//! is placed near either end; so a run is a ring, where insertion and removal move the entries towards the nearer end. Mostly there are
+//! only a few entries, which have an array of their own.
 
 mod few;
 mod ring;
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What stands in a place where nobody does.
+    /// Sentinel for an empty slot.
     pub(super) const NOBODY: Self =
         Self { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
 
@@ -67,7 +67,7 @@ const fn steps(count: usize) -> u64 {
 #[derive(Debug, Clone, Default)]
 #[repr(C)]
 pub struct Timeline {
-    /// All of them while they are few, and were since there was nobody; else none.
+    /// All entries while they are few, and have been since the queue was empty; else none.
     few: Few,
     /// Those at either end come and go most, so this is a ring too.
     runs: VecDeque<Run>,
@@ -193,7 +193,7 @@ impl Timeline {
     }
 
     /// [`Timeline::insert`], and then [`Timeline::remove`] of the first as it was before, which comes no later than the new one. Also
-    /// who is first then, with its key. O(log n).
+    /// the entity that is first then, with its key. O(log n).
     #[inline(always)]
     pub fn insert_and_take_first(
         &mut self,

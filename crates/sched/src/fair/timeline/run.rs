@@ -30,7 +30,7 @@ impl Run {
         if self.entries.front().is_none_or(|first| !first.before(key, sequence)) {
             return 0;
         }
-        // Whoever goes to the end, or is there, is found as fast.
+        // An entry that goes to the end, or is there, is found as fast.
         match self.entries.back() {
             Some(last) if last.before(key, sequence) => return self.entries.len(),
             Some(last) if last.sequence == sequence => return self.entries.len() - 1,
@@ -69,8 +69,8 @@ impl Run {
         entry.slice
     }
 
-    /// Takes the first entry out of a run that is the only one, and puts one in that goes behind all others: who is first then, with its key.
-    /// None, and nothing done, where it is otherwise, or the slices differ.
+    /// Takes the first entry out of the only run, and puts in one that goes behind all others. Returns the entity that is first then, with
+    /// its key; none, with nothing changed, where the new entry does not go last or the slices differ.
     #[inline(always)]
     pub(super) fn rotate(
         &mut self,
@@ -85,7 +85,7 @@ impl Run {
             return None;
         }
         self.entries.rotate_in(Entry { key, sequence, vruntime, slice, entity });
-        // It stays a bound. Whoever rotates goes by keys, and does not ask for it.
+        // It stays a bound. Callers of this function go by keys, and do not use it.
         self.least = self.least.min(vruntime);
         self.entries.front().map(|entry| (entry.entity, entry.key))
     }
