@@ -10,7 +10,7 @@ use schedlab_sched::{Decider, EntityId, Pick, Preemption, Pull, Vruntime};
 pub(crate) struct RecordedDecider {
     /// The tasks the kernel picked, one a look; ours once these are used up.
     pub(crate) kernels_picks: VecDeque<TaskId>,
-    /// Who ran in the end, where the looks are not recorded: ours stand as long as they only take off those that linger.
+    /// The task that ran in the end, where the looks are not recorded: our looks count as long as they only dequeue delayed tasks.
     pub(crate) outcome: Option<TaskId>,
     /// Whether the kernel rescheduled; ours stands where that is hidden.
     pub(crate) kernels_preempt: Option<bool>,
@@ -22,7 +22,7 @@ pub(crate) struct RecordedDecider {
     pub(crate) preempt: Option<bool>,
     /// From where the kernel took a task, where it looked for some.
     pub(crate) kernels_pull: Option<CpuId>,
-    /// Whom we would have taken, of each domain that was looked at.
+    /// The task that we would have taken, of each domain that was looked at.
     pub(crate) pulls: Vec<Pull>,
     /// The weights that the kernel gives groups' entities in the step, each entity's in order, where they are followed.
     kernels_weights: Option<BTreeMap<u32, VecDeque<u64>>>,
@@ -142,7 +142,7 @@ impl Decider for RecordedDecider {
         self.next = Some((entity, vruntime, deadline));
     }
 
-    /// Whom the kernel takes follows by itself.
+    /// Only the CPU is answered; the task that the kernel takes from it follows.
     fn pull(&mut self, pull: Pull, within: impl Fn(CpuId) -> bool) -> Option<CpuId> {
         self.pulls.push(pull);
         self.kernels_pull.filter(|from| within(*from))

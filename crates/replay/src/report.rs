@@ -35,7 +35,7 @@ pub struct Report {
     pub first_sights: FirstSights,
     /// The first few decisions and states that differ.
     pub differences: Vec<Difference>,
-    /// Who was picked each time.
+    /// The task that was picked each time.
     #[serde(skip)]
     pub schedules: Schedules,
     /// Our decisions with their reasons, where [`Settings::reasons`] asks for them. Tasks have the recording's numbers (pid).
@@ -60,7 +60,7 @@ pub struct Move {
 /// Scores by kind of decision.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Decisions {
-    /// Who runs next; only with more than one candidate.
+    /// Which task runs next; only with more than one candidate.
     pub pick: Score,
     /// Whether a tick ends the running task's turn; only with more than one candidate.
     pub tick: Score,
@@ -70,14 +70,15 @@ pub struct Decisions {
     pub placement: Score,
     /// On which CPU a woken task comes in; naive: where it was. Only on several CPUs.
     pub select: Score,
-    /// The same of a new task, and of one that begins another program.
+    /// On which CPU a new task comes in, and one that begins another program (`exec`). Only on several CPUs.
     pub select_new: Score,
-    /// Whom a CPU that is about to idle takes from another one, if anybody; only where somebody waits. Naive: nobody.
+    /// Newidle balance: which task the CPU pulls, if any; only where a task waits. Naive: none.
     pub newidle: Score,
-    /// The same of a CPU that balances on a tick, its own domains or an idle one's, where it was due by our rules or took somebody.
+    /// Which task a CPU pulls that balances on a tick, its own domains or an idle one's; only where it was due by our rules or took a task.
+    /// Naive: none.
     pub balance: Score,
-    /// Whether a CPU that balances on a tick has another one's stopper push who runs there, and from where; and whom that pushes.
-    /// Naive: nobody.
+    /// Whether a CPU that balances on a tick has another CPU's stopper push the task that runs there, from which CPU, and which task the
+    /// stopper pushes. Naive: none.
     pub push: Score,
 }
 
@@ -89,7 +90,7 @@ pub struct Score {
     /// Of these, ours was the kernel's.
     pub equal: u64,
     /// Of these, the naive rule's was the kernel's: the first task in virtual time (EEVDF: by deadline, eligible or not) runs,
-    /// whoever comes before the running task preempts it (tick, wake-up), a task comes in at the queue's `min_vruntime` (EEVDF:
+    /// a task before the running one preempts it (tick, wake-up), a task comes in at the queue's `min_vruntime` (EEVDF:
     /// at the average).
     pub naive_equal: u64,
     /// Decisions not compared since something they depend on is not in the recording.

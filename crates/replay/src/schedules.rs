@@ -8,7 +8,7 @@ use std::path::Path;
 use schedlab_model::{CpuId, Event, EventKind, TaskId, TaskState, Time};
 use schedlab_trace::{PerfettoOptions, Pid, Record, RecordKind, TaskLabel, TaskRef, TraceError, write_perfetto};
 
-/// Who was picked by whom, each time.
+/// The task that the kernel picked each time, and the one that our rules picked.
 #[derive(Debug, Clone, Default)]
 pub struct Schedules {
     picks: Vec<Picked>,
@@ -23,7 +23,7 @@ pub(crate) struct Picked {
     pub(crate) line: u64,
     pub(crate) ours: Pid,
     pub(crate) kernels: Pid,
-    /// In what state whoever ran left.
+    /// The state in which the previous task was switched out.
     pub(crate) state: TaskState,
 }
 
@@ -124,7 +124,7 @@ impl Schedules {
         let mut running: Option<(Pid, Pid)> = None;
         for picked in &self.picks {
             let (kernels, ours) = running.unwrap_or((0, 0));
-            // Whoever only ours ran was preempted by what really happened.
+            // A task that ran by our rules alone is shown as preempted.
             let state_of_ours = if ours == kernels { picked.state } else { TaskState::Running };
             let rows = [
                 (CpuId(0), of_kernel(kernels), picked.state, of_kernel(picked.kernels)),

@@ -272,7 +272,7 @@ impl Settings {
     }
 
     pub(crate) fn rules(&self) -> Rules {
-        // The recording shows who ran: nobody is to be throttled here too.
+        // The recording shows which tasks ran: the replay must not throttle any of them itself.
         let tunables = Tunables { rt_runtime: None, fair_server_runtime: Time::ZERO, ..self.tunables };
         Rules::from_tunables(self.rule_set(), HZ, tunables)
     }

@@ -15,7 +15,7 @@ pub struct Waits {
     /// Those that were told from beginning to end.
     #[serde(flatten)]
     pub latency: Latency,
-    /// How many there were besides, that ended in a gap: somebody ran whom no switch had brought. They are left out.
+    /// How many more waits ended in a gap: the task ran without a recorded switch to it. They are left out.
     pub untold: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct RecordedRun {
     pub command: Option<Pid>,
     /// How long it ran, if its runner ended it.
     pub duration: Option<u64>,
-    /// How long after the switch whoever came told of its arrival.
+    /// How long after the switch the arriving task reported its arrival.
     pub arrival_lag: u64,
 }
 
@@ -98,7 +98,7 @@ pub fn wakeup_latency(records: &[Record], run: RecordedRun) -> Option<Waits> {
     seen.waits()
 }
 
-/// Who runs, who waits since when, and how long others did.
+/// Which tasks run, which wait and since when, and how long the others waited.
 #[derive(Debug, Default)]
 struct Seen {
     running: BTreeMap<u32, Pid>,
@@ -112,7 +112,8 @@ impl Seen {
         self.running.values().any(|&running| running == pid)
     }
 
-    /// Whoever causes an event runs: if no switch has brought it, it came some time since the CPU's event before, unless that is told.
+    /// The task that causes an event runs. If no switch shows it, it was switched in at an unknown time since the CPU's last event, unless
+    /// an arrival gives the time.
     fn bridge(&mut self, record: &Record, arrival_lag: u64) {
         let known = self.running.insert(record.cpu, record.pid);
         if known.is_none_or(|known| known == record.pid) {
@@ -151,8 +152,8 @@ impl Seen {
     }
 }
 
-/// The same of a file, gzipped or plain; a recording names its command in its head. `duration` is of the recorded run, where that was
-/// ended by its runner.
+/// [`wakeup_latency`] of a file, gzipped or plain; a recording names its command in its head. `duration` is that of the recorded run, where
+/// its runner ended it.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] if the file cannot be read, [`ReplayError::Empty`] if it holds no event.
@@ -239,12 +240,12 @@ mod tests {
         let lines = [
             " a-7 0d..2. 1.000000000: sched_waking: comm=b pid=8 prio=120 target_cpu=000",
             " a-7 0d..2. 1.000001000: sched_waking: comm=c pid=9 prio=120 target_cpu=000",
-            // Nothing is told of 70: some time before 5 us it left to 8, woken at 0.
+            // No switch shows when 70 was switched out: at some time before 5 us, for 8, which was woken at 0.
             " a-7 0d..2. 1.000002000: sched_switch: a:7 [120] S ==> t:70 [120]",
             " b-8 0d..2. 1.000005000: sched_waking: comm=a pid=7 prio=120 target_cpu=000",
             " b-8 0d..2. 1.000006000: sched_switch: b:8 [120] S ==> c:9 [120]",
             " c-9 0d..2. 1.000007000: sched_switch: c:9 [120] S ==> a:7 [120]",
-            // 9 had been preempted and nobody woke it: there is no wait to lose. It runs as it is woken, and waits for nothing.
+            // 9 had been preempted and was not woken: there is no wait to lose. It runs as it is woken, and waits for nothing.
             " a-7 0d..2. 1.000008000: sched_switch: a:7 [120] S ==> t:70 [120]",
             " c-9 0d.h2. 1.000009000: sched_waking: comm=c pid=9 prio=120 target_cpu=000",
             " c-9 0d..2. 1.000010000: sched_switch: c:9 [120] S ==> b:8 [120]",

@@ -1,10 +1,10 @@
-//! A look at our machine in the midst of a replay.
+//! A look at our machine during a replay.
 
 use schedlab_sched::{Ours, Sched};
 
 use crate::recorded_decider::RecordedDecider;
 
-/// Our machine as it stands after a step of a recording.
+/// The state of our machine after a step of a recording.
 #[derive(Debug)]
 pub struct Watched<'a> {
     sched: &'a Sched<RecordedDecider>,

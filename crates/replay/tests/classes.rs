@@ -13,7 +13,7 @@ fn report(scenario: &str, series: &str) -> Report {
     report
 }
 
-/// What cannot be judged: placements whose task does not run again before the recording ends, and who is first of tasks that were
+/// What cannot be judged: placements whose task does not run again before the recording ends, and which task is first of those that were
 /// queued before it at the same virtual time.
 fn exact(report: &Report) {
     let [pick, place] = [report.decisions.pick, report.decisions.placement].map(|score| score.unverifiable);
@@ -38,8 +38,8 @@ fn groups_share_and_are_throttled_as_recorded() {
     }
 }
 
-/// 5 ms of each 50 ms on a kernel that throttles task by task: each is taken off as it returns to user space, which is recorded; that its
-/// group is throttled then is ours to know, and who runs until then and after.
+/// 5 ms of each 50 ms on a kernel that throttles task by task: each is dequeued as it returns to user space, which is recorded. That its
+/// group is throttled then, and which tasks run before and after, follows from our own state.
 #[test]
 fn tasks_are_throttled_as_they_return_to_user_space() {
     let report = report("quota", "7.2");
@@ -70,7 +70,7 @@ fn sessions_share_as_recorded() {
     }
 }
 
-/// FIFO and RR beside fair tasks: who preempts, round-robin slices tick by tick, the time used of `rt_runtime` (5.10, 6.1) and the
+/// FIFO and RR beside fair tasks: preemptions, round-robin slices tick by tick, the time used of `rt_runtime` (5.10, 6.1) and the
 /// fair server's runtime (6.12) to the nanosecond.
 #[test]
 fn real_time_tasks_run_as_recorded() {
@@ -108,7 +108,7 @@ fn who_starves_runs_as_recorded() {
         ("7.2", "srv=1"),
     ] {
         let report = report("starved", series);
-        // Up to 6.1 RCU asks whoever runs for very long to make room, which is no rule of the scheduler.
+        // Up to 6.1 RCU reschedules a task that runs for very long, which is no rule of the scheduler.
         assert!(report.unexplained <= 2 && (report.unexplained == 0 || series == "6.1"), "{series}");
         let differing = common::scores(&report).iter().map(|score| score.compared - score.equal).sum::<u64>();
         assert_eq!(
@@ -129,28 +129,29 @@ fn who_starves_runs_as_recorded() {
     }
 }
 
-/// On 6.12, a busy guest: a worker wakes before a queued SCHED_IDLE task was told of, and is placed beside it all the same; a tick
-/// finds a deadline task's runtime used up after its period began, which was compared with what the charge had made of it already.
+/// On 6.12, a busy guest: a worker wakes before the snapshot of a queued SCHED_IDLE task, and is placed beside that task all the same; a
+/// tick finds a deadline task's runtime used up after its period began, which was compared with what the charge had made of it already.
 #[test]
-fn who_is_told_of_late_was_there_from_the_beginning() {
+fn a_task_with_a_late_snapshot_was_there_from_the_beginning() {
     let report = report("deadline-late", "6.12");
     exact(&report);
     assert!(report.state.avg_vruntime.compared > 20 && report.state.budgets.compared > 150);
 }
 
-/// On 6.12, a busy guest, in which telling of all tasks takes half a second: a kernel thread wakes before it is told of, and another one
-/// while it is queued. The one slept until it was woken; so the other is not the first there, and nothing is asked for as it comes.
+/// On 6.12, a busy guest, in which the snapshot of all tasks takes half a second: a kernel thread wakes before its own snapshot, and
+/// another one while the first is queued. The first slept until it was woken; so the second does not come to an empty queue, and
+/// need_resched is not set.
 #[test]
-fn who_wakes_before_he_is_told_of_slept_until_then() {
+fn a_task_that_wakes_before_its_snapshot_slept_until_then() {
     let report = report("starved-late", "6.12");
     exact(&report);
     assert!(report.decisions.wakeup.compared > 5 && report.state.avg_vruntime.compared > 20, "{:?}", report.state);
 }
 
-/// On 6.12: the timer of a task that was throttled expires as it is a fair one again. `dl_task_timer` sees that before it reads the clock: whoever is
-/// put back after it, by a schedule that leaves the clock alone, is charged up to the wake-up before.
+/// On 6.12: the timer of a task that was throttled expires when it is a fair task again. `dl_task_timer` sees that before it reads the
+/// clock: a task that is put back after it, by a schedule that does not update the clock, is charged up to the wakeup before.
 #[test]
-fn the_timer_of_who_left_the_class_leaves_the_clock_alone() {
+fn the_timer_of_a_task_that_left_the_class_does_not_update_the_clock() {
     let report = report("reservations", "6.12");
     exact(&report);
     assert!(report.state.timers.compared > 20 && report.state.vruntime.compared > 500, "{:?}", report.state);

@@ -29,7 +29,7 @@ fn recordings_of_kernels_keep_all() {
     }
 }
 
-/// Line by line: who runs is woken before, runs once, and does not wait beside an idle CPU for more than 10 ms.
+/// Line by line: a task is woken before it runs, runs on one CPU at a time, and does not wait beside an idle CPU for more than 10 ms.
 #[test]
 fn each_impossible_thing_is_found_where_it_shows() {
     let sleep = "a-7 0d..2. 1.000000000: sched_switch: a:7 [120] S ==> swapper/0:0 [120]\n";

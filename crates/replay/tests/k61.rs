@@ -145,7 +145,7 @@ proptest! {
         let mut records: Vec<Record> = open(&fixture("k61-hackbench.txt.gz")).unwrap().map(Result::unwrap).collect();
         // Not the very first, which is where the running task is first seen. Only of tasks that are charged again before they
         // are placed anew: a sleeper comes back a credit before min_vruntime however little it ran, and the last charge of an
-        // ending task concerns nobody. And not where an exit takes the task out and puts it back: the first of the queue comes
+        // ending task affects no placement. And not where an exit takes the task out and puts it back: the first of the queue comes
         // back at the queue's new min_vruntime, however long it ran.
         let charged = |record: &Record| match record.kind {
             RecordKind::StatRuntime { pid, .. } => Some(pid),

@@ -30,7 +30,7 @@ fn hackbench_without(feature: &str) -> Report {
 #[test]
 fn every_decision_is_equal_and_no_vruntime_is_a_nanosecond_off() {
     // The task that runs as the hogs' recording begins starts a new request before its deadline is first seen: the one wake-up
-    // and the one pick until then depend on a deadline that nobody recorded.
+    // and the one pick until then depend on a deadline that was not recorded.
     assert_exact(&hogs(), [1, 0, 1, 0]);
     assert_exact(&hackbench(), [0, 0, 0, 0]);
 }

@@ -55,7 +55,7 @@ fn assert_exact_but_warm_up(report: &Report, file: &str) {
 }
 
 /// The lag of sleepers is in the snapshot, and from there on it follows: hogs whose nice levels change as they run; sleepers, where
-/// wake-ups find a lazy request pending and take off who lingers (7.2); yields that an interrupt parts from their schedule (6.12).
+/// wake-ups find a lazy request pending and dequeue delayed tasks (7.2); yields that an interrupt parts from their schedule (6.12).
 #[test]
 fn eevdf_is_exact_with_place_entity_alone() {
     for file in ["hogs-6.12.txt.gz", "hogs-7.2.txt.gz", "sleepers-7.2.txt.gz", "changes-6.12.txt.gz"] {
@@ -73,7 +73,7 @@ fn cfs_is_exact_with_tracepoints_alone_as_tasks_change() {
     }
 }
 
-/// Of 5.10.223: a real-time task changes others, and nobody is charged for what it asks, as a fair task that asks is.
+/// Of 5.10.223: a real-time task changes others, and no task is charged for its calls; a fair caller is charged.
 #[test]
 fn changes_by_a_real_time_task_come_at_once() {
     assert_exact_but_warm_up(&own_at(Level::L0, "changes-l0-5.10.txt.gz"), "changes-l0-5.10");
@@ -81,7 +81,7 @@ fn changes_by_a_real_time_task_come_at_once() {
 
 /// Of 6.1.176: a tick has a task rescheduled, rcu_preempt wakes beside it, and `setpriority(2)` gives it nice 3 before it goes. The wake-up asked
 /// that the clock be left alone (`rq_clock_skip_update` in `check_preempt_curr`), so that the change's charge is the last one, and the schedule has
-/// none. Whoever is forked next is placed by what the queue weighs then.
+/// none. The task that is forked next is placed by what the queue weighs then.
 #[test]
 fn a_change_is_charged_and_the_schedule_after_it_is_not() {
     assert_exact_but_warm_up(&own_at(Level::L0, "forks-l0-6.1.txt.gz"), "forks-l0-6.1");
@@ -108,7 +108,7 @@ fn levels_are_read_by_their_names() {
 }
 
 /// Of 5.10.223: the watchdog wakes the stop class's task, which the trace shows with the recorder's own priority and which runs at
-/// once all the same, while the recorder looks at the tasks. Who is woken next preempts a fair task as it was recorded.
+/// once all the same, while the recorder looks at the tasks. The task that is woken next preempts a fair task as recorded.
 #[test]
 fn the_stop_class_runs_before_the_recorder() {
     let text = "\

@@ -60,17 +60,18 @@ fn a_recording_begins_from_its_snapshot() {
         assert_eq!((report.level, report.unexplained), (Level::L1, 0), "{file}");
         // The clock at which each charge began is shown, and compared.
         assert!(report.state.exec_start.compared > 100 && report.state.exec_start.max_error_ns == 0, "{file}");
-        // Nobody who was there before was first seen later than in the snapshot.
+        // No task that was there before was first seen later than in the snapshot.
         assert_eq!(report.first_sights.recording, 0, "{file}");
-        // In which order equal tasks came that were queued before it is not told, nor where they land whom nobody picked again.
+        // The recording does not show in which order equal tasks were queued before it, nor where tasks that were not picked again were
+        // placed.
         let open = [report.decisions.pick, report.decisions.placement].map(|score| score.unverifiable);
         assert!(open[0] <= 1 && open[1] <= 2, "{file}: {open:?}");
         common::assert_exact(&report, [open[0], 0, 0, open[1]]);
     }
 }
 
-/// The same of 6.18.15 with placements and tracepoints (L0k). It asks for rescheduling lazily, which not each kernel of its series does: the
-/// head's `sched/preempt` tells.
+/// A recording of 6.18.15 with placements and tracepoints (L0k). This kernel reschedules lazily, which not each one of its series does; the
+/// head's `sched/preempt` says so.
 #[test]
 fn a_recording_of_6_18_comes_out_as_recorded() {
     let report = replay_file(&fixture("hogs-6.18.txt.gz"), &Options::default()).unwrap();

@@ -122,7 +122,7 @@ a-7 0d.h2. 1.001000001: sched_stat_runtime: comm=a pid=7 runtime=1000000 [ns] vr
     assert_eq!(report.state.vruntime.max_error_ns, 0);
 }
 
-/// A pick of a task that nobody queued cannot be: our state is in doubt from there on.
+/// A task that was never enqueued cannot be picked: our state is in doubt from there on.
 #[test]
 fn an_impossible_recording_loses_track_and_says_so() {
     let text = "\
@@ -230,7 +230,7 @@ const OWN: [&str; 30] = [
 ];
 
 proptest! {
-    /// The same of what an own recording is made of, read without its probes and by the rules of each kernel.
+    /// Random lines of the kinds that our recorder writes, read without its probes and by the rules of each kernel.
     #[test]
     fn nonsense_of_an_own_recording_never_panics(
         lines in proptest::collection::vec((any::<prop::sample::Index>(), 0u32..4, 0usize..4), 1..60),

@@ -39,10 +39,10 @@ fn each_cpu_decides_as_recorded() {
     }
 }
 
-/// The beginnings of three longer ones. A task that lingers is brought to a CPU that idles, whose schedule takes it off and runs nobody. And
-/// a task wakes elsewhere while the queue that it was on is brought up to date: it is aged to the time before, and its load is taken
-/// out later (`cfs_rq->removed`), or at once where it had left before and only the rest of its leaving came after. On 7.3 the end of a slice has a tick
-/// of its own on each CPU, a wake-up takes off those that linger before it looks at preemption, and no probe tells that a CPU looks for work.
+/// The beginnings of three longer ones. A delayed task is pulled to an idle CPU, whose schedule dequeues it and stays idle. A task wakes on
+/// another CPU while the queue that it was on is updated: it is aged to the time before the update, and its load is removed later
+/// (`cfs_rq->removed`), or at once where it had left before and only the rest of its leaving came after. On 7.3 the end of a slice has a
+/// separate tick on each CPU, a wakeup dequeues delayed tasks before it checks preemption, and no probe shows that a CPU looks for work.
 #[test]
 fn what_two_cpus_do_at_once_comes_out_as_recorded() {
     for name in [
@@ -71,7 +71,7 @@ fn what_two_cpus_do_at_once_comes_out_as_recorded() {
 
 /// Nested cgroups with weights that change, one of them with a limit, made by the recorded command on two CPUs: given the weights that the
 /// kernel gives the groups' entities, which follow from loads that both CPUs change at once, each decision is the kernel's, and virtual
-/// times of tasks and groups are to the nanosecond. So is what is left of the limit on each CPU, and which queue is throttled when.
+/// times of tasks and groups are to the nanosecond. What is left of the limit on each CPU is exact too, and which queue is throttled when.
 #[test]
 fn groups_on_several_cpus_are_followed() {
     for name in ["groups-2-near-6.1", "groups-2-near-6.12"] {
@@ -102,8 +102,8 @@ fn weights_of_groups_follow_from_all_cpus() {
     }
 }
 
-/// Which CPU a woken task gets hangs on who idles at that very moment, which other CPUs change: nine in ten, and more often than who
-/// takes the one where it was; where that is always right, so are we.
+/// Which CPU a woken task gets depends on which CPUs idle at that very moment, which other CPUs change: nine in ten are equal, more than by
+/// the naive rule, which takes the task's previous CPU. Where that rule is always right, ours are too.
 #[test]
 fn woken_tasks_are_placed_as_recorded() {
     for name in RECORDINGS {
@@ -113,10 +113,10 @@ fn woken_tasks_are_placed_as_recorded() {
     }
 }
 
-/// Whom a newly idle CPU takes follows from who waits where, for how long, and in which order they came to be looked at: nine in ten. On
-/// a tick it hangs on when a domain was balanced before, too: three in four, and more than who takes nobody.
+/// Which task newidle balance pulls follows from which tasks wait where, for how long, and in which order they are looked at: nine in ten
+/// are equal. On a tick it depends on when a domain was balanced before, too: three in four, more than by the naive rule, which pulls none.
 #[test]
-fn newly_idle_cpus_take_whom_the_kernels_do() {
+fn newidle_balance_pulls_the_tasks_that_the_kernel_pulled() {
     let names = RECORDINGS.into_iter().chain(["sleepers-4-apart-6.12", "pipes-4-apart-6.12"]);
     let reports: Vec<Report> = names.map(report).collect();
     let sum = |of: fn(&Report) -> Score| {
@@ -131,7 +131,7 @@ fn newly_idle_cpus_take_whom_the_kernels_do() {
 }
 
 /// Where a recording tells at which tick a CPU is balanced and how it stood then, nine in ten of what is balanced on ticks come out as
-/// recorded, too, and more than where nobody is ever taken; and whom a busy CPU's stopper pushes, and that it does.
+/// recorded, too, more than by the naive rule, which pulls no task. A busy CPU's stopper pushes when the kernel's does, and the same task.
 #[test]
 fn what_is_balanced_on_ticks_is_as_recorded() {
     let report = report("pipes-4-apart-6.1");
@@ -174,7 +174,7 @@ fn recordings_of_several_cpus_that_tell_too_little_are_refused() {
 
 /// A recording that lacks any of its events leads to differences, never to a failure of the replayer.
 #[test]
-fn what_is_missing_in_the_midst_is_survived() {
+fn a_recording_without_some_of_its_events_is_replayed() {
     let whole: Vec<Record> = open(&fixture("pipes-4-near-6.12.txt.gz"))
         .expect("a recording")
         .map(|record| record.expect("a record"))

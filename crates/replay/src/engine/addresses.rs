@@ -34,7 +34,7 @@ impl<'a> Engine<'a> {
         // Before it moves it is on another one.
         let from = section.iter().rposition(|entry| entry.what == What::Move);
         let moved = from.map(|from| &section[from]);
-        // Whose queue is charged first: that of who comes or goes.
+        // The queue of the task that is enqueued or dequeued is charged first.
         let mut comes = None;
         let single = self.sched.rules().single_timeline;
         for entry in &section[from.unwrap_or(0)..] {

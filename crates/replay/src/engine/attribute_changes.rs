@@ -95,7 +95,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A task that lingers is taken off, for somebody waits until it sleeps.
+    /// A delayed task is dequeued, since another task waits until it sleeps.
     pub(super) fn wait_inactive(&mut self, cpu: CpuId, pid: Pid, section: &[Entry<'a>]) {
         self.compare_before(cpu, section);
         let Some(task) = self.task_of(pid).filter(|task| *task != TaskId::IDLE) else { return };

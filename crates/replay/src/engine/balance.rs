@@ -1,4 +1,4 @@
-//! Load averages that nobody's queueing brings up to date, and balancing.
+//! Load averages that are updated outside of enqueues and dequeues, and load balancing.
 
 use schedlab_model::{CpuId, TaskId, Time};
 use schedlab_sched::{Clocks, DequeueFlags, DomainPast, Sched};
@@ -33,9 +33,9 @@ impl<'a> Engine<'a> {
         let until = ahead.first().map_or(self.line, |next| next.record.line);
         let jiffies = due.map(|due| due.jiffies);
         let mut ask = Ask { cpu, newly: !ticks, idle, jiffies, taken, pushed, until, before: None };
-        ask.before = taken.map(|(task, from)| self.whom(&ask, ahead, task, from));
+        ask.before = taken.map(|(task, from)| self.pull_at_start(&ask, ahead, task, from));
         if taken.is_some() || pushed.is_some() {
-            // What it looks at is how things are as it takes somebody, which may be long after it began.
+            // It reads the queues' state when it takes the task, which may be long after it began.
             self.cpus[by].asks.push(ask);
         } else {
             self.ask(ask);
@@ -71,14 +71,14 @@ impl<'a> Engine<'a> {
                 self.detached.insert(task);
                 self.placed.remove(&task);
             }
-            // One that lingers leaves for good.
+            // A delayed task is dequeued for good.
             None => {
                 self.sched.dequeue_task(cpu, task, DequeueFlags(first.flags()));
             }
         }
     }
 
-    /// The CPU `by` takes somebody, or has somebody pushed: now it looked.
+    /// The CPU `by` takes a task, or has one pushed: by now it has read the queues.
     pub(super) fn ask_now(&mut self, by: usize) {
         if !self.cpus[by].asks.is_empty() {
             let ask = self.cpus[by].asks.remove(0);
@@ -86,8 +86,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whom our rules would take as things are when the CPU begins to look, at the clock at which the kernel takes `task`.
-    fn whom(&self, ask: &Ask, ahead: &[Entry<'a>], task: TaskId, from: CpuId) -> Option<(TaskId, CpuId)> {
+    /// The task that our rules would take in the state at which the CPU begins to look, at the clock at which the kernel takes `task`.
+    fn pull_at_start(&self, ask: &Ask, ahead: &[Entry<'a>], task: TaskId, from: CpuId) -> Option<(TaskId, CpuId)> {
         let mut sched = self.sched.clone();
         let leaves = |entry: &&Entry<'a>| matches!(entry.what, What::Dequeue(_)) && entry.pid() == Some(self.pid(task));
         if let Some(shown) = ahead.iter().find(leaves).and_then(|entry| entry.record.clocks) {
@@ -100,7 +100,7 @@ impl<'a> Engine<'a> {
         sched.decider.pulls.iter().find_map(|pull| pull.ours)
     }
 
-    /// Whom our rules would take, and whom they would have pushed.
+    /// Which task our rules would take, and which they would have pushed.
     fn ask(&mut self, ask: Ask) {
         look_for_work(&mut self.sched, &ask);
         let open = self.score_pull(&ask);
@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whom the kernel takes to `cpu` in these records, and from where: off one queue, and accounted to the other.
+    /// Which task the kernel takes to `cpu` in these records, and from where: off one queue, and accounted to the other.
     fn taken(&self, cpu: CpuId, ahead: &[Entry<'a>]) -> Option<(TaskId, CpuId)> {
         ahead.iter().enumerate().find_map(|(at, entry)| {
             let What::Dequeue(_) = entry.what else { return None };
@@ -160,7 +160,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether a CPU that balanced on a tick has another one's stopper push who runs there.
+    /// Whether a CPU that balanced on a tick has another CPU's stopper push the task that runs there.
     fn score_push(&mut self, ask: &Ask, open: bool) {
         let (cpu, kernels) = (ask.cpu, ask.pushed);
         let all = (0..self.cpus.len() as u32).map(CpuId);
@@ -197,7 +197,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whom the stopper pushed from `cpu`, and where.
+    /// Which task the stopper pushed from `cpu`, and where to.
     pub(super) fn pushed(&mut self, cpu: CpuId, task: TaskId, to: CpuId) {
         self.stopped(cpu);
         let ours = self.sched.whom_to_push(cpu, to);
@@ -217,7 +217,7 @@ impl<'a> Engine<'a> {
         let pulls = std::mem::take(&mut self.sched.decider.pulls);
         let ours = pulls.iter().find_map(|pull| pull.ours);
         let waits = pulls.iter().any(|pull| pull.waits);
-        // Who is in the midst of something on one of both queues may or may not have done yet what this looks at.
+        // Another CPU that is changing one of the two queues may or may not have done so yet when this one reads it.
         let (line, by) = (self.line, self.by);
         let busy = |queue: CpuId| {
             let (until, other) = self.cpus[queue.index()].until;
@@ -230,7 +230,7 @@ impl<'a> Engine<'a> {
             let mut crowded = others.filter(|other| self.sched.nr_running(*other) > 1);
             open |= crowded.any(|other| self.changes(other, line, ask.until));
         }
-        // It looked some time between: what it looked at may have changed until it took somebody.
+        // It looked at some time in between: what it read may have changed before it took a task.
         open |= ask.before.is_some_and(|before| before != ours);
         for (task, from) in [ours, kernels].into_iter().flatten() {
             open |= self.guessed.contains(&task) || busy(from);
@@ -317,7 +317,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A CPU looks at others for somebody to take.
+/// A CPU looks at others for a task to take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask {
     cpu: CpuId,
@@ -325,11 +325,11 @@ pub(super) struct Ask {
     newly: bool,
     idle: bool,
     jiffies: Option<u64>,
-    /// Whom the kernel took, and from where.
+    /// Which task the kernel took, and from where.
     taken: Option<(TaskId, CpuId)>,
-    /// Whom ours would have taken as it began to look, if the kernel took somebody.
+    /// Which task our rules would have taken as it began to look, if the kernel took one.
     before: Option<Option<(TaskId, CpuId)>>,
-    /// From where it had somebody pushed.
+    /// The CPU from which it had a task pushed.
     pushed: Option<CpuId>,
     /// The line of its next record.
     until: u64,
@@ -378,7 +378,7 @@ fn until_it_ends<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
     &ahead[..ahead.iter().position(ends).unwrap_or(ahead.len())]
 }
 
-/// The records up to where somebody else runs.
+/// The records up to the switch to another task.
 fn until_it_switches<'b, 'a>(ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
     &ahead[..ahead.iter().position(|entry| entry.what == What::Switch).unwrap_or(ahead.len())]
 }
@@ -394,11 +394,11 @@ mod tests {
     use crate::report::Report;
     use crate::settings::Settings;
 
-    /// A CPU looks at the others before it takes somebody, without their locks: where ours would have taken somebody else as it began to
-    /// look than as it took, what hung on that changed meanwhile, and which of both it saw is not told. Two tasks are on CPU 0, of which
-    /// the second waits, as long as `migration_cost` and longer: CPU 1 takes it, as the kernel does.
+    /// A CPU reads the others' queues before it takes a task, without their locks. Where our rules take one task in the state at which it
+    /// began to look and another one in the state at which it took, the recording does not say which state it read, and the pull is not
+    /// compared. Two tasks are on CPU 0; the second has waited for at least `migration_cost`, so that CPU 1 takes it, as the kernel does.
     #[test]
-    fn whom_a_cpu_takes_is_open_where_that_changed_while_it_looked() {
+    fn a_pull_is_not_compared_where_its_task_changed_meanwhile() {
         let text = "cpus=2\n n-1     1d..2. 1.000000000: k_lacfs: cfs=0x1cc0 now=1 cpu=1 la=0 ra=0 ua=0 c=1 ct=1\n";
         let first = Reader::new(text.as_bytes()).next().expect("a line").expect("a record");
         let mut settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
@@ -420,7 +420,7 @@ mod tests {
         let taken = Some((tasks[1], cpu0));
         let ask =
             Ask { cpu: cpu1, newly: true, idle: false, jiffies: None, taken, before: None, pushed: None, until: 9 };
-        assert_eq!(engine.whom(&ask, &[], tasks[1], cpu0), taken);
+        assert_eq!(engine.pull_at_start(&ask, &[], tasks[1], cpu0), taken);
         for (before, [compared, equal, open]) in [(Some(taken), [1, 1, 0]), (Some(None), [1, 1, 1])] {
             engine.ask(Ask { before, ..ask });
             let score = engine.report.decisions.newidle;

@@ -55,7 +55,8 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, step);
     }
 
-    /// Whoever runs is taken off as it returns to user space: when it does so is recorded, that its group is throttled is ours to know.
+    /// The current task is dequeued as it returns to user space. When it returns is recorded; that its group is throttled follows from
+    /// our own state.
     pub(super) fn throttle(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         self.compare_before(cpu, section);
         let running = self.sched.curr(cpu);

@@ -39,7 +39,7 @@ impl<'a> Engine<'a> {
         let ours = self.sched.need_resched(cpu);
         let running = self.sched.curr(cpu);
         if ours && !kernels && !self.is_fair(running) {
-            // A real-time or deadline task that is picked again, or nobody once more, shows nowhere else.
+            // No other record shows that a real-time or deadline task, or the idle task, is picked again.
             return self.schedule_again(cpu, running, record);
         }
         let equal = self.report.state.need_resched.add(ours == kernels);
@@ -73,9 +73,9 @@ impl<'a> Engine<'a> {
                         self.compare_sleeper(cpu, se, record);
                     }
                 }
-                What::Reweight | What::Lingers => {
+                What::Reweight | What::DequeueEntities => {
                     let Some(se) = self.entity_of(record) else { continue };
-                    // A delayed task that was dequeued in the midst is not any more what it was.
+                    // A delayed task that was dequeued during the section has changed since.
                     if self.alone() || entry.what == What::Reweight || self.sched.entity_at(se).sched_delayed {
                         seen.entities.insert(se.0);
                     }
@@ -311,7 +311,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What is shown of the state after the section: whoever was set, and where who came was placed.
+    /// Compares what is shown of the state after the section: the task that was set, and where an enqueued one was placed.
     pub(super) fn compare_after(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         self.learn_queues(cpu, section);
         if !self.compares() {
@@ -359,7 +359,7 @@ impl<'a> Engine<'a> {
             let Some(queue) = self.groups.queue(address) else { continue };
             match entry.what {
                 What::Unthrottle if !self.sched.rules().throttles_tasks => ends.insert(queue.0, (queue, false)),
-                // Who runs there may have used up meanwhile what it got.
+                // The task that runs there may have used up the new runtime meanwhile.
                 What::Throttle | What::Unthrottle if self.alone() => {
                     let throttled = is_throttled_from(address, section[at + 1..].iter().chain(self.ahead));
                     throttled.and_then(|throttled| ends.insert(queue.0, (queue, throttled)))
@@ -418,8 +418,8 @@ impl<'a> Engine<'a> {
         looked
     }
 
-    /// What the last look at each queue saw, against ours now: since then whoever was picked there came off the timeline, and
-    /// whoever ran went onto it.
+    /// What the last look at each queue saw, against ours now: since then the task picked there came off the timeline, and the previous
+    /// one went onto it.
     pub(super) fn compare_looks(&mut self, cpu: CpuId, looked: &[Looked<'a>]) {
         for Looked { queue, running, buddies, dequeued_delayed, record } in looked {
             let ours = self.sched.queue(*queue);

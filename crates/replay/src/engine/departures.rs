@@ -13,7 +13,7 @@ use crate::read::steps::Read;
 /// What is about to be taken out of a queue's averages: tasks, their load, utilisation and runnable time.
 type Removed = (u32, u64, u64, u64);
 
-/// `min_vruntime` before whoever runs is charged, and after that.
+/// `min_vruntime` before the running task is charged, and after that.
 pub(super) type Least = (Vruntime, Vruntime);
 
 /// How a queue stands before a charge: what runs, and the least virtual time of the queue and of what waits.
@@ -41,7 +41,8 @@ pub(super) struct Late {
 }
 
 impl<'a> Engine<'a> {
-    /// Who wakes elsewhere, and where: it sleeps, for who is moved while it is queued leaves with that.
+    /// The task that wakes on another CPU, and that CPU. Only a sleeping task counts: one that is moved while it is queued leaves its
+    /// queue by the move.
     fn migrant(&self, record: &Record) -> Option<(TaskId, CpuId)> {
         let task =
             record.number("pid").and_then(|pid| self.task_of(pid as u32)).filter(|task| *task != TaskId::IDLE)?;
@@ -316,10 +317,11 @@ mod tests {
         }
     }
 
-    /// `update_min_vruntime`: the least of who runs and who waits, but never back. Of 6.1.176: 153 went from 3892780013 to 3896326115
-    /// while 154 waited at 3892780013, before CPU 1 took that one off: the charge left the queue's where it was. Alone it moves it.
+    /// `update_min_vruntime`: the least of the running and the waiting task, but never back. Of 6.1.176: 153 went from 3892780013 to
+    /// 3896326115 while 154 waited at 3892780013, before CPU 1 dequeued 154: the charge left the queue's `min_vruntime` where it was. With
+    /// no task waiting the charge moves it.
     #[test]
-    fn a_charge_moves_a_queue_up_to_who_waits() {
+    fn a_charge_moves_min_vruntime_up_to_the_first_waiting_task() {
         let settings = settings();
         let (least, runs) = (Vruntime(3_892_780_013), Vruntime(3_896_326_115));
         for (waits, charged) in

@@ -20,9 +20,9 @@ pub(super) struct Groups {
     /// Queues and entities by the kernel's addresses, as far as the recording paired them with tasks.
     pub(super) queues: BTreeMap<u64, CfsRqId>,
     pub(super) entities: BTreeMap<u64, EntityId>,
-    /// Who set which group's limit and has not come to its queue yet.
+    /// The task that set a group's limit and has not come to its queue yet.
     limiting: Option<(Pid, GroupId)>,
-    /// The same of a group's weight.
+    /// The task that set a group's weight and has not come to its queues yet.
     weighing: Option<(Pid, GroupId)>,
 }
 
@@ -96,8 +96,8 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
-    /// The rest of it, by who set the shares and was preempted before: nobody of the queues above the group's is charged for it, unless
-    /// he runs there.
+    /// The rest of it, by the task that set the shares and was preempted before it came to the queues. It is charged only if it runs on
+    /// one of the queues above the group's.
     pub(super) fn set_shares_of_queues(&mut self, cpu: CpuId, section: &[Entry<'a>]) {
         let pid = section.first().map(|entry| entry.record.pid);
         let Some((_, group)) = self.groups.weighing.filter(|(writer, _)| Some(*writer) == pid) else {

@@ -37,17 +37,17 @@ use crate::task_map::TaskMap;
 pub(crate) use one_cpu::{concerns as tells_of_states, replay as replay_one_cpu};
 pub(crate) use several_cpus::{concerns as of_several_cpus, replay as replay_several_cpus};
 
-/// What a CPU is in the midst of.
+/// What a CPU is doing.
 #[derive(Debug, Clone)]
 struct Cpu {
     clocks: Clocks,
     /// Tasks on their way to it (`ttwu_pending`).
     pending: BTreeSet<TaskId>,
-    /// Whoever ran has left, and it looks for work.
+    /// The running task was dequeued, and the CPU looks for work.
     searches: bool,
     /// The last line of the step that was done on its queue last, and who did it.
     until: (u64, usize),
-    /// It looks at others for somebody to take, and will take or push somebody.
+    /// It looks at other CPUs for a task to take, and will take or push one.
     asks: Vec<balance::Ask>,
     /// The child that was placed as it was forked, before the event that tells of it (CFS).
     unborn: Option<TaskId>,
@@ -58,7 +58,7 @@ struct Cpu {
     /// Whether the fair server's and the real-time bandwidth's state was told.
     server_known: bool,
     rt_known: bool,
-    /// When the fair server's timer expires by ours, where that hangs on when it was armed before the recording.
+    /// When the fair server's timer expires by our rules, where that depends on when it was armed before the recording.
     server_timer: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ struct Engine<'a> {
     flags: FlagBits,
     tasks: TaskMap,
     groups: groups::Groups,
-    /// Who recorded, above everybody else.
+    /// The task that records, above all others.
     recorder: Option<TaskId>,
     cpus: Vec<Cpu>,
     /// Tasks that were placed and not picked since, with the naive rule's place.
@@ -128,7 +128,7 @@ struct Engine<'a> {
     looked: Option<(&'a [Averages], Vec<Nearest>)>,
     /// A number of ticks that was told (`jiffies`), and the tick of the recording's clock in which that was.
     jiffies: Option<(u64, u64)>,
-    /// CPUs whose stopper was woken to push somebody, and has not run yet.
+    /// CPUs whose stopper was woken to push a task, and has not run yet.
     pushing: BTreeSet<CpuId>,
     /// By CPU, when its queue is locked: from which line to which.
     locked: Vec<Vec<(u64, u64)>>,
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether there is one CPU: then every class is followed, and nobody but the recorder runs while it tells of the tasks.
+    /// Whether there is one CPU: then every class is followed, and only the recorder runs while it takes the snapshot of the tasks.
     fn alone(&self) -> bool {
         self.cpus.len() == 1
     }

@@ -97,7 +97,7 @@ impl<'a> Engine<'a> {
         if self.yields_now(section) {
             self.sched.sched_yield(cpu);
         } else if section.iter().all(|entry| entry.what == What::Resched) {
-            // Whoever asks for it, it is not a rule of ours.
+            // Our rules do not know why the kernel asks for it.
             self.sched.assume_need_resched(cpu, true);
             self.report.unexplained += 1;
         } else if self.cpus[cpu.index()].slice_ends {

@@ -1,4 +1,4 @@
-//! `__schedule` and ticks: who leaves, who was looked at, who runs.
+//! `__schedule` and ticks: the task that leaves, the tasks that were looked at, the task that runs next.
 
 use schedlab_model::{CpuId, TaskId, TaskState, Time};
 use schedlab_sched::Clocks;
@@ -12,7 +12,7 @@ use crate::read::section::{Entry, What, cut};
 use crate::schedules::Picked;
 
 impl<'a> Engine<'a> {
-    /// The running task leaves and nobody waits: while the CPU looks for work its lock is free.
+    /// The running task is dequeued and no task waits: while the CPU looks for work its lock is free.
     pub(super) fn leave(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
         let Some(task) = step.first().and_then(Entry::pid).and_then(|pid| self.task_of(pid)) else { return };
         self.advance(cpu, step);
@@ -67,8 +67,8 @@ impl<'a> Engine<'a> {
             return;
         };
         let Some(next) = self.known(next_pid, cpu, None) else {
-            // Before all were told of: nobody that is known runs.
-            return self.run_nobody(cpu);
+            // The snapshot is not complete yet: no known task runs.
+            return self.run_idle(cpu);
         };
         let sleeps =
             step.first().is_some_and(|entry| matches!(entry.what, What::Dequeue(_)) && entry.flags() & SLEEP != 0);
@@ -87,7 +87,7 @@ impl<'a> Engine<'a> {
         if let Some(own) = waits.filter(|_| !served) {
             self.sched.put_aside(own);
         }
-        // Who has left already does not leave again.
+        // A task that was dequeued already is not dequeued again.
         let queued = previous != TaskId::IDLE && self.sched.entity(previous).on_rq;
         let state = match (queued && (sleeps || stops || served), state) {
             (false, _) => TaskState::Running,
@@ -194,7 +194,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    fn run_nobody(&mut self, cpu: CpuId) {
+    fn run_idle(&mut self, cpu: CpuId) {
         let running = self.sched.curr(cpu);
         if running != TaskId::IDLE {
             self.sched.decider.expect_nothing();
@@ -202,8 +202,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// `__schedule` from where whoever ran was taken off its queue, if it leaves: compares what was looked at, and who was picked. Whether
-    /// the kernel's next task runs by our rules.
+    /// `__schedule` from where the previous task was dequeued, if it sleeps: compares the looks and the picked task. Returns whether our
+    /// rules run the kernel's next task too.
     fn pick(&mut self, cpu: CpuId, step: &[Entry<'a>], state: TaskState, previous: TaskId, next: TaskId) -> bool {
         if previous != TaskId::IDLE && self.yielding.remove(&self.pid(previous)) && state == TaskState::Running {
             self.sched.sched_yield(cpu);
@@ -211,7 +211,7 @@ impl<'a> Engine<'a> {
         self.compare_before(cpu, step);
         let left = state != TaskState::Running;
         if left {
-            self.charge_who_leaves(cpu, previous, step);
+            self.charge_previous(cpu, previous, step);
         }
         let delayed_picks = self.delayed_picks(step);
         let picks: Vec<TaskId> = delayed_picks.iter().copied().chain(self.is_fair(next).then_some(next)).collect();
@@ -240,8 +240,8 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Who leaves is charged up to the clock it was taken off at; the clock may be read again before the pick.
-    fn charge_who_leaves(&mut self, cpu: CpuId, previous: TaskId, section: &[Entry<'a>]) {
+    /// The previous task is charged up to the clock at which it was dequeued; the clock may be read again before the pick.
+    fn charge_previous(&mut self, cpu: CpuId, previous: TaskId, section: &[Entry<'a>]) {
         let clocks = self.cpus[cpu.index()].clocks;
         let Some(taken) = section.first().and_then(|entry| entry.record.clocks) else { return };
         if previous == TaskId::IDLE || taken.task >= clocks.clock_task.as_nanos() {
@@ -255,7 +255,7 @@ impl<'a> Engine<'a> {
         self.sched.set_clocks(cpu, clocks);
     }
 
-    /// Who runs now, and who would by our rules.
+    /// Notes the task that runs now, and the one that would run by our rules.
     fn note_pick(&mut self, cpu: CpuId, section: &[Entry<'a>], kernels: TaskId, ours: TaskId, state: TaskState) {
         let (time, line) = section.last().map_or((self.time, self.line), |last| (last.record.time, last.record.line));
         let (ours, kernels) = (self.pid(ours), self.pid(kernels));
@@ -308,16 +308,16 @@ impl<'a> Engine<'a> {
 
     /// Whether a delayed task or group is taken off its queue (DEQUEUE_DELAYED).
     pub(super) fn takes_off_delayed(&self, entry: &Entry<'a>) -> bool {
-        entry.what == What::Lingers && entry.flags() & self.flags.delayed != 0
+        entry.what == What::DequeueEntities && entry.flags() & self.flags.delayed != 0
     }
 
-    /// Who was picked only to be taken off (EEVDF).
+    /// The tasks that were picked for their delayed dequeue only (EEVDF).
     fn delayed_picks(&self, section: &[Entry<'a>]) -> Vec<TaskId> {
         let delayed = |entry: &&Entry<'a>| self.takes_off_delayed(entry) && entry.record.number("my").unwrap_or(0) == 0;
         section.iter().filter(delayed).filter_map(|entry| self.task_of(entry.pid()?)).collect()
     }
 
-    /// Who has waited longest, among the runnable.
+    /// The runnable task that has waited longest.
     fn oldest(&self, previous: TaskId, left: bool) -> Option<TaskId> {
         let runnable = |task: &TaskId| {
             let entity = self.sched.entity(*task);
@@ -339,7 +339,7 @@ impl<'a> Engine<'a> {
         let picks = std::mem::take(&mut self.sched.decider.picks);
         if !self.is_fair(kernels) {
             self.unordered.remove(&kernels);
-            // Who runs of a higher class is not asked for: ours ran.
+            // The decider is not asked for a task of a higher class: the one that runs is our rules' pick.
             if self.alone() && kernels != TaskId::IDLE && self.sched.nr_running(cpu) > 1 {
                 self.report.decisions.pick.add(true, oldest == Some(kernels));
             }
@@ -381,7 +381,7 @@ impl<'a> Engine<'a> {
         self.unordered.contains(&task) && self.unordered.iter().any(|other| same(&other))
     }
 
-    /// A tick of whoever runs, or the high-resolution one at the end of its slice.
+    /// A tick of the running task, or the high-resolution one at the end of its slice.
     pub(super) fn tick(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
         self.compare_before(cpu, step);
         let running = self.sched.curr(cpu);

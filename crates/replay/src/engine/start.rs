@@ -9,26 +9,26 @@ use schedlab_trace::{Pid, Record};
 use super::Engine;
 use crate::read::section::{Entry, What};
 
-/// The one CPU of a recording in which nobody but the recorder runs while it tells of the tasks.
+/// The one CPU of a recording in which only the recorder runs while it takes the snapshot of the tasks.
 const CPU: CpuId = CpuId(0);
 
-/// A task that was woken before it was told of.
+/// A task that was woken before its snapshot.
 struct Woken<'a> {
     /// It was on its queue all along (`sched_delayed`).
-    lingers: bool,
+    delayed: bool,
     /// Its `place_entity`, which shows what it was given.
     placed: Option<&'a Record>,
 }
 
 impl Woken<'_> {
-    /// Whether it was on its queue before that, and only lingered there.
+    /// Whether it was on its queue before that, and whether it was there for its delayed dequeue only.
     fn before(&self) -> (bool, bool) {
-        (self.lingers, self.lingers)
+        (self.delayed, self.delayed)
     }
 }
 
 impl<'a> Engine<'a> {
-    /// The recorder runs, above everybody else, while it tells of all other tasks.
+    /// The recorder runs, above all other tasks, while it takes their snapshots.
     pub(super) fn begin_alone(&mut self, entries: &[Entry<'a>]) {
         let Some(first) = entries.first() else { return };
         let told = entries.iter().find_map(|entry| entry.record.clocks);
@@ -45,7 +45,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The recorder runs on `cpu`, above everybody else.
+    /// The recorder runs on `cpu`, above all other tasks.
     pub(super) fn run_recorder(&mut self, pid: Pid, cpu: CpuId) -> TaskId {
         let attributes = Attributes { policy: Policy::Fifo(99), ..Attributes::default() };
         let task = self.add(pid, &attributes, GroupId::ROOT);
@@ -56,8 +56,8 @@ impl<'a> Engine<'a> {
         task
     }
 
-    /// Whoever is told of was there from the beginning, and nobody but the recorder ran meanwhile: whom nothing happened to before
-    /// he was told of was then as he was told to be, and who was woken before that is put back to sleep, to be woken in his turn.
+    /// Each task of the snapshot was there from the beginning, and only the recorder ran meanwhile. So a task without events before its
+    /// snapshot began in the state of the snapshot, and one that was woken before it is put back to sleep, to be woken by its own event.
     fn foresee(&mut self, entries: &[Entry<'a>]) {
         let telling = entries.iter().position(|entry| is_begin(entry.record)).unwrap_or(entries.len());
         let mut woken: BTreeMap<Pid, Woken<'a>> = BTreeMap::new();
@@ -74,8 +74,8 @@ impl<'a> Engine<'a> {
                 }
                 What::GroupSnap if last == Some(pid) => self.group_snap(entry.record),
                 What::Enqueue(_) if !told.contains(&pid) => {
-                    let lingers = entry.flags() & self.flags.delayed != 0;
-                    woken.entry(pid).or_insert(Woken { lingers, placed: None });
+                    let delayed = entry.flags() & self.flags.delayed != 0;
+                    woken.entry(pid).or_insert(Woken { delayed, placed: None });
                 }
                 What::Place if entry.record.number("my") == Some(0) => {
                     if let Some(woken) = woken.get_mut(&pid) {
@@ -92,7 +92,7 @@ impl<'a> Engine<'a> {
         self.snap_as_of(record, None);
     }
 
-    /// The same of the time before the task was woken.
+    /// One task's state, taken back to the time before it was woken.
     fn snap_as_of(&mut self, record: &Record, woken: Option<&Woken<'a>>) {
         let Some(pid) = record.number("pid").map(|pid| pid as Pid) else { return };
         let number = |key: &str| record.number(key).unwrap_or(0);
@@ -104,11 +104,11 @@ impl<'a> Engine<'a> {
         let task = self.add(pid, &attributes_of(record), group);
         self.report.first_sights.snapshot += 1;
         self.sched.assume_time_slice(task, number("rts") as u32);
-        let (queued, lingers) = woken.map_or((number("onrq") != 0, number("del") != 0), Woken::before);
+        let (queued, was_delayed) = woken.map_or((number("onrq") != 0, number("del") != 0), Woken::before);
         // What placing a task changes, it shows first.
         let placed = woken.and_then(|woken| woken.placed).unwrap_or(record);
         self.set_entity(task, record, placed);
-        let delayed = lingers && queued && self.eevdf();
+        let delayed = was_delayed && queued && self.eevdf();
         self.sched.entity_mut(task).sched_delayed = delayed;
         self.sched.decider.expect_nothing();
         if !queued {
@@ -126,7 +126,7 @@ impl<'a> Engine<'a> {
         self.groups.queues.insert(address, queue);
     }
 
-    /// What an entity is like that is told of: what placing it changes, `placed` shows.
+    /// Sets an entity to its snapshot; what placing it changes, `placed` shows.
     pub(super) fn set_entity(&mut self, task: TaskId, record: &Record, placed: &Record) {
         let number = |key: &str| record.number(key).unwrap_or(0);
         let eevdf = self.eevdf();
@@ -137,7 +137,7 @@ impl<'a> Engine<'a> {
         entity.vruntime = Vruntime(placed.number("vr").unwrap_or(0));
         entity.deadline = Vruntime(placed.number("dl").unwrap_or(0));
         entity.rel_deadline = placed.number("rel").is_some_and(|relative| relative != 0);
-        // Who lingers is queued.
+        // A delayed task is queued.
         entity.sched_delayed = number("del") != 0 && number("onrq") != 0 && eevdf;
         entity.vlag = placed.signed("vlag").unwrap_or(0);
         entity.vprot = Vruntime(record.number("vp").unwrap_or(entity.vlag as u64));

@@ -18,7 +18,7 @@ const SECONDS_TO_WRAP: u64 = 300;
 pub(super) const DOMAINS: [[&str; 4]; 2] = [["lb", "bi", "bf", "cost"], ["lb1", "bi1", "bf1", "cost1"]];
 
 impl<'a> Engine<'a> {
-    /// The recorder runs, above everybody else, while it tells of all other tasks.
+    /// The recorder runs, above all other tasks, while it takes their snapshots.
     pub(super) fn begin_beside_others(&mut self, first: &Record) {
         let cpu = CpuId(first.cpu);
         let clock = first.number("c").unwrap_or(1).saturating_sub(1);
@@ -32,7 +32,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A part of what is told of a task: of itself, of its past, of its queue. They are told in one go, in whatever order.
+    /// A part of a task's snapshot: of the task, of its past or of its queue. They follow each other, in any order.
     pub(super) fn snap(&mut self, record: &'a Record) {
         let Some(pid) = record.number("pid").map(|pid| pid as Pid).filter(|pid| *pid != 0) else { return };
         let part = match &*record.event {

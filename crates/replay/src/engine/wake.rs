@@ -77,7 +77,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Who runs on each CPU, how many are there, and their load.
+    /// The running task of each CPU, how many tasks are there, and their load.
     pub(super) fn loads(&self) -> Vec<String> {
         let of = |cpu: CpuId| {
             let load = self.sched.load_of_cpu(cpu).map_or(0, |load| load.load_avg);
@@ -101,7 +101,7 @@ impl<'a> Engine<'a> {
         match (exec, fork) {
             (true, _) => WakeKind::Exec,
             (_, true) => WakeKind::Fork,
-            // Whoever ends does not sleep to wait for an answer.
+            // An exiting task does not sleep to wait for an answer.
             _ => WakeKind::Wakeup { sync: sync && !self.exiting.contains(&record.pid) },
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Engine<'a> {
             return self.compare_after(cpu, section);
         }
         if enqueue.is_none() && !has(section, What::Check) {
-            // A task that is about to sleep is told to go on, without any queueing.
+            // A task that is about to sleep is woken and goes on, without an enqueue.
             return;
         }
         let Some(task) = self.known(pid, cpu, enqueue).filter(|task| *task != TaskId::IDLE) else { return };
@@ -227,7 +227,7 @@ impl<'a> Engine<'a> {
         };
         self.advance(cpu, step);
         if self.stoppers.contains(&task) {
-            // From 7.2 on the fair class is told of it, too; its wake-up comes next.
+            // From 7.2 on the fair class's preemption check sees it, too; its wake-up comes next.
             return;
         }
         if !self.sched.entity(task).on_rq || self.sched.task_cpu(task) != cpu {
@@ -299,7 +299,7 @@ impl<'a> Engine<'a> {
             self.report.decisions.wakeup.unverifiable += 1;
             return;
         }
-        // Naive: among fair tasks whoever is behind preempts; beyond them, whoever comes waits.
+        // Naive: among fair tasks the one that is behind preempts; in other classes the woken task waits.
         let naive = fair && is_before_running(&self.sched, task, curr);
         self.report.decisions.wakeup.add(ours == answer.resched, naive == answer.resched);
         self.expect_equal(cpu, "wakeup", ours == answer.resched, ours, answer.resched);

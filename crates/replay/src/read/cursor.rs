@@ -196,7 +196,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Who was woken, the `WF_*` flags, and whether need_resched was set.
+    /// The woken task, the `WF_*` flags, and whether need_resched was set.
     pub(crate) fn wakeup_preempt(&mut self) -> Option<(Pid, u32, bool)> {
         let need_resched = 1 << self.flags.need_resched;
         self.probe(|probe| match probe {

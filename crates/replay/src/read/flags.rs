@@ -3,7 +3,7 @@
 use schedlab_model::RuleSet;
 use schedlab_trace::{Context, Flags};
 
-/// The bits that a recording's meaning hangs on. Those of enqueueing and dequeueing have the same values.
+/// The flag bits that change what a record means. Those of enqueueing and dequeueing have the same values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlagBits {
     /// `ENQUEUE_DELAYED`, `DEQUEUE_DELAYED`.

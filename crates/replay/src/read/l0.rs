@@ -1,7 +1,7 @@
 //! From records to steps where there are tracepoints alone (L0), or `place_entity` beside them (L0k).
 //!
-//! What was decided is told by who runs next and by the flag need_resched (`N`) of the record that follows; what a lone
-//! `sched_stat_runtime` belongs to, by what surrounds it. `kernel/sched/core.c` and `fair.c` say in which order a sequence's
+//! A decision shows in the task that runs next and in the flag need_resched (`N`) of the record that follows; which sequence a lone
+//! `sched_stat_runtime` belongs to shows in the records around it. `kernel/sched/core.c` and `fair.c` say in which order a sequence's
 //! tracepoints come.
 
 mod yields;
@@ -42,7 +42,7 @@ pub(crate) struct Traced<'a> {
     stayed: BTreeSet<usize>,
     /// Charges of a parent that were made as its child was placed (CFS).
     forks: BTreeMap<usize, Pid>,
-    /// The tick that has begun, if nobody was charged in it yet.
+    /// The tick that has begun, if no task was charged in it yet.
     tick: Option<Tick>,
     requests: BTreeMap<Pid, Request>,
     /// Where the flag need_resched was last seen set, with the place of the record.
@@ -78,7 +78,7 @@ impl<'a> Traced<'a> {
             yielded: None,
             flags,
         };
-        // The charge that is made as a child is placed looks like one for no reason, and the fork is told of soon after.
+        // The charge that is made as a child is placed looks like one for no reason; the fork's event follows soon after.
         let mut first = new(BTreeSet::new(), BTreeMap::new());
         let mut last_charge: BTreeMap<Pid, usize> = BTreeMap::new();
         let mut forks = BTreeMap::new();
@@ -135,7 +135,7 @@ impl<'a> Traced<'a> {
             && self.requests.get(&previous.pid) == Some(&Request::Yield)
             && self.due_at.is_none()
         {
-            // Nothing to charge, and nobody else asked for the switch.
+            // Nothing to charge, and nothing else asked for the switch.
             self.requests.remove(&previous.pid);
             return Some(Step::YieldNow { runtime: None });
         }
@@ -427,10 +427,10 @@ fn wake<'a>(cursor: &mut Cursor<'a>, record: &Record, pid: Pid) -> Step<'a> {
     let placing = cursor.records.get(cursor.at).filter(|next| matches!(next.kind, RecordKind::Probe(_)));
     let record = placing.unwrap_or(record);
     let placement = cursor.placement(pid);
-    // Who never left is placed before anybody is charged.
+    // A delayed task is placed before the running task is charged.
     runtime = runtime.or_else(|| cursor.runtime());
     let Some(woken) = cursor.records.get(cursor.at) else { return Step::Nothing };
-    // A running task that is about to sleep is told to go on, without any queueing.
+    // A running task that is about to sleep is woken and goes on, without an enqueue.
     if !matches!(&woken.kind, RecordKind::Wakeup { task, .. } if task.pid == pid) || pid == record.pid {
         cursor.at = 1;
         return Step::Nothing;

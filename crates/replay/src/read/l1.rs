@@ -49,7 +49,7 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             Step::Tick { runtime, resched, ends: cursor.flags.lazy && cursor.resched() }
         }
         Probe::Enqueue { pid, flags, .. } if flags & (SAVE | MOVE) == 0 => wake(cursor, pid, flags),
-        // One that lingered is taken off by who waits for it to sleep, or as it leaves the class.
+        // A delayed task is dequeued by a task that waits for it to sleep, or as it leaves the class.
         Probe::Dequeue { pid, flags } if flags & SLEEP != 0 && flags & cursor.flags.delayed != 0 => {
             cursor.at = 1;
             cursor.dequeue_entities(pid);
@@ -82,7 +82,7 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
             cursor.at = 1;
             Step::Change { pid, what: Change::Weight(weight), runtime: None, set: None, check: None, resched: false }
         }
-        // The real-time class's period timer asks for whoever may run again; only its asking concerns the fair class.
+        // The real-time class's period timer reschedules for tasks that may run again; only the request concerns the fair class.
         Probe::RtPeriod => {
             cursor.at = 1;
             if cursor.resched() { Step::Asked } else { Step::Nothing }
@@ -100,7 +100,7 @@ fn after_probe<'a>(cursor: &mut Cursor<'a>, probe: Probe) -> Step<'a> {
                 _ => Step::Unexplained,
             }
         }
-        // Whoever asks for a schedule without a reason that is recorded: it shows in what follows.
+        // A request to reschedule without a recorded reason: the records that follow show what it leads to.
         _ => Step::Unexplained,
     }
 }
@@ -130,7 +130,7 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     if runtime.is_some() {
         cursor.resched();
     }
-    // From 7.3 on whoever runs is charged first.
+    // From 7.3 on the running task is charged first.
     cursor.requeue_delayed(pid);
     let placement = cursor.placement(pid);
     // A new task is announced before preemption is looked at, a woken one after.
@@ -140,14 +140,14 @@ fn wake<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     // Queueing has charged the running task, unless the woken one never left.
     let (check, late_runtime) = check(cursor, coming == Coming::Delayed);
     if check.is_none() {
-        // Nobody of its class runs; a server that starts may ask too.
+        // No task of its class runs; a server that starts may ask too.
         while cursor.resched() {}
     }
     Step::Wake { pid, coming, runtime: runtime.or(late_runtime), placement, check }
 }
 
-/// `check_preempt_wakeup`, with the charge of the running task that it makes if there is something to decide and nobody has
-/// made it before (`charges`).
+/// `check_preempt_wakeup`, with the charge of the running task that it makes if there is something to decide and the enqueue did not
+/// charge it (`charges`).
 fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runtime>) {
     let Some((woken, flags, need_resched)) = cursor.wakeup_preempt() else { return (None, None) };
     if need_resched && !cursor.flags.wakes_though_marked {
@@ -166,7 +166,7 @@ fn check(cursor: &mut Cursor<'_>, charges: bool) -> (Option<Check>, Option<Runti
         // The one before was for a request that the charge found served.
         resched = cursor.resched();
     }
-    // Marked before, and nobody was looked for: there was nothing to decide.
+    // need_resched was set before and no pick followed: there was nothing to decide.
     let need_resched = need_resched && queue.is_none() && !resched;
     (Some(Check { woken, flags, need_resched, queue, resched: Some(resched) }), runtime)
 }
@@ -204,7 +204,7 @@ fn schedule<'a>(cursor: &mut Cursor<'a>, dequeued: Option<Pid>, mut runtime: Opt
     Step::Schedule { dequeued, runtime, picks: Picks::Looks(looks, set), switch }
 }
 
-/// Dequeued, changed and queued again, as far as it is queued; whoever is not of the fair class is queued unseen.
+/// Dequeued, changed and queued again, as far as it is queued; an enqueue in another class than the fair one is not recorded.
 pub(crate) fn change<'a>(cursor: &mut Cursor<'a>, pid: Pid, flags: u32) -> Step<'a> {
     let queued = cursor.dequeue(pid);
     cursor.dequeue_entities(pid);
@@ -240,7 +240,7 @@ mod tests {
 
     /// Of 7.2.13: a task of the stop class wakes on an idle CPU. The idle class asks for a schedule (`wakeup_preempt_idle`), and core does.
     #[test]
-    fn a_higher_task_is_asked_for_twice_where_nobody_runs() {
+    fn an_idle_cpu_is_asked_twice_to_run_a_stop_class_task() {
         let text = "\
  <idle>-0 0d.h4. 893.880115725: sched_waking: comm=migration/0 pid=19 prio=0 target_cpu=0
  <idle>-0 0d.h5. 893.880161006: k_resched: cpu=0 tif=4 cpid=0
@@ -252,10 +252,10 @@ mod tests {
         assert!(matches!(step, Step::WakeHigher { .. }) && length == 3, "{step:?} {length}");
     }
 
-    /// Of 6.12.107: who waits until a task sleeps (`wait_task_inactive`) takes it off its queue, where it lingered; the schedule that
-    /// follows is another step.
+    /// Of 6.12.107: a task that waits until another one sleeps (`wait_task_inactive`) completes that one's delayed dequeue; the schedule
+    /// that follows is another step.
     #[test]
-    fn a_lingering_task_is_taken_off_by_who_waits_for_it() {
+    fn wait_task_inactive_dequeues_a_delayed_task() {
         let text = "\
  a-660 0d..2. 420.201830311: k_deq: pid=779 fl=0x201 ct=420195556186 c=420195556186
  a-660 0d..2. 420.201949639: k_deqs: pid=779 fl=0x201 se=0x80 my=0x0

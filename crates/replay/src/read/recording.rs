@@ -156,7 +156,7 @@ fn yields_uncounted(records: &[Record]) -> bool {
     own && rest.next().and_then(charged) == Some(first.pid)
 }
 
-/// Whom a record charges.
+/// The task that a record charges.
 pub(crate) const fn charged(record: &Record) -> Option<Pid> {
     match record.kind {
         RecordKind::Probe(Probe::UpdateCurr { pid, .. } | Probe::DlCharge { pid, .. }) => Some(pid),

@@ -40,7 +40,7 @@ pub(crate) enum What {
     Pick,
     UpdateCurr,
     Reweight,
-    Lingers,
+    DequeueEntities,
     Parameters,
     Move,
     Shares,
@@ -92,7 +92,7 @@ impl What {
             "k_pick" | "k_eevdf" => Self::Pick,
             "k_uc" => Self::UpdateCurr,
             "k_rew" => Self::Reweight,
-            "k_deqs" => Self::Lingers,
+            "k_deqs" => Self::DequeueEntities,
             "k_param" => Self::Parameters,
             "k_move" => Self::Move,
             "k_shares" => Self::Shares,
@@ -124,7 +124,7 @@ impl What {
                 | Self::Pick
                 | Self::UpdateCurr
                 | Self::Reweight
-                | Self::Lingers
+                | Self::DequeueEntities
                 | Self::Throttle
                 | Self::Unthrottle
                 | Self::Account
@@ -208,7 +208,7 @@ pub(crate) enum Kind {
     Schedule,
     /// Attributes or group, of a task that is queued or not.
     Change(Pid),
-    /// `wait_task_inactive`: a task that lingers asleep is taken off its queue by who waits for it to sleep.
+    /// `wait_task_inactive`: a delayed task is dequeued by the task that waits for it to sleep.
     WaitInactive(Pid),
     Timer,
     Shares,
@@ -218,7 +218,7 @@ pub(crate) enum Kind {
     Quota,
     /// The part of it that concerns the queue, where it was preempted before that.
     QuotaOfQueue,
-    /// `throttle_cfs_rq_work`: whoever runs returns to user space in a throttled group (6.18 on).
+    /// `throttle_cfs_rq_work`: the current task returns to user space in a throttled group (6.18 on).
     Throttle,
     Charge,
     Yield,
@@ -325,7 +325,7 @@ fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     match position(entries, What::WakeupNew, pid) {
         Some(at) => {
             let length = before_schedule(entries, run(entries, at + 1));
-            // There is nothing to look at where somebody has to go anyway: he is looked for, and may be found to stay.
+            // Nothing is checked where need_resched is set already: the schedule that follows picks, maybe the same task again.
             let looks = |entry: &Entry<'_>| entry.what == What::Check && entry.record.flags.need_resched;
             (Kind::New(pid), entries[..length].iter().position(looks).map_or(length, |look| look + 1))
         }
@@ -333,7 +333,7 @@ fn new(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     }
 }
 
-/// A task goes to sleep: all is one section until somebody else runs.
+/// A task goes to sleep: all records up to the switch to another task are one section.
 fn leave(entries: &[Entry<'_>]) -> (Kind, usize) {
     match entries.iter().position(|entry| entry.what == What::Switch) {
         Some(at) if entries[..at].iter().all(|entry| entry.record.flags.interrupts_off) => (Kind::Schedule, at + 1),
@@ -355,7 +355,7 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
         (Some(at), ends) if ends.is_none_or(|end| at <= end) => {
             (Kind::Change(pid), before_schedule(entries, run(entries, at + 1)))
         }
-        // A task that lingered asleep leaves before it changes its class.
+        // A delayed task is dequeued before it changes its class.
         _ => match entries.iter().take(8).position(|entry| entry.what == What::Parameters) {
             Some(at) => (Kind::Change(pid), before_schedule(entries, run(entries, at + 1))),
             // Others go to sleep by themselves.
@@ -367,7 +367,7 @@ fn change(entries: &[Entry<'_>], pid: Pid) -> (Kind, usize) {
     }
 }
 
-/// A new quota lets go whom the old one held back: where tasks are throttled one by one (6.18 on), each of them is queued within.
+/// A new quota unthrottles a group: where tasks are throttled one by one (6.18 on), each of them is enqueued within.
 fn quota(entries: &[Entry<'_>]) -> usize {
     let mut end = run(entries, 1);
     let clock = entries[..end].iter().chain(entries.get(end)).filter(is_of_clock).find_map(Entry::clock);
@@ -417,8 +417,8 @@ fn loose(entries: &[Entry<'_>]) -> (Kind, usize) {
     }
 }
 
-/// Of how many records of a section the clocks hold at its beginning. A timer that gives queues runtime charges who runs there, and reads
-/// the clock again to let them go (7.2).
+/// For how many records of a section the clocks at its beginning hold. A timer that gives queues runtime charges the tasks that run there,
+/// and reads the clock again to unthrottle the queues (7.2).
 pub(crate) fn read_at_first(kind: Kind, section: &[Entry<'_>]) -> usize {
     let lets_go = section.iter().position(|entry| entry.what == What::Unthrottle).filter(|_| kind == Kind::Timer);
     let charges = |at: &usize| section[..*at].iter().any(|entry| entry.record.clocks.is_some());

@@ -19,7 +19,7 @@ pub(crate) struct Check {
     pub(crate) flags: u32,
     /// Whether the running task was about to be rescheduled already.
     pub(crate) need_resched: bool,
-    /// The queue, where the answer takes a look at it (EEVDF); the last look, where earlier ones took off who lingered.
+    /// The queue, where the answer takes a look at it (EEVDF); the last look, where earlier ones dequeued delayed tasks.
     pub(crate) queue: Option<QueueView>,
     /// The answer; none if it is hidden, the running task being about to be rescheduled lazily anyway.
     pub(crate) resched: Option<bool>,
@@ -38,20 +38,20 @@ pub(crate) enum Coming {
     Awake,
 }
 
-/// One look of the fair class at its queue to pick somebody.
+/// One look of the fair class at its queue to pick a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) queue: QueueView,
-    /// The picked task, if it only lingered and is taken off now; there is another look then (EEVDF).
+    /// The picked task, if it is delayed and is dequeued now; another look follows then (EEVDF).
     pub(crate) delayed: Option<Pid>,
 }
 
 /// What is recorded of the picks of one schedule.
 #[derive(Debug, Clone)]
 pub(crate) enum Picks {
-    /// Each look, and who was set.
+    /// Each look, and the task that was set (`set_next_task_fair`).
     Looks(Vec<Look>, Option<SetView>),
-    /// Only who runs in the end.
+    /// Only the task that runs in the end.
     Outcome,
 }
 
@@ -71,9 +71,9 @@ pub(crate) enum Change {
 /// What a system call asks for, where only its entry is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// Who asks.
+    /// The calling task.
     pub(crate) by: Pid,
-    /// For whom.
+    /// The task that is to change.
     pub(crate) pid: Pid,
     /// The policy's number, if it is told; another one's affinity, nice level or priority change without one.
     pub(crate) policy: Option<u32>,
@@ -119,11 +119,11 @@ pub(crate) enum Step<'a> {
         /// Whether the kernel rescheduled for it.
         resched: bool,
     },
-    /// `wait_task_inactive`: a task that lingers asleep is taken off its queue.
+    /// `wait_task_inactive`: a delayed task is dequeued.
     WaitInactive { pid: Pid, runtime: Option<Runtime> },
-    /// `__schedule` before the record, which shows by the flag need_resched alone: nobody was charged, and the running task runs on.
+    /// `__schedule` before the record, which shows by the flag need_resched alone: no task was charged, and the running task runs on.
     PickAgain,
-    /// The same, if it was before the record at all: whether it was, neither a count of disabled preemption nor anything else tells.
+    /// As `PickAgain`, but it may also come after the record: neither the preemption count nor anything else shows which.
     MayPickAgain,
     /// `sched_yield(2)` was entered.
     Yield,

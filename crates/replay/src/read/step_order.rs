@@ -1,8 +1,8 @@
 //! What one CPU does without a queue's lock, among what another does with it.
 //!
-//! A task that wakes elsewhere counts its virtual time from that of the queue that it leaves (CFS), and leaves its load there to be taken
-//! out, both without that queue's lock. Whoever holds that, and may have taken it before, takes the load out where it next brings the
-//! averages up to date, and moves the virtual time where it charges whoever runs.
+//! A task that wakes on another CPU takes its virtual time relative to the queue that it leaves (CFS), and leaves its load there to be
+//! removed, both without that queue's lock. The CPU that holds the lock, maybe since before that, removes the load when it next updates
+//! the averages, and moves the queue's virtual time when it charges the running task.
 
 use super::steps::{Act, ROOM, Read, Step, cut, left_queue, queue_of};
 use crate::read::section::{Entry, What};
@@ -26,7 +26,7 @@ struct Held {
     look: Option<u64>,
     end: u64,
     step: usize,
-    /// It takes somebody off, after the look.
+    /// It dequeues a task, after the look.
     takes_off: bool,
     /// It comes no earlier, for the sake of loads that had left.
     least: u64,
@@ -123,7 +123,7 @@ fn within(held: &mut [Vec<Held>], queue: Option<usize>, place: u64) -> Option<&m
     Some(&mut held[begun]).filter(|held| place < ROOM * held.end)
 }
 
-/// Whether it charges whoever runs, so that the queue's virtual time moves (CFS: EEVDF has deadlines).
+/// Whether it charges the running task, so that the queue's virtual time moves (CFS: EEVDF has deadlines).
 fn charges(entry: &Entry<'_>) -> bool {
     let number = |key: &str| entry.record.number(key);
     entry.what == What::UpdateCurr && number("pid") != Some(0) && number("dl").is_none()
@@ -250,10 +250,10 @@ cpus=4
         assert_eq!(left[..3], first);
     }
 
-    /// Of 6.1.176: CPU 1 takes 154 off CPU 0's queue as 152, which slept there, wakes on CPU 3: 153, which runs, was charged, but 154,
-    /// which held the queue's virtual time back, was not off yet.
+    /// Of 6.1.176: CPU 1 dequeues 154 from CPU 0's queue as 152, which slept there, wakes on CPU 3: 153, which runs, was charged, but 154,
+    /// which held the queue's virtual time back, was not dequeued yet.
     #[test]
-    fn a_virtual_time_is_read_before_who_is_taken_off_is_gone() {
+    fn a_virtual_time_is_read_before_a_dequeue_moves_it() {
         let text = "\
 cpus=4
  <idle>-0  1d.s2. 13.820227126: k_deq: pid=154 fl=0x8 ct=13835870603 c=13835870603 cpu=0

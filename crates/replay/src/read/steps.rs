@@ -33,7 +33,7 @@ pub(crate) enum Act {
         from: Option<usize>,
         read: Read,
     },
-    /// The second: its load leaves that queue's account. So does the load of whoever ended (`task_dead_fair`).
+    /// The second: its load leaves that queue's account, as does the load of a task that ended (`task_dead_fair`).
     LeaveLoad,
     /// A task is queued: woken, new, or brought from another CPU.
     Activate,
@@ -41,7 +41,7 @@ pub(crate) enum Act {
     WakeRunning,
     /// Of a task that no probe of its class shows, the wake-up.
     Wakeup,
-    /// `detach_task`, or a lingering task leaves for good.
+    /// `detach_task`, or a delayed dequeue that completes.
     Detach,
     /// Taken off, changed, put back.
     Change,
@@ -63,7 +63,7 @@ pub(crate) enum Act {
     Exit,
     Yield,
     Charge,
-    /// Somebody is told to schedule, outside all of these.
+    /// A task is marked for rescheduling, outside all of these.
     Resched,
     /// A group comes to be on one CPU (`online_fair_sched_group`).
     Online,
@@ -92,9 +92,9 @@ pub(crate) enum Act {
 pub(crate) enum Read {
     /// Before that, or after all of it.
     Whole,
-    /// After whoever ran was charged, and before somebody was taken off.
+    /// After the running task was charged, and before a task was dequeued.
     Charged,
-    /// While whoever ran was charged: before or after it.
+    /// While the running task was charged: before or after it.
     Charging,
 }
 
@@ -261,8 +261,8 @@ fn unthrottling(entries: &[Entry<'_>]) -> usize {
     end
 }
 
-/// Averages that are brought up to date outside of everything else, from a group's queue up to the CPU's own: of those that nobody looked at for
-/// a while, or, as a group is made, of what is above it.
+/// Averages that are updated outside of any other step, from a group's queue up to the CPU's own: those of queues that were not updated
+/// for a while, or, as a group is made, those of the queues above it.
 fn looks(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
     let length = one_queue(entries);
     let is_root = |entry: &Entry<'_>| {
@@ -292,7 +292,7 @@ fn one_queue(entries: &[Entry<'_>]) -> usize {
     1 + entries[1..].iter().take_while(|entry| belongs(entry)).count()
 }
 
-/// `migrate_task_rq_fair`, with the load that it takes away. Right after it may come that of somebody else, who ended.
+/// `migrate_task_rq_fair`, with the load that it removes. The load of another task, one that ended, may follow at once.
 fn migration(entries: &[Entry<'_>]) -> usize {
     let leaves = |entry: &&Entry<'_>| &*entry.record.event == "k_lablk" && entry.pid() == entries[0].pid();
     1 + entries[1..].iter().take_while(leaves).count()
@@ -337,7 +337,7 @@ fn is_remote(entries: &[Entry<'_>]) -> bool {
     true
 }
 
-/// A queueing up to where the wake-up is told of; of a new task that comes before preemption is looked at.
+/// An enqueue up to the event of the wakeup; a new task's event comes before the preemption check.
 fn activation(entries: &[Entry<'_>]) -> usize {
     let whole = run(entries, 1);
     let wakes = |entry: &Entry<'_>| entry.what == What::Wakeup && entry.pid() == entries[0].pid();
@@ -363,7 +363,7 @@ fn before_pick(step: &[Entry<'_>]) -> usize {
     let first = position(0, What::Pick).unwrap_or(step.len());
     let looks = position(check, What::UpdateCurr).is_some_and(|charge| charge < first);
     let second = if looks { position(first + 1, What::Pick) } else { Some(first) };
-    second.into_iter().chain(position(0, What::Lingers)).min().unwrap_or(step.len())
+    second.into_iter().chain(position(0, What::DequeueEntities)).min().unwrap_or(step.len())
 }
 
 fn change(entries: &[Entry<'_>]) -> (Act, usize, usize) {
@@ -384,7 +384,7 @@ fn detachment(entries: &[Entry<'_>]) -> usize {
     length + entries[length..].iter().take_while(goes).count()
 }
 
-/// The running task goes to sleep: one step until somebody else runs, unless the CPU looks for work on the way.
+/// The running task goes to sleep: one step up to the switch to another task, unless the CPU looks for work before that.
 fn leave(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     let told = |entry: &Entry<'_>| entry.what == What::Switch || &*entry.record.event == "k_newidle";
     let end = entries.iter().position(told);
@@ -396,8 +396,8 @@ fn leave(entries: &[Entry<'_>]) -> (Act, usize, usize) {
     }
 }
 
-/// Where a CPU looks for work after its pick. 7.3 has no function to probe there: once nobody is found it brings the averages of all its queues up to
-/// date, none of an entity's before.
+/// Where a CPU looks for work after its pick. 7.3 has no function to probe there: a pick that finds no task is followed by an update of
+/// the averages of all the CPU's queues, with none of an entity before it.
 fn search(step: &[Entry<'_>]) -> Option<usize> {
     let is_load = |entry: &Entry<'_>| &*entry.record.event == "k_lacfs";
     let searches = |pair: &[Entry<'_>]| (pair[0].what == What::PickTask || is_load(&pair[0])) && is_load(&pair[1]);

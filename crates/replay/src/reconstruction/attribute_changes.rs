@@ -12,7 +12,7 @@ use crate::reconstruction::{CPU, Replayer};
 impl Replayer<'_> {
     /// A task was taken off its queue if it was on one, changed, and put back.
     pub(crate) fn change(&mut self, pid: Pid, what: Change, set: Option<SetView>, check: Option<Check>, resched: bool) {
-        // A change of somebody who is not there yet (`sched_fork` with SCHED_RESET_ON_FORK) is the fork's.
+        // A change of a task that does not exist yet (`sched_fork` with SCHED_RESET_ON_FORK) is the fork's.
         let Some(task) = self.task_of(pid) else { return };
         self.sched.decider.expect(check.map_or(Some(resched), |check| check.resched));
         let present = self.sched.attributes(task);
@@ -34,7 +34,7 @@ impl Replayer<'_> {
         }
     }
 
-    /// A system call was entered. Where nobody is charged for what it does, it is done at once.
+    /// A system call was entered. Where it charges no task, it is done at once.
     pub(crate) fn ask(&mut self, asked: Asked) {
         let Some(task) = self.task_of(asked.pid) else { return };
         let present = self.sched.attributes(task);
@@ -44,7 +44,7 @@ impl Replayer<'_> {
             self.policy_untold.insert(task);
             return;
         }
-        // The fair class charges nobody where a task of a higher one asks.
+        // The fair class charges no task where a task of a higher class makes the call.
         let charges = self.is_fair(self.sched.curr(CPU));
         if charges && self.sched.entity(task).on_rq && self.is_fair(task) {
             self.asked.insert(asked.by, asked);
@@ -82,8 +82,9 @@ impl Replayer<'_> {
         }
     }
 
-    /// What a schedule charges, of a task that leaves its CPU with the priority that it asked for: the change came first and was charged, and the
-    /// schedule with it, where that does not read the clock again (`rq_clock_skip_update`, of a CPU that was told to schedule as somebody woke).
+    /// What a schedule charges of a task that is switched out with the priority that it asked for. The change came first and was charged.
+    /// The schedule charges nothing more where it does not read the clock again (`rq_clock_skip_update`, on a CPU that a wakeup had asked
+    /// to reschedule).
     pub(crate) fn charge_change_before(
         &mut self,
         runtime: Option<Runtime>,

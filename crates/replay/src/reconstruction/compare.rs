@@ -178,7 +178,7 @@ impl Replayer<'_> {
     pub(crate) fn compare_look(&mut self, look: &Look, buddies: [Pid; 3], previous: TaskId, next: TaskId) {
         let QueueView { running, next: kernels_next, class } = look.queue;
         let queue = self.sched.cfs_rq(CPU);
-        // Whoever was taken off by the look itself was still there.
+        // The task that the look itself dequeued was still there.
         let ours = queue.nr_running + u32::from(look.delayed.is_some());
         let equal = self.report.state.nr_running.add(ours == running);
         self.expect_equal("nr_running", equal, ours, running);
@@ -275,7 +275,7 @@ impl Replayer<'_> {
         if let Some(view) = check.queue {
             self.compare_sum(view, &[]);
         }
-        // Nor where another class is concerned, or nobody runs.
+        // Nor where another class is concerned, or the CPU idles.
         let woken = self.task_of(check.woken);
         if check.need_resched || !self.is_fair(self.sched.curr(CPU)) || !woken.is_some_and(|woken| self.is_fair(woken))
         {
@@ -289,7 +289,7 @@ impl Replayer<'_> {
         // Not asked means that the rules see nothing to decide: they do not preempt.
         let ours = self.sched.decider.preempt.unwrap_or(false);
         if self.report.level != Level::L1 && self.eevdf() && !ours && self.sched.need_resched(CPU) {
-            // Whoever was charged on the way has had its slice: what else was decided is hidden.
+            // The task that was charged before that has used up its slice: what else was decided is hidden.
             return;
         }
         let naive = woken.is_some_and(|woken| is_before_running(&self.sched, woken, self.sched.curr(CPU)));

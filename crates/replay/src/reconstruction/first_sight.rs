@@ -30,7 +30,7 @@ pub(crate) struct Running {
 /// The state before the first record.
 #[derive(Debug)]
 pub(crate) struct FirstSight {
-    /// Who runs; 0 for nobody.
+    /// The current task; 0 if the CPU idles.
     pub(crate) running: Pid,
     /// Whether it was about to be rescheduled.
     pub(crate) need_resched: bool,

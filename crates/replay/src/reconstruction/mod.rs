@@ -3,7 +3,7 @@
 //!
 //! [`engine`](crate::engine) takes what probes tell: each task's state before, the clock of each step, which task was charged. Here that is
 //! reconstructed: the clock from what was charged, a task's state from where it is first seen, a decision from what follows it (the flag of
-//! the next record, a switch that does not come). So what is open is of another kind: which step a record stands for hangs on our own state,
+//! the next record, a switch that does not come). So other things stay open than there: which step a record means depends on our own state,
 //! and what was not seen yet is no miss. Records, cuts of L1, task map, decider and report are the engine's.
 
 mod attribute_changes;
@@ -57,9 +57,9 @@ pub(crate) struct Replayer<'a> {
     pub(crate) unplaced: BTreeSet<TaskId>,
     pub(crate) reader: Option<Pid>,
     pub(crate) reader_gone: bool,
-    /// Who entered `sched_yield(2)` and has not done so yet.
+    /// The task that entered `sched_yield(2)` and has not yielded yet.
     pub(crate) yielding: Option<Pid>,
-    /// What was asked for by whom and is not done yet.
+    /// By the calling task, what it asked for and is not done yet.
     pub(crate) asked: BTreeMap<Pid, Asked>,
     /// Tasks of which it is not told whether they are SCHED_OTHER or SCHED_BATCH.
     pub(crate) policy_untold: BTreeSet<TaskId>,
@@ -279,7 +279,7 @@ impl<'a> Replayer<'a> {
             _ => {
                 let running = self.sched.curr(CPU);
                 let wants = record.flags.wants_resched();
-                // Higher classes pick the running task again without a trace; without probes any class does if nobody was charged.
+                // Higher classes pick the running task again without a trace; without probes any class does if no task was charged.
                 let hidden = self.report.level != Level::L1 || !self.is_fair(running);
                 if self.sched.need_resched(CPU) && !wants && !self.resched_before && running != TaskId::IDLE && hidden {
                     self.schedule(None, None, &Picks::Outcome, None);
@@ -293,7 +293,7 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// A schedule: who runs now, and who would by our rules.
+    /// A schedule: notes the task that runs now, and the one that would run by our rules.
     pub(crate) fn note_pick(&mut self, kernels: TaskId, ours: TaskId, state: TaskState) {
         let (time, line) = self.recorded.last().map_or((self.time, self.line), |last| (last.time, last.line));
         let (ours, kernels) = (self.pid(ours), self.pid(kernels));

@@ -247,7 +247,7 @@ impl Replayer<'_> {
                 (None, Some(set)) => self.task_of(set.pid)?,
                 (None, None) => previous,
             };
-            // Whoever has just gone to sleep may only be picked to be taken off.
+            // A task that has just gone to sleep may only be picked for its delayed dequeue.
             let sleeps = leaves && task == previous && look.delayed.is_none();
             if task == TaskId::IDLE || sleeps || gone.contains(&task) || !self.sched.entity(task).on_rq {
                 return None;

@@ -1,7 +1,7 @@
 //! The state in which an own recording begins: every task as the recorder found it.
 //!
-//! While it looked at one after another nobody else ran, but tasks woke up. So each is taken back to where it stood at the first
-//! look: what was woken between that and the look at it was asleep, with what `place_entity` was given.
+//! While it looked at one task after another no other task ran, but tasks woke up. So each task is taken back to its state at the
+//! first look: one that was woken between that and its own look was asleep, with the state that `place_entity` was given.
 //!
 //! [`Start`] is read from the recording, the replayer is set to it: so the replayer and this module know each other.
 
@@ -20,7 +20,7 @@ use crate::reconstruction::{CPU, Replayer};
 pub(crate) struct Start {
     /// Who looked, and so ran.
     pub(crate) recorder: Pid,
-    /// Everybody, in an order in which those with equal keys were queued.
+    /// All tasks, in an order in which those with equal keys were queued.
     pub(crate) tasks: Vec<TaskSnap>,
     /// The first look, which has the queue's clocks and where its virtual time stood.
     pub(crate) first: Snapped,
@@ -46,7 +46,7 @@ impl Start {
             }
         }
         let mut tasks = Vec::with_capacity(recording.snapped.len());
-        // The idle task is everybody's, and of two looks at one task the first counts.
+        // Each CPU has pid 0 as its idle task, and of two looks at one task the first counts.
         let mut seen = BTreeSet::from([0]);
         for snapped in recording.snapped.iter().filter(|snapped| seen.insert(snapped.task.pid)) {
             let mut task = snapped.task.clone();
@@ -65,8 +65,7 @@ impl Start {
 
 /// Undoes a wake-up.
 fn fall_asleep(task: &mut TaskSnap, placed: Option<Probe>) {
-    let lingers = task.eevdf.is_some_and(|eevdf| eevdf.delayed);
-    task.on_rq = lingers;
+    task.on_rq = task.eevdf.is_some_and(|eevdf| eevdf.delayed);
     match placed {
         Some(Probe::Place { vruntime, .. }) => task.vruntime = vruntime,
         Some(Probe::PlaceEevdf { vruntime, deadline, vlag, relative_deadline, .. }) => {
@@ -122,7 +121,7 @@ impl Replayer<'_> {
     }
 
     /// The recorder, a FIFO task of the highest priority. Tasks of the stop class are taken for such ones too (`begin.rs`), and stand
-    /// above it: it is one lower here, where nobody else is.
+    /// above it: so its priority is one lower here, which no other task has.
     pub(crate) fn begin_recorder(&mut self, pid: Pid) -> TaskId {
         let task = self.sched.new_task(&Attributes { policy: Policy::Fifo(98), ..Attributes::default() });
         self.bind(pid, task);
@@ -150,7 +149,7 @@ impl Replayer<'_> {
             entity.slice = eevdf.slice;
             entity.custom_slice = eevdf.custom_slice;
             entity.rel_deadline = eevdf.relative;
-            // Who lingers is queued.
+            // A delayed task is queued.
             entity.sched_delayed = eevdf.delayed && snap.on_rq;
         }
     }

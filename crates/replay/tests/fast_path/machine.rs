@@ -22,7 +22,8 @@ pub enum Op {
     Wake(Index),
     /// One of those that run goes to sleep.
     Sleep(Index),
-    /// The same as a task wakes on its CPU, so many nanoseconds later: whoever runs may be marked for rescheduling, and a buddy (LAST_BUDDY).
+    /// One of those that run goes to sleep so many nanoseconds after a task woke on its CPU: by then it may be marked for rescheduling, and
+    /// be a buddy (LAST_BUDDY).
     WakeAndSleep(Index, u64),
     /// Time passes.
     Nothing,
@@ -228,7 +229,7 @@ impl Run {
         }
     }
 
-    /// The CPU schedules; whoever runs leaves in `state`.
+    /// The CPU schedules; the current task is in `state`.
     fn schedule(&mut self, cpu: CpuId, state: TaskState) {
         if self.path == Path::Fast {
             if self.sched.looks_at_others(cpu, state) {
@@ -248,7 +249,7 @@ impl Run {
         self.sched.schedule(cpu, state);
     }
 
-    /// What an operation says, if there is anybody to do it with.
+    /// Carries out an operation, if there is a task for it.
     pub fn carry_out(&mut self, op: &Op) {
         match op {
             Op::Nothing => {}
@@ -283,7 +284,7 @@ impl Run {
         }
     }
 
-    /// Wakes one of those that sleep, if anybody does; who.
+    /// Wakes one of the sleeping tasks, if there is one, and returns it.
     fn wake_one_of(&mut self, which: &Index) -> Option<TaskId> {
         let sleeps = |task: &TaskId| {
             let entity = self.sched.entity(*task);
@@ -322,8 +323,8 @@ impl Run {
         self.sched.flat_wake_later::<EEVDF>(wakeup);
     }
 
-    /// Who runs on each CPU, and where all tasks are.
-    pub fn who_runs(&self) -> String {
+    /// The task that runs on each CPU, and where all tasks are.
+    pub fn placements(&self) -> String {
         let runs: Vec<TaskId> = self.sched.cpus().map(|cpu| self.sched.curr(cpu)).collect();
         let places: Vec<u32> = self.sched.tasks().map(|task| self.sched.task_cpu(task).0).collect();
         format!("at {}: {runs:?} run, tasks on {places:?}", self.now)

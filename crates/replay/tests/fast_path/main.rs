@@ -1,8 +1,8 @@
 //! The fast path against the general one, from states that recordings reach.
 //!
-//! Simulations start with empty queues; here each CPU starts with a queue as a real kernel's stood in the midst of a recording: its tasks' virtual
-//! times, deadlines, lags, slices, buddies and load averages. The same random wake-ups, sleeps and ticks are then done once by the sequences of
-//! `core.rs` and once by those of `fast_path/`, and all that is left behind is compared.
+//! Simulations start with empty queues; here each CPU starts with a queue in the state of a real kernel's at a point of a recording: its
+//! tasks' virtual times, deadlines, lags, slices, buddies and load averages. The same random wake-ups, sleeps and ticks are then done once
+//! by the sequences of `core.rs` and once by those of `fast_path/`, and the resulting states are compared.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod machine;
@@ -63,7 +63,7 @@ fn carry_out(queues: &[&Queue], topology: &str, ops: &[(u64, Op)], every: usize,
     for (number, (pause, op)) in ops.iter().enumerate() {
         run.advance(Time::from_nanos(*pause));
         run.carry_out(op);
-        left.push(run.who_runs());
+        left.push(run.placements());
         if (number + 1).is_multiple_of(every) || number + 1 == ops.len() {
             left.extend(run.state());
         }
@@ -97,7 +97,7 @@ proptest! {
     /// With eight tasks on its queue a CPU nominates buddies (`sched_nr_latency`): a task that is preempted is the last one (LAST_BUDDY), and
     /// must be none any more where it sleeps before the CPU schedules. With no cache shared each task wakes where the others are.
     #[test]
-    fn who_sleeps_as_it_is_preempted_is_no_buddy(
+    fn a_task_that_sleeps_as_it_is_preempted_is_no_buddy(
         starts in prop::array::uniform2(any::<prop::sample::Index>()),
         ops in prop::collection::vec(
             (1u64..5_000_000, any::<prop::sample::Index>(), 1u64..1_000),

@@ -23,18 +23,18 @@ struct Member {
     buddy: [bool; 3],
 }
 
-/// A CPU's fair queue in the midst of a recording, without what is not SCHED_OTHER or in a group.
+/// A CPU's fair queue at a point of a recording, without what is not SCHED_OTHER or in a group.
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub rules: Rules,
     clocks: Clocks,
     bases: [Vruntime; 2],
     load: SchedAvg,
-    /// Those that are queued in the order of the timeline, whoever runs first; then those that sleep.
+    /// The queued tasks in the order of the timeline, after the running one; then the sleeping tasks.
     members: Vec<Member>,
 }
 
-/// Queues of a recording on which somebody is, at many points of it.
+/// A recording's queues that have tasks, at many points of it.
 pub fn recorded_queues(recording: &str) -> Vec<Queue> {
     let root = env!("CARGO_MANIFEST_DIR");
     let path = |ending: &str| std::path::PathBuf::from(format!("{root}/tests/fixtures/{recording}.{ending}"));
@@ -96,7 +96,7 @@ impl Queue {
         })
     }
 
-    /// Puts its tasks on a CPU on which nobody is yet, at the time `now` of that machine.
+    /// Puts its tasks on a CPU that has no task yet, at the time `now` of that machine.
     pub fn put_on(&self, sched: &mut Sched<Ours>, cpu: CpuId, now: Time) {
         let base = sched.cfs_rq_mut(cpu);
         [base.min_vruntime, base.zero_vruntime] = self.bases;
@@ -120,7 +120,7 @@ impl Queue {
                 false => sched.assume_asleep(task, cpu),
             }
             if member.runs && member.entity.on_rq {
-                // The only one so far, whom the switch gives a new slice.
+                // It is the only task so far, and the switch gives it a new slice.
                 assert_eq!(sched.schedule(cpu, TaskState::Running).next, task);
                 let own = sched.entity_mut(task);
                 (own.exec_start, own.prev_sum_exec_runtime) = (entity.exec_start, entity.prev_sum_exec_runtime);

@@ -62,10 +62,10 @@ fn a_yield_is_apart_from_the_schedule_at_its_clock() {
     assert_eq!(cut(&entries[2..]), (Kind::Schedule, 2));
 }
 
-/// Of 7.2.13: a new quota lets a group's queue go, with the two tasks that were held back there, all by who sets it. Preempted
+/// Of 7.2.13: the task that sets a new quota unthrottles a group's queue and enqueues the two throttled tasks there. Preempted
 /// after it refilled the pool, it goes on with the queue later.
 #[test]
-fn a_new_quota_queues_whom_the_old_one_held_back() {
+fn a_new_quota_enqueues_the_throttled_tasks() {
     let refill = " a-505 0d..1. 343.756881925: k_refill: cg=106 rt=0 quota=3000000 period=50000000 burst=0\n";
     let queue = "\
  a-505 0d..1. 343.756952101: k_unthr: cfs=0x1480 tg=0xc600 rr=1 ct=752791368 c=752791368
@@ -105,10 +105,10 @@ fn records(text: &str) -> Vec<Record> {
     Reader::new(text.as_bytes()).collect::<Result<_, _>>().unwrap()
 }
 
-/// Of 6.12.107: who waits until a task sleeps (`wait_task_inactive`) takes it off its queue, where it lingered, at one clock; the
-/// schedule that follows reads it again. Its sleeper's own dequeue is the schedule's.
+/// Of 6.12.107: a task that waits until another one sleeps (`wait_task_inactive`) completes that one's delayed dequeue at one clock; the
+/// schedule that follows reads it again. The dequeue of the waiting task, which goes to sleep, is the schedule's.
 #[test]
-fn a_lingering_task_is_taken_off_by_who_waits_for_it() {
+fn wait_task_inactive_dequeues_a_delayed_task_at_one_clock() {
     let text = "\
  a-660 0d..2. 420.201830311: k_deq: pid=779 fl=0x201 ct=420195556186 c=420195556186 cpu=0 pol=0 sp=120 w=1048576 tg=0x50 ptg=0x0 cg=1 ag=0
  a-660 0d..2. 420.201949639: k_deqs: pid=779 fl=0x201 se=0x80 my=0x0
@@ -139,10 +139,10 @@ fn a_queue_is_let_go_at_the_clock_that_is_read_then() {
     assert_eq!(cut(&entries), (Kind::QuotaOfQueue, 4));
 }
 
-/// Of 7.2.13: who set a group's shares was preempted before he came to its queues, and goes on later; he is not charged, for he runs on
-/// another queue.
+/// Of 7.2.13: the task that set a group's shares was preempted before it came to the group's queues, and goes on later; it is not charged,
+/// since it runs on another queue.
 #[test]
-fn a_groups_weight_is_set_by_who_was_preempted() {
+fn a_preempted_task_sets_a_groups_weight_later() {
     let text = "\
  a-566 0d..1. 106.615134379: k_rew: pid=0 w=524288 se=0xd00 my=0xb00 cfs=0x580
  a-566 0d..1. 106.615196459: k_uc: cfs=0x580 cse=0x0 cmy=0x0 pid=0 vr=0 dl=0 xs=0 ct=106610961046 cpu=0
@@ -153,8 +153,8 @@ fn a_groups_weight_is_set_by_who_was_preempted() {
     assert_eq!(cut(&entries), (Kind::SharesOfQueues, 2));
 }
 
-/// Of 7.2.13: a period's timer gives a throttled queue runtime, for which it charges who runs there still, and reads the clock again as it
-/// lets the queue go.
+/// Of 7.2.13: a period's timer gives a throttled queue runtime, for which it charges the task that still runs there, and reads the clock
+/// again as it unthrottles the queue.
 #[test]
 fn a_timer_reads_the_clock_twice() {
     let text = "\
@@ -171,7 +171,7 @@ fn a_timer_reads_the_clock_twice() {
     let entries: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
     assert_eq!(cut(&entries), (Kind::Timer, 8));
     assert_eq!(read_at_first(Kind::Timer, &entries), 4);
-    // Where nobody runs there, once.
+    // Once where no task runs there.
     let idle: Vec<Entry<'_>> = entries.iter().filter(|entry| entry.what != What::UpdateCurr).copied().collect();
     assert_eq!(read_at_first(Kind::Timer, &idle), idle.len());
 }

@@ -18,8 +18,8 @@ pub(crate) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
         .collect()
 }
 
-/// Of 6.12.107: a CPU that looks for work brings 194, which lingers, looks whether it preempts (one look at the queue), picks it at the
-/// same clock, takes it off and looks for work again.
+/// Of 6.12.107: newidle balance pulls 194, a delayed task. The CPU checks whether it preempts (one look at the queue), picks it at the
+/// same clock, dequeues it and looks for work again.
 #[test]
 fn a_pick_is_apart_from_the_queueing_at_its_clock() {
     let text = "\
@@ -97,8 +97,8 @@ cpus=2
     assert_eq!(acts, [Act::Refill, Act::Unthrottle, Act::Timer, Act::Timer]);
 }
 
-/// Of 7.3.4, where nothing is probed as a CPU looks for work: a task leaves, the pick finds nobody, and the queues' averages are brought up to date. So,
-/// too, where the stop class's task leaves, of which no probe tells.
+/// Of 7.3.4, where no probe shows that a CPU looks for work: a task is dequeued, the pick finds no task, and the queues' averages are
+/// updated. The same happens where the stop class's task goes to sleep, which no probe shows.
 #[test]
 fn a_search_that_is_not_probed_begins_with_the_averages() {
     let text = "\
@@ -142,9 +142,9 @@ cpus=2
     assert_eq!(acts, [Act::Throttle, Act::Unthrottle, Act::Timer]);
 }
 
-/// Of 7.3.4: a wake-up's look at preemption takes off 158, which lingers, and looks again; all of it is the wake-up's.
+/// Of 7.3.4: a wakeup's preemption check dequeues 158, a delayed task, and checks again; all of it belongs to the wakeup.
 #[test]
-fn a_wake_up_takes_off_who_lingers() {
+fn a_wakeup_preemption_check_dequeues_a_delayed_task() {
     let text = "\
 cpus=2
  a-164     0dlh3. 21.360209750: k_enq: pid=163 fl=0x100009 ct=21268699693 c=21268699693 cpu=0
