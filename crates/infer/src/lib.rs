@@ -1,6 +1,6 @@
-//! From a real kernel's recording to a [`Workload`] that does the same: what each task computed, when it slept, and who woke it.
+//! From a real kernel's recording to a [`Workload`] that does the same: what each task computed, when it slept, and which task woke it.
 //!
-//! A recording of the scheduler's tracepoints says who ran when, and in whose time, or in which interrupt, a sleeper was woken. From that
+//! A recording of the scheduler's tracepoints says which task ran when, and which task or interrupt woke a sleeper. From that
 //! follows what each task *asked for*, apart from what the scheduler made of it:
 //!
 //! - **CPU time** from one event of its own to the next, however often it was preempted in between; net of what the simulator charges by itself
@@ -131,7 +131,7 @@ pub struct Counts {
     pub held_up_ns: u64,
 }
 
-/// What came of it.
+/// The inferred workload, and what the recording says about its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inferred {
     /// The workload.

@@ -101,7 +101,7 @@ pub(crate) fn synthesize(
             && matches!(trace.log.activities.first(), Some(Activity::Sleep(_) | Activity::Timer(_) | Activity::Await));
         trace.log.activities = Vec::new();
         if !open && background.command == Some(number as u32) {
-            // Who is asleep at the start begins behind that.
+            // A task that is asleep at the start begins behind that sleep.
             steps.insert(usize::from(asleep), Step::Mark(COMMAND.to_owned()));
         }
         let known = background.known_tasks.get(&trace.pid).filter(|_| trace.parent.is_none());
