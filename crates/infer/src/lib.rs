@@ -11,7 +11,7 @@
 //!   Tasks that one system call wakes are posted together, since no preemption falls between their wake-ups.
 //! - **Sleeping**: a sleep that an interrupt ended lasts as long as it did. One that a high-resolution timer ended keeps its period instead,
 //!   where the task's sleeps vary more than the time from expiry to expiry.
-//! - **Births, ends and changes** of policy, nice level and group, and who each task is: from the events and the head's tables.
+//! - **Births, ends and changes** of policy, nice level and group, and each task's identity: from the events and the head's tables.
 //!
 //! ```
 //! use schedlab_infer::{Options, infer};
@@ -119,7 +119,7 @@ pub struct Counts {
     pub woken_by_timers: u64,
     /// Sleeps that another interrupt ended: devices, the network, the timer wheel.
     pub woken_by_interrupts: u64,
-    /// Sleeps of which the recording does not show who ended them; they are taken to last as long as they did.
+    /// Sleeps of which the recording does not show what ended them; they are taken to last as long as they did.
     pub woken_by_unknown: u64,
     /// Switches that are not in the recording: from tasks of which the kernel traces nothing. Such a task is taken to sleep from then on.
     pub switches_missing: u64,

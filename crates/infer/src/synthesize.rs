@@ -151,7 +151,7 @@ fn close(trace: &mut TaskTrace, open: bool, length: u64) {
     let waits = |activity: &&Activity| matches!(activity, Activity::Await | Activity::Sleep(_));
     let first = trace.log.activities.first();
     match trace.log.activities.iter().rev().find(waits) {
-        // Who it waits for at the end is who it waited for at the beginning.
+        // It waits at the end for the task that it waited for at the beginning.
         Some(Activity::Await) if first == Some(&Activity::Await) => {}
         Some(Activity::Await) => trace.log.activities.push(Activity::Await),
         _ => trace.log.activities.push(Activity::Sleep(length.saturating_sub(trace.since))),
