@@ -9,7 +9,7 @@ use schedlab_model::Costs;
 pub(crate) enum Activity {
     /// Used so much CPU time, net of what the simulator charges by itself.
     Run(u64),
-    /// Slept so long: until a timer, an interrupt, or somebody who is not in the workload.
+    /// Slept so long, until a timer, an interrupt or a task outside the workload woke it.
     Sleep(u64),
     /// Slept until its own high-resolution timer expired, so long after its last one or after the beginning.
     Timer(u64),
@@ -34,7 +34,7 @@ pub(crate) enum Cause {
     Timer,
     /// Another interrupt, or work done after one: the timer wheel, a device, the network.
     Interrupt,
-    /// Nobody that the recording shows.
+    /// No cause that the recording shows.
     Unknown,
 }
 

@@ -1,8 +1,8 @@
 //! What the simulator will charge for by itself, so that it is taken off the recorded CPU time.
 //!
-//! The rules are those of `crates/sim`: a switch is billed to who comes, a wake-up to the waker or
-//! to whom a timer interrupts, a tick to who runs, a semaphore somebody waits for to who posts it, going to sleep to who sleeps, and the
-//! scheduler's pass in which somebody is preempted to that one.
+//! The rules are those of `crates/sim`: a switch is billed to the next task, a wake-up to the waker or to the task that a timer interrupts,
+//! a tick to the current task, the post of a semaphore that a task waits for to the task that posts it, going to sleep to the sleeper, and
+//! the scheduler's pass that preempts a task to the preempted task.
 
 use schedlab_model::Costs;
 
@@ -15,7 +15,7 @@ pub(crate) struct CostModel {
     /// The pass of the scheduler in which a task loses its CPU.
     pub(crate) schedule: u64,
     pub(crate) wakeup: u64,
-    /// Further where whom the timer interrupts goes on.
+    /// On top of `wakeup` where the task that the timer interrupts goes on.
     pub(crate) interrupt: u64,
     /// Waking a task of another CPU, which was chosen because it idles: with the interrupt that tells it.
     wakeup_remote: u64,
@@ -69,7 +69,7 @@ impl CostModel {
         self.switch.saturating_add(refill.min(self.cache_refill_limit))
     }
 
-    /// The longest that it may take from an interrupt that wakes somebody to the switch, if it has whom it interrupts preempted.
+    /// The longest time from an interrupt that wakes a task to the switch, if the woken task preempts the interrupted one.
     pub(crate) const fn preemption(&self) -> u64 {
         self.wakeup.saturating_add(self.schedule).saturating_add(self.switch)
     }

@@ -1,6 +1,6 @@
-//! From a real kernel's recording to a [`Workload`] that does the same: what each task computed, when it slept, and who woke it.
+//! From a real kernel's recording to a [`Workload`] that does the same: what each task computed, when it slept, and which task woke it.
 //!
-//! A recording of the scheduler's tracepoints says who ran when, and in whose time, or in which interrupt, a sleeper was woken. From that
+//! A recording of the scheduler's tracepoints says which task ran when, and which task or interrupt woke a sleeper. From that
 //! follows what each task *asked for*, apart from what the scheduler made of it:
 //!
 //! - **CPU time** from one event of its own to the next, however often it was preempted in between; net of what the simulator charges by itself
@@ -11,7 +11,7 @@
 //!   Tasks that one system call wakes are posted together, since no preemption falls between their wake-ups.
 //! - **Sleeping**: a sleep that an interrupt ended lasts as long as it did. One that a high-resolution timer ended keeps its period instead,
 //!   where the task's sleeps vary more than the time from expiry to expiry.
-//! - **Births, ends and changes** of policy, nice level and group, and who each task is: from the events and the head's tables.
+//! - **Births, ends and changes** of policy, nice level and group, and each task's identity: from the events and the head's tables.
 //!
 //! ```
 //! use schedlab_infer::{Options, infer};
@@ -119,7 +119,7 @@ pub struct Counts {
     pub woken_by_timers: u64,
     /// Sleeps that another interrupt ended: devices, the network, the timer wheel.
     pub woken_by_interrupts: u64,
-    /// Sleeps of which the recording does not show who ended them; they are taken to last as long as they did.
+    /// Sleeps of which the recording does not show what ended them; they are taken to last as long as they did.
     pub woken_by_unknown: u64,
     /// Switches that are not in the recording: from tasks of which the kernel traces nothing. Such a task is taken to sleep from then on.
     pub switches_missing: u64,
@@ -131,7 +131,7 @@ pub struct Counts {
     pub held_up_ns: u64,
 }
 
-/// What came of it.
+/// The inferred workload, and what the recording says about its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inferred {
     /// The workload.

@@ -1,4 +1,4 @@
-//! Watches a recording event by event: who runs, who sleeps and who wakes whom.
+//! Watches a recording event by event: which tasks run and sleep, and which task wakes which.
 
 mod switches;
 
@@ -30,11 +30,11 @@ struct Cpu {
     pid: Option<Pid>,
     /// Switches to other tasks than it had last.
     switches: u64,
-    /// Who it had last.
+    /// The task that it had last.
     last: Option<u32>,
     /// The function of the timer whose interrupt is being served.
     timer: Option<Box<str>>,
-    /// When an interrupt last woke somebody while a task was on it, until that one leaves.
+    /// When an interrupt on it last woke a task while another was current, until that one is switched out.
     interrupted: Option<u64>,
     /// Whether the task on it goes on waking in one system call.
     pending: Pending,
@@ -102,7 +102,7 @@ impl Observer {
         self.ticks.phase(self.begin?, self.period).map(Time::from_nanos)
     }
 
-    /// From now on what happens counts; until then only who is where was noted.
+    /// From now on what happens counts; until then only each task's state and CPU were noted.
     pub(crate) fn begin(&mut self, time: u64) {
         self.begin = Some(time);
         for trace in &mut self.traces {
@@ -119,7 +119,7 @@ impl Observer {
         }
     }
 
-    /// What is looked at ends: whoever runs has run until then.
+    /// The observed part ends: each running task has run until then.
     pub(crate) fn end(&mut self, time: u64) {
         let now = self.since_begin(time);
         for trace in &mut self.traces {
@@ -274,7 +274,7 @@ impl Observer {
         if counting {
             let costs = self.costs;
             let before = trace.log.activities.len();
-            // Who is asleep at the beginning went there before.
+            // A task that is asleep at the beginning went to sleep before.
             let went = trace.born || trace.ran;
             // It asked to sleep from the time on at which it set its timer.
             let asked = slept + if went { costs.armed } else { 0 };
@@ -346,7 +346,7 @@ impl Observer {
         if child == 0 || self.left_out.contains(&child) {
             return Ok(());
         }
-        // A number may be given again once whoever had it is gone.
+        // A pid may be given again once the task that had it is gone.
         self.by_pid.remove(&child);
         let number = self.add(child, name)?;
         let above = self.by_pid.get(&parent).copied();
@@ -369,7 +369,7 @@ impl Observer {
             self.activities += 2;
             self.counts.forks += 1;
         } else if self.begin.is_some() && now > 0 {
-            // Whoever made it is no part of the workload: it is there from the start and sleeps until then.
+            // Its parent is no part of the workload: the task is there from the start and sleeps until then.
             trace.log.did(Activity::Sleep(now));
         }
         let parent = above.map_or(TaskId::IDLE, TaskId);

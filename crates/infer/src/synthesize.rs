@@ -101,7 +101,7 @@ pub(crate) fn synthesize(
             && matches!(trace.log.activities.first(), Some(Activity::Sleep(_) | Activity::Timer(_) | Activity::Await));
         trace.log.activities = Vec::new();
         if !open && background.command == Some(number as u32) {
-            // Who is asleep at the start begins behind that.
+            // A task that is asleep at the start begins behind that sleep.
             steps.insert(usize::from(asleep), Step::Mark(COMMAND.to_owned()));
         }
         let known = background.known_tasks.get(&trace.pid).filter(|_| trace.parent.is_none());
@@ -151,7 +151,7 @@ fn close(trace: &mut TaskTrace, open: bool, length: u64) {
     let waits = |activity: &&Activity| matches!(activity, Activity::Await | Activity::Sleep(_));
     let first = trace.log.activities.first();
     match trace.log.activities.iter().rev().find(waits) {
-        // Who it waits for at the end is who it waited for at the beginning.
+        // It waits at the end for the task that it waited for at the beginning.
         Some(Activity::Await) if first == Some(&Activity::Await) => {}
         Some(Activity::Await) => trace.log.activities.push(Activity::Await),
         _ => trace.log.activities.push(Activity::Sleep(length.saturating_sub(trace.since))),

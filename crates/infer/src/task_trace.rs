@@ -88,7 +88,7 @@ impl TaskTrace {
 pub(crate) fn policy_of(priority: i32) -> (Policy, i8) {
     match priority {
         100.. => (Policy::Other, (priority - 120).clamp(-20, 19) as i8),
-        // A deadline task's parameters are nowhere in it; it comes before everybody else all the same.
+        // The priority does not contain a deadline task's parameters; the task comes before all others all the same.
         ..=0 => (Policy::Fifo(99), 0),
         _ => (Policy::Fifo((99 - priority).clamp(1, 99) as u8), 0),
     }

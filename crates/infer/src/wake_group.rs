@@ -98,7 +98,7 @@ mod tests {
             pending.queued(woken, marked(after));
             joins
         };
-        // The first wake-up marks none, the second marks the waker: the third is in the second's call, and the fourth likewise.
+        // The first wake-up marks none, the second marks the waker: the third and the fourth are in the second's call.
         assert!(!wakes(7, 1, false, false));
         assert!(!wakes(7, 2, false, true));
         assert!(wakes(7, 3, true, true));

@@ -56,7 +56,7 @@ fn task(name: &str, nice: i8, steps: Vec<Step>) -> Task {
     Task { name: name.into(), instances: 1, attributes, steps, ..Task::default() }
 }
 
-/// Tasks that compute, sleep, wake one another and make others; whoever waits is woken by the last, which never waits itself.
+/// Tasks that compute, sleep, wake one another and fork others; the last, which never waits itself, wakes all that wait.
 fn workloads() -> impl Strategy<Value = Workload> {
     let step = prop_oneof![
         (1u64..9_000).prop_map(|time| Step::Run(fixed(time))),
@@ -135,7 +135,7 @@ proptest! {
         let inferred = inferred(&text, &machine.costs);
         let (_, after) = run(&inferred.workload, release, &machine);
         // Each operation's costs are known to the nanosecond; what is not is in which of two neighbouring stretches a tick or an interrupt
-        // fell, and costs of operations that leave no trace (a semaphore somebody had posted before).
+        // fell, and costs of operations that leave no trace (waiting for a semaphore that was posted before).
         let slack = 10_000 * (before.voluntary + before.involuntary + 10);
         for (one, other) in before.tasks.iter().zip(&after.tasks) {
             let off = one.run_ns.abs_diff(other.run_ns);
@@ -146,7 +146,7 @@ proptest! {
 
 #[test]
 fn several_cpus_keep_their_tasks_work() {
-    // Three tasks of 30 ms on two CPUs, one of which the others wake: whoever runs where, each does its work.
+    // Three tasks of 30 ms on two CPUs, one of which the others wake: wherever they run, each does its work.
     let worker =
         |name: &str| task(name, 0, vec![Step::Run(fixed(10_000)), Step::Post("s".into()), Step::Run(fixed(20_000))]);
     let waiter = vec![Step::Acquire("s".into()), Step::Acquire("s".into()), Step::Run(fixed(30_000))];
@@ -164,7 +164,7 @@ fn several_cpus_keep_their_tasks_work() {
 }
 
 #[test]
-fn who_is_woken_by_an_interrupt_sleeps_and_by_a_task_waits() {
+fn wakeups_by_interrupts_and_by_tasks_are_counted_apart() {
     let events = [
         EventKind::Switch {
             previous: schedlab_model::TaskId::IDLE,

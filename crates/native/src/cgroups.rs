@@ -64,9 +64,9 @@ impl Groups {
         let (version, above) = place()?;
         let base = above.join(format!("schedlab-{}", system::mark()));
         let paths: Vec<PathBuf> = program.groups().iter().map(|node| base.join(&node.path[1..])).collect();
-        // Before the first directory is there, somebody has to be who takes it away.
+        // The process that removes the directories has to be there before the first of them.
         let janitor = Janitor::hire(std::iter::once(base.clone()).chain(paths.iter().cloned()).collect())
-            .map_err(|error| refused(format!("nobody could be started to remove the cgroups later: {error}")))?;
+            .map_err(|error| refused(format!("the process that removes the cgroups could not be started: {error}")))?;
         let groups = Self { version, base, members: paths, janitor };
         groups.make_directories(program)?;
         Ok(Some(groups))
@@ -133,7 +133,7 @@ impl Groups {
         self.members.iter().map(read).collect()
     }
 
-    /// Takes the cgroups away; everybody in them must have ended.
+    /// Removes the cgroups; all their tasks must have ended.
     pub(crate) fn remove(&self) {
         self.janitor.dismiss();
     }

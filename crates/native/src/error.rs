@@ -51,7 +51,7 @@ pub enum NativeError {
         /// How it ended.
         how: String,
     },
-    /// A task failed in a way that nobody foresaw.
+    /// A task failed in an unforeseen way.
     #[error("task '{task}' failed: {what}")]
     Task {
         /// The task.
@@ -59,7 +59,7 @@ pub enum NativeError {
         /// What happened to it.
         what: String,
     },
-    /// A system call failed in a way that nobody foresaw.
+    /// A system call failed in an unforeseen way.
     #[error("{what}: {source}")]
     System {
         /// What was being done.

@@ -51,10 +51,10 @@ struct End {
     code: i32,
     /// From the execution of the command to its end.
     elapsed_ns: u64,
-    /// CPU time of the command and of all it waited for.
+    /// CPU time of the command and of all children that it waited for.
     user_ns: u64,
     system_ns: u64,
-    /// Switches, likewise.
+    /// Switches of the command and of all children that it waited for.
     voluntary: u64,
     involuntary: u64,
 }
@@ -277,7 +277,7 @@ impl Tree {
                 .filter(|(_, name)| late > TIDYING || name != NAME)
                 .map(|(pid, _)| pid)
                 .collect();
-            // Who is stopped forks no more.
+            // A stopped process forks no more.
             for signal in [libc::SIGSTOP, libc::SIGKILL] {
                 for pid in &all {
                     // SAFETY: a process below this one, which no other process collects.

@@ -27,14 +27,14 @@ pub(crate) const NAME: &CStr = c"schedlab-tidier";
 const TRIES: u32 = 500;
 
 impl Janitor {
-    /// Starts it. It removes `directories`, the last one first, and ends whoever is still in them.
+    /// Starts it. It removes `directories`, the last one first, and kills the processes that are still in them.
     pub(crate) fn hire(directories: Vec<PathBuf>) -> io::Result<Self> {
         let (waiting, wanted) = pipe()?;
         let (done, doing) = pipe()?;
         // SAFETY: `run` asks for a process without other threads.
         let child = unsafe { fork()? };
         if child == 0 {
-            // A child of its own is nobody's that the supervisor would wait for.
+            // The supervisor waits for its own children: a grandchild does the work.
             // SAFETY: as above.
             if !matches!(unsafe { fork() }, Ok(0)) {
                 exit_now(0);
@@ -66,7 +66,7 @@ fn work(directories: &[PathBuf], waiting: RawFd, others: [RawFd; 2]) {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-        // Whoever reads what the run prints waits for its end.
+        // A reader of the run's output waits until all its writers have closed it.
         for descriptor in [0, 1, 2].into_iter().chain(others) {
             libc::close(descriptor);
         }
@@ -83,7 +83,7 @@ fn work(directories: &[PathBuf], waiting: RawFd, others: [RawFd; 2]) {
     }
 }
 
-/// Kills whoever is in a cgroup.
+/// Kills the processes in a cgroup.
 fn end_all(directory: &Path) {
     let text = ["cgroup.procs", "cgroup.threads", "tasks"]
         .into_iter()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use schedlab_model::Access;
 use schedlab_program::Memory;
 
-/// Memory that is touched in 8-byte words; whoever shares it does so without order.
+/// Memory that is touched in 8-byte words; tasks that share it touch it without order.
 pub(crate) enum Words {
     Own(Vec<AtomicU64>),
     Shared(&'static [AtomicU64]),

@@ -38,7 +38,7 @@ impl Listening {
     /// Takes the next connection.
     pub(crate) fn take(self) -> io::Result<RawFd> {
         loop {
-            // SAFETY: our own listening socket; nobody asks who connects.
+            // SAFETY: our own listening socket; the client's address is not asked for.
             let taken = unsafe { libc::accept(self.descriptor, std::ptr::null_mut(), std::ptr::null_mut()) };
             match check(taken) {
                 Ok(client) => {
@@ -101,7 +101,7 @@ pub(crate) fn leave(socket: RawFd) {
 }
 
 pub(crate) fn close(descriptor: RawFd) {
-    // SAFETY: our own descriptor, which nobody uses after this.
+    // SAFETY: our own descriptor, which is not used after this.
     unsafe { libc::close(descriptor) };
 }
 

@@ -61,7 +61,7 @@ unsafe impl Sync for Semaphore {}
 
 impl Mutex {
     fn initialise(&self, inherit: bool) {
-        // SAFETY: the attributes are initialised before and destroyed after their use; nobody uses the mutex yet.
+        // SAFETY: the attributes are initialised before and destroyed after their use; the mutex is not in use yet.
         unsafe {
             let mut attributes: libc::pthread_mutexattr_t = zeroed();
             libc::pthread_mutexattr_init(&raw mut attributes);
@@ -225,7 +225,7 @@ impl Objects {
             barrier.condition.initialise();
         }
         for semaphore in objects.semaphores {
-            // SAFETY: nobody uses the semaphore yet.
+            // SAFETY: the semaphore is not in use yet.
             unsafe { libc::sem_init(semaphore.inner.get(), 1, 0) };
         }
         Ok(objects)

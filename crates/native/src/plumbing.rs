@@ -26,7 +26,7 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct Plumbing {
     pub(crate) channels: Vec<Ends>,
-    /// A latch is a pipe that everyone polls and nobody reads; to open it, one byte is written.
+    /// A latch is a pipe that all waiting tasks poll and no task reads; to open it, one byte is written.
     pub(crate) latches: Vec<Ends>,
     /// Of each template that makes no tasks: the ranges of descriptors between those it uses.
     unused: Vec<Vec<(RawFd, RawFd)>>,

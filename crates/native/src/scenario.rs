@@ -1,6 +1,6 @@
 //! Small worlds of tasks in which the scheduler has to decide something of every kind; what recordings are made of.
 //!
-//! A workload says what tasks do by themselves. Here somebody changes them meanwhile, and groups come and go.
+//! A workload says what tasks do by themselves. Here other tasks change them meanwhile, and groups come and go.
 
 mod realtime;
 
@@ -260,7 +260,7 @@ impl World {
             }
         })?;
         let others = self.tasks.clone();
-        // Above all whom it changes, or a round-robin task that never sleeps would keep it from taking that back.
+        // Above all tasks that it changes, or a round-robin task that never sleeps would keep it from taking that back.
         self.task(policy(libc::SCHED_FIFO, 50, 0), |end| {
             let steps = [-3, 7, 0, 12, -8, 2];
             let policies = [libc::SCHED_BATCH, libc::SCHED_IDLE, libc::SCHED_OTHER, libc::SCHED_RR, libc::SCHED_OTHER];
@@ -277,7 +277,7 @@ impl World {
                     }
                 }
                 system::sleep(2 * MILLISECOND);
-                // Nobody is left above the others.
+                // No task stays above the others.
                 let ordinary = libc::sched_param { sched_priority: 0 };
                 // SAFETY: as above.
                 unsafe { libc::sched_setscheduler(pid, libc::SCHED_OTHER, &raw const ordinary) };
@@ -338,7 +338,7 @@ impl World {
             let what = "the CPU controller of the second version of cgroups must be in /sys/fs/cgroup".to_owned();
             return Err(NativeError::Refused { task: "groups".to_owned(), what });
         }
-        // It may be on already, and nobody's settings are taken from him: it stays on.
+        // It may be on already, and other users may need it: it stays on.
         let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
         let top = root.join(format!("schedlab-scenario-{}", system::mark()));
         let group = |world: &mut Self, path: PathBuf, weight: &str, limit: &str| -> Result<PathBuf, NativeError> {

@@ -13,7 +13,7 @@ use crate::shared::Wanted;
 use crate::system::{self, abnormal, check, die_with, exit_now, wait_own};
 use crate::task::{Newborn, give_up, host, start_process};
 
-/// Tasks that are forked must stay in the session of whoever forks them.
+/// Forked tasks must stay in their parent's session.
 ///
 /// # Errors
 /// [`NativeError::Model`] that names the session of one that would not.

@@ -210,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// Opens the gate and wakes everyone who stands there.
+    /// Opens the gate and wakes all tasks that wait there.
     pub(crate) fn open_gate(&self, now: u64) {
         self.header.opened.store(now, SeqCst);
         self.header.gate.store(1, SeqCst);

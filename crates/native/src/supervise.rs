@@ -179,9 +179,9 @@ struct Supervisor {
     world: &'static World,
     /// The process group of all tasks that are in no session of the workload's, once there is one.
     group: Option<libc::pid_t>,
-    /// Those who lead sessions, and so process groups, that have not been collected.
+    /// Leaders of sessions, and so of process groups, that have not been collected.
     leaders: Vec<libc::pid_t>,
-    /// Who led which session of the workload's.
+    /// The leader of each session of the workload's.
     sessions: Vec<(libc::pid_t, u32)>,
     signals: libc::sigset_t,
     /// First tasks to arrive at the gate.
@@ -201,7 +201,7 @@ impl Supervisor {
             libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
             libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         }
-        // Who ends a run at its time must not wait for the tasks it ends.
+        // A supervisor that ends a run at its time must not wait for the tasks that it ends.
         let ends = world.program.duration().is_some().then_some(0);
         if let Some(highest) = highest_priority(world.program).or(ends) {
             stay_above(highest, options.timeout);
@@ -301,7 +301,7 @@ impl Supervisor {
                 Ok(())
             }
             Ok(pid) => {
-                // Both sides do it, so that it is done whoever comes first.
+                // Parent and child both do it, so that it is done whichever runs first.
                 // SAFETY: a child that has not been collected.
                 unsafe { libc::setpgid(pid, if group == 0 { pid } else { group }) };
                 self.group.get_or_insert(pid);
@@ -314,7 +314,7 @@ impl Supervisor {
         }
     }
 
-    /// Opens the gate once all first tasks stand there, and waits until all have ended. Returns when the gate was opened.
+    /// Opens the gate once all first tasks wait there, and waits until all have ended. Returns when the gate was opened.
     fn watch(&mut self, options: &RunOptions) -> Result<u64, NativeError> {
         let shared = &self.world.shared;
         let deadline = self.deadline;

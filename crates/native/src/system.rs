@@ -138,7 +138,7 @@ pub(crate) fn sched_getattr() -> io::Result<SchedAttr> {
 pub(crate) struct Usage {
     /// CPU time in user mode, in nanoseconds, as the kernel divides it (by sampling at ticks, on most kernels).
     pub(crate) user: u64,
-    /// CPU time in the kernel, likewise.
+    /// CPU time in the kernel, in nanoseconds, as the kernel divides it.
     pub(crate) system: u64,
     /// Switches because it slept.
     pub(crate) voluntary: u64,

@@ -52,7 +52,7 @@ pub(crate) struct Newborn {
     pub(crate) first: bool,
 }
 
-/// Whom a task has to collect.
+/// What a task has to collect: a process or a thread that it forked.
 enum Child {
     Process,
     Thread(libc::pthread_t),
@@ -192,7 +192,7 @@ impl Task {
         slot.bytes.store(self.bytes, Relaxed);
     }
 
-    /// Says who it is and where its counters stand, for a supervisor who may have to end it.
+    /// Stores its pid, its thread id and its counters, for a supervisor that may have to end it.
     fn begin(&self) {
         let slot = self.world.shared.slot(self.slot);
         slot.process.store(system::pid() as u32, Relaxed);

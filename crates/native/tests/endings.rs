@@ -34,7 +34,7 @@ fn an_interrupt_ends_all_tasks() {
 
 #[test]
 fn workers_of_workers_end_too() {
-    // Main and 4 workers, who pass messages for far longer than the test waits.
+    // Main and 4 workers, which pass messages for far longer than the test waits.
     let (child, seed) = start("hackbench:groups=1,fds=2,loops=1000000000", 5);
     signal(&child, libc::SIGINT);
     refused(&child.wait_with_output().unwrap(), 130, &["interrupted"]);
@@ -69,7 +69,7 @@ fn tasks_in_sessions_end_too() {
     let file = std::env::temp_dir().join(format!("schedlab-sessions-{}.json", unique()));
     std::fs::write(&file, format!(r#"{{"name": "two", "tasks": [{}, {}]}}"#, hog("a"), hog("b"))).unwrap();
     let workload = file.to_str().unwrap();
-    // Four tasks, and who began each of the two sessions.
+    // Four tasks, and the leader of each of the two sessions.
     let (child, seed) = start(workload, 6);
     signal(&child, libc::SIGINT);
     refused(&child.wait_with_output().unwrap(), 130, &["interrupted"]);

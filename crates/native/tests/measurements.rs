@@ -16,7 +16,7 @@ fn json(arguments: &[&str]) -> Value {
 /// The costs that a calibration measures.
 fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
     let several = calibration["cpus"].as_u64().is_some_and(|cpus| cpus > 1);
-    // What a look for the busiest CPU costs is not measured, nor what it takes to fill a last-level cache anew: they stay 0.
+    // The costs of a look for the busiest CPU and of filling a last-level cache anew are not measured: they stay 0.
     let never = ["balance", "cache_refill_llc", "unknown"];
     let between = ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration"];
     let names = calibration["costs"].as_object().into_iter().flat_map(|costs| costs.keys()).map(String::as_str);

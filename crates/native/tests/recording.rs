@@ -128,7 +128,7 @@ fn a_recording_holds_all_that_happened() {
         })
         .collect();
     assert_eq!(marks, ["schedlab: snapshot", "schedlab: begin", "schedlab: end"]);
-    // Whoever leaves a CPU is the one who came last: not a single switch is missing.
+    // The previous task of each switch is the next task of the switch before: not a single switch is missing.
     let mut running = BTreeMap::new();
     let mut last = 0;
     for record in &records {
@@ -165,12 +165,12 @@ fn what_cannot_be_recorded_is_refused() {
 }
 
 #[test]
-fn nobody_but_root_records() {
+fn only_root_records() {
     let (_alone, Some(root)) = (alone(), tracefs()) else { return };
     let before = state(&root);
     let directory = Directory::new();
     let copy = Directory::new();
-    // The program may stand where nobody else may read.
+    // The program may be where other users may not read.
     fs::copy(program(), copy.0.join("native")).unwrap();
     let mut command = Command::new(copy.0.join("native"));
     command.args(["record", "-o"]).arg(directory.0.join("t")).args(["--", "true"]).uid(65_534).gid(65_534);

@@ -91,7 +91,7 @@ fn sleepers_sleep() {
     let outcome = undisturbed(|| sound(outcome("sleepers:tasks=2,period=5ms,run=1ms,loops=4", &["--delays"])));
     for task in &outcome.tasks {
         near(task.run_ns, 4_000_000, 4);
-        // 4 × (5 − 1) ms; each sleep leaves the CPU.
+        // 4 × (5 − 1) ms; each sleep is a voluntary switch.
         assert!(task.sleep_ns >= 16_000_000, "{task:?}");
         assert!(task.voluntary >= 4, "{task:?}");
         assert!(task.life_ns >= task.run_ns + task.sleep_ns, "{task:?}");
@@ -154,7 +154,7 @@ fn attributes_that_anyone_may_set_are_set() {
 }
 
 #[test]
-fn sessions_are_those_of_processes_and_threads_and_of_whom_they_fork() {
+fn sessions_are_those_of_processes_and_threads_and_of_the_tasks_they_fork() {
     let run = || Step::Run(Duration::Fixed(Time::from_millis(20)));
     let (process, thread) = (TaskKind::Process, TaskKind::Thread);
     let of = |session: &str, task: Task| Task { session: Some(session.into()), ..task };

@@ -21,7 +21,7 @@ fn machine(release: &str, topology: &str, migration_cost: Option<&str>) -> Machi
 /// `add_nr_running`: as soon as one CPU has two tasks (`rd->overload`), another that runs out of work looks for some, before any balancing
 /// on a tick found that out. With a single one there is nothing to take.
 #[test]
-fn whoever_runs_out_of_work_looks_at_once() {
+fn a_cpu_that_runs_out_of_work_balances_at_once() {
     for release in CURRENT {
         let mut machine = machine(release, "smt=1", Some("0ns"));
         machine.hog(1);
@@ -71,7 +71,7 @@ fn is_taken(mut machine: Machine, policy: Policy, after: u64) -> bool {
 
 /// `rq_clock_task(src) - p->se.exec_start < sysctl_sched_migration_cost`, by default 500 us: 1 ns less is too early.
 #[test]
-fn who_ran_less_than_the_cost_ago_stays() {
+fn a_task_that_ran_less_than_the_cost_ago_stays() {
     for release in CURRENT {
         for (cost, nanos) in [(None, 500_000), (Some("2ms"), 2_000_000), (Some("1us"), 1_000)] {
             for topology in ["smt=1", "llc=1"] {
@@ -85,7 +85,7 @@ fn who_ran_less_than_the_cost_ago_stays() {
 
 /// Threads of a core share its caches, SCHED_IDLE tasks have none to lose, and where migrating costs nothing nobody is hot.
 #[test]
-fn nobody_is_hot_where_there_is_nothing_to_lose() {
+fn no_task_is_hot_where_there_is_nothing_to_lose() {
     for release in CURRENT {
         assert!(is_taken(machine(release, "smt=2", None), Policy::Other, 1), "{release}: a thread beside it");
         assert!(is_taken(machine(release, "smt=1", None), Policy::Idle, 1), "{release}: SCHED_IDLE");
@@ -108,7 +108,7 @@ fn ticks_until_one_is_taken(release: &str, topology: &str, migration_cost: &str)
 /// Whoever is hot is taken all the same once `nr_balance_failed` is greater than `cache_nice_tries`, 1 between cores: after two attempts
 /// in vain. The idle CPU's domain is due at each tick, as its interval is a millisecond a CPU, less than a tick.
 #[test]
-fn who_is_hot_is_taken_after_two_attempts() {
+fn a_hot_task_is_taken_after_two_attempts() {
     for release in CURRENT {
         for topology in ["smt=1", "llc=1"] {
             let cold = ticks_until_one_is_taken(release, topology, "0ns");

@@ -66,7 +66,7 @@ fn interrupts_draw_within_a_cache_only() {
 /// `wake_wide`: waker and wakee that both wake at least as many others as the cache has CPUs, and one of them that many times more,
 /// are not drawn together. Two CPUs a cache: a wakee of two flips and a waker of four.
 #[test]
-fn who_wakes_many_is_spread() {
+fn wakees_of_a_task_that_wakes_many_are_spread() {
     for release in CURRENT {
         let mut machine = Machine::new(release, 4, "llc=2");
         let task = machine.sleeper(2);
@@ -178,7 +178,7 @@ fn the_cpu_before_the_last_is_looked_at_before_others() {
 }
 
 /// `dup_task_struct`: a child is a copy of its parent, whom that woke included (kthreadd's children in recordings of 6.1 have its
-/// `wakee_flips`). As in `who_wakes_many_is_spread`, but that the waker is a child of the one that woke many.
+/// `wakee_flips`). As in `wakees_of_a_task_that_wakes_many_are_spread`, but that the waker is a child of the one that woke many.
 #[test]
 fn a_child_wakes_as_many_as_its_parent_did() {
     for release in CURRENT {

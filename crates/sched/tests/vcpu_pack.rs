@@ -25,7 +25,7 @@ fn beside_a_light_waker(packs: &str) -> (Machine, TaskId) {
 
 /// The last CPU is the waker's and CPU 1 idles: Linux goes there, packing stays.
 #[test]
-fn who_has_room_beside_the_waker_stays() {
+fn a_task_with_room_beside_the_waker_stays() {
     for (packs, expected) in [("0", 1), ("1", 0)] {
         let (mut machine, task) = beside_a_light_waker(packs);
         assert_eq!(machine.wakes(0, task, false), expected, "VCPU_PACK={packs}");

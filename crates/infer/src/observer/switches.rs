@@ -1,4 +1,4 @@
-//! Who comes to a CPU and who leaves it, by the recorded switches and where one is missing.
+//! Which task is switched in and out on a CPU, by the recorded switches and where one is missing.
 
 use schedlab_model::TaskState;
 use schedlab_trace::{Record, RecordKind, RecordState, TaskRef};
@@ -67,7 +67,7 @@ impl Observer {
         Ok(())
     }
 
-    /// A task leaves a CPU for the one that `comes`.
+    /// A task is switched out for the task `comes`.
     fn leaves(&mut self, now: u64, cpu: u32, number: u32, state: RecordState, comes: Option<u32>) {
         let counting = self.begin.is_some();
         let (tick, period, exit, pass) = (self.costs.tick, self.period, self.costs.exit, self.costs.schedule);
@@ -94,7 +94,7 @@ impl Observer {
         }
     }
 
-    /// A task comes to a CPU.
+    /// A task is switched in.
     fn comes(&mut self, now: u64, cpu: u32, number: u32) {
         let elsewhere = |(at, other): &(usize, &Cpu)| *at != cpu as usize && other.current == Some(number);
         if self.traces[number as usize].state == State::Running
@@ -106,7 +106,7 @@ impl Observer {
             self.counts.switches_missing += u64::from(self.begin.is_some());
         }
         if self.traces[number as usize].state == State::Asleep {
-            // Nobody was seen to wake it.
+            // Its wakeup was not recorded.
             self.wake(now, number, Cause::Unknown, false, [cpu; 2]);
         }
         let record = &mut self.cpus[cpu as usize];

@@ -135,7 +135,7 @@ pub(crate) fn become_one(policy: Policy) -> io::Result<()> {
     set_policy(&Attributes { policy, nice, ..Attributes::default() })
 }
 
-/// The average CPU time of `count` calls, in nanoseconds. Whoever else wants the CPU meanwhile does no harm but to the caches.
+/// The average CPU time of `count` calls, in nanoseconds. Other tasks that run on the CPU meanwhile disturb only the caches.
 pub(crate) fn timed(count: u32, mut call: impl FnMut()) -> f64 {
     let start = thread_cpu();
     for _ in 0..count {
@@ -164,7 +164,7 @@ impl Drop for Helper {
     }
 }
 
-/// What one task passes on to another one, who may sleep until it is there.
+/// What one task passes on to another one, which may sleep until it is there.
 pub(crate) trait Link {
     /// Passes it on.
     fn send(&self);
@@ -193,7 +193,7 @@ impl Pipe {
     }
 
     /// How many such messages fit in before a writer would have to wait, at most `most`, less one for safety. Makes the pipe or
-    /// socket one that never lets anybody wait, and leaves it empty.
+    /// socket non-blocking, and leaves it empty.
     pub(crate) fn depth(&self, message: &[u8], most: usize) -> usize {
         for end in [self.0.read, self.0.write] {
             // SAFETY: changing a flag of an open descriptor.

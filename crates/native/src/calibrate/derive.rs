@@ -49,7 +49,7 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     // Others' interrupts only ever make it longer.
     found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
     let compute = found.get("compute");
-    // The signal is a wake-up; who gave it goes on, or goes to sleep.
+    // The signal is a wake-up; the signalling task goes on, or goes to sleep.
     let [call, schedule] = ["system_call", "schedule"].map(|name| found.get(name));
     let signal = call + wakeup + schedule + switch;
     let first = signal + FIRST_WORK as f64 + operation + compute;
@@ -236,8 +236,8 @@ fn sleeping(found: &mut Found<'_>) {
     found.cost("futex_wake", found.direct("post_that_wakes_here"), call + wakeup);
     let others = found.get("futex_wake") + wakeup + 2.0 * call + block + switch;
     found.cost("futex_wait", found.direct(SEMAPHORE_HOP), others);
-    // Woken by an interrupt, a sleeper takes the CPU from somebody who computes, sleeps again, and that one has it back. Others seldom come within
-    // one of these, and most rounds are as long: the median counts.
+    // Woken by an interrupt, a sleeper preempts a CPU-bound task and sleeps again, and that task is switched in again. Other tasks seldom
+    // run within such a round, and most rounds are as long: the median counts.
     let schedule = found.get("schedule");
     let round = wakeup + schedule + 2.0 * switch + call + block;
     found.cost("sleep_timer", found.direct("sleep_by_turns"), round);
@@ -258,7 +258,7 @@ fn waking(found: &mut Found<'_>) {
     // back.
     let visit = found.get("schedule") + 2.0 * found.get("switch") + exchange / 2.0 + found.get("block");
     found.cost("ipi_taken", found.direct("preemption_on_a_busy_cpu"), visit);
-    // Who is woken went to sleep in its read before.
+    // The woken task went to sleep in its read before.
     let parts =
         ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn a_cpu_that_others_keep_busy_starts_no_tick() {
         let mut measured = measured(&example());
-        // Sleepers come 30 us and 4 ms late, which is somebody's slice.
+        // Sleepers come 30 us and 4 ms late, which is another task's slice.
         let late = Spread { median_ns: 4e6, p25_ns: 4e6, p75_ns: 9e6, samples: 8 };
         measured.insert(LATE_LONG.to_owned(), late);
         let derived = derive(&measured, 2);

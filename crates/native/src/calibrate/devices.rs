@@ -40,7 +40,7 @@ pub(crate) fn memory(samples: &mut Samples) {
 
 /// What [`schedlab_model::Devices`] has fields for, by their names: those that were measured.
 ///
-/// An access of the simulated disk takes CPU time of whoever asks, beyond the system call and copying; then its latency, and a time for each
+/// An access of the simulated disk costs its task CPU time, beyond the system call and copying; then its latency, and a time for each
 /// KiB: the straight line through what a small and a large access were waited for. A wait ends with a wake-up and a pass of the scheduler,
 /// which are `costs` of their own. The disk knows no difference between reads and writes, so each is the mean of the two.
 pub(crate) fn devices(

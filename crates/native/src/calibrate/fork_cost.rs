@@ -140,9 +140,9 @@ pub(crate) fn makings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeE
 }
 
 /// What a task takes in CPU time from its birth to its end, in nanoseconds, all but its ending: it says that it is there, waits at a latch, and
-/// ends once that opens. So do those that are made to work, and what they touch for the first time is touched before they sleep first.
+/// ends once that opens. Tasks that are forked to work do the same, and touch their memory for the first time before their first sleep.
 ///
-/// All are SCHED_BATCH, and the one that makes them sleeps until all wait: nobody is woken or preempted by them.
+/// All are SCHED_BATCH, and their parent sleeps until all wait: they wake and preempt no task.
 pub(crate) fn starts(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
     let count = ENDING / 2;
     let sleep = Step::Sleep(Duration::Fixed(Time::from_millis(30)));
@@ -204,7 +204,7 @@ pub(crate) fn computations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok(times)
 }
 
-/// Runs a program on some CPUs, and returns a number of what came of it; 0 where it could not be run.
+/// Runs a program on some CPUs, and returns a number of its outcome; 0 where it could not be run.
 pub(super) fn measured(
     bench: &Bench,
     program: &Program,

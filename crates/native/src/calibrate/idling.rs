@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_comes_before_the_time() {
+    fn sleeps_end_no_earlier_than_due() {
         // With 1000 ticks a second: 8 sleeps of 0.25 ms and 8 of 2.25 ms.
         let before = monotonic();
         let found = lateness(1000);

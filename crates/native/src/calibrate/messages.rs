@@ -1,4 +1,4 @@
-//! System calls and messages that make nobody wait.
+//! System calls and messages for which no task waits.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -33,7 +33,7 @@ pub(crate) fn looks(bench: &Bench) -> Vec<f64> {
     (0..bench.batches).map(|_| timed(2_000, look)).collect()
 }
 
-/// How much longer than its CPU time a computation takes, as a factor: 1 where nobody else wants the CPU.
+/// How much longer than its CPU time a computation takes, as a factor: 1 where no other task wants the CPU.
 pub(crate) fn crowding() -> f64 {
     let (start, cpu) = (monotonic(), thread_cpu());
     while monotonic() - start < 20_000_000 {
@@ -104,7 +104,7 @@ pub(crate) fn stream(
         channels.iter().for_each(|channel| channel.read(&mut buffer));
         bench.since(start)
     };
-    // A reader elsewhere sleeps until it is its turn, and adds up what it takes, in whole nanoseconds.
+    // A reader on another CPU sleeps until it is its turn, and adds up its CPU time, in whole nanoseconds.
     let (go, done, took) = (bench.pipe()?, bench.pipe()?, &bench.words[0]);
     took.store(0, SeqCst);
     let elsewhere: Option<Helper> = if reader == bench.here {

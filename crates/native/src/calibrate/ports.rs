@@ -1,4 +1,4 @@
-//! Connections over the loopback interface, both ends of which are this process: nobody waits.
+//! Connections over the loopback interface, both ends of which are this process: no task waits.
 
 use crate::NativeError;
 use crate::error::during;
@@ -10,8 +10,8 @@ use super::bench::Bench;
 /// Connections in one batch.
 const CONNECTIONS: usize = 20;
 
-/// What a connection takes, in nanoseconds of CPU time, all system calls included. What happens in soft interrupts meanwhile is
-/// whoever causes it billed for, as with real clients and servers.
+/// What a connection costs, in nanoseconds of CPU time, all system calls included. Soft interrupts meanwhile are billed to the task that
+/// causes them, as with real clients and servers.
 #[derive(Default)]
 pub(crate) struct Connections {
     /// Making one and ending it, the client's part.

@@ -1,7 +1,7 @@
-//! Going to sleep until a timer expires, as a task sees it that computes beside.
+//! Going to sleep until a timer expires, as a CPU-bound task on the same CPU sees it.
 //!
-//! The sleeper's own CPU time would not tell: where its wake-up preempts somebody, the kernel has its clock stand still from then on
-//! until the switch (`wakeup_preempt`, `rq_clock_skip_update`), so that what waking it takes would be in it.
+//! The sleeper's own CPU time would not tell: where its wake-up preempts the current task, the run queue's clock is not updated from then
+//! on until the switch (`wakeup_preempt`, `rq_clock_skip_update`), so that the cost of waking it would be in it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -22,8 +22,8 @@ const ROUNDS: usize = 100;
 /// Looks at the clock that are further apart than so many usual ones had an interrupt between them.
 const UNUSUAL: f64 = 5.0;
 
-/// What one round of a sleeper takes from whoever computes on its CPU, in nanoseconds: from the interrupt that wakes it until it sleeps
-/// again and the other one has the CPU back.
+/// What one round of a sleeper takes from the CPU-bound task on its CPU, in nanoseconds: from the interrupt that wakes the sleeper until it
+/// sleeps again and the CPU-bound task is switched in again.
 pub(crate) struct Sleeps {
     /// Of one alone: its timer is mostly the next to expire.
     pub(crate) alone: Vec<f64>,
@@ -37,8 +37,8 @@ pub(crate) fn sleeps(bench: &Bench) -> Result<Sleeps, NativeError> {
 
 /// Time of this task that a timer's interrupt takes which wakes another one on its CPU and leaves it the CPU, in nanoseconds.
 ///
-/// The sleeper is SCHED_BATCH, whose wake-ups preempt nobody (`check_preempt_wakeup`). It comes as this task yields, and only after an
-/// interrupt that has woken it.
+/// The sleeper is SCHED_BATCH, whose wake-ups preempt no task (`check_preempt_wakeup`). It is switched in as this task yields, and only
+/// after an interrupt that has woken it.
 pub(crate) fn interrupts(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     let rounds = &bench.words[0];
     rounds.store(0, SeqCst);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_sleeps_until_the_next_time() {
+    fn a_late_sleeper_sleeps_until_the_next_time() {
         // Due at 100 spans: on time the next is 101; at 103.5 or 103 exactly, 104 is the first that is still to come.
         assert_eq!(next_time(100 * SPAN, 100 * SPAN + 1), 101 * SPAN);
         assert_eq!(next_time(100 * SPAN, 103 * SPAN + SPAN / 2), 104 * SPAN);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_seen_by_whom_it_interrupts() {
+    fn an_interrupted_task_sees_the_interrupt() {
         let (found, passed) = found(interrupts);
         assert!(!found.is_empty() && found.len() <= ROUNDS);
         // As below: gaps in one task's time are together no longer than that.

@@ -14,7 +14,7 @@ pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
 /// Nanoseconds for which two CPUs wake each other before it is measured.
 const UNTIL_STEADY: u64 = 100_000_000;
 
-/// A yield of whom nobody else wants to follow: a system call and one pass of the scheduler that picks the same task again.
+/// A yield of the only runnable task: a system call and one pass of the scheduler that picks the same task again.
 pub(crate) fn yields_alone(bench: &Bench) -> Vec<f64> {
     (0..bench.batches).map(|_| timed(500, sched_yield)).collect()
 }

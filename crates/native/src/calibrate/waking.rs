@@ -36,7 +36,7 @@ pub(crate) fn post(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     wakeup_through(bench, Where::Here, Bench::semaphore)
 }
 
-/// The sleepers are SCHED_BATCH, whose wake-ups preempt nobody (`wakeup_preempt_fair`).
+/// The sleepers are SCHED_BATCH, whose wake-ups preempt no task (`wakeup_preempt_fair`).
 fn wakeup_through<L: Link>(
     bench: &Bench,
     place: Where,

@@ -1,7 +1,7 @@
-//! Who comes to each CPU and when, as the arriving task itself tells perf.
+//! Which task is switched in on each CPU and when, as perf records it in the arriving task's context.
 //!
-//! The trace's event of a switch is caused by who leaves. Where a kernel tells nothing of some tasks, an idle CPU's own among them, these
-//! records say who came after it. They are kept in memory as the trace is.
+//! The trace's event of a switch is recorded in the previous task's context. Where a kernel traces nothing of some tasks, idle tasks among
+//! them, these records say which task came next. They are kept in memory as the trace is.
 //!
 //! Source: `include/uapi/linux/perf_event.h`, `kernel/events/core.c`, `perf_event_switch_output`.
 

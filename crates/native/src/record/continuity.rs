@@ -1,20 +1,20 @@
-//! Switches that a recording does not have: somebody runs whom no switch has brought.
+//! Switches that a recording does not have: a task runs that no recorded switch switched in.
 //!
 //! A kernel may tell nothing of what some tasks do, such as those of a virtual machine's own agent: the switch to such a task is there, the
-//! one away from it is not, and neither is any other event of its own. Nothing else is missing then, unlike where events were lost. Who came
-//! next may still tell of its arrival.
+//! one away from it is not, and neither is any other event of its own. Nothing else is missing then, unlike where events were lost. The
+//! arrival of the next task may still be recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who runs on each CPU, by the switches and by who causes the events.
+/// The current task of each CPU, by the switches and by the tasks that cause the events.
 #[derive(Debug, Default)]
 pub(super) struct Continuity {
     running: BTreeMap<u32, i64>,
-    /// When the last switch was on each CPU, until somebody arrives.
+    /// When the last switch was on each CPU, until the next arrival.
     switched: BTreeMap<u32, u64>,
-    /// How long after a switch whoever came told of its arrival.
+    /// How long after a switch the arrival of the next task was recorded.
     lags: Vec<u64>,
-    /// Whoever caused an event itself, and not an interrupt while it ran. Each CPU has an idle task of its own.
+    /// The tasks that caused an event themselves, and not an interrupt while they ran. Each CPU has its idle task.
     tells: BTreeSet<(i64, Option<u32>)>,
     gaps: Vec<Gap>,
 }
@@ -25,19 +25,19 @@ struct Gap {
     cpu: u32,
     /// That of the first event after it.
     time: u64,
-    /// Who ran as far as was told, and who runs.
+    /// The current task by the recorded switches, and the one that runs.
     known: i64,
     pid: i64,
 }
 
-/// An event as far as it tells who runs.
+/// What an event tells of the current task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight {
     /// The task that runs.
     pub(super) pid: i64,
     /// Whether it caused the event itself.
     pub(super) own: bool,
-    /// Who runs next, if the event is a switch.
+    /// The next task, if the event is a switch.
     pub(super) next: Option<i64>,
 }
 
@@ -73,12 +73,12 @@ impl Continuity {
         self.lags.get(self.lags.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Whether whoever left in a gap tells of itself.
+    /// Whether the task that was switched out in a gap causes events itself.
     fn tells(&self, gap: &Gap) -> bool {
         self.tells.contains(&task(gap.cpu, gap.known))
     }
 
-    /// How many switches are missing that are told of by nobody: those from tasks that tell nothing.
+    /// How many switches away from tasks that cause no events are missing.
     pub(super) fn untold(&self) -> usize {
         self.gaps.iter().filter(|gap| !self.tells(gap)).count()
     }
@@ -128,7 +128,7 @@ mod tests {
             seen.see(cpu, 5, own(pid, next));
         }
         assert_eq!(seen.complaint(false), None);
-        // Nobody brought 9; after that it runs and is no second gap. 4 leaves the other CPU, where 3 was.
+        // No switch switched 9 in; after that it runs and is no second gap. 4 is switched out on the other CPU, where 3 was.
         seen.see(0, 1_000_000_007, own(9, None));
         seen.see(0, 1_000_000_008, own(9, Some(2)));
         seen.see(1, 1_000_000_009, own(4, Some(3)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arrives_closes_the_gap() {
+    fn an_arrival_closes_the_gap() {
         let mut seen = Continuity::default();
         // 7 goes to 70, of which nothing is told, and 8 arrives; then 7 does as a switch says, 3 later.
         seen.see(0, 5, own(7, Some(70)));
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((seen.untold(), seen.complaint(true)), (2, None));
         let complaint = seen.complaint(false).unwrap();
         assert!(complaint.contains("2 switches") && complaint.contains("--level=switches"), "{complaint}");
-        // Once 70 is told of, that it left should have been told as well.
+        // Once 70 has caused an event, the switch away from it should have been recorded as well.
         seen.see(0, 8, own(7, Some(70)));
         seen.see(0, 9, own(70, Some(7)));
         let complaint = seen.complaint(true).unwrap();

@@ -45,7 +45,7 @@ pub(super) struct Common {
     pub(super) flags: u8,
     /// `common_preempt_count`.
     pub(super) preempt: u8,
-    /// Who ran.
+    /// The current task.
     pub(super) pid: i32,
 }
 

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 /// What is recorded, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Level {
-    /// Who runs, and who was woken or made when: the least that tells how long tasks wait. Nothing else is looked at, so that
-    /// recording changes as little as it can; such a recording cannot be replayed.
+    /// Switches, wakeups and forks: the least that tells how long tasks wait. Nothing else is recorded, so that recording
+    /// changes as little as it can; such a recording cannot be replayed.
     #[value(name = "switches")]
     Switches,
     /// Tracepoints alone.

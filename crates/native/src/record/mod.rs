@@ -1,6 +1,6 @@
 //! Recording what the kernel's scheduler does: its events, what they depend on, and the state before them, in one file.
 //!
-//! `docs/concepts/recording.md` describes the file and what each probe is for. Everything happens in an instance of tracing of our own; the
+//! `docs/concepts/recording.md` describes the file and what each probe is for. Everything happens in a separate instance of tracing; the
 //! recorder is a real-time task that sleeps while the command runs, so that it is seen at the ends of a recording only.
 
 mod arrivals;
@@ -166,7 +166,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     let told: &[state::Thread] = if has_event_pids { &threads } else { &[] };
     state::tasks(&mut text, told);
 
-    // From here to the end nobody of a lower class runs while the recorder does not sleep.
+    // From here to the end no task of a lower class runs while the recorder does not sleep.
     let realtime = become_realtime();
     let _ = writeln!(text, "# snapshot: {}", if realtime { "realtime" } else { "ordinary" });
     if !alone {
@@ -185,7 +185,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     }
     // A full buffer takes no mark either; what was lost is the better reason.
     let marked = instance.mark("schedlab: begin");
-    // Whoever replays several CPUs has all probes; others need no look that costs events.
+    // A replay of several CPUs needs all probes; other recordings need no look that costs events.
     let averages = cpus.len() > 1 && level == Level::L1;
     let mut looked = Ok(());
     let ended = child.begin().and_then(|()| {
@@ -213,7 +213,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             let _ = writeln!(text, "cpus={}", cpus.len());
             output.write(&text)?;
             let mut renderer = renderer(layouts, told, alone)?;
-            // Who runs and who is woken can be read with holes; a replay needs everything.
+            // Switches and wakeups can be read with some missing; a replay needs all of them.
             let partly = level == Level::Switches;
             let written = output::events(output, &instance, &root, arrived, &mut renderer, signals, partly)?;
             let Written { events, untold, lag } = written;

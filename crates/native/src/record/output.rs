@@ -94,9 +94,9 @@ impl Drop for Output {
 pub(super) struct Written {
     /// How many there are.
     pub(super) events: u64,
-    /// How many switches nobody told of, not even who came.
+    /// How many switches no event tells of, not even an arrival.
     pub(super) untold: usize,
-    /// How much later than a switch an arrival is told.
+    /// How much later than a switch an arrival is recorded.
     pub(super) lag: u64,
 }
 

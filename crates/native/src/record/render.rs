@@ -191,7 +191,7 @@ impl Renderer {
         let _ = writeln!(line, "schedlab_arrival: pid={}", arrival.pid);
     }
 
-    /// What stands before an event's name.
+    /// Writes the columns before an event's name.
     fn columns(&self, line: &mut String, pid: i64, cpu: u32, flags: &str, time: u64) {
         let name = match pid {
             0 => "<idle>",
@@ -201,7 +201,7 @@ impl Renderer {
         let _ = write!(line, "{name:>16}-{pid:<7} {cpu}{flags} {seconds:>5}.{nanoseconds:09}: ");
     }
 
-    /// Who causes an event, and who runs after it if it is a switch.
+    /// The task that causes an event, and the next task if it is a switch.
     pub(super) fn runs(&self, bytes: &[u8]) -> Option<Sight> {
         let common = Common::read(bytes)?;
         let known = self.known.get(&common.id)?;

@@ -1,4 +1,4 @@
-//! An own instance of the kernel's tracing, that leaves everybody else's as it was.
+//! A separate instance of the kernel's tracing, that leaves all others as they were.
 
 use std::fs;
 use std::io::{self, Write};

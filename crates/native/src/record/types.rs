@@ -198,7 +198,7 @@ impl Types {
     }
 }
 
-/// The fetch argument of the value that stands there.
+/// The fetch argument of the value at a place.
 fn load(place: &Place) -> Option<String> {
     match place {
         Place::Value(value) => Some(value.clone()),

@@ -112,7 +112,7 @@ fn tasks_are_taken_off_one_by_one() {
 /// A task whose group is given its runtime before it returns to user space is not taken off: the work that is pending then finds
 /// nothing throttled.
 #[test]
-fn who_returns_after_the_refill_stays() {
+fn a_task_that_returns_after_the_refill_stays() {
     for release in ["6.18", "7.2", "7.3"] {
         let mut lab = Lab::new(release, &[]);
         let limited = group(&mut lab, GroupId::ROOT, 100);
@@ -288,7 +288,7 @@ fn a_group_emptied_by_throttling_keeps_its_weight() {
 /// (`block_task`), so that a change of class queues nobody: `p->throttled`, which is looked at as a fair task is queued, does not count. Found by
 /// `the_books_of_groups_balance`.
 #[test]
-fn who_left_limbo_for_another_class_and_sleeps_stays_asleep() {
+fn a_throttled_task_that_changed_class_and_sleeps_stays_asleep() {
     for release in RELEASES {
         let (mut lab, _, task) = throttled(release);
         for sleeps in [true, false] {

@@ -69,7 +69,7 @@ fn the_last_buddy_needs_nr_latency_tasks() {
 
 /// On 6.1 three tasks are too few whatever the granularity is: nr_latency is 8 from boot on.
 #[test]
-fn the_last_buddy_needs_eight_tasks_where_nobody_computes_nr_latency() {
+fn the_last_buddy_needs_eight_tasks_where_nr_latency_is_not_computed() {
     for (release, last) in [("5.10", true), ("6.1", false)] {
         let (lab, running, _, woken) = preempted_in(Lab::new(release, &[TWO]), 2 * MS);
         assert_eq!(buddies(&lab), (Some(woken), last.then_some(running), None), "{release}");
@@ -77,7 +77,7 @@ fn the_last_buddy_needs_eight_tasks_where_nobody_computes_nr_latency() {
 }
 
 #[test]
-fn without_last_buddy_nobody_is_last() {
+fn without_last_buddy_no_task_is_last() {
     for release in RELEASES {
         let (lab, _, _, woken) = preempted(release, &[("feature.LAST_BUDDY", "0")], 2 * MS);
         assert_eq!(buddies(&lab), (Some(woken), None, None), "{release}");
@@ -148,7 +148,7 @@ fn a_buddy_s_room_is_in_the_first_task_s_virtual_time() {
 
 /// NEXT_BUDDY: a woken task that did not preempt is next too, and goes before an earlier one within the granularity.
 #[test]
-fn next_buddy_prefers_whoever_woke() {
+fn next_buddy_prefers_the_woken_task() {
     for release in RELEASES {
         let woken_beside = |features: &[(&str, &str)], min_granularity| {
             let mut knobs = vec![("wakeup_granularity", "1ms"), ("min_granularity", min_granularity)];

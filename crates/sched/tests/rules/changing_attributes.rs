@@ -318,7 +318,7 @@ fn a_tour_of_policies_leaves_the_queue_as_it_was() {
 /// kept, but one that was real-time or deadline comes back with the lag it left with. Found by a recording. With a single timeline (7.3) what a
 /// task weighs there follows as it is queued (`reweight_eevdf` in `enqueue_task_fair`), and its lag with it, whatever it was before.
 #[test]
-fn the_lag_follows_the_weight_of_who_was_fair() {
+fn the_lag_follows_the_weight_of_a_fair_task() {
     for release in ["6.12", "6.18", "7.2", "7.3"] {
         for (policy, expected) in [(Policy::Other, 900_000 * 1024 / 526), (Policy::Fifo(5), 900_000)] {
             let mut lab = Lab::new(release, &[]);

@@ -111,7 +111,7 @@ fn a_pull_takes_real_time_tasks_first() {
 
 /// A CPU idles from when its last task leaves to when the next is queued.
 #[test]
-fn a_cpu_idles_exactly_while_it_has_nobody() {
+fn a_cpu_idles_exactly_while_it_has_no_task() {
     let mut lab = Lab::with_cpus("6.1", 2, &[]);
     assert!(lab.sched.idle_cpu(CPU0));
     let task = lab.task();

@@ -241,7 +241,7 @@ fn a_short_sleep_does_not_reset_negative_lag_a_long_one_does() {
 /// sched-eevdf: "tasks with shorter time slices" are "prioritized": a waking task with a slice of 0.1 ms preempts one with 3 ms that has run
 /// 0.5 ms of it, one with the same 3 ms does not.
 #[test]
-fn a_short_slice_helps_who_is_in_a_hurry() {
+fn a_short_slice_helps_an_urgent_task() {
     for release in EEVDF {
         for (slice, preempts) in [(100 * US, true), (3 * MS, false)] {
             let mut lab = Lab::new(release, &[("base_slice", "3ms"), ("feature.PLACE_DEADLINE_INITIAL", "0")]);
@@ -310,7 +310,7 @@ fn a_parent_s_quota_ends_its_children_s_turn() {
 /// tasks come a millisecond later. The first two have taken 6 ms each then, what they ran included, 2 are left, and the third is
 /// throttled after 3 ms, when it owes one less a nanosecond; of the 8 ms it can use 7 then, a nanosecond and what it is charged late.
 #[test]
-fn slack_goes_to_those_who_wait() {
+fn slack_goes_to_throttled_queues() {
     let cpu2 = CpuId(2);
     for release in GROUPED {
         for (leaves, handed_out) in [(6, true), (93, true), (94, false)] {

@@ -81,7 +81,7 @@ fn the_earliest_deadline_runs() {
 
 /// A task is eligible while its virtual time is no later than V = Σ w·v / Σ w; the running one counts.
 #[test]
-fn only_who_has_had_no_more_than_its_share_is_eligible() {
+fn only_a_task_with_no_more_than_its_share_is_eligible() {
     for release in EEVDF {
         // 0.3 ms ahead of the other: V is half of that, so the running one is not eligible and the other is, though both are due at 0.35 ms.
         let (mut lab, _, waiting) = pair(release, &[]);
@@ -203,7 +203,7 @@ fn lag_is_limited() {
 
 /// A sleeper with negative lag stays queued, asleep, until it is eligible (DELAY_DEQUEUE): it takes part in V but does not run.
 #[test]
-fn a_sleeper_in_debt_lingers() {
+fn a_sleeper_in_debt_stays_queued() {
     for release in EEVDF {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, other) = (lab.task(), lab.task());
@@ -225,7 +225,7 @@ fn a_sleeper_in_debt_lingers() {
 
 /// Who has no debt leaves at once, and so does who exits.
 #[test]
-fn only_sleepers_in_debt_linger() {
+fn only_sleepers_in_debt_stay_queued() {
     for release in EEVDF {
         let mut lab = Lab::new(release, &[]);
         let (first, second) = (lab.task(), lab.task());
@@ -242,7 +242,7 @@ fn only_sleepers_in_debt_linger() {
 
 /// Who wakes before it left goes on where it is.
 #[test]
-fn a_lingering_task_that_wakes_keeps_its_place() {
+fn a_delayed_task_that_wakes_keeps_its_place() {
     for release in EEVDF {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, _) = (lab.task(), lab.task());
@@ -269,7 +269,7 @@ fn a_lingering_task_that_wakes_keeps_its_place() {
 /// `wait_task_inactive`: who waits for a task to sleep takes it off its queue if it lingers there, in debt as it is. At 0.3 ms it went to
 /// sleep; the other is at 0.1 ms now, V at 0.2 ms. A task that is off its queue, or awake on it, stays as it is.
 #[test]
-fn who_waits_for_a_sleeper_takes_it_off() {
+fn waiting_for_a_task_to_sleep_dequeues_it() {
     for release in EEVDF {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, other) = (lab.task(), lab.task());

@@ -69,7 +69,7 @@ fn a_sleeper_in_debt_stays_or_goes() {
 /// DELAY_ZERO, who leaves: a sleeper at 0.3 ms lingers until the other one, at 0.35 ms, has served its first request and the CPU picks anew. V is
 /// 0.325 ms then, and its lag 25 µs; that counts for nothing under DELAY_ZERO.
 #[test]
-fn what_a_lingering_sleeper_earns_counts_or_not() {
+fn lag_earned_during_a_delayed_dequeue_counts_or_not() {
     for release in EEVDF {
         for (value, lag) in [("1", 0), ("0", 25_000)] {
             let mut lab = Lab::new(release, &[("feature.DELAY_ZERO", value)]);
@@ -88,7 +88,7 @@ fn what_a_lingering_sleeper_earns_counts_or_not() {
 /// DELAY_ZERO, who wakes before it left: at 0.3 ms of V = 0.4 ms (the other is at 0.5 ms) it is placed anew at V, which without it is the other's
 /// 0.5 ms, with a new request; without the flag it stays where it is, 50 µs before it is due.
 #[test]
-fn a_lingering_sleeper_that_wakes_is_placed_anew_or_not() {
+fn a_delayed_sleeper_that_wakes_is_placed_anew_or_not() {
     for release in EEVDF {
         for (value, expected) in [("1", (500_000, 700_000)), ("0", (300_000, 50_000))] {
             let mut lab = Lab::new(release, &[("feature.DELAY_ZERO", value)]);

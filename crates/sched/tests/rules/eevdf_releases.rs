@@ -47,7 +47,7 @@ fn forks_do_not_preempt_by_deadline_any_more() {
 
 /// Who lingers and would be picked leaves at a wake-up from 6.18.33 on, not only at a pick.
 #[test]
-fn a_wake_up_takes_off_who_lingers() {
+fn a_wake_up_dequeues_a_delayed_task() {
     for (release, queued) in [("6.12", 3), ("6.18.32", 3), ("6.18.33", 2), ("7.2", 2), ("7.3", 2)] {
         let mut lab = Lab::new(release, &[("feature.RUN_TO_PARITY", "0"), ("base_slice", "1ms")]);
         let sleeper = with_slice(&mut lab, Policy::Other, 100 * US);
@@ -106,7 +106,7 @@ fn the_average_takes_all_bits_of_weights() {
 
 /// Who lingers does not fall further into debt on 7.2, whatever V does.
 #[test]
-fn a_lingering_task_s_debt_does_not_grow() {
+fn a_delayed_task_s_debt_does_not_grow() {
     for (release, placed) in [("6.12", 300_000), ("6.18", 300_000), ("7.2", -375_000), ("7.3", -375_000)] {
         let mut lab = Lab::new(release, &[]);
         let (sleeper, _) = (lab.task(), lab.task());

@@ -70,7 +70,7 @@ fn cfs_slices_end_exactly() {
 
 /// The running task is picked again at once: CFS asks anew, less what it ran since it was first picked.
 #[test]
-fn whoever_goes_on_has_the_rest_of_its_slice() {
+fn a_task_that_goes_on_has_the_rest_of_its_slice() {
     for (release, left) in [("5.10", Some(1_999_998)), ("6.1", Some(1_999_998)), ("6.12", None), ("6.18", None)] {
         let mut lab = Lab::new(release, &[ON]);
         let first = lab.task();

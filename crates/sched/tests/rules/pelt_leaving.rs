@@ -143,7 +143,7 @@ fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
 /// nothing more is expected less, and what it used is not looked at again; a call that changes its class, and who waits until it sleeps, do so by `dequeue_task_fair`,
 /// which 6.12 has take what is expected of it off once more, from what is expected of others.
 #[test]
-fn who_lingered_is_expected_no_more_once() {
+fn util_est_of_a_delayed_task_is_taken_off_once() {
     for release in ["6.12", "6.18", "7.2", "7.3"] {
         let mut lab = lab(release);
         let [sleeper, other] = [lab.task(), lab.task()];

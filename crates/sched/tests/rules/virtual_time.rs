@@ -43,7 +43,7 @@ fn only_the_running_task_is_charged() {
 
 /// `min_vruntime` = max(itself, min(running, first waiting)).
 #[test]
-fn min_vruntime_follows_whoever_is_furthest_behind() {
+fn min_vruntime_follows_the_task_furthest_behind() {
     for release in CFS {
         let mut lab = Lab::new(release, &[]);
         let (first, second) = (lab.task(), lab.task());

@@ -107,7 +107,7 @@ fn an_idle_task_gives_way_to_any_other() {
 }
 
 #[test]
-fn without_wakeup_preemption_nobody_preempts_by_waking() {
+fn without_wakeup_preemption_no_woken_task_preempts() {
     for release in ["2.6.24", "5.10", "6.1"] {
         assert!(!preempts(release, &[("feature.WAKEUP_PREEMPTION", "0")], NORMAL, NORMAL, 400 * MS), "{release}");
     }
@@ -130,7 +130,7 @@ fn the_comparison_counts_what_the_running_task_has_just_run() {
 
 /// An idle CPU takes a woken task at once.
 #[test]
-fn an_idle_cpu_reschedules_for_anybody() {
+fn an_idle_cpu_reschedules_for_any_task() {
     for release in ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"] {
         for policy in [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo(1)] {
             let mut lab = Lab::new(release, &[]);
