@@ -74,8 +74,8 @@ impl<D: Decider> Sched<D> {
         average.minus(lag as u64) != entity.vruntime
     }
 
-    /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and whoever is not protected
-    /// any more must go if there is anybody else. Why its turn is over, if it is.
+    /// What `update_curr` does after charging: a served request gets a new deadline (`update_deadline`), and an entity that is no longer
+    /// protected must go if others are queued. Why its turn is over, if it is.
     pub(crate) fn served(&mut self, cfs: CfsRqId, curr: EntityId) -> Option<TurnRule> {
         let served = self.update_deadline(cfs, curr);
         if self.cfs_rqs[cfs.index()].nr_in_timeline(&self.rules) == 1 {
@@ -134,7 +134,7 @@ impl<D: Decider> Sched<D> {
         self.rules.cancel_protect_slice(&mut self.entities[se.index()]);
     }
 
-    /// `pick_eevdf`, on the queue as it stands.
+    /// `pick_eevdf`, without charging the current task first.
     pub(super) fn pick_eevdf(&self, cfs: CfsRqId, protect: bool) -> Option<Picked> {
         self.cfs_rqs[cfs.index()].pick_eevdf(&self.entities, &self.rules, protect)
     }
@@ -190,11 +190,11 @@ impl<D: Decider> Sched<D> {
 
     /// The part of `dequeue_entity` before it takes the entity off: true if it stays, asleep, until its negative lag is used up
     /// (DELAY_DEQUEUE).
-    pub(crate) fn lingers(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
+    pub(crate) fn delays_dequeue(&self, cfs: CfsRqId, se: EntityId, flags: DequeueFlags) -> bool {
         let delay = flags.has(DequeueFlags::SLEEP)
             && !flags.any(DequeueFlags::DELAYED.and(DequeueFlags::SPECIAL).and(DequeueFlags::THROTTLE));
         let vruntime = self.entities[se.index()].vruntime;
-        delay && self.cfs_rqs[cfs.index()].has_to_linger(vruntime, self.running(cfs), &self.rules)
+        delay && self.cfs_rqs[cfs.index()].delays_dequeue(vruntime, self.running(cfs), &self.rules)
     }
 
     /// The part of `dequeue_entity` that keeps the deadline relative to `vruntime` unless the entity sleeps. It comes once the entity
@@ -205,7 +205,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `finish_delayed_dequeue_entity`: lag earned while lingering does not count (DELAY_ZERO).
+    /// `finish_delayed_dequeue_entity`: lag earned while the dequeue was delayed does not count (DELAY_ZERO).
     pub(crate) fn finish_delayed_dequeue(&mut self, se: EntityId) {
         self.clear_delayed(se);
         let entity = &mut self.entities[se.index()];
@@ -222,8 +222,8 @@ impl<D: Decider> Sched<D> {
         self.rqs[cpu.index()].nr_running -= 1;
     }
 
-    /// Takes off a task that lingers for a call that cannot leave it there (`dequeue_task` with DEQUEUE_DELAYED): it gets another class
-    /// (`__sched_setscheduler`), or somebody waits until it sleeps (`wait_task_inactive`).
+    /// Takes off a delayed task for a call that cannot leave it queued (`dequeue_task` with DEQUEUE_DELAYED): it gets another class
+    /// (`__sched_setscheduler`), or another task waits until it sleeps (`wait_task_inactive`).
     pub(crate) fn dequeue_delayed_by_call(&mut self, cpu: CpuId, task: TaskId) {
         self.dequeue_task_fair(task, DequeueFlags::SLEEP.and(DequeueFlags::DELAYED));
         self.account_dequeue(cpu);
@@ -262,13 +262,13 @@ impl<D: Decider> Sched<D> {
         self.clear_delayed(se);
     }
 
-    /// `set_delayed`: from now on it lingers. An empty group counts for none below it anyway.
+    /// `set_delayed`: from now on its dequeue is delayed. An empty group counts for no task below it anyway.
     pub(crate) fn set_delayed(&mut self, se: EntityId) {
         self.entities[se.index()].sched_delayed = true;
         self.count_delayed(se, |count| count + 1);
     }
 
-    /// `clear_delayed`: it lingers no longer.
+    /// `clear_delayed`: its dequeue is no longer delayed.
     pub(super) fn clear_delayed(&mut self, se: EntityId) {
         if std::mem::take(&mut self.entities[se.index()].sched_delayed) {
             self.count_delayed(se, |count| count - 1);

@@ -128,7 +128,7 @@ impl<D: Decider> Sched<D> {
         self.clear_buddies(root, se);
         self.update_curr_eevdf(cpu);
         self.update_entity_lag(root, se);
-        if self.lingers(root, se, flags) {
+        if self.delays_dequeue(root, se, flags) {
             // Until now it was runnable, from now on it is not.
             self.update_load_avg(level, se, Action::default());
             self.set_delayed(se);

@@ -39,7 +39,7 @@ impl Rules {
         if load.scaled == self.nice_0_load { delta } else { self.calc_delta_of(delta, load) }
     }
 
-    /// The same of a weight that is not nice 0's.
+    /// [`Rules::calc_delta_fair`] for a weight other than nice 0's.
     fn calc_delta_of(&self, delta: u64, load: &mut Weight) -> u64 {
         let nice_0 = self.nice_0_load;
         if !self.calc_delta_cuts_off {
@@ -93,7 +93,7 @@ impl<D: Decider> Sched<D> {
         let timeless = self.rules.single_timeline && entity.my_q.is_some();
         let charged = if timeless { entity.update_time(now) } else { entity.update_se(now, &self.rules) };
         let Some(delta) = charged else {
-            // 2.6.24 has no such short cut: min_vruntime may have somebody to follow though no time passed.
+            // 2.6.24 has no such short cut: min_vruntime may have an entity to follow though no time passed.
             if !self.rules.charges_time_only {
                 self.update_min_vruntime(cfs);
             }
@@ -254,7 +254,7 @@ impl<D: Decider> Sched<D> {
         self.update_curr_cfs(cfs);
         let eevdf = self.rules.eevdf;
         self.clear_buddies(cfs, se);
-        if eevdf && self.lingers(cfs, se, flags) {
+        if eevdf && self.delays_dequeue(cfs, se, flags) {
             // Until now it was runnable, from now on it is not.
             self.update_load_avg(cfs, se, Action::default());
             if self.rules.bounds_lag_while_delayed {
@@ -335,7 +335,7 @@ impl<D: Decider> Sched<D> {
         }
         let cpu = self.tasks[task.index()].cpu;
         self.cfs_tasks_add(cpu, task);
-        // One that lingers goes on with that where it comes.
+        // A delayed task stays delayed on the queue that it is moved to.
         let delayed = u32::from(self.entity(task).sched_delayed);
         let first = self.cfs_rq(cpu).h_nr_running == 0;
         let mut idle_policy = u32::from(self.tasks[task.index()].has_idle_policy());
@@ -402,7 +402,7 @@ impl<D: Decider> Sched<D> {
         leaves
     }
 
-    /// `dequeue_entities`: a task, or a group that lingered (EEVDF), and what is left empty above it.
+    /// `dequeue_entities`: a task, or a group whose dequeue was delayed (EEVDF), and what is left empty above it.
     fn dequeue_entities(&mut self, se: EntityId, mut flags: DequeueFlags, mut idle_policy: u32) -> bool {
         if self.rules.single_timeline {
             return self.dequeue_from_timeline(se, flags);
@@ -539,7 +539,7 @@ impl<D: Decider> Sched<D> {
         over
     }
 
-    /// Whether a tick looks at the running entity's slice: there is somebody else, or (2.6.24) wake-ups do not preempt.
+    /// Whether a tick checks the running entity's slice: other entities are queued, or (2.6.24) wake-ups do not preempt.
     pub(crate) fn looks_at_slice(&self, cfs: CfsRqId) -> bool {
         self.cfs_rqs[cfs.index()].nr_in_timeline(&self.rules) > 1
             || (!self.rules.tick_checks_contended_only && !self.rules.tunables.features.wakeup_preemption)

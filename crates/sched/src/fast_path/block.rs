@@ -22,16 +22,16 @@ enum Left {
     Not,
     /// Others, of which one is to be picked.
     Others,
-    /// Nobody: it is to look for work.
-    Nobody,
-    /// Nobody, and it is not worth to look: all is done but [`Sched::flat_enter_idle`], with whether its tick goes.
+    /// No task: it is to look for work.
+    Empty,
+    /// No task, and newidle balancing is not worth its cost: all is done but [`Sched::flat_enter_idle`], with whether its tick goes.
     Idles { ticks: bool },
 }
 
 impl Sched<Ours> {
-    /// [`Sched::schedule`] of a CPU whose task goes to sleep, under `EEVDF` or CFS: who runs then. None, and nothing done, where the long way is to
-    /// be taken: a fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the machine
-    /// ([`Sched::set_machine_clock`]).
+    /// [`Sched::schedule`] of a CPU whose task goes to sleep, under `EEVDF` or CFS: the task that runs then. None, and nothing done, where
+    /// the general path is to be taken: a fair server serves, or the task would be pushed away. The CPU gets its clocks, those of the
+    /// machine ([`Sched::set_machine_clock`]).
     #[inline(always)]
     pub fn flat_block<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
@@ -48,7 +48,7 @@ impl Sched<Ours> {
         Some(next)
     }
 
-    /// The same without high-resolution ticks.
+    /// [`Sched::flat_block`] without high-resolution ticks.
     #[inline(always)]
     fn flat_block_at_ticks<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         match self.flat_leave_once::<EEVDF>(cpu) {
@@ -57,12 +57,12 @@ impl Sched<Ours> {
                 self.flat_enter_idle(cpu, ticks);
                 Some(TaskId::IDLE)
             }
-            Left::Nobody => Some(self.flat_look_on::<EEVDF>(cpu)),
+            Left::Empty => Some(self.flat_look_on::<EEVDF>(cpu)),
             left => Some(self.flat_go_on::<EEVDF>(cpu, left)),
         }
     }
 
-    /// The rest of it where nobody is left, and it is worth to look for work: who runs.
+    /// The rest of [`Sched::flat_block`] where no task is left, and it is worth to look for work: the task that runs.
     #[inline(never)]
     fn flat_look_on<const EEVDF: bool>(&mut self, cpu: CpuId) -> TaskId {
         match self.flat_look(cpu) {
@@ -74,12 +74,12 @@ impl Sched<Ours> {
                 self.flat_take_over(cpu, next);
                 next
             }
-            Work::Queued => self.flat_go_on::<EEVDF>(cpu, Left::Nobody),
+            Work::Queued => self.flat_go_on::<EEVDF>(cpu, Left::Empty),
         }
     }
 
-    /// The rest of it where the CPU may have somebody to run, as others are left or were found: who runs. Apart, so that a CPU that idles has few
-    /// registers to save.
+    /// The rest of [`Sched::flat_block`] where the CPU may have a task to run, as others are left or were found: the task that runs. A
+    /// separate function, so that a CPU that idles has few registers to save.
     #[inline(never)]
     fn flat_go_on<const EEVDF: bool>(&mut self, cpu: CpuId, left: Left) -> TaskId {
         let previous = known!(self.rqs[cpu.index()]).curr;
@@ -100,7 +100,7 @@ impl Sched<Ours> {
         }
         let mut next = self.flat_pick_eevdf(cpu, cfs);
         if next.is_none() && others {
-            // Who lingered has left.
+            // The delayed tasks were dequeued.
             match self.flat_newidle(cpu) {
                 Work::Taken(next) => {
                     self.flat_take_over(cpu, next);
@@ -110,7 +110,7 @@ impl Sched<Ours> {
                 Work::Nothing => {}
             }
         }
-        // put_prev_entity: one that lingers is queued still, unless it was picked and left.
+        // put_prev_entity: a delayed task is still queued, unless it was picked and dequeued.
         if EEVDF && known!(self.entities[se.index()]).on_rq {
             self.flat_put_back(cfs, se);
         }
@@ -140,7 +140,7 @@ impl Sched<Ours> {
         }
         // Alone it is V itself: eligible, and without lag.
         let alone = queue.nr_running == 1;
-        let lingers = eevdf && !alone && queue.has_to_linger(entity.vruntime, Some(entity), rules);
+        let delays = eevdf && !alone && queue.delays_dequeue(entity.vruntime, Some(entity), rules);
         self.flat_update_load(cpu, cfs, se);
         let Self { rules, rqs, tasks, entities, cfs_rqs, .. } = self;
         let (rq, queue, entity) =
@@ -148,8 +148,8 @@ impl Sched<Ours> {
         if !rules.util_est_before_dequeue {
             entity.pelt.util_est.update(&entity.pelt.avg, rules);
         }
-        if lingers {
-            queue.let_linger(entity, rules);
+        if delays {
+            queue.delay_dequeue(entity, rules);
             return Left::Others;
         }
         if eevdf && !alone {
@@ -160,13 +160,13 @@ impl Sched<Ours> {
         if eevdf && alone {
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !eevdf {
-            queue.follow_who_left(Some(entity.vruntime).filter(|_| charged));
+            queue.update_min_vruntime_after_dequeue(Some(entity.vruntime).filter(|_| charged));
         }
-        if rq.nr_running > 0 { Left::Others } else { Left::Nobody }
+        if rq.nr_running > 0 { Left::Others } else { Left::Empty }
     }
 
-    /// [`Sched::flat_leave`] of a task that ran for some time and whose request goes on, with what follows where nobody is left and it is not worth to look for work: all
-    /// that is touched is looked up once. Elsewhere nothing is done but clocks set.
+    /// [`Sched::flat_leave`] of a task that ran for some time and whose request goes on, with what follows where no task is left and it is
+    /// not worth to look for work: all that is touched is looked up once. Elsewhere nothing is done but clocks set.
     #[inline(always)]
     fn flat_leave_once<const EEVDF: bool>(&mut self, cpu: CpuId) -> Left {
         let Self { rules, rqs, tasks, entities, cfs_rqs, dl_entities, balance, pelt_origin, .. } = self;
@@ -202,7 +202,7 @@ impl Sched<Ours> {
         load.take_out(Sums::of(rules));
         let now = load.flat_clock(rq.clock_pelt);
         let weight = entity.load.down_of_tasks();
-        // Under CFS nobody lingers.
+        // CFS has no delayed dequeue.
         let runnable = if EEVDF { queue.h_nr_running - queue.h_nr_delayed } else { queue.h_nr_running };
         let what = (queue.load.down_of_tasks(), u64::from(runnable));
         if SchedAvg::update_both([&mut load.avg, &mut own.avg], now, what, weight) {
@@ -213,8 +213,8 @@ impl Sched<Ours> {
         }
         known!(mut tasks[previous.index()]).life = Life::Asleep;
         if EEVDF && !alone {
-            if queue.has_to_linger(entity.vruntime, Some(entity), rules) {
-                queue.let_linger(entity, rules);
+            if queue.delays_dequeue(entity.vruntime, Some(entity), rules) {
+                queue.delay_dequeue(entity, rules);
                 return Left::Others;
             }
             queue.keep_lag(entity, rules);
@@ -224,7 +224,7 @@ impl Sched<Ours> {
             // Alone it was V itself: eligible, and without lag.
             (queue.zero_vruntime, entity.vlag) = (entity.vruntime, 0);
         } else if !EEVDF {
-            queue.follow_who_left(Some(entity.vruntime));
+            queue.update_min_vruntime_after_dequeue(Some(entity.vruntime));
         }
         if rq.nr_running > 0 {
             rq.cfs_tasks.remove(tasks, previous);
@@ -232,7 +232,7 @@ impl Sched<Ours> {
         }
         rq.cfs_tasks.clear();
         let Some(next_balance) = balance.idles_without_looking(rules, cpu, &rq.balance) else {
-            return Left::Nobody;
+            return Left::Empty;
         };
         rq.begin_idle(next_balance);
         rq.idle(queue);
@@ -246,11 +246,11 @@ impl Sched<Ours> {
         let (now, entity) = (known!(self.rqs[cpu.index()]).clock_task, known!(mut self.entities[se.index()]));
         let Some(delta) = entity.update_se(now, &self.rules) else { return false };
         if self.rules.eevdf {
-            // Nothing is served, and nobody has to go, while its deadline is to come and it is protected.
+            // No request is served, and the task need not go, while its deadline is to come and it is protected.
             let goes_on = entity.vruntime.before(entity.deadline) && self.rules.protect_slice(entity);
             self.dl_server_update(cpu, delta);
             if !goes_on && self.served(cfs, se).is_some() {
-                // Whoever looks for work on the way asks whether the CPU is to schedule.
+                // Newidle balancing reads need_resched.
                 self.resched_curr_lazy(cpu);
             }
         }
@@ -305,7 +305,7 @@ impl Rq {
         state.next_balance = state.next_balance.min(next_balance);
     }
 
-    /// Nobody runs from now on; the CPU is to say that it has loads that fade (`nohz.has_blocked`).
+    /// No task runs from now on; the caller sets that the CPU has blocked load (`nohz.has_blocked`).
     #[inline(always)]
     fn idle(&mut self, queue: &mut CfsRq) {
         queue.curr = None;
@@ -318,7 +318,7 @@ impl Rq {
 impl CfsRq {
     /// `set_delayed`, with what the lag is from then on, where that is kept in bounds.
     #[inline(always)]
-    fn let_linger(&mut self, entity: &mut Entity, rules: &Rules) {
+    fn delay_dequeue(&mut self, entity: &mut Entity, rules: &Rules) {
         if rules.bounds_lag_while_delayed {
             self.keep_lag(entity, rules);
         }
@@ -326,10 +326,10 @@ impl CfsRq {
         self.h_nr_delayed += 1;
     }
 
-    /// `update_min_vruntime` under CFS twice, of a task that leaves: with its virtual time, if time passed for it, and without it. Where
-    /// somebody waits, that is the later of what it was and that one's; else the first of both alone counts.
+    /// `update_min_vruntime` under CFS twice, as a task leaves: with its virtual time, if time passed for it, and without it. Where another
+    /// task waits, that is the later of `min_vruntime` and the first waiting task's; else only the first update counts.
     #[inline(always)]
-    fn follow_who_left(&mut self, own: Option<Vruntime>) {
+    fn update_min_vruntime_after_dequeue(&mut self, own: Option<Vruntime>) {
         if let Some(least) = self.timeline.first_key().or(own) {
             self.min_vruntime = self.min_vruntime.max(least);
         }

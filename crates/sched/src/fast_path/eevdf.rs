@@ -1,4 +1,4 @@
-//! What is EEVDF's own on flat queues (6.12): wake-ups on busy CPUs, picks, and those who linger.
+//! The parts of the fast path that only EEVDF has (6.12): wake-ups on busy CPUs, picks, and delayed dequeues.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -33,7 +33,7 @@ impl CfsRq {
         running.vlag = rules.entity_lag(average, running, limit);
     }
 
-    /// The same of one that waits, or lingers: its lag.
+    /// The lag of an entity that waits, or whose dequeue is delayed.
     #[inline(always)]
     fn lag_of(&mut self, se: EntityId, entities: &mut [Entity], rules: &Rules) -> i64 {
         let running = self.running(entities).map(|(_, running)| running);
@@ -44,7 +44,7 @@ impl CfsRq {
 }
 
 impl Sched<Ours> {
-    /// [`Sched::flat_wake`] of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup_fair` of whoever runs.
+    /// [`Sched::flat_wake`] of a busy CPU: `enqueue_entity`, and `check_preempt_wakeup_fair` against the current task.
     #[inline(always)]
     pub(super) fn flat_wake_busy_eevdf(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let (cfs, se) = (CfsRqId(cpu.0), EntityId(task.0));
@@ -82,7 +82,7 @@ impl Sched<Ours> {
             return self.wakeup_preempt_fair(cpu, task, false);
         }
         let Some(curr) = curr else {
-            // Somebody else woke just before, and the CPU is about to schedule.
+            // Another task woke just before, and the CPU is about to schedule.
             (rq.need_resched, rq.lazily) = (true, false);
             return;
         };
@@ -103,7 +103,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// `pick_next_task` of a CPU whose running task was charged: one that lingers and is picked leaves, and the pick begins anew.
+    /// `pick_next_task` of a CPU whose running task was charged: a delayed task that is picked is dequeued, and the pick begins anew.
     pub(super) fn flat_pick_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId) -> Option<EntityId> {
         loop {
             let queue = known!(self.cfs_rqs[cfs.index()]);
@@ -149,7 +149,7 @@ impl Sched<Ours> {
         rq.count_left(queue, entity);
     }
 
-    /// [`Sched::detach_task`] of a task that waits, and does not linger.
+    /// [`Sched::detach_task`] of a waiting task that is not delayed.
     pub(super) fn flat_detach_eevdf(&mut self, task: TaskId, from: CpuId) {
         let (cfs, se) = (CfsRqId(from.0), EntityId(task.0));
         if let Some(curr) = known!(self.cfs_rqs[cfs.index()]).curr {

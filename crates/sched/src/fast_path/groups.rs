@@ -24,7 +24,7 @@ impl Sched<Ours> {
         self.group_wake::<EEVDF>(wakeup);
     }
 
-    /// [`Sched::group_block`], likewise.
+    /// [`Sched::group_block`], also out of line.
     #[cold]
     pub(super) fn group_block_apart<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         self.group_block::<EEVDF>(cpu)
@@ -59,7 +59,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// [`Sched::move_queued_task`] of a task that waits, and does not linger.
+    /// [`Sched::move_queued_task`] of a waiting task that is not delayed.
     pub(super) fn group_move<const EEVDF: bool>(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         self.group_dequeue::<EEVDF>(from, task, Leave::Move);
         let record = known!(mut self.tasks[task.index()]);
@@ -191,7 +191,7 @@ impl Sched<Ours> {
         known!(mut rqs[cpu.index()]).nr_running -= u32::from(left);
     }
 
-    /// `dequeue_entities`: an entity leaves its level, and what is left empty above it the next ones. False if it lingers on its own.
+    /// `dequeue_entities`: an entity leaves its level, and what is left empty above it the next ones. False if its own dequeue is delayed.
     #[inline(always)]
     fn leave_levels<const EEVDF: bool>(&mut self, cpu: CpuId, own: EntityId, leave: Leave) -> bool {
         let tasks = u32::from(known!(self.entities[own.index()]).my_q.is_none());
@@ -229,7 +229,7 @@ impl Sched<Ours> {
         true
     }
 
-    /// [`Sched::dequeue_delayed`] of a task, or the same of a group.
+    /// [`Sched::dequeue_delayed`] of a task or a group.
     #[inline(never)]
     fn group_dequeue_delayed(&mut self, cpu: CpuId, se: EntityId) {
         self.leave_levels::<true>(cpu, se, Leave::Delayed);
@@ -237,7 +237,8 @@ impl Sched<Ours> {
         known!(mut self.rqs[cpu.index()]).nr_running -= u32::from(task);
     }
 
-    /// `pick_next_task`: who should run, and on the way down whoever runs is charged. One that lingers and is picked leaves, and the pick begins anew.
+    /// `pick_next_task`: the task that should run. On the way down each level charges its current entity. A delayed entity that is picked
+    /// is dequeued, and the pick begins anew.
     fn group_pick<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         let mut cfs = CfsRqId(cpu.0);
         loop {
@@ -274,7 +275,7 @@ impl Sched<Ours> {
         if queue.has_buddies() {
             return self.pick_next_entity(cfs, curr).map(|picked| picked.se);
         }
-        // Nobody is nominated, so the first in virtual time runs.
+        // No buddy is set, so the first in virtual time runs.
         match queue.timeline.first_with_key() {
             Some((first, key)) => {
                 Some(curr.filter(|curr| known!(self.entities[curr.index()]).vruntime.before(key)).unwrap_or(first))

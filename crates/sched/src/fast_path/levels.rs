@@ -30,11 +30,11 @@ pub(super) enum Load {
 /// Why an entity leaves its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// A task that sleeps, or a group that has nobody any more.
+    /// A task that sleeps, or a group that has no tasks any more.
     Sleep,
     /// A task that goes to another CPU.
     Move,
-    /// A task that lingers, or a group that does, and was picked (EEVDF).
+    /// A delayed task or group that was picked (EEVDF).
     Delayed,
 }
 
@@ -82,7 +82,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// `dequeue_entity`: false if it lingers.
+    /// `dequeue_entity`: false if the dequeue is delayed.
     #[inline(always)]
     pub(super) fn level_dequeue<const EEVDF: bool>(
         &mut self,
@@ -102,7 +102,7 @@ impl Sched<Ours> {
         let alone = queue.nr_running == 1;
         if EEVDF && leave == Leave::Sleep && !alone {
             let running = queue.running(entities).map(|(_, running)| running);
-            if queue.has_to_linger(entity.vruntime, running, rules) {
+            if queue.delays_dequeue(entity.vruntime, running, rules) {
                 self.level_load(cpu, cfs, se, Load::Alone);
                 if self.rules.bounds_lag_while_delayed {
                     self.update_entity_lag(cfs, se);
@@ -233,7 +233,7 @@ impl Sched<Ours> {
             return queue.charge(entity, now, rules);
         }
         let Some(delta) = entity.update_se(now, rules) else { return };
-        // Nothing is served, and nobody has to go, while its deadline is to come and it is protected.
+        // No request is served, and the entity need not go, while its deadline is to come and it is protected.
         let goes_on = entity.vruntime.before(entity.deadline) && rules.protect_slice(entity);
         if entity.my_q.is_none() {
             self.dl_server_update(cpu, delta);
@@ -282,7 +282,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// Whether [`Sched::level_load`] would change nothing: no microsecond passed since, nobody left and nothing goes on to another level.
+    /// Whether [`Sched::level_load`] would change nothing: no microsecond passed since, no task left and nothing goes on to another level.
     #[inline(always)]
     fn level_is_up_to_date(&self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> bool {
         let (queue, entity) = (known!(self.cfs_rqs[cfs.index()]), known!(self.entities[se.index()]));
@@ -305,7 +305,7 @@ impl Sched<Ours> {
         let Some(below) = entity.my_q else { return };
         let below = known!(cfs_rqs[below.index()]);
         entity.pelt.runnable_weight = below.h_nr_runnable();
-        // EEVDF keeps the weight of an emptied group, which may linger.
+        // EEVDF keeps the weight of an emptied group, whose dequeue may be delayed.
         if EEVDF && below.load.scaled == 0 {
             return;
         }
@@ -348,7 +348,7 @@ impl Sched<Ours> {
         state.has_blocked_load &= blocked;
     }
 
-    /// A queue's averages as nobody comes or goes, and what its group has of them: whether any are left.
+    /// A queue's averages as no task comes or goes, and what its group has of them: whether any are left.
     #[inline(always)]
     fn level_age(&mut self, cpu: CpuId, cfs: CfsRqId) -> bool {
         let Self { rules, rqs, cfs_rqs, groups, .. } = self;

@@ -2,18 +2,18 @@
 //!
 //! Flat is a machine on which all tasks are SCHED_OTHER and may run anywhere, without groups, bandwidth, high-resolution ticks before 7.2, a policy
 //! of the user's own or CPUs that go off line ([`Sched::is_flat`], and the driver's word that this stays so). There most of what a
-//! sequence asks has one answer: no class but the fair one has anybody, nobody is throttled, no level stands above a queue, nothing is to
+//! sequence asks has one answer: only the fair class has tasks, no task is throttled, no level stands above a queue, nothing is to
 //! be pushed or pulled. What is left is written here once for each of the sequences that make up nearly all of a run:
 //!
 //! - `wake.rs`: a sleeper's timer expires, and its CPU, if that idles, takes it (`select_task_rq`, `try_to_wake_up`, `schedule`); `eevdf.rs`
 //!   of a busy CPU under EEVDF;
-//! - `block.rs`: the running task goes to sleep, and somebody else or nobody runs (`schedule`);
+//! - `block.rs`: the running task goes to sleep, and another task or none runs (`schedule`);
 //! - `newidle.rs`: a CPU that would idle looks at others for work (`newidle_balance`);
-//! - `switch.rs`: the running task has to go as somebody woke, or an idle CPU begins (`schedule`);
+//! - `switch.rs`: a woken task preempts the running one, or an idle CPU begins to run a task (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
 //!   (`task_tick_fair`, `schedule`); and those of a task that is alone beside CPUs that idle, which mostly leave balancing as it was
 //!   (`trigger_load_balance`);
-//! - `slices.rs`: all ticks and switches of a CPU whose tasks compute, as long as nobody else has a part in it.
+//! - `slices.rs`: all ticks and switches of a CPU whose tasks compute, as long as no other CPU or task has a part in it.
 //!
 //! Task groups that have nothing but a weight, no quota and no `cpu.idle`, are on the fast path too: `groups.rs` has the sequences for wake-ups, tasks
 //! that go to sleep or have to go, and tasks that are moved, `levels.rs` what they do on each level. Ticks are the general path's.
@@ -28,8 +28,9 @@
 //!   first time no whole microsecond (1024 ns) is left to be added, so that `update_sum` returns at once.
 //!
 //! Records are looked up by [`known!`], which does not ask whether a number is one of the table's: of some 35 questions a pair, one instruction in
-//! fifteen, none ever had another answer. What comes from outside, the arguments of public functions and the CPU's `curr`, which may be nobody, is looked
-//! up as anywhere; from there on numbers are those that records hold, or that a [`Wakeup`] of the same machine hands on.
+//! fifteen, none ever had another answer. What comes from outside, the arguments of public functions and the CPU's `curr`, which may be
+//! [`TaskId::IDLE`](schedlab_model::TaskId::IDLE), is looked up as anywhere; from there on numbers are those that records hold, or that a
+//! [`Wakeup`] of the same machine hands on.
 //!
 //! `crates/sim/src/fast_path_tests.rs` runs random flat workloads both ways and compares every event and all that is left behind.
 
@@ -81,8 +82,8 @@ use crate::decider::Ours;
 use crate::machine::Sched;
 
 impl Sched<Ours> {
-    /// Whether the short way may be taken as long as nobody changes what a task, a group or a CPU is. Without groups each task has the entity of its
-    /// own number; each CPU has the fair queue of its own as its root either way.
+    /// Whether the fast path may be taken as long as no call changes what a task, a group or a CPU is. Without groups each task has the
+    /// entity of its own number; each CPU has the fair queue of its own as its root either way.
     pub fn is_flat(&self) -> bool {
         let plain =
             |task: &crate::entity::TaskStruct| task.policy == schedlab_model::Policy::Other && task.affinity.is_none();
@@ -93,7 +94,7 @@ impl Sched<Ours> {
             && self.custom.is_none()
             && self.offline.is_none()
             && self.rules.weights.is_none()
-            // Up to 6.18 whoever schedules clears it first, and asks anew what was picked.
+            // Up to 6.18 __schedule clears the timer first, and the picked task sets it anew.
             && (!self.rules.has_hrtick() || self.rules.hrtick_set_late)
             && !self.rules.tunables.features.vcpu_pack
             && self.rules.has_fast_path

@@ -30,7 +30,7 @@ pub(super) enum Work {
     Nothing,
     /// Tasks on its queue, of which one is to be picked.
     Queued,
-    /// A task that it took and nobody else: all is done but [`Sched::flat_take_over`].
+    /// One pulled task and no others: all is done but [`Sched::flat_take_over`].
     Taken(TaskId),
 }
 
@@ -114,7 +114,7 @@ impl Sched<Ours> {
         let updates = only.own_group().is_some_and(|own| now >= domains.groups[own].next_update);
         *overload = only.shape.span.any(|number: usize| known!(rqs[number]).nr_running > 1);
         if !*overload && !updates && cost == 0 && only.keeps_newidle_cost(now, second) {
-            // Nobody waits for any: mostly so.
+            // No task waits on any CPU: mostly so.
             only.nr_balance_failed = 0;
             return Work::Nothing;
         }
@@ -124,7 +124,7 @@ impl Sched<Ours> {
         self.flat_balance(cpu, cost, now, second)
     }
 
-    /// The same where somebody waits, or what is remembered changes even if nobody does.
+    /// [`Sched::flat_search`] where a task waits, or what the domain remembers changes even if none does.
     #[inline(never)]
     fn flat_balance(&mut self, cpu: CpuId, cost: u64, now: u64, second: u64) -> Work {
         let busiest = if self.balance.overload { self.flat_busiest(cpu) } else { None };
@@ -148,17 +148,18 @@ impl Sched<Ours> {
         work
     }
 
-    /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run, where somebody waits for any.
+    /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run, where a task waits on some CPU.
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
         let Self { rules, rqs, cfs_rqs, balance, idle_cpus, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
         let (mut busiest, mut most) = (cpu, (Kind::HasSpare, 0, 0, 0));
-        // Idle ones have nobody, nor has the CPU itself any more. What comes of the others is as good as drawn by lot, so nothing is a branch.
+        // Idle CPUs have no tasks, nor has the CPU itself any more. The comparisons of the others are as good as random, so that none is a
+        // branch.
         shape.span.each_after_but(cpu.index(), idle_cpus, |number| {
             let running = known!(rqs[number]).nr_running;
-            // Before 6.19 those count that linger asleep.
-            let lingers = known!(cfs_rqs[number]).h_nr_delayed;
-            let awake = select_unpredictable(rules.balance_counts_runnable, running - lingers, running);
+            // Before 6.19 delayed tasks count.
+            let delayed = known!(cfs_rqs[number]).h_nr_delayed;
+            let awake = select_unpredictable(rules.balance_counts_runnable, running - delayed, running);
             let (load, pct) = (&known!(cfs_rqs[number]).pelt, shape.imbalance_pct);
             let util = load.avg.util_avg.max(u64::from(load.util_est)).min(1024);
             let crowded = is_crowded(1024, load.avg.runnable_avg, pct);
@@ -191,7 +192,7 @@ impl Sched<Ours> {
         let domain = &balance.domains.cpus[cpu.index()].levels[0];
         let hot_too = domain.nr_balance_failed > domain.shape.cache_nice_tries;
         let mut left = tunables.nr_migrate.min(rq.nr_running);
-        let (task, lingers, slice) = loop {
+        let (task, delayed, slice) = loop {
             let Some(task) = rq.cfs_tasks.last().filter(|_| left > 0) else { return Work::Nothing };
             left -= 1;
             let entity = known!(entities[known!(tasks[task.index()]).se.index()]);
@@ -203,9 +204,9 @@ impl Sched<Ours> {
             rq.cfs_tasks.move_to_front(tasks, task);
         };
         balance.migrations.push(Migration { task, from: busiest, to: cpu });
-        // Who left just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
+        // The task that went to sleep just now is still `curr`, and loses its protection to a shorter slice that comes (`attach_task`).
         if self.groups.len() > 1 {
-            if lingers {
+            if delayed {
                 self.move_queued_task(task, cpu);
             } else if self.rules.eevdf {
                 self.group_move::<true>(task, busiest, cpu);
@@ -216,7 +217,7 @@ impl Sched<Ours> {
         }
         let left = known!(rqs[cpu.index()]).curr;
         let shorter = rules.eevdf && entities.get(left.index()).is_some_and(|left| slice < left.slice);
-        if lingers || shorter {
+        if delayed || shorter {
             self.move_queued_task(task, cpu);
             return Work::Queued;
         }
@@ -251,7 +252,7 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::attach_task`] to a CPU whose last task left just now, but for the timeline, which it would leave as it is picked:
-    /// [`Sched::flat_take_over`] must follow. Nobody is there to be preempted, or to lose its protection.
+    /// [`Sched::flat_take_over`] must follow. There is no task to preempt, or to lose its protection.
     fn flat_attach_alone(&mut self, task: TaskId, to: CpuId) {
         if self.rules.eevdf {
             self.first_fair_task(to);
@@ -283,7 +284,7 @@ impl Sched<Ours> {
         queue.curr = Some(EntityId(task.0));
         entity.begin_turn(rq.clock_task);
         if self.rules.eevdf {
-            // Nobody else is there.
+            // It is the only task.
             let slice = entity.slice;
             self.rules.set_protect_slice(entity, || slice);
         }

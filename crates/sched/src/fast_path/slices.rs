@@ -1,7 +1,8 @@
 //! Slices of a CPU whose tasks all compute, one after the other, until something else may happen.
 //!
 //! Between two balancings, ticks of CPUs that all have work change nothing that another CPU reads. A driver that knows of nothing else that
-//! comes may have each CPU go on alone, ticks and switches, up to an instant that is the same for all, and only then asks again who is first.
+//! comes may have each CPU go on alone, ticks and switches, up to an instant that is the same for all, and only then asks again which CPU
+//! is first.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -15,7 +16,7 @@ use crate::rules::Rules;
 /// What the slices of a CPU came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlatSlices {
-    /// Who runs now.
+    /// The task that runs now.
     pub current: TaskId,
     /// The first tick that was not done, and the first that may act, in nanoseconds.
     pub ticks: [u64; 2],
@@ -93,7 +94,7 @@ impl Sched<Ours> {
                 let (se, comer) = (EntityId(previous.0), TaskId(leftmost.0));
                 let (sequence, next) = queue.timeline.insert_and_take_first(vruntime, vruntime, length, se);
                 entity.sequence = sequence;
-                // Whoever was put in waits at least.
+                // The task that was put in waits at least.
                 (leftmost, first_key) = next.unwrap_or((se, vruntime));
                 entity = known!(mut entities[comer.index()]);
                 entity.begin_turn(due);
@@ -110,7 +111,7 @@ impl Sched<Ours> {
                 rules.flat_inactive_ticks(queue, entity, Some(first_key), slice.ideal)
             };
             (due, count) = (first + inactive * tick, inactive + 1);
-            // Two ticks end a period, so that nobody sees the averages at the end of a wait.
+            // Two ticks end a period, so that nothing reads the averages at the end of a wait.
             waited = comes && count > 1 && due < horizon;
             if comes && !waited {
                 entity.pelt.end_wait(first - tick + origin, entity.load.down_of_tasks());
@@ -130,7 +131,7 @@ impl Sched<Ours> {
     }
 }
 
-/// What is the same of all slices of entities that weigh the same, on a queue of which nothing changes but who runs.
+/// What all slices of entities of one weight have in common, on a queue of which nothing changes but the current task.
 struct Slice {
     weight: u64,
     /// `sched_slice`.

@@ -8,8 +8,9 @@ use crate::fair::pelt::rounding::Sums;
 use crate::machine::Sched;
 
 impl Sched<Ours> {
-    /// [`Sched::schedule`] of a CPU whose task was told to go by somebody who woke: who ran, and who runs. None, and nothing done, where the
-    /// long way is to be taken: nobody runs, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
+    /// [`Sched::schedule`] of a CPU whose task a woken task marked for rescheduling: the previous and next task. None, and nothing done,
+    /// where the general path is to be taken: no task runs, a fair server serves, or a task is to be pushed away. The CPU must have its
+    /// clocks.
     pub fn flat_preempt(&mut self, cpu: CpuId) -> Option<(TaskId, TaskId)> {
         if self.has_groups() {
             return if self.rules.eevdf { self.group_preempt::<true>(cpu) } else { self.group_preempt::<false>(cpu) };
@@ -29,7 +30,7 @@ impl Sched<Ours> {
         Some((previous, self.flat_switch_eevdf(cpu, cfs, se)))
     }
 
-    /// The rest of it under EEVDF once whoever ran was charged: who runs.
+    /// The rest of [`Sched::flat_preempt`] under EEVDF once the previous task was charged: the next task.
     pub(super) fn flat_switch_eevdf(&mut self, cpu: CpuId, cfs: CfsRqId, se: EntityId) -> TaskId {
         let previous = TaskId(se.0);
         self.hrtick_schedule_enter(cpu);
@@ -61,8 +62,9 @@ impl Sched<Ours> {
         self.hrtick_schedule_exit(cpu);
     }
 
-    /// [`Sched::schedule`] of a CPU that idles and was told to go as somebody woke: who runs. None where the long way is to go on, which does what is
-    /// done once more in vain: nobody waits any more, a fair server serves, or a task is to be pushed away. The CPU must have its clocks.
+    /// [`Sched::schedule`] of an idle CPU that a woken task marked for rescheduling: the next task. None where the general path is to go
+    /// on, which repeats the steps already done, without effect: no task waits any more, a fair server serves, or a task is to be pushed
+    /// away. The CPU must have its clocks.
     pub fn flat_begin<const EEVDF: bool>(&mut self, cpu: CpuId) -> Option<TaskId> {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
         if self.has_groups() {
@@ -96,8 +98,8 @@ impl Sched<Ours> {
         Some(next)
     }
 
-    /// The rest of it under CFS once whoever ran was charged: who runs. Averages are brought up to date if they are not, as
-    /// `put_prev_entity` does of one that has to go.
+    /// The rest of [`Sched::flat_preempt`] under CFS once the previous task was charged: the next task. Averages are brought up to date if
+    /// they are not, as `put_prev_entity` does for a preempted entity.
     pub(super) fn flat_switch(&mut self, cpu: CpuId, cfs: CfsRqId, previous: EntityId) -> TaskId {
         let next = self.pick_next_entity(cfs, Some(previous)).map_or(previous, |picked| picked.se);
         if next == previous {

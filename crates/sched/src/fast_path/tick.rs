@@ -84,7 +84,7 @@ impl Sched<Ours> {
             return Some(FlatTick { next, scheduled, inactive });
         }
         rq.need_resched = false;
-        // pick_next_entity: nobody is nominated, so the first in virtual time runs, which may be who ran.
+        // pick_next_entity: no buddy is set, so the first in virtual time runs, which may be the previous task.
         if ahead < 0 {
             rq.cfs_tasks.move_to_front(tasks, previous);
             let inactive = rules.flat_inactive_ticks(queue, entity, Some(first_key), ideal);
@@ -167,7 +167,7 @@ impl Sched<Ours> {
         }
         let entity = &mut entities[se.index()];
         let charge = entity.charge_until(balance.now, rules)?;
-        // Alone nobody has it go, protected or not.
+        // Alone it is not preempted, protected or not.
         if rules.eevdf && !charge.vruntime.before(entity.deadline) {
             return None;
         }
@@ -186,7 +186,7 @@ impl Sched<Ours> {
         Some(self.need_resched(cpu))
     }
 
-    /// [`Sched::hrtick`] of a CPU that has its clocks: whoever runs has to go. What a charge says of that is said already.
+    /// [`Sched::hrtick`] of a CPU that has its clocks: the current task is marked for rescheduling, so a charge need not do so again.
     pub fn flat_queued_tick(&mut self, cpu: CpuId) {
         let rq = &mut self.rqs[cpu.index()];
         if self.groups.len() > 1 || rq.curr == TaskId::IDLE {
@@ -259,7 +259,7 @@ impl Rq {
     ) {
         let tick = rules.tick;
         let last = first + tick * (count - 1);
-        // skip_ticks_of_load of a task that is awake, with nobody to be taken out first.
+        // skip_ticks_of_load of a task that is awake, with no averages to be taken out first.
         let what = (queue.load.down_of_tasks(), u64::from(queue.h_nr_runnable()));
         let (load, own) = (&mut queue.pelt, &mut entity.pelt);
         let before = load.flat_clock(first + pelt_origin).wrapping_sub(tick);
@@ -285,7 +285,7 @@ impl EntityLoad {
 }
 
 impl Rules {
-    /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is that of who waits first.
+    /// [`Sched::inactive_ticks_fair`] of a task that was charged just now, whose slice is `ideal`; `first_key` is the first waiting task's.
     #[inline(always)]
     pub(super) fn flat_inactive_ticks(
         &self,
@@ -320,7 +320,7 @@ impl Rules {
 }
 
 impl CfsRq {
-    /// Somebody is nominated, or is to be passed over.
+    /// Whether a next, last or skip buddy is set.
     #[inline]
     pub(crate) fn has_buddies(&self) -> bool {
         self.next.is_some() || self.last.is_some() || self.skip.is_some()

@@ -15,7 +15,7 @@ use crate::machine::Sched;
 use crate::rules::Rules;
 use crate::runqueue::Rq;
 
-/// A sleeper that is to wake, and where: both are known, so that nobody asks again.
+/// A sleeper that is to wake, and the CPU that was selected for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wakeup {
     task: TaskId,
@@ -60,7 +60,7 @@ impl Sched<Ours> {
     #[inline(always)]
     pub fn prefetch(&self, task: TaskId) {
         prefetch(&self.tasks, task.index(), 0);
-        // All but the line in the midst.
+        // All cache lines but the second.
         prefetch(&self.entities, task.index(), 0);
         prefetch(&self.entities, task.index(), 2);
         prefetch(&self.entities, task.index(), 3);
@@ -76,7 +76,7 @@ impl Sched<Ours> {
         Wakeup { task, cpu: self.flat_select_from::<EEVDF>(task, previous) }
     }
 
-    /// The same of a task whose last CPU is known.
+    /// [`Sched::select_task_rq`] for a sleeper whose last CPU is known.
     #[inline(always)]
     fn flat_select_from<const EEVDF: bool>(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         if !EEVDF && !self.rules.scans_idle_cpus_once {
@@ -85,11 +85,12 @@ impl Sched<Ours> {
         self.balance.sync_wakeup = None;
         let rq = known!(self.rqs[previous.index()]);
         let idles = rq.curr == TaskId::IDLE && rq.nr_running == 0;
-        // Nobody lingers on a CPU that idles.
+        // An idle CPU has no delayed tasks.
         if EEVDF && !idles && known!(self.entities[known!(self.tasks[task.index()]).se.index()]).sched_delayed {
             return previous;
         }
-        // record_wakee: of the interrupts of an idle CPU, or of whoever was interrupted. Balancing knows both, as a CPU was once chosen for them.
+        // record_wakee, for the interrupts of an idle CPU or for the interrupted task. Balancing knows both, as a CPU was once chosen for
+        // them.
         debug_assert_eq!(self.balance.jiffy.0, self.jiffies(previous));
         let Self { rqs, tasks, balance, .. } = self;
         let rq = known!(mut rqs[previous.index()]);
@@ -104,8 +105,8 @@ impl Sched<Ours> {
     }
 
     /// [`Sched::select_idle_sibling`] of a task whose last CPU is busy, and is the one that was chosen, without threads of cores and limits of cost
-    /// (SIS_PROP): which idle CPUs come before which is told from the bits of both sets at once, and how many were looked at from the numbers
-    /// of CPUs, which are without gaps. Nobody is SCHED_IDLE, and all may run anywhere.
+    /// (SIS_PROP): the order of idle CPUs follows from the bits of both sets at once, and how many were looked at from the numbers
+    /// of CPUs, which are without gaps. No task is SCHED_IDLE, and all may run anywhere.
     #[inline(always)]
     fn flat_select_sibling(&mut self, task: TaskId, previous: CpuId) -> CpuId {
         let features = &self.rules.tunables.features;
@@ -121,7 +122,7 @@ impl Sched<Ours> {
         {
             limit = domains.shared[shared as usize].nr_idle_scan.saturating_add(1);
         }
-        // What comes of it is as good as drawn by lot, so nothing here is a branch. The CPU itself is busy, and so not among them.
+        // The outcome is as good as random, so nothing here is a branch. The CPU itself is busy, and so not among them.
         let free = span & idle;
         let recent = std::mem::replace(&mut known!(mut self.tasks[task.index()]).balance.recent_used_cpu, previous);
         let recent_idles = free >> recent.0 & 1 == 1;
@@ -140,11 +141,11 @@ impl Sched<Ours> {
         self.select_idle_sibling(task, previous, previous, previous).0
     }
 
-    /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and has the word to go `at_once`, [`Sched::schedule`], by which the
-    /// task takes it: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
+    /// [`Sched::try_to_wake_up`] of a sleeper; and, where the CPU idles and reschedules `at_once`, [`Sched::schedule`], which switches to
+    /// the task: true then. The CPU gets its clocks, those of the machine ([`Sched::set_machine_clock`]).
     ///
     /// Alone on its queue it need not be put into the timeline to be taken out again, and is the one that is picked. `IDLES`: the CPU is known to
-    /// idle, with nobody on its queue.
+    /// idle, with no task on its queue.
     #[inline(always)]
     pub fn flat_wake<const EEVDF: bool, const IDLES: bool>(&mut self, wakeup: Wakeup, at_once: bool) -> bool {
         debug_assert_eq!(EEVDF, self.rules.eevdf);
@@ -155,7 +156,7 @@ impl Sched<Ours> {
         }
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
-            self.flat_wake_lingering(task, cpu);
+            self.flat_wake_delayed(task, cpu);
             return false;
         }
         let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
@@ -171,15 +172,15 @@ impl Sched<Ours> {
         wakeup.task.index() < self.tasks.len() && wakeup.cpu.index() < self.rqs.len()
     }
 
-    /// The same of one that lingers.
+    /// [`Sched::flat_wake`] of a delayed task.
     #[inline(never)]
-    fn flat_wake_lingering(&mut self, task: TaskId, cpu: CpuId) {
+    fn flat_wake_delayed(&mut self, task: TaskId, cpu: CpuId) {
         self.rqs[cpu.index()].set_clocks_at(self.balance.now, self.pelt_origin);
         let woken = self.try_to_wake_up(task, cpu);
         debug_assert!(woken, "a task that sleeps");
     }
 
-    /// The same where it is to wait: mostly there is somebody.
+    /// [`Sched::flat_wake`] of a task that is to wait: mostly the CPU is busy.
     #[inline(never)]
     pub fn flat_wake_later<const EEVDF: bool>(&mut self, wakeup: Wakeup) {
         assert!(self.owns(wakeup), "a wake-up of another machine");
@@ -188,7 +189,7 @@ impl Sched<Ours> {
         }
         let Wakeup { task, cpu } = wakeup;
         if EEVDF && known!(self.entities[task.index()]).sched_delayed {
-            return self.flat_wake_lingering(task, cpu);
+            return self.flat_wake_delayed(task, cpu);
         }
         let migrated = self.flat_begin_wake::<EEVDF>(task, cpu);
         let rq = known!(mut self.rqs[cpu.index()]);
@@ -203,7 +204,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU on which nobody is.
+    /// [`Sched::flat_wake_later`] on a CPU without tasks.
     #[cold]
     fn flat_wake_idle_later<const EEVDF: bool>(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let runs = self.flat_wake_idle::<EEVDF, true>(task, cpu, migrated, false);
@@ -233,7 +234,7 @@ impl Sched<Ours> {
         migrated
     }
 
-    /// The same under CFS of a CPU that has somebody: `enqueue_entity`, and `check_preempt_wakeup` of whoever runs.
+    /// [`Sched::flat_wake`] on a busy CPU under CFS: `enqueue_entity`, and `check_preempt_wakeup` against the current task.
     #[inline(always)]
     fn flat_wake_busy(&mut self, task: TaskId, cpu: CpuId, migrated: bool) {
         let se = EntityId(task.0);
@@ -259,7 +260,7 @@ impl Sched<Ours> {
         balance.overload |= rq.count_woken::<false>(queue, weight, balance.jiffy.0, rules);
         let features = &rules.tunables.features;
         let Some(curr) = queue.curr else {
-            // Somebody else woke just before, and the CPU is about to schedule.
+            // Another task woke just before, and the CPU is about to schedule.
             (rq.need_resched, rq.lazily) = (true, false);
             return;
         };
@@ -281,7 +282,8 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU on which nobody is: all that is touched is looked up once. None, and nothing done but clocks set, if somebody is.
+    /// [`Sched::flat_wake`] on a CPU without tasks: all that is touched is looked up once. None, and nothing done but clocks set, if it has
+    /// any.
     #[inline(always)]
     fn flat_wake_idle<const EEVDF: bool, const IDLES: bool>(
         &mut self,
@@ -339,7 +341,7 @@ impl Sched<Ours> {
         // The idle time was taken off the fair server's runtime when it started.
         (rq.curr, rq.need_resched, rq.lazily) = (task, false, false);
         // set_next_entity of an entity that is not in the timeline, and whose averages are up to date; with 6.12's set_protect_slice.
-        debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is nobody's buddy");
+        debug_assert!(![queue.next, queue.last, queue.skip].contains(&Some(se)), "a sleeper is no buddy");
         queue.curr = Some(se);
         entity.begin_turn(rq.clock_task);
         if EEVDF {
@@ -357,7 +359,7 @@ impl Sched<Ours> {
         }
     }
 
-    /// The same of a CPU whose fair server is not started: it is now, and the rest is as if it had been.
+    /// [`Sched::flat_wake_idle`] on a CPU whose fair server is not started: it is started now, and the rest is as if it had been.
     #[cold]
     fn flat_wake_first(&mut self, task: TaskId, cpu: CpuId, migrated: bool, at_once: bool) -> Option<bool> {
         self.first_fair_task(cpu);
@@ -437,7 +439,7 @@ impl CfsRq {
         }
     }
 
-    /// The same on a queue on which nobody is, and which slept as well.
+    /// [`CfsRq::attach_woken`] on a queue without tasks, which slept as well.
     #[inline(always)]
     fn attach_woken_alone<const EEVDF: bool>(&mut self, entity: &mut Entity, clock_pelt: u64, rules: &Rules) {
         debug_assert_eq!(self.load.scaled, 0);

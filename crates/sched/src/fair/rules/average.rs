@@ -146,7 +146,7 @@ impl CfsRq {
     #[doc(alias = "dequeue_entity")]
     #[doc(alias = "DELAY_DEQUEUE")]
     #[inline(always)]
-    pub(crate) fn has_to_linger(&self, vruntime: Vruntime, running: Option<&Entity>, rules: &Rules) -> bool {
+    pub(crate) fn delays_dequeue(&self, vruntime: Vruntime, running: Option<&Entity>, rules: &Rules) -> bool {
         rules.tunables.features.delay_dequeue && !self.average(running, rules).is_eligible(vruntime)
     }
 }
