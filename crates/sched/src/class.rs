@@ -155,7 +155,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `put_prev_task`: the task leaves the CPU.
+    /// `put_prev_task`: the task is switched out.
     pub fn put_prev_task(&mut self, cpu: CpuId, task: TaskId) {
         if task == TaskId::IDLE {
             self.update_curr_idle(cpu);

@@ -200,7 +200,7 @@ impl<'a> Engine<'a> {
     /// Which task the stopper pushed from `cpu`, and where to.
     pub(super) fn pushed(&mut self, cpu: CpuId, task: TaskId, to: CpuId) {
         self.stopped(cpu);
-        let ours = self.sched.whom_to_push(cpu, to);
+        let ours = self.sched.active_load_balance_task(cpu, to);
         if !self.begun {
             return;
         }

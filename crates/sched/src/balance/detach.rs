@@ -25,8 +25,8 @@ impl<D: Decider> Sched<D> {
         let record = &self.tasks[task.index()];
         let domain = &self.balance.domains.cpus[env.cpu.index()].levels[env.level];
         if self.rules.balance_leaves_delayed {
-            let lingers = self.entities[record.se.index()].sched_delayed;
-            if lingers && env.migration_type != MigrationType::Load {
+            let delayed = self.entities[record.se.index()].sched_delayed;
+            if delayed && env.migration_type != MigrationType::Load {
                 return false;
             }
         }

@@ -96,8 +96,8 @@ impl<D: Decider> Sched<D> {
         self.balance.on()
     }
 
-    /// The time on all CPUs, for drivers whose CPUs share one clock: the rules read it where the kernel updates a queue's clock in
-    /// the midst of a sequence (`update_rq_clock` while load is balanced).
+    /// The time on all CPUs, for drivers whose CPUs share one clock: the rules read it where the kernel updates a queue's clock
+    /// during a sequence (`update_rq_clock` while load is balanced).
     #[inline]
     pub fn set_machine_clock(&mut self, now: schedlab_model::Time) {
         let (now, tick) = (now.as_nanos(), self.rules.tick);
@@ -110,7 +110,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// The same of a time that is in the jiffy of the one that was set last.
+    /// [`Sched::set_machine_clock`] for a time in the same jiffy as the time set last.
     #[inline(always)]
     pub fn set_machine_clock_within_jiffy(&mut self, now: schedlab_model::Time) {
         debug_assert!(now.as_nanos().wrapping_sub(self.balance.jiffy.1) < self.rules.tick);
@@ -181,16 +181,16 @@ impl<D: Decider> Sched<D> {
         self.select_task_rq_from(task, self.tasks[task.index()].cpu, waker_cpu, why)
     }
 
-    /// The same of a task that is to be woken as if it had run on `previous` (`wake_cpu`): work queues ask for that.
+    /// [`Sched::select_task_rq`] for a task that is to be woken as if it had run on `previous` (`wake_cpu`): work queues ask for that.
     pub fn select_task_rq_from(&mut self, task: TaskId, previous: CpuId, waker_cpu: CpuId, why: WakeKind) -> CpuId {
         self.mend_affinity(task);
         let record = &self.tasks[task.index()];
         let class = record.class;
         let choice = self.rqs.len() > 1 && record.affinity.as_ref().is_none_or(|allowed| allowed.count() > 1);
-        let lingers = self.entities[record.se.index()].sched_delayed;
+        let delayed = self.entities[record.se.index()].sched_delayed;
         let sync = why == WakeKind::Wakeup { sync: true };
-        self.balance.sync_wakeup = sync.then_some((task, choice && !lingers));
-        if lingers {
+        self.balance.sync_wakeup = sync.then_some((task, choice && !delayed));
+        if delayed {
             // It is queued still; ttwu_runnable wakes it there.
             let chosen = record.cpu;
             self.explain_select(task, previous, waker_cpu, Selected::by(chosen, SelectRule::StillQueued));
@@ -308,7 +308,7 @@ impl<D: Decider> Sched<D> {
         self.balance_of_task(task).map(|state| state.wakes.flips)
     }
 
-    /// Whom the waker wakes: the running task, or interrupts where there is none.
+    /// The record of wake-ups of the waker: the current task, or the CPU's interrupts while it idles.
     fn waker(&mut self, cpu: CpuId) -> &mut Wakes {
         match self.rqs[cpu.index()].curr {
             TaskId::IDLE => &mut self.rqs[cpu.index()].balance.wakes,
@@ -382,7 +382,7 @@ impl<D: Decider> Sched<D> {
         Some(Target { cpu, by })
     }
 
-    /// `nr_running` without those that linger asleep.
+    /// `nr_running` without delayed tasks.
     pub(crate) fn nr_awake(&self, cpu: CpuId) -> u32 {
         // cfs_h_nr_delayed
         self.rqs[cpu.index()].nr_running.wrapping_sub(self.cfs_rq(cpu).h_nr_delayed)

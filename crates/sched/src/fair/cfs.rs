@@ -138,8 +138,8 @@ impl<D: Decider> Sched<D> {
         found
     }
 
-    /// `pick_next_entity`: the first in virtual time, but for buddies: not whoever yielded, rather whoever was nominated or was
-    /// preempted, as long as that is not too unfair.
+    /// `pick_next_entity`: the first entity in virtual time, but for buddies. The skip buddy (which yielded) is passed over, and the
+    /// next buddy (nominated) or the last buddy (preempted) goes first, as long as that is not too unfair.
     pub(crate) fn pick_next_entity(&mut self, cfs: CfsRqId, curr: Option<EntityId>) -> Option<Picked> {
         let queue = &self.cfs_rqs[cfs.index()];
         let first = queue.timeline.first();
@@ -231,7 +231,7 @@ impl<D: Decider> Sched<D> {
             return self.explain_wakeup(cpu, woken, false, WakeupRule::FeatureOff);
         } else {
             let (se, pse) = self.find_matching_se(se, pse);
-            // Idle groups (5.15 on): whoever is not idle goes before them.
+            // Idle groups (5.15 on): an entity that is not idle goes before them.
             match (self.has_groups() && self.se_is_idle(se), self.has_groups() && self.se_is_idle(pse)) {
                 (true, false) => {
                     self.explain_wakeup(cpu, woken, true, WakeupRule::CurrentIsIdle);
@@ -301,12 +301,12 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `set_next_buddy`: whoever just woke should run next. SCHED_IDLE tasks are never buddies.
+    /// `set_next_buddy`: the task that just woke should run next. SCHED_IDLE tasks are never buddies.
     pub(crate) fn set_next_buddy(&mut self, se: EntityId) {
         self.set_buddy(se, |queue, buddy| queue.next = Some(buddy));
     }
 
-    /// `set_last_buddy`: whoever was preempted should get the CPU back.
+    /// `set_last_buddy`: the preempted task should get the CPU back.
     fn set_last_buddy(&mut self, se: EntityId) {
         self.set_buddy(se, |queue, buddy| queue.last = Some(buddy));
     }

@@ -45,9 +45,9 @@ pub(crate) struct TaskGroup {
     pub(crate) idle: bool,
     /// By CPU: the queue and the entity that stands for it.
     pub(crate) cpus: Vec<Option<(CfsRqId, EntityId)>>,
-    /// `load_avg`: the sum of its queues' load averages, as far as they told.
+    /// `load_avg`: the sum of its queues' load averages, as each queue last contributed it.
     pub(crate) load_avg: i64,
-    /// `runnable_avg`: the same of their runnable averages (7.3).
+    /// `runnable_avg`: the sum of its queues' runnable averages (7.3).
     pub(crate) runnable_avg: i64,
     pub(crate) bandwidth: Bandwidth,
 }
@@ -321,7 +321,7 @@ impl<D: Decider> Sched<D> {
     pub(crate) fn update_cfs_group(&mut self, se: EntityId) {
         let Some(queue) = self.entities[se.index()].my_q else { return };
         let below = &self.cfs_rqs[queue.index()];
-        // 6.12 on keep the weight of an emptied group, which may linger.
+        // 6.12 on keep the weight of an emptied group, whose dequeue may be delayed.
         let throttled = below.throttle_count > 0 && !self.rules.throttles_tasks;
         if throttled || (self.rules.eevdf && below.load.scaled == 0) {
             return;

@@ -195,7 +195,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// What `count` ticks do to the averages of the running task and its queue, the first at `first`, one tick apart, none of which
-    /// acts: the first folds in what left the queue since it was last looked at, if anybody did, the others find nothing changed.
+    /// acts: the first takes out the averages of tasks that left the queue since its last update, the others find nothing changed.
     pub(crate) fn skip_ticks_of_load(&mut self, cpu: CpuId, first: Time, count: u64) {
         let se = self.tasks[self.rqs[cpu.index()].curr.index()].se;
         let cfs = self.entities[se.index()].cfs_rq;
@@ -368,7 +368,7 @@ impl<D: Decider> Sched<D> {
         Some(avg)
     }
 
-    /// The same of a CPU's root queue.
+    /// [`Sched::load_left_on`] for a CPU's root queue.
     pub fn load_left_on_cpu(&self, cpu: schedlab_model::CpuId) -> Option<SchedAvg> {
         self.load_left_on(self.rqs[cpu.index()].cfs)
     }

@@ -136,9 +136,9 @@ impl<D: Decider> Sched<D> {
             };
             let candidates = self.cfs_rqs[root.index()].h_nr_running;
             let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
-            let lingers = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
-            self.explain_pick(cpu, ours, candidates, lingers);
-            let taken = self.decider.pick(Pick { cpu, candidates, naive, lingers }, ours);
+            let delayed = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
+            self.explain_pick(cpu, ours, candidates, delayed);
+            let taken = self.decider.pick(Pick { cpu, candidates, naive, lingers: delayed }, ours);
             let se = self.tasks[taken.index()].se;
             if !self.entities[se.index()].sched_delayed {
                 return Some(taken);

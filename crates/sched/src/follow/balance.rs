@@ -152,8 +152,9 @@ impl<D: Decider> Sched<D> {
         self.balance_of_mut(cpu).and_then(|state| state.push_cpu.take())
     }
 
-    /// `active_load_balance_cpu_stop` where the recording has the pushed task: the task that our rules would push from `cpu` to `target`.
-    pub fn whom_to_push(&mut self, cpu: CpuId, target: CpuId) -> Option<TaskId> {
+    /// `active_load_balance_cpu_stop` where the recording has the pushed task: the task that our rules would push from `cpu` to `target`
+    /// (`detach_one_task`).
+    pub fn active_load_balance_task(&mut self, cpu: CpuId, target: CpuId) -> Option<TaskId> {
         let (level, task) = self.next_to_push(cpu, target)?;
         self.balance.domains.cpus[target.index()].levels[level].nr_balance_failed = 0;
         Some(task)

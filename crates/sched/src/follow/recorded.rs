@@ -165,11 +165,11 @@ impl<D: Decider> Sched<D> {
     /// `wait_task_inactive` of a delayed task (6.12 on): it is dequeued at once, as the caller that waits for its sleep would wait long.
     /// False if the task is not delayed.
     pub fn wait_task_inactive(&mut self, task: TaskId) -> bool {
-        let lingers = self.entity(task).sched_delayed;
-        if lingers {
+        let delayed = self.entity(task).sched_delayed;
+        if delayed {
             self.dequeue_delayed_by_call(self.task_cpu(task), task);
         }
-        lingers
+        delayed
     }
 
     /// Takes a queued task off for a moment as its affinity changes, or its group stays what it was: nothing else changes.

@@ -198,7 +198,7 @@ impl SchedAvg {
         self.util_avg = divide_small(u64::from(self.util_sum), place);
     }
 
-    /// The same of any sums.
+    /// [`SchedAvg::update_avg`] for sums too large for [`divide_small`].
     #[cold]
     fn update_large_avg(&mut self, load: u64) {
         let place = self.period_contrib;

@@ -18,9 +18,9 @@ pub(crate) struct QueueLoad {
     /// `throttled_clock_pelt_time`: for how long it did.
     pub(crate) throttled_time: u64,
     pub(crate) prop_runnable_sum: i64,
-    /// `tg_load_avg_contrib`: what the group's sum has of it.
+    /// `tg_load_avg_contrib`: the part of this queue's load average that is in its group's sum.
     pub(crate) contribution: i64,
-    /// `tg_runnable_avg_contrib`: the same of its runnable average (7.3).
+    /// `tg_runnable_avg_contrib`: the part of its runnable average that is in its group's sum (7.3).
     pub(crate) runnable_contribution: i64,
     /// `last_update_tg_load_avg`.
     pub(crate) contributed_at: u64,
